@@ -1,7 +1,7 @@
 """Headrace's native core: the data plane of one process, a client and a load generator.
 
-Every call releases the GIL while native code works. Objects refuse to be used after a fork: start them in the
-process that uses them.
+Every call releases the GIL while native code works. Objects refuse to be used after a fork: create them in the process
+that uses them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,59 +12,62 @@ from typing_extensions import Buffer
 __version__: str
 
 class CoreError(Exception):
-    """Native code refuses or fails. `args[0]` says what was wrong and what to do."""
+    """Failure in native code. `args[0]` describes the problem and the remedy."""
 
 class ServerError(CoreError):
     """The server answered a request with an error status."""
 
     code: int
-    """The status code (see `headrace_proto.errors`)."""
+    """Status code (see `headrace_proto.errors`)."""
     name: str
-    """Its name."""
+    """Name of the status."""
 
 class ConnectionLost(CoreError):
-    """The connection could not be made, or broke while a request was in flight."""
+    """The connection could not be opened, or broke while a request was in flight."""
 
 class CodecError(CoreError):
-    """A value has no encoding, or bytes are not what they should be."""
+    """A value cannot be encoded, or bytes cannot be decoded."""
 
     defect: Literal["syntax", "shape", "value", "too_large"]
-    """Not of the format at all; of another structure or type; refused; more than the caller allows."""
+    """Kind of the error: invalid syntax; wrong structure or type; invalid value; larger than the caller's limit."""
     code: int
-    """The status code that fits (see `headrace_proto.errors`)."""
+    """Matching status code (see `headrace_proto.errors`)."""
     field: str | None
-    """Where it is, as a path: `messages[3].payload`."""
+    """Path of the field, for example `messages[3].payload`."""
     position: int | None
-    """Byte of the input, where there is one."""
+    """Byte offset in the input, if known."""
 
 class RecordError(CoreError):
-    """Messages of a partition are not what was asked for, or damaged. Those before are taken: see `RecordDecoder`."""
+    """Messages of a partition are not the requested ones, or damaged. Earlier messages are taken: see `RecordDecoder`.
+    """
 
     defect: Literal["truncated", "count", "partition", "offset", "range", "reserved", "checksum", "size"]
-    """Bytes end inside a message; not as many messages as announced; of another partition; not the offset that comes
-    next (messages are missing if it is greater); an offset or timestamp beyond 63 bits; a reserved field that is not 0;
-    not the bytes that were stored; larger than any message."""
+    """Kind of the error: bytes end inside a message; fewer or more messages than announced; another partition; not the
+    next offset (messages are missing if it is greater); an offset or timestamp beyond 63 bits; a reserved field that is
+    not 0; a checksum mismatch; larger than any message.
+    """
     offset: int | None
-    """Of the message, as it says so itself. None: there is no whole header."""
+    """Offset of the message according to its header; None if the header is incomplete."""
     byte: int
-    """Where the message, or what is wrong, begins in the payload."""
+    """Byte offset in the payload at which the message, or the invalid part, begins."""
     expected_offset: int | None
-    """The offset that comes next, of the defect `offset`."""
+    """Expected next offset, if the defect is `offset`."""
 
 class RowError(CoreError):
-    """A row cannot be a message. Those before it are taken."""
+    """A row cannot be encoded as a message. Earlier rows are taken."""
 
     row: int
-    """Which of the rows that were given."""
+    """Index of the row."""
     column: str
-    """Which of its columns."""
+    """Name of the column."""
 
 class StartError(CoreError):
-    """The node cannot start: a setting, an address or the data folder is the reason."""
+    """The node cannot start because of a setting, an address or the data directory."""
 
 _RequestTrace: TypeAlias = tuple[Literal["request"], tuple[int, int], int, int, str | None, int, int, int, int]
-"""A traced request at its connection: key, trace id, id of the span that it is a part of, name of the command (None: it
-is none), when it was started and when its answer was ready, status of the answer, bytes of a batch."""
+"""A traced request at its connection: key, trace id, parent span id, name of the command (None: unknown command), start
+time, time at which its answer was ready, status of the answer, bytes of a batch.
+"""
 _PartitionTrace: TypeAlias = tuple[
     Literal["partition"],
     tuple[int, int],
@@ -75,134 +78,142 @@ _PartitionTrace: TypeAlias = tuple[
     bool,
     int,
 ]
-"""The same request, with the same key, at its partition: shard that owns it; stream, topic and partition; whether it is
-a batch; when it came, when the write of its messages was started, when they were in the file and on the device, when it
-was answered; whether as it was asked for; messages.
+"""The same request, with the same key, at its partition: owning shard; stream, topic and partition; whether it is a
+batch; times of its arrival, of the start of the write, of the end of the write to the file, of the sync to the device,
+and of the answer; whether it was successful; number of messages.
 
-Times are microseconds since the Unix epoch, 0 for what did not happen before the answer. A key is the number of a shard
-and of a request. Either record may be missing."""
+Times are microseconds since the Unix epoch, 0 for steps that did not happen before the answer. A key consists of the
+numbers of a shard and of a request. Either record may be missing.
+"""
 
 @final
 class Node:
-    """Shards, their partitions and the binary front.
+    """The data plane of a process: shards, their partitions, and the listeners of the binary protocol.
 
     Order of calls: construct, `publish_snapshot`, `start`, wait until `recovery()[1] == 0`, `listen`, serve control
     requests, `stop`.
     """
 
     def __new__(cls, config_json: str, edge: Edge | None = None) -> Self:
-        """Check the settings (JSON object, fields of `NodeConfig` in core/crates/runtime/src/config.rs).
+        """Validate the settings (JSON object, fields of `NodeConfig` in core/crates/runtime/src/config.rs).
 
         Args:
             config_json: The settings.
-            edge: Opens connections with other nodes if its settings have `links`; else they are plain TCP.
+            edge: Opens connections to other nodes if its settings have `links`; otherwise they are plain TCP.
 
         Raises:
-            StartError: A setting is unknown or wrong.
+            StartError: A setting is unknown or invalid.
         """
     def publish_snapshot(self, snapshot: bytes) -> int:
-        """Publish a whole catalogue (`headrace.catalog.v1.Snapshot`); returns its version."""
+        """Publish a complete catalog (`headrace.catalog.v1.Snapshot`); returns its version."""
     def publish_update(self, update: bytes) -> int:
-        """Publish the next version of the catalogue (`headrace.catalog.v1.Update`); returns its version.
+        """Publish the next version of the catalog (`headrace.catalog.v1.Update`); returns its version.
 
-        When this returns, every shard acts on the new version.
+        When this returns, every shard uses the new version.
         """
     def pass_stage_horizon(self, horizon_micros: int) -> None:
-        """Say that the catalogue that was published last has all changes up to a time of the metadata service.
+        """Report the time of the metadata service up to which the last published catalog has all changes.
 
-        Stages that had expired by then, and that it does not name, are dropped: no commit has them any more.
+        Staged batches that had expired at that time and that the catalog does not name are dropped: no commit can
+        contain them any more.
 
         Args:
-            horizon_micros: Since the Unix epoch.
+            horizon_micros: Microseconds since the Unix epoch.
         """
     def start(self) -> dict[str, str]:
-        """Bind the address, start the shard threads and open the partitions of the catalogue.
+        """Bind the address, start the shard threads and open the partitions of the catalog.
 
         Returns:
-            `driver` (`uring` or `poll`), `driver_reason` (why it is not the ring; empty when it is), `shards`
-            (their number), `tcp_address` and `websocket_address` (really bound; empty when not listening).
+            `driver` (`uring` or `poll`), `driver_reason` (why the ring is not used; empty if it is), `shards`
+            (their number), `tcp_address` and `websocket_address` (the bound addresses; empty if not listening).
 
         Raises:
-            StartError: The address is taken, the data folder is not usable, a thread cannot be started.
+            StartError: The address is in use, the data directory is not usable, a thread cannot be started.
         """
     def recovery(self) -> tuple[int, int]:
-        """Partitions owned by the shards, and how many of them still recover."""
+        """Number of partitions owned by the shards, and the number of those that still recover."""
     def failures(self) -> list[tuple[str, str]]:
-        """Partitions that closed themselves: `stream/topic/partition` and the reason."""
+        """Partitions that closed themselves after a failure: `stream/topic/partition` and the reason."""
     def listen(self) -> None:
-        """Accept connections from now on."""
+        """Start to accept connections."""
     def open_session(self, user_id: int, address: str | None = None, interface: int = 0) -> int:
-        """Connect this process with the node, logged in as a user: nothing checks who asks for it.
+        """Connect this process to the node, logged in as a user, without authentication of the caller.
 
         Args:
             user_id: The user.
-            address: Where the user is (``ip:port``), when the connection is for one caller.
-            interface: The number that the process has given to the interface that the caller uses.
+            address: Address of the user (``ip:port``), if the connection serves one caller.
+            interface: Number that the process has assigned to the interface that the caller uses.
 
         Returns:
             The descriptor of a blocking stream socket that speaks the binary protocol; the caller owns it.
 
         Raises:
-            CoreError: The node does not run, or there are no descriptors left.
+            CoreError: The node is not running, or no descriptors are left.
         """
     def issuer_may(self, issuer: tuple[int, int, int], topic: tuple[int, int], read: bool, write: bool) -> bool:
-        """Whether a ticket still opens a topic: `Ticket.issuer`, the ids of stream and topic, what is wanted."""
+        """Return whether a ticket still grants access to a topic: `Ticket.issuer`, the ids of stream and topic, the
+        access.
+        """
     def fileno(self) -> int:
-        """Readable while control requests wait: register it with the event loop."""
+        """Descriptor that is readable while control requests wait: register it with the event loop."""
     def take_requests(self) -> list[tuple[int, bytes]]:
-        """Control requests that arrived: identifier and `headrace.control.v1.Request`."""
+        """Take the control requests that arrived: identifier and `headrace.control.v1.Request`."""
     def reply(self, request_id: int, reply: bytes) -> None:
         """Answer a control request with a `headrace.control.v1.Reply`. A second answer is ignored."""
     def take_events(self) -> list[tuple[str, str]]:
-        """Things worth a log line since the last call: level (`info`, `warning`, `error`) and message."""
+        """Take the log events since the last call: level (`info`, `warning`, `error`) and message."""
     def stats_json(self) -> str:
         """Counters as a JSON object: connections, pool, mailboxes, driver, partitions, commands."""
     def take_traces(self) -> list[_RequestTrace | _PartitionTrace]:
-        """What requests that are traced have left since the last call, if the setting `tracing` is on."""
+        """Take the trace records since the last call, if the setting `tracing` is on."""
     def stop(self, timeout_seconds: float = 30.0) -> bool:
-        """Stop: refuse new work, answer what is in flight, flush, sync and close. `False`: forced after the timeout."""
+        """Shut down: refuse new work, answer requests in flight, flush, sync and close. `False`: forced after the
+        timeout.
+        """
 
 @final
 class Edge:
-    """The encrypted doors in front of a node: TLS over TCP and WebSocket, and QUIC, on threads of their own.
+    """The encrypted listeners in front of a node: TLS over TCP and WebSocket, and QUIC, on threads of their own.
 
-    With `links` in its settings it encrypts what a gateway says to partition nodes, too.
+    With `links` in its settings, connections of a gateway to partition nodes are encrypted, too.
 
-    Order of calls: construct (which binds), `start` when the node listens, `close_doors`, stop the node, whose goodbye
-    still reaches the clients, `stop`.
+    Order of calls: construct (which binds), `start` when the node listens, `close_doors`, stop the node, which notifies
+    the clients over their open connections, `stop`.
     """
 
     def __new__(cls, config_json: str) -> Self:
         """Read the certificates and bind (JSON object, fields of `EdgeConfig` in core/crates/edge/src/config.rs).
 
         Raises:
-            StartError: A setting is wrong, a certificate cannot be used, an address is taken.
+            StartError: A setting is invalid, a certificate cannot be used, an address is in use.
         """
     def addresses(self) -> dict[str, str]:
-        """Per door (`tcp`, `websocket`, `quic`, `binary`) the address really bound."""
+        """Bound address per listener (`tcp`, `websocket`, `quic`, `binary`)."""
     def start(self, node: Node) -> None:
-        """Let clients in, to be served by `node`.
+        """Accept clients, to be served by `node`.
 
         Raises:
-            StartError: The ports cannot be listened on, or it was started before.
+            StartError: The ports cannot be listened on, or the listeners were started before.
         """
     def reload_certificates(self) -> None:
-        """Look at the files of the certificates now; what comes of it is told by `take_events`."""
+        """Check the certificate files now; the result is reported by `take_events`."""
     def take_events(self) -> list[tuple[str, str]]:
-        """As `Node.take_events`."""
+        """Take the log events, in the form of `Node.take_events`."""
     def stats_json(self) -> str:
-        """Counters as a JSON object, per door, and for `links`: connections, handshakes, failures by reason, bytes."""
+        """Counters as a JSON object, per listener, and for `links`: connections, handshakes, failures by reason, bytes.
+        """
     def close_doors(self) -> None:
-        """Let nobody in any more; connections stay."""
+        """Stop accepting connections; open connections stay."""
     def stop(self, timeout_seconds: float = 5.0) -> bool:
         """Wait for the last connections to end, and end the threads. `False`: some were cut off after the timeout."""
 
 class ReplicaError(CoreError):
-    """The metadata replica cannot start, or has stopped. `args[0]` says why and what to do."""
+    """The metadata replica cannot start, or has stopped. `args[0]` describes the cause and the remedy."""
 
     reason: str
-    """For programs: `settings`, `folder_in_use`, `other_cluster`, `other_replica`, `damaged`, `newer_release`,
-    `storage`, `address` or `stopped`."""
+    """Reason for programs: `settings`, `folder_in_use`, `other_cluster`, `other_replica`, `damaged`, `newer_release`,
+    `storage`, `address` or `stopped`.
+    """
 
 _ReplicaEvent: TypeAlias = (
     tuple[Literal["restore"], int, bytes]
@@ -215,28 +226,27 @@ _ReplicaEvent: TypeAlias = (
     | tuple[Literal["log"], str, str]
     | tuple[Literal["stopped"], str]
 )
-"""What a metadata replica has to tell, in order. The first field says what it is:
+"""An event of a metadata replica, in order. The first field is its kind; `ticket` is the request id that a method
+returned:
 
-- `("restore", op, state)`: replace the state by this one, which `op` led to; `state` is what `checkpoint` was once
-  given, here or by a peer. Answer with `restored(op)`. Comes first after a start when there is a checkpoint, and later
-  when this replica lagged so far behind that it was sent a peer's state.
-- `("apply", op, timestamp_ns, [(ticket, command), ...])`: apply these commands in order; answer with
-  `applied(op, replies)`. `timestamp_ns` (nanoseconds since the Unix epoch) grows strictly from op to op and is the
-  same on every replica. A ticket other than 0 names a proposal made here, which this event completes: its reply is
-  what the state machine answers. No other event follows for such a ticket. Ops that concern the replicas
-  alone are not told.
-- `("checkpoint", op)`: give the state that everything told before led to with `checkpoint(op, state)`, now or later
-  (applying goes on meanwhile).
+- `("restore", op, state)`: replace the state by this one, the result of all ops up to `op`; `state` is what was once
+  passed to `checkpoint`, here or by a peer. Answer with `restored(op)`. Comes first after a start if there is a
+  checkpoint, and later if this replica lagged so far behind that it was sent a peer's state.
+- `("apply", op, timestamp_ns, [(ticket, command), ...])`: apply these commands in order; answer with `applied(op,
+  replies)`. `timestamp_ns` (nanoseconds since the Unix epoch) grows strictly from op to op and is the same on every
+  replica. A ticket other than 0 names a proposal made here, which this event completes: its reply is the state
+  machine's answer. No other event follows for such a ticket. Ops that concern only the replicas are not reported.
+- `("checkpoint", op)`: pass the state after all earlier events to `checkpoint(op, state)`, now or later (applying goes
+  on meanwhile).
 - `("answered", ticket, session, reply)`: the request of this ticket was executed, now or at an earlier attempt, and
-  answered by the state machine with `reply`; every effect of it was told before. `session` is that of the request, and
-  the new one after `open`.
-- `("refused", ticket, reason, primary)`: the proposal, request or read of this ticket was not taken. `reason`:
-  `not_primary` (`primary` is the index of the replica to ask, -1 when unknown), `busy`, `storage` (the disk is full),
-  `oversize`, `release` (some replica may not know the command yet) - none of these was or will be applied;
-  `unknown`: it may or may not be applied (the view changed while it was in flight). Of requests alone: `session_ended`
-  (there is no such session any more; whether the request was applied before is not known), `session_fenced` (the caller
-  has opened a newer one), `stale` (a request with a higher number was executed before), `reused` (the number belongs to
-  another command).
+  answered by the state machine with `reply`; all its effects were reported before. `session` is that of the request,
+  and the new one after `open`.
+- `("refused", ticket, reason, primary)`: the proposal, request or read of this ticket was not accepted. `reason`:
+  `not_primary` (`primary` is the index of the replica to ask, -1 if unknown), `busy`, `storage` (the disk is full),
+  `oversize`, `release` (some replica may not know the command yet): none of these was or will be applied; `unknown`: it
+  may or may not be applied (the view changed while it was in flight). Of requests only: `session_ended` (the session no
+  longer exists; it is unknown whether the request was applied before), `session_fenced` (the caller has opened a newer
+  one), `stale` (a request with a higher number was executed before), `reused` (the number belongs to another command).
 - `("read", ticket, op)`: every `apply` up to `op` came before this event: a state with them applied is linearizable.
 - `("role", role, view, primary)`: `primary`, `backup`, `view_change` or `recovering` from now on; primary -1: unknown.
 - `("log", level, message)`: a log line; level as in `Node.take_events`.
@@ -253,129 +263,132 @@ class MetadataReplica:
     """
 
     def __new__(cls, config_json: str) -> Self:
-        """Check the settings (JSON object, fields of `ReplicaConfig` in core/crates/replica/src/config.rs).
+        """Validate the settings (JSON object, fields of `ReplicaConfig` in core/crates/replica/src/config.rs).
 
         Raises:
-            ReplicaError: A setting is unknown or wrong.
+            ReplicaError: A setting is unknown or invalid.
         """
     def start(self) -> dict[str, str]:
-        """Lock and open the folder (made if need be), recover, listen to the peers and start the thread.
+        """Lock and open the directory (created if missing), recover, listen to the peers and start the thread.
 
         Returns:
-            `address` (really bound for the peers; empty when alone), `incarnation` (starts of this folder),
+            `address` (bound for the peers; empty for a single replica), `incarnation` (starts of this directory),
             `checkpoint_op`, `head_op`.
 
         Raises:
             ReplicaError: See `reason`.
         """
     def fileno(self) -> int:
-        """Readable while events wait."""
+        """Descriptor that is readable while events wait."""
     def take(self) -> list[_ReplicaEvent]:
-        """Events since the last call, oldest first."""
+        """Take the events since the last call, oldest first."""
     def renew_certificates(self) -> bool:
-        """Look at the certificate files; whether others are used for connections with peers from now on.
+        """Check the certificate files. Returns whether new ones are used for connections with peers from now on.
 
-        Raises `ReplicaError` when what is there cannot be used, once for each content of the files.
+        Raises `ReplicaError` if the files cannot be used, once for each content of the files.
         """
     def propose(self, command: bytes) -> int:
-        """Have a command ordered, replicated and applied; returns its ticket (never 0).
+        """Propose a command to be ordered, replicated and applied; returns its request id, the `ticket` of events
+        (never 0).
 
         Raises:
             ReplicaError: The replica has stopped.
         """
     def propose_many(self, commands: list[bytes], since: list[int] | None = None) -> list[int]:
-        """As `propose` for each, with one wake-up.
+        """Propose several commands with one wake-up.
 
         Args:
-            commands: In their order.
-            since: For each the release since which there is one, packed (``major << 16 | minor << 8 | patch``); the
-                first release when not given. What is not in force yet is refused with the reason `release`.
+            commands: The commands in their order.
+            since: For each the release that introduced it, packed (``major << 16 | minor << 8 | patch``); the first
+                release if not given. A command that is not in force yet is refused with the reason `release`.
         """
     def request_many(
         self, requests: list[tuple[int, int, int, Literal["open", "propose", "close"], int, bytes]]
     ) -> list[int]:
-        """Have requests of sessions executed, each at most once however often it is sent; returns their tickets.
+        """Execute requests of sessions, each at most once however often it is sent; returns their request ids.
 
         Args:
-            requests: Client (128 bits, not 0), session and number (0 to open), what is asked, the packed release since
-                which there is the command, the command (empty but to propose). A request that is sent again has to be
-                the same in everything.
+            requests: Client (128 bits, not 0), session and number (0 to open), kind of request, packed release that
+                introduced the command, command (empty except for proposals). A repeated request must be identical in all
+                fields.
 
         Raises:
             ReplicaError: The replica has stopped.
         """
     def read_index(self) -> int:
-        """Ask for the op that a linearizable read has to see; returns the ticket of the `read` event."""
+        """Request the op that a linearizable read has to see; returns the request id of the `read` event."""
     def applied(self, op: int, replies: list[bytes]) -> None:
-        """Answer an `apply`. As many replies as it had commands."""
+        """Answer an `apply`, with one reply for each of its commands."""
     def checkpoint(self, op: int, state: bytes) -> None:
         """Answer a `checkpoint`."""
     def restored(self, op: int) -> None:
         """Answer a `restore`."""
     def abdicate(self) -> None:
-        """If primary: have the others choose another one. Used before a planned stop."""
+        """Trigger a view change if this replica is the primary. Used before a planned stop."""
     def status_json(self) -> str:
-        """A JSON object: role, view, primary, ops, journal, peers with their connections, counters.
+        """Status as a JSON object: role, view, primary, ops, journal, peers with their connections, counters.
 
         Fields of `ReplicaStatus` in core/crates/replica/src/status.rs. Also works after the replica has stopped.
         """
     def stop(self, timeout_seconds: float = 10.0) -> bool:
-        """Commit nothing more, make what was written durable, mark the folder as cleanly closed and release it.
+        """Commit nothing more, make all written data durable, mark the directory as cleanly closed and release it.
 
-        `False`: the thread did not end in time; the folder stays locked until it does. Later calls do nothing.
+        `False`: the thread did not end in time; the directory stays locked until it does. Later calls do nothing.
         """
 
 def inspect_replica(folder: str, first_op: int = 0, limit: int = 100) -> str:
-    """Read a replica's folder without changing it, also of a running one; returns a JSON object.
+    """Read a replica's directory without changing it, also of a running one; returns a JSON object.
 
     Superblock, checkpoints, journal files with their verdict, and up to `limit` records from `first_op` on (fields of
     `FolderReport` in core/crates/replica/src/inspect.rs).
 
     Raises:
-        ReplicaError: There is no replica in the folder, or it cannot be read.
+        ReplicaError: The directory has no replica, or it cannot be read.
     """
 
 def owner_shard(stream_id: int, topic_id: int, partition_id: int, shards: int) -> int:
     """The shard that owns a partition. Raises ValueError when an identifier exceeds its bits or `shards` is 0."""
 
 def keep_freed_memory() -> bool:
-    """Have the C library keep freed blocks of up to 8 MiB, 16 MiB at the end of each heap, for what is allocated next.
+    """Have the C library keep freed blocks of up to 8 MiB, 16 MiB at the end of each heap, for later allocations.
 
-    For the whole process. Starting a `Node` does the same. Returns whether it does: other libraries than glibc do not.
+    Applies to the whole process. Starting a `Node` does the same. Returns whether it took effect: only glibc supports
+    it.
     """
 
 class TicketError(CoreError):
-    """A text is no ticket of this cluster that is valid now. `args[0]` says why."""
+    """A text is not a valid ticket of this cluster at present. `args[0]` gives the reason."""
 
 @final
 class Ticket:
-    """What a ticket says. Without a stream it is for the whole cluster, without a partition for all of a topic."""
+    """Contents of a ticket. Without a stream it is for the whole cluster, without a partition for a whole topic."""
 
     holder: str
-    """Who it was made for."""
+    """Name of the client that it was issued to."""
     stream_id: int | None
     topic_id: int | None
     partition_id: int | None
     incarnation: int
-    """Of the topic or of the partition; 0 for the cluster."""
+    """Incarnation of the topic or of the partition; 0 for the cluster."""
     read: bool
     write: bool
     not_after: int
-    """The last second, since the Unix epoch, in which it opens anything."""
+    """Last second, since the Unix epoch, in which the ticket is valid."""
     id: int
-    """Random: tells it from others in logs."""
+    """Random identifier for logs."""
     issuer: tuple[int, int, int] | None
-    """The user who has made it, the version of the password and the incarnation of the access token (0: none) of the
-    login; None: a service has."""
+    """Issuing user, version of the user's password and incarnation of the access token (0: none) of the user's login;
+    None: issued by a service.
+    """
 
 @final
 class TicketKey:
-    """Signs the tickets of one cluster, and recognises them: see core/crates/ticket."""
+    """Signs and verifies the tickets of one cluster: see core/crates/ticket."""
 
     def __new__(cls, secret: str, cluster: str, *, accepted_secret: str = "") -> Self:
-        """Derive the key from what the services of a cluster share, and from its name.
+        """Derive the key from the shared secret of the cluster's services and from the cluster's name.
 
-        While the secret is changed, tickets of those who have `accepted_secret` are recognised as well.
+        During a rotation of the secret, tickets signed with `accepted_secret` are valid as well.
         """
     def sign(
         self,
@@ -390,27 +403,27 @@ class TicketKey:
         write: bool = False,
         issuer: tuple[int, int, int] | None = None,
     ) -> str:
-        """Make a ticket: for the cluster, for a topic (stream and topic), or for a partition (all three).
+        """Sign a ticket for the cluster, for a topic (stream and topic), or for a partition (all three).
 
         Args:
-            holder: Who it is made for, as it is to be read in logs; 1 to 255 bytes.
-            not_after: The last second, since the Unix epoch, in which it opens anything.
-            stream_id: Of the topic; without it the ticket opens the whole cluster.
-            topic_id: What it opens, or of the partition.
-            partition_id: What it opens, if not the whole topic.
-            incarnation: Of the topic, or of the partition if there is one.
+            holder: Name of the client for logs; 1 to 255 bytes.
+            not_after: Last second, since the Unix epoch, in which the ticket is valid.
+            stream_id: Stream of the topic; without it the ticket grants access to the whole cluster.
+            topic_id: Topic that the ticket grants access to, or topic of the partition.
+            partition_id: Partition that the ticket grants access to, if not the whole topic.
+            incarnation: Incarnation of the topic, or of the partition if there is one.
             read: Whether messages and offsets may be read, and offsets stored.
             write: Whether messages may be appended.
-            issuer: The user who makes it, see `Ticket.issuer`; None: a service does.
+            issuer: The issuing user, see `Ticket.issuer`; None: a service.
 
         Raises:
-            ValueError: The name is empty or too long, or the numbers name no such thing.
+            ValueError: The name is empty or too long, or the combination of ids is invalid.
         """
     def verify(self, ticket: str, *, now: int) -> Ticket:
-        """Say what a ticket opens that is shown at `now`, in seconds since the Unix epoch.
+        """Verify a ticket at the time `now`, in seconds since the Unix epoch, and return its contents.
 
         Raises:
-            TicketError: It is none of this cluster, or its time is over.
+            TicketError: The ticket is not of this cluster, or has expired.
         """
 
 @final
@@ -454,7 +467,7 @@ class Topic:
 
 @final
 class Message:
-    """A message as it was stored."""
+    """A stored message."""
 
     checksum: int
     offset: int
@@ -466,32 +479,32 @@ class Message:
 
 @final
 class Polled:
-    """The answer to a poll."""
+    """The result of a poll."""
 
     partition_id: int
     current_offset: int
     messages: list[Message]
     gap: tuple[int, int] | None
-    """What `wait` has not found any more: from this offset up to, but without, that one."""
+    """Offsets, from the first up to but not including the second, that were removed before `wait` could read them."""
 
 @final
 class PartitionDescription:
-    """How a partition is, and where."""
+    """State and placement of a partition."""
 
     id: int
     state: Literal["serving", "failed", "unreachable", "unplaced"]
     node_id: int
-    """0: there are no partition nodes, or it is placed on none."""
+    """Id of the node that serves the partition; 0: there are no partition nodes, or the partition is not placed."""
     node: str
-    """The name of that node."""
+    """Name of that node."""
     first_offset: int
-    """The first that is kept; behind the last one when nothing is."""
+    """First offset that is retained; one after the last offset if the partition is empty."""
     next_deletion_at_micros: int
-    """Before this nothing is removed for its age; 0: that is not known, or nothing ever is."""
+    """Time before which retention removes nothing because of its age; 0: unknown, or never."""
 
 @final
 class Client:
-    """A blocking client of the classic binary protocol. One thread at a time.
+    """A blocking client of the binary protocol. Not thread-safe.
 
     Identifiers of streams and topics are numbers or names: a Python `int` is a number, a `str` a name.
     """
@@ -500,14 +513,14 @@ class Client:
     def connect(address: str, timeout_seconds: float = 10.0, *, transport: str = "tcp") -> Client:
         """Connect to `host:port` by `tcp` or `websocket`.
 
-        Through TLS to `tls://host:port?ca=FILE`, whose certificate one of the authorities in FILE (PEM) must have
-        signed for that host (or for `name=NAME`); `verify=no` in place of `ca` takes any certificate.
+        Use TLS with `tls://host:port?ca=FILE`: one of the authorities in FILE (PEM) must have signed the certificate
+        for that host (or for `name=NAME`); `verify=no` in place of `ca` accepts any certificate.
         """
     def login(self, username: str, password: str) -> int:
-        """Returns the user's id."""
+        """Log in with a password; returns the user's id."""
     def login_with_token(self, token: str) -> int: ...
     def login_with_ticket(self, ticket: str) -> None:
-        """At a partition node: for what the ticket is for."""
+        """Log in at a partition node; permits only the access that the ticket grants."""
     def ping(self) -> None: ...
     def stats(self) -> Stats: ...
     def streams(self) -> list[Stream]: ...
@@ -533,7 +546,7 @@ class Client:
         partition: int | None = None,
         key: bytes | None = None,
     ) -> None:
-        """Append messages: to `partition`, to the partition of `key`, or balanced when neither is given."""
+        """Append messages: to `partition`, to the partition of `key`, or balanced if neither is given."""
     def poll(
         self,
         stream: int | str,
@@ -549,14 +562,14 @@ class Client:
     ) -> Polled:
         """Read messages; `strategy` is offset, timestamp, first, last or next, `value` the offset or timestamp.
 
-        With `group` as a member of it (`join_group` first); without a partition the server then takes the partitions
-        that this member owns in turn.
+        With `group` read as a member of it (`join_group` first); without a partition the server alternates between the
+        partitions that this member owns.
         """
     def explain_refusals(self) -> None:
-        """Have the server say more of refusals than their status, where it can."""
+        """Request explanations of refusals beyond the status, if the server supports them."""
     def describe_partitions(self, stream: int | str, topic: int | str) -> list[PartitionDescription]: ...
     def capabilities(self) -> Capabilities:
-        """What the server offers beyond the classic protocol."""
+        """Query the server's extensions to the binary protocol."""
     def wait(
         self,
         stream: int | str,
@@ -572,13 +585,14 @@ class Client:
         group: int | str | None = None,
         auto_commit: bool = False,
     ) -> Polled:
-        """As `poll`, but wait until there are `minimum_bytes` of messages, or `count` of them, or the time is over.
+        """Read like `poll`, but wait until there are `minimum_bytes` of messages, or `count` of them, or until the
+        timeout.
 
-        Of a group and without a partition it waits for all partitions that this member owns. When a signal's handler
-        raises meanwhile the client is closed.
+        With a group and without a partition it waits for all partitions that this member owns. If a signal handler
+        raises during the wait, the client is closed.
         """
     def watcher(self) -> Watcher:
-        """Use the connection, logged in, for being notified of partitions. The client is closed then."""
+        """Dedicate the connection, after a login, to notifications about partitions. The client is closed by this."""
     def store_offset(
         self,
         stream: int | str,
@@ -589,7 +603,7 @@ class Client:
         *,
         group: int | str | None = None,
     ) -> None:
-        """Store the offset of the last message that was processed: by a consumer, or by a member for its group."""
+        """Store the offset of the last processed message: for a consumer, or as a member for its group."""
     def offset(
         self,
         stream: int | str,
@@ -599,7 +613,7 @@ class Client:
         *,
         group: int | str | None = None,
     ) -> ConsumerOffset | None:
-        """The offset that is stored for a consumer, or for a group (of which nobody needs to be a member)."""
+        """Get the stored offset of a consumer, or of a group (membership is not required)."""
     def delete_offset(
         self,
         stream: int | str,
@@ -615,7 +629,7 @@ class Client:
     def delete_group(self, stream: int | str, topic: int | str, group: int | str) -> None:
         """Delete a group with its offsets."""
     def join_group(self, stream: int | str, topic: int | str, group: int | str) -> None:
-        """Make this connection a member; closing it ends that, too."""
+        """Join a group with this connection; closing the connection ends the membership, too."""
     def leave_group(self, stream: int | str, topic: int | str, group: int | str) -> None: ...
     def close(self) -> None: ...
 
@@ -624,7 +638,7 @@ def bench_run(config_json: str, progress: Callable[[str], bool] | None = None) -
 
     Args:
         config_json: Settings (fields of `BenchConfig` in core/crates/client).
-        progress: Called about five times a second with a JSON object of counters; returns whether to go on.
+        progress: Called about five times a second with a JSON object of counters; returns whether to continue.
     """
 
 def null_listener(
@@ -633,21 +647,21 @@ def null_listener(
     messages_per_poll: int = 1000,
     on_bound: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve as the listener that reads and discards, until a signal handler raises (KeyboardInterrupt, SystemExit).
+    """Run the null listener, which reads and discards, until a signal handler raises (KeyboardInterrupt, SystemExit).
 
     Args:
-        address: `host:port`; port 0 takes a free one.
-        message_size_bytes: Payload of the messages in the prepared answer to polls.
-        messages_per_poll: Messages in it.
-        on_bound: Called once with the address really bound.
+        address: `host:port`; port 0 picks a free one.
+        message_size_bytes: Payload size of the messages in the prepared answer to polls.
+        messages_per_poll: Number of messages in it.
+        on_bound: Called once with the bound address.
     """
 
-# ---- the binary protocol as bytes, for whoever has a connection of their own
+# ---- the binary protocol as bytes, for callers with their own connections
 
 _Encoded: TypeAlias = tuple[int, bytes]
-"""Code of the command and its payload. `CodecError` when a value has no encoding."""
+"""Code of the command and its payload. `CodecError` if a value cannot be encoded."""
 _Typed: TypeAlias = tuple[str, bytes]
-"""A header's kind (`string`, `uint32`, ...) and its bytes, numbers little-endian."""
+"""Kind of a header (`string`, `uint32`, ...) and its bytes, numbers little-endian."""
 _Compression: TypeAlias = Literal["none", "gzip"]
 _UserStatus: TypeAlias = Literal["active", "inactive"]
 _Strategy: TypeAlias = Literal["offset", "timestamp", "first", "last", "next"]
@@ -664,7 +678,7 @@ def encode_get_streams() -> _Encoded: ...
 def encode_get_client(*, client_id: int) -> _Encoded: ...
 def encode_disconnect_client(*, client_id: int) -> _Encoded: ...
 def encode_get_snapshot(*, compression: int, kinds: Sequence[int]) -> _Encoded:
-    """Codes of the binary protocol."""
+    """Encode `GetSnapshot`; compression and kinds are codes of the binary protocol."""
 
 def encode_get_user(*, user: int | str) -> _Encoded: ...
 def encode_delete_user(*, user: int | str) -> _Encoded: ...
@@ -768,7 +782,7 @@ def encode_send_messages(
     origin_timestamp_micros: int = 0,
     size_bytes_max: int = ...,
 ) -> _Encoded:
-    """One batch of messages: id (0 leaves it to the server), payload, encoded user headers."""
+    """Encode one batch of messages: id (0: the server assigns one), payload, encoded user headers."""
 
 def encode_send_messages_lines(
     body: bytes,
@@ -780,7 +794,7 @@ def encode_send_messages_lines(
     origin_timestamp_micros: int = 0,
     size_bytes_max: int = ...,
 ) -> _Encoded:
-    """One message for each line, whose JSON text is its payload. Empty lines are skipped."""
+    """Encode one message for each line, whose JSON text is its payload. Empty lines are skipped."""
 
 def encode_send_messages_json(
     body: bytes,
@@ -790,25 +804,26 @@ def encode_send_messages_json(
     origin_timestamp_micros: int = 0,
     size_bytes_max: int = ...,
 ) -> _Encoded:
-    """From `{"partitioning": {"kind", "value"}, "messages": [{"id", "payload", "user_headers"}]}`, values in base64."""
+    """Encode `{"partitioning": {"kind", "value"}, "messages": [{"id", "payload", "user_headers"}]}`, values in base64.
+    """
 
 def polled_json(payload: bytes, *, numbers_as_text: bool = False, names_gap: bool = False) -> bytes:
-    """The answer to a poll as JSON; `numbers_as_text` quotes the numbers that a double cannot hold.
+    """Convert the answer to a poll to JSON; `numbers_as_text` quotes the numbers that a double cannot hold.
 
-    `names_gap`: as of `decode_polled`.
+    `names_gap`: as in `decode_polled`.
     """
 
 def polled_events(
     payload: bytes, *, numbers_as_text: bool = False, names_gap: bool = False
 ) -> tuple[bytes, int | None]:
-    """Each polled message as a server-sent event whose id is its offset; and the last offset.
+    """Convert each polled message to a server-sent event whose id is its offset; also returns the last offset.
 
-    `names_gap`: as of `decode_polled`; where something is missing, an event `gap` comes first.
+    `names_gap`: as in `decode_polled`; if messages are missing, an event `gap` comes first.
     """
 
 def encode_user_headers(headers: Sequence[tuple[_Typed, _Typed]]) -> bytes: ...
 def decode_user_headers(encoded: bytes) -> list[tuple[_Typed, _Typed]] | None:
-    """None: they are not readable, perhaps because a client has encrypted them."""
+    """Decode user headers; None if they are not readable, perhaps because a client has encrypted them."""
 
 def decode_stream(payload: bytes) -> Stream | None: ...
 def decode_topic(payload: bytes) -> Topic | None: ...
@@ -827,7 +842,7 @@ def decode_cluster(payload: bytes) -> Cluster: ...
 def decode_identity(payload: bytes) -> int: ...
 def decode_raw_access_token(payload: bytes) -> str: ...
 def decode_polled(payload: bytes, *, names_gap: bool = False) -> MessageBatch:
-    """`names_gap`: it is the answer to a command that was encoded with that."""
+    """Decode the answer to a poll; `names_gap` must be the value that the command was encoded with."""
 
 def encode_describe_partitions(*, stream: int | str, topic: int | str) -> _Encoded: ...
 def decode_partition_descriptions(payload: bytes) -> list[PartitionDescription]: ...
@@ -847,15 +862,18 @@ def encode_wait_messages(
     auto_commit: bool = False,
     names_gap: bool = False,
 ) -> _Encoded:
-    """Answered like `encode_poll_messages`; with `names_gap` also with what was removed before it could be read."""
+    """Encode a wait. The answer is that of `encode_poll_messages`; with `names_gap` also with the range of messages
+    that were removed before they could be read.
+    """
 
 def encode_watch_partitions(
     *, topics: Sequence[tuple[int | str, int | str, Sequence[int]]], remove: bool = False
 ) -> _Encoded:
-    """Stream, topic and partitions of each topic. Any number of payloads for `decode_watched_partitions` follow."""
+    """Encode stream, topic and partitions of each topic. Any number of payloads for `decode_watched_partitions` follow.
+    """
 
 def encode_set_trace_context(*, trace_id: int, span_id: int, flags: int) -> _Encoded:
-    """Of 128, 64 and 8 bits; the next request of the connection is a part of that trace."""
+    """Encode a trace context, ids of 128 and 64 bits and flags of 8; applies to the next request of the connection."""
 
 def encode_issue_ticket(
     *,
@@ -865,12 +883,16 @@ def encode_issue_ticket(
     write: bool = False,
     lifetime_seconds: int = 0,
 ) -> _Encoded:
-    """For reading, writing or both; 0 seconds leave it to the server. Answered for `decode_issued_ticket`."""
+    """Encode a request for a ticket for reading, writing or both; 0 seconds: the server's default lifetime. Decode the
+    answer with `decode_issued_ticket`.
+    """
 
 def encode_plan_range(
     *, stream: int | str, topic: int | str, partition: int, start: int = 0, end: int = ..., target_bytes: int = 0
 ) -> _Encoded:
-    """Up to the end, and in one part, unless something else is said. Answered for `decode_planned_range`."""
+    """Encode a request for a plan; by default up to the end, and in one part. Decode the answer with
+    `decode_planned_range`.
+    """
 
 def encode_stage_messages(
     *,
@@ -884,11 +906,11 @@ def encode_stage_messages(
     is_last: bool = False,
     lifetime_seconds: int = 0,
 ) -> _Encoded:
-    """A chunk of staged messages: an index of 16 bytes for each, then the messages, as `SendMessages` has them.
+    """Encode a chunk of a staged batch: an index of 16 bytes for each message, then the messages, as in `SendMessages`.
 
-    Without `batch` it is what stands before that, for whoever sends it apart. Stage 0 begins a new one, whose number
-    the answer has. Chunks are counted from 0 in each stage; one that was taken before is answered again. The last one
-    may have no messages. A lifetime is that of a new stage; 0 leaves it to the server. Answered for
+    Without `batch` only the front is encoded, for callers that send the batch separately. Stage 0 creates a new one,
+    whose number is in the answer. Chunks are counted from 0 in each stage; a repeated chunk is answered again. The last
+    one may have no messages. A lifetime applies to a new stage; 0: the server's default. Decode the answer with
     `decode_staged_messages`.
     """
 
@@ -901,9 +923,10 @@ def encode_commit_transaction(
     stages: Sequence[tuple[int, int, int, int]],
     fence: bool = False,
 ) -> _Encoded:
-    """Of each stage the ids of topic and partition, the partition's incarnation, and the stage.
+    """Encode a commit. Each stage is given by the ids of topic and partition, the partition's incarnation, and the
+    stage.
 
-    Answered for `decode_transaction_result`, like an abort.
+    Decode the answer, like that of an abort, with `decode_transaction_result`.
     """
 
 def encode_abort_transaction(
@@ -917,13 +940,13 @@ def encode_abort_transaction(
 def encode_get_transaction(*, stream: int | str, transaction: str) -> _Encoded: ...
 def encode_delete_transaction(*, stream: int | str, transaction: str) -> _Encoded: ...
 def encode_pin_reader(*, stream: int | str, reader: str, value: bytes) -> _Encoded:
-    """Answered for `decode_pinned_reader`."""
+    """Encode a pinned value of a reader. Decode the answer with `decode_pinned_reader`."""
 
 def encode_unpin_reader(*, stream: int | str, reader: str) -> _Encoded: ...
 def decode_staged_messages(payload: bytes) -> StagedMessages: ...
 def decode_transaction_result(payload: bytes) -> TransactionResult: ...
 def decode_transaction(payload: bytes) -> Transaction | None:
-    """None: nothing was committed under that name."""
+    """Decode a transaction; None: nothing was committed under that name."""
 
 def decode_pinned_reader(payload: bytes) -> PinnedReader: ...
 def decode_capabilities(payload: bytes) -> Capabilities: ...
@@ -933,66 +956,70 @@ def decode_watched_partitions(payload: bytes) -> list[WatchedPartition]: ...
 
 @final
 class StagedMessages:
-    """Messages that were staged."""
+    """State of a staged batch."""
 
     stage: int
-    """128 bits; the upper half is when it expires, in microseconds since the Unix epoch."""
+    """Identifier of 128 bits; the upper half is its expiry, in microseconds since the Unix epoch."""
     messages: int
-    """In the stage so far."""
+    """Number of messages in the stage so far."""
     bytes: int
-    """Of these messages."""
+    """Size of these messages."""
 
 @final
 class TransactionResult:
-    """What has become of a batch that was to be committed or given up."""
+    """Result of a commit or an abort of a batch."""
 
     already_committed: bool
-    """By an earlier command; this one has changed nothing. Otherwise it is as was asked."""
+    """True if an earlier command has committed the batch: this one has changed nothing. False: this command took
+    effect.
+    """
     number: int
-    """Of the last commit of the transaction; 0 when there is none."""
+    """Number of the last commit of the transaction; 0 if there is none."""
 
 @final
 class Transaction:
-    """What was committed last under a name."""
+    """Last commit under a name."""
 
     query_id: str
     batch_id: int
     number: int
-    """Of the commit; it grows over all commits."""
+    """Number of the commit, which grows over all commits."""
     committed_at: int
-    """Microseconds since the Unix epoch."""
+    """Time in microseconds since the Unix epoch."""
 
 @final
 class PinnedReader:
-    """What is kept for a reader."""
+    """Value pinned for a reader."""
 
     was_there: bool
-    """An earlier one has decided."""
+    """True if an earlier request has pinned the value."""
     value: bytes
 
 @final
 class PlannedRange:
-    """How a range of messages may be split."""
+    """A range of messages and its possible splits."""
 
     first_offset: int
-    """The first offset that can be polled."""
+    """First offset that can be polled."""
     next_offset: int
-    """The offset behind the last message that can be polled."""
+    """Offset after the last message that can be polled."""
     splits: list[tuple[int, int]]
-    """Offset and about how many bytes; each ends where the next one starts, the last one where the range ends."""
+    """Start offset and approximate size of each split; each ends where the next one starts, the last one where the
+    range ends.
+    """
 
 @final
 class IssuedTicket:
     """A ticket for a topic."""
 
     ticket: str
-    """To be shown to partition nodes."""
+    """Ticket to log in with at partition nodes."""
     not_after: int
-    """The last second, since the Unix epoch, in which it opens anything."""
+    """Last second, since the Unix epoch, in which the ticket is valid."""
 
 @final
 class Capabilities:
-    """What a server offers beyond the classic protocol."""
+    """Extensions of a server to the binary protocol."""
 
     version: int
     codes: list[int]
@@ -1000,7 +1027,7 @@ class Capabilities:
 
 @final
 class WatchedPartition:
-    """What is known of a watched partition; with a status other than 0, why it is not watched any more."""
+    """State of a watched partition; a status other than 0 is the reason why it is no longer watched."""
 
     status: int
     stream_id: int
@@ -1013,34 +1040,36 @@ class WatchedPartition:
 
 @final
 class Watcher:
-    """A connection that is notified of what happens to partitions. One thread at a time."""
+    """A connection that receives notifications about partitions. Not thread-safe."""
 
     def add(self, topics: list[tuple[int | str, int | str, list[int]]]) -> None:
-        """Stream, topic and partitions of each topic: all or nothing. Each is told at once."""
+        """Watch partitions, given as stream, topic and partitions of each topic: all or nothing. The state of each is
+        reported at once.
+        """
     def remove(self, topics: list[tuple[int | str, int | str, list[int]]]) -> None: ...
     def ping(self) -> None: ...
     def next(self, timeout_seconds: float) -> list[WatchedPartition]:
-        """What has happened, the newest of each partition last; empty when nothing has for so long."""
+        """Receive notifications, the newest of each partition last; empty after a timeout."""
     def close(self) -> None: ...
 
 @final
 class MessageBatch:
-    """Polled messages that become objects one at a time, when somebody looks at them."""
+    """Polled messages that are converted to objects lazily, one at a time."""
 
     partition_id: int
     current_offset: int
     gap: tuple[int, int] | None
-    """From this offset up to, but without, that one all was removed before it could be read."""
+    """Offsets, from the first up to but not including the second, that were removed before they could be read."""
     @property
     def last_offset(self) -> int | None:
-        """Of the last message; None if there is none."""
+        """Offset of the last message; None if there is none."""
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Message: ...
     def __iter__(self) -> Iterator[Message]: ...
 
 @final
 class GlobalPermissions:
-    """Rights everywhere."""
+    """Global permissions."""
 
     manage_servers: bool
     read_servers: bool
@@ -1069,7 +1098,7 @@ class GlobalPermissions:
 
 @final
 class TopicPermissions:
-    """Rights on one topic."""
+    """Permissions on one topic."""
 
     manage_topic: bool
     read_topic: bool
@@ -1086,7 +1115,7 @@ class TopicPermissions:
 
 @final
 class StreamPermissions:
-    """Rights on one stream, and on topics of it by their ids."""
+    """Permissions on one stream, and on its topics by their ids."""
 
     manage_stream: bool
     read_stream: bool
@@ -1109,7 +1138,7 @@ class StreamPermissions:
 
 @final
 class Permissions:
-    """Everything that a user may do: everywhere, and on streams by their ids."""
+    """All permissions of a user: global, and on streams by their ids."""
 
     everywhere: GlobalPermissions
     streams: dict[int, StreamPermissions]
@@ -1238,44 +1267,44 @@ class ConsumerGroup:
 
 @final
 class ColumnBuffer:
-    """Memory of a column, which never changes; read through the buffer protocol, and kept while anybody has a view."""
+    """Immutable memory of a column; readable through the buffer protocol, and kept while a view exists."""
 
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class ColumnArray:
-    """One column, or the values inside of one, in Arrow's layout for its type."""
+    """One column, or the child values of one, in Arrow's layout for its type."""
 
     length: int
-    """Values, those that are null included."""
+    """Number of values, including nulls."""
     null_count: int
-    """Values that are null."""
+    """Number of nulls."""
     buffers: list[ColumnBuffer | None]
-    """In Arrow's order; the first says which values are there, and is absent when all are."""
+    """Buffers in Arrow's order; the first is the validity bitmap, and is None if there are no nulls."""
     children: list[ColumnArray]
-    """Of a list its values; of a struct its fields."""
+    """Child arrays: of a list its values; of a struct its fields."""
 
 @final
 class RecordColumns:
-    """Some messages of one partition, column by column. Offsets have no gaps."""
+    """Messages of one partition as columns. Offsets have no gaps."""
 
     rows: int
-    """Rows, which every column has."""
+    """Number of rows, the same in every column."""
     first_offset: int
     """Offset of the first row."""
     columns: list[ColumnArray]
-    """In the order in which they were asked for."""
+    """Columns in the requested order."""
 
 @final
 class RecordDecoder:
-    """Makes columns of the messages of one partition.
+    """Decodes the messages of one partition to columns.
 
     Columns: `stream`, `topic` (utf8), `partition` (int32): the same in every row; `offset` (int64); `timestamp`,
-    `origin_timestamp` (int64, microseconds since the Unix epoch; the latter null when what the client wrote needs 64
-    bits); `id` (binary, the 16 bytes of a UUID); `key` (binary, null when there is none); `value` (binary);
-    `headers` (list of struct of utf8 `key` and binary `value`, null when they cannot be read, for example because they
-    are encrypted). The key is the value of the user header `headrace.key`, which `headers` leaves out.
+    `origin_timestamp` (int64, microseconds since the Unix epoch; the latter null if the client's value needs 64 bits);
+    `id` (binary, the 16 bytes of a UUID); `key` (binary, null if there is none); `value` (binary); `headers` (list of
+    struct of utf8 `key` and binary `value`, null if they cannot be read, for example because they are encrypted). The
+    key is the value of the user header `headrace.key`, which `headers` omits.
     """
 
     def __new__(
@@ -1291,52 +1320,52 @@ class RecordDecoder:
         stream: str = "",
         topic: str = "",
     ) -> Self:
-        """Begin.
+        """Create a decoder.
 
         Args:
-            columns: What a batch has, in this order; none twice. Without any, batches have a number of rows only.
+            columns: Columns of a batch, in this order, without duplicates. Without any, batches only have a number of rows.
             start: Offset of the first message that is taken.
-            end: Behind the last message that is taken; what comes behind is not looked at. None: whatever comes.
-            partition: Whose messages these are.
-            verify: Whether checksums are compared, also of messages that are passed over.
-            batch_rows: Rows that a batch has at most.
-            batch_bytes: Bytes that a batch has at most, unless a single row has more.
-            stream: What the column `stream` says.
-            topic: What the column `topic` says.
+            end: Offset after the last message that is taken; later messages are ignored. None: no limit.
+            partition: Expected partition of the messages.
+            verify: Whether checksums are compared, also of messages that are skipped.
+            batch_rows: Maximum number of rows of a batch.
+            batch_bytes: Maximum size of a batch, unless a single row is larger.
+            stream: Value of the column `stream`.
+            topic: Value of the column `topic`.
 
         Raises:
-            ValueError: There is no such column, or it is named twice; the range ends before it starts; a bound is 0 or
-                needs more than 31 bits.
+            ValueError: A column is unknown or a duplicate; the range ends before it starts; a bound is 0 or needs more
+                than 31 bits.
         """
 
     @property
     def next_offset(self) -> int:
-        """Offset of the message that comes next: where a call that broke goes on."""
+        """Offset of the next message: where to resume after a failed call."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the whole range was seen."""
+        """Return whether the whole range was decoded."""
 
     def feed(self, payload: Buffer) -> list[RecordColumns]:
-        """Take the messages of a payload, `FetchResponse.polled`, and give the batches that have become full.
+        """Decode the messages of a payload, `FetchResponse.polled`, and return the batches that have become full.
 
-        It may begin before what comes next: such messages are passed over. An empty payload has no messages.
+        The payload may begin before the next offset: such messages are skipped. An empty payload has no messages.
 
         Args:
-            payload: Anything with the buffer protocol. What is read-only, like `bytes` or a `memoryview` of them, is
-                not copied.
+            payload: Any object with the buffer protocol. A read-only one, like `bytes` or a `memoryview` of them, is not
+                copied.
 
         Raises:
-            RecordError: It is not what was asked for, or damaged. Messages before the one that is wrong are taken:
-                `finish` and later calls give them, and another payload may go on at `next_offset`.
+            RecordError: A message is not the expected one, or damaged. Messages before it are taken: `finish` and later
+                calls return them, and another payload may continue at `next_offset`.
         """
 
     def finish(self) -> list[RecordColumns]:
-        """All batches that are left, the last one as it is. Whether the range was complete is for the caller to say."""
+        """Return all remaining batches, the last one incomplete. The caller checks whether the range was complete."""
 
 @final
 class InputArray:
-    """An array of a library for Arrow, by its buffers. What they hold is checked when it is read."""
+    """An array of an Arrow library, as its buffers. Their contents are validated when they are read."""
 
     def __new__(
         cls,
@@ -1347,35 +1376,35 @@ class InputArray:
         width: int = 0,
         children: Sequence[InputArray] | None = None,
     ) -> Self:
-        """Wrap buffers, in Arrow's order for the layout; texts are laid out as binary, times as int64.
+        """Wrap buffers, in Arrow's order for the layout; texts have the layout of binary, times that of int64.
 
         Args:
             layout: Arrow's layout.
-            buffers: Which values are there (None: all); then where they are, and what they are. A struct has the first
-                only. What is read-only is not copied.
-            offset: Values of the buffers before the first of the array.
+            buffers: The validity bitmap (None: no nulls); then offsets and values. A struct only has the first. Read-only
+                buffers are not copied.
+            offset: Number of values in the buffers before the first of the array.
             width: Bytes of each value of `fixed_binary`.
             children: Of a list its values; of a struct its fields, which begin where the struct does.
 
         Raises:
-            ValueError: A layout has another number of buffers or children.
+            ValueError: The number of buffers or children does not match the layout.
         """
 
 def records_digest(rows: int, *, offset: InputArray, timestamp: InputArray, key: InputArray, value: InputArray) -> int:
-    """What messages hold, as one number of 64 bits: digests of parts add up, modulo 2^64, to that of the whole.
+    """Digest of the contents of messages, 64 bits: digests of parts add up, modulo 2^64, to that of the whole.
 
     The sum, over all messages, of XXH3-64 of the key (of nothing, without one), seeded with the time in microseconds
     plus XXH3-64 of the payload, seeded with the offset.
 
     Args:
-        rows: How many messages.
+        rows: Number of messages.
         offset: `int64`.
-        timestamp: Of the server, `int64`, microseconds since the Unix epoch.
-        key: Bytes; null where there is none.
+        timestamp: Time of the server, `int64`, microseconds since the Unix epoch.
+        key: Bytes; null if there is none.
         value: Bytes.
 
     Raises:
-        TypeError: A column is laid out differently.
+        TypeError: A column has another layout.
         ValueError: An offset, time or payload is null, or buffers end too early.
     """
 
@@ -1386,16 +1415,16 @@ class EncodedBatch:
     partition: int
     """The partition."""
     messages_count: int
-    """Messages, at least one."""
+    """Number of messages, at least one."""
     batch: bytes
     """An index of 16 bytes for each message, then the messages: `AppendRequest.batch`."""
 
 @final
 class RecordEncoder:
-    """Makes batches of rows, by partition.
+    """Encodes rows to batches, by partition.
 
-    A row goes to the partition that it names, else to the one that its key hashes to, else to the one whose turn it is:
-    that changes with every batch. Within a partition rows keep their order.
+    A row goes to the partition that it names, otherwise to the one that its key hashes to, otherwise to the current
+    partition of a round robin that advances with every batch. Within a partition rows keep their order.
     """
 
     def __new__(
@@ -1408,15 +1437,15 @@ class RecordEncoder:
         memory_bytes: int = 67_108_864,
         origin_timestamp_micros: int = 0,
     ) -> Self:
-        """Begin.
+        """Create an encoder.
 
         Args:
-            partitions_count: Partitions of the topic.
+            partitions_count: Number of partitions of the topic.
             partition_by_key: Whether keys choose partitions, by the same hash as the server's.
-            first_partition: Whose turn it is first. Tasks that begin at different ones spread their rows.
-            batch_bytes: Bytes that a batch has at most, index included, unless a single message has more.
-            memory_bytes: Bytes that wait in all partitions at most: then all batches are closed as they are.
-            origin_timestamp_micros: Of rows that have no timestamp; microseconds since the Unix epoch.
+            first_partition: Start of the round robin. Tasks that start at different partitions spread their rows.
+            batch_bytes: Maximum size of a batch, index included, unless a single message is larger.
+            memory_bytes: Maximum size of the unfinished batches of all partitions; when reached, all of them are closed.
+            origin_timestamp_micros: Origin timestamp of rows without one; microseconds since the Unix epoch.
 
         Raises:
             ValueError: No partition, or more than topics have; a bound is 0 or needs more than 31 bits.
@@ -1433,22 +1462,22 @@ class RecordEncoder:
         timestamp: InputArray | None = None,
         partition: InputArray | None = None,
     ) -> list[EncodedBatch]:
-        """Take rows, and give the batches that have become full.
+        """Encode rows, and return the batches that have become full.
 
         Args:
-            rows: How many there are, in every column.
+            rows: Number of rows, the same in every column.
             value: Payloads; binary, 1 B to 64 MB, none null.
             key: Keys; binary, 1 to 255 B, or null. Kept as the user header `headrace.key`.
             headers: User headers; list of struct of text `key` and binary `value`, 1 to 255 B each and none null;
                 together with the key 100 kB at most. None is named `headrace.key`.
-            id: Ids; binary of 16 bytes, or null: the server gives one.
+            id: Ids; binary of 16 bytes, or null: the server assigns one.
             timestamp: Origin timestamps; int64, microseconds since the Unix epoch, or null.
             partition: Partitions; int32, or null.
 
         Raises:
-            RowError: A row cannot be a message. Those before it are taken.
+            RowError: A row cannot be encoded as a message. Earlier rows are taken.
             TypeError: A column has another layout.
         """
 
     def finish(self) -> list[EncodedBatch]:
-        """All batches that are left, by partition."""
+        """Return all remaining batches, by partition."""

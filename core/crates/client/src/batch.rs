@@ -30,19 +30,19 @@ impl PreparedBatch {
         Ok(Self { front, messages })
     }
 
-    /// Messages in the batch.
+    /// Number of messages in the batch.
     pub fn messages_count(&self) -> u32 {
         self.messages.messages_count()
     }
 
-    /// Bytes of the whole frame.
+    /// Size of the whole frame.
     pub fn frame_bytes(&self) -> usize {
         self.parts().iter().map(|part| part.len()).sum()
     }
 
-    /// The frame: header and metadata, indexes, messages.
+    /// Parts of the frame: header and metadata, indexes, messages.
     pub(crate) fn parts(&self) -> [&[u8]; 3] {
-        // Only the borrowed blocks are wanted: where the batch goes stands in the front.
+        // Only the borrowed blocks are used: the encoded front holds the destination.
         let anywhere = Identifier::Numeric(0);
         let request = self
             .messages
@@ -51,7 +51,7 @@ impl PreparedBatch {
     }
 }
 
-/// Append the frame's header and metadata; indexes and messages follow them on the wire as they are.
+/// Append the frame's header and metadata; on the wire, indexes and messages follow them unchanged.
 pub(crate) fn encode_front(
     request: &SendMessages<'_>,
     out: &mut Vec<u8>,
@@ -83,7 +83,7 @@ pub(crate) fn encode_front(
 mod tests {
     use super::*;
 
-    /// GW-1: the parts, one after the other, are the frame that encoding as a whole gives.
+    /// GW-1: the concatenated parts equal the frame encoded as a whole.
     #[test]
     fn the_parts_are_the_frame() {
         let mut messages = BatchBuilder::new();

@@ -1,4 +1,4 @@
-//! The commands, typed.
+//! A blocking client with typed commands.
 
 use std::io;
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ use crate::batch::encode_front;
 use crate::transport::Link;
 use crate::{ClientError, ConnectOptions, PreparedBatch, ResponseBuffer};
 
-/// What the server is told that the client is; it has no consequences.
+/// Version of the client that is sent to the server for information.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A connection to a server. Every call waits for its answer; [`crate::Pipeline`] does not.
@@ -32,22 +32,22 @@ pub struct Client {
 /// A topic to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewTopic<'a> {
-    /// Unique within the stream, 1 to 255 bytes.
+    /// Name, unique within the stream, 1 to 255 bytes.
     pub name: &'a str,
-    /// 0 to 1000.
+    /// Number of partitions, 0 to 1000.
     pub partitions_count: u32,
-    /// Stored and echoed.
+    /// Compression algorithm; the server only stores and returns it.
     pub compression: CompressionAlgorithm,
-    /// Microseconds; 0: the server's default, `u64::MAX`: never.
+    /// Time in microseconds after which messages expire; 0: the server's default, `u64::MAX`: never.
     pub message_expiry_micros: u64,
-    /// Bytes; 0: the server's default, `u64::MAX`: unlimited.
+    /// Maximum size in bytes; 0: the server's default, `u64::MAX`: unlimited.
     pub max_size_bytes: u64,
-    /// 0: the server's default.
+    /// Number of replicas; 0: the server's default.
     pub replication_factor: u8,
 }
 
 impl<'a> NewTopic<'a> {
-    /// With the server's defaults for everything else.
+    /// Describe a topic with the server's defaults for all other properties.
     pub const fn new(name: &'a str, partitions_count: u32) -> Self {
         Self {
             name,
@@ -60,16 +60,16 @@ impl<'a> NewTopic<'a> {
     }
 }
 
-/// A topic that exists.
+/// An existing topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicInfo {
-    /// Its number within the stream.
+    /// Number of the topic within its stream.
     pub id: TopicId,
-    /// Partitions, numbered from 0.
+    /// Number of partitions; their ids start at 0.
     pub partitions_count: u32,
 }
 
-/// A stored offset and where its partition stands.
+/// A stored offset and the current end of its partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredOffset {
     /// The partition.
@@ -80,27 +80,27 @@ pub struct StoredOffset {
     pub stored: Offset,
 }
 
-/// What a poll returned, borrowed from the buffer that it was read into.
+/// Result of a poll, borrowed from the buffer that it was read into.
 #[derive(Debug, Clone, Copy)]
 pub struct Polled<'b> {
-    /// The partition that was polled.
+    /// Polled partition.
     pub partition_id: PartitionId,
     /// Offset of the last message in the partition; 0 also when it is empty.
     pub current_offset: Offset,
-    /// Messages returned.
+    /// Number of messages returned.
     pub messages_count: u32,
     /// The messages, back to back.
     pub message_bytes: &'b [u8],
-    /// Messages that were removed before they could be read, where the answer names them.
+    /// Messages that were removed before they could be read, if the answer reports any.
     pub gap: Option<Gap>,
 }
 
 /// Messages that were removed before they could be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// The offset that was to be read.
+    /// Offset at which the poll was to start.
     pub from: Offset,
-    /// The first one behind it that is left.
+    /// First existing offset after it.
     pub to: Offset,
 }
 
@@ -115,16 +115,16 @@ impl<'b> Polled<'b> {
         }
     }
 
-    /// Walk over the messages.
+    /// Iterate over the messages.
     pub fn messages(&self) -> Messages<'b> {
         Messages::new(self.message_bytes)
     }
 }
 
 impl Client {
-    /// Connect to `host:port`, or through TLS to `tls://host:port?ca=FILE` (the authorities to trust, PEM), with
-    /// `name=NAME` if the certificate has another one than the host, or with `verify=no` in place of an authority. Most
-    /// requests need a login first.
+    /// Connect to `host:port`, or through TLS to `tls://host:port?ca=FILE` (PEM file of trusted authorities), with
+    /// `name=NAME` if the certificate has a name other than the host, or with `verify=no` in place of an authority.
+    /// Most requests need a login first.
     pub fn connect(address: &str, options: &ConnectOptions) -> Result<Self, ClientError> {
         Ok(Self {
             link: Link::connect(address, options)?,
@@ -133,12 +133,12 @@ impl Client {
         })
     }
 
-    /// A second handle of the socket, for ending a wait from another thread with [`TcpStream::shutdown`].
+    /// Duplicate the socket's handle, for ending a wait from another thread with [`TcpStream::shutdown`].
     pub fn try_clone_socket(&self) -> io::Result<TcpStream> {
         self.link.try_clone_socket()
     }
 
-    /// Tell the server that this client is alive. Needs no login.
+    /// Send a heartbeat. Needs no login.
     pub fn ping(&mut self) -> Result<(), ClientError> {
         self.call(&Command::Ping)
     }
@@ -153,14 +153,14 @@ impl Client {
         }))
     }
 
-    /// Log in with the text of an access token.
+    /// Log in with an access token.
     pub fn login_with_access_token(&mut self, token: &str) -> Result<UserId, ClientError> {
         self.request_identity(&Command::LoginWithPersonalAccessToken(
             LoginWithAccessToken { token },
         ))
     }
 
-    /// Log in at a partition node, for what the ticket is for.
+    /// Log in at a partition node with a ticket; permits only the access that the ticket grants.
     pub fn login_with_ticket(&mut self, ticket: &str) -> Result<(), ClientError> {
         self.call(&Command::LoginWithTicket(LoginWithTicket { ticket }))
     }
@@ -170,7 +170,7 @@ impl Client {
         self.request_stream(&Command::CreateStream(CreateStream { name }))
     }
 
-    /// The number of a stream; [`ClientError::NotFound`] if there is none.
+    /// Look up the number of a stream; [`ClientError::NotFound`] if it does not exist.
     pub fn get_stream(&mut self, stream: Identifier<'_>) -> Result<StreamId, ClientError> {
         self.request_stream(&Command::GetStream(StreamPath { stream }))
     }
@@ -197,7 +197,7 @@ impl Client {
         }))
     }
 
-    /// Number and partitions of a topic; [`ClientError::NotFound`] if there is none.
+    /// Look up number and partitions of a topic; [`ClientError::NotFound`] if it does not exist.
     pub fn get_topic(
         &mut self,
         stream: Identifier<'_>,
@@ -271,7 +271,7 @@ impl Client {
         }))
     }
 
-    /// The offset stored for a consumer; `None` if there is none.
+    /// Get the stored offset of a consumer; `None` if none is stored.
     pub fn get_offset(
         &mut self,
         path: ConsumerOffsetPath<'_>,
@@ -289,12 +289,12 @@ impl Client {
         }))
     }
 
-    /// Forget the offset stored for a consumer.
+    /// Delete the stored offset of a consumer.
     pub fn delete_offset(&mut self, path: ConsumerOffsetPath<'_>) -> Result<(), ClientError> {
         self.call(&Command::DeleteConsumerOffset(path))
     }
 
-    /// Send any command and wait for its answer, undecoded.
+    /// Send any command and wait for its answer, which is returned undecoded.
     pub fn request(&mut self, command: &Command<'_>) -> Result<&[u8], ClientError> {
         self.link.send_command(command)?;
         self.link.receive(command.code(), &mut self.buffer)?;
@@ -310,13 +310,13 @@ impl Client {
         self.link.receive_empty(command)
     }
 
-    /// A command whose answer has no payload.
+    /// Execute a command whose answer has no payload.
     pub(crate) fn call(&mut self, command: &Command<'_>) -> Result<(), ClientError> {
         self.link.send_command(command)?;
         self.link.receive_empty(command.code())
     }
 
-    /// A command to whose answer an empty payload means "nothing found".
+    /// Execute a query, for which an empty payload means "nothing found".
     pub(crate) fn query(&mut self, command: &Command<'_>) -> Result<&[u8], ClientError> {
         let payload = self.request(command)?;
         if payload.is_empty() {

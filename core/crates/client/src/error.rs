@@ -1,4 +1,4 @@
-//! What can go wrong between a client and its server.
+//! Errors of a client.
 
 use std::io;
 use std::time::Duration;
@@ -6,103 +6,103 @@ use std::time::Duration;
 use headrace_model::{Offset, PartitionId};
 use headrace_wire::{CommandCode, Malformed, Status};
 
-/// Why a request was not answered with success.
+/// Reason why a request did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No connection could be made.
+    /// The connection could not be opened.
     #[error("cannot connect to {address}")]
     Connect {
-        /// The address asked for, as given.
+        /// Address as given.
         address: String,
-        /// What the system says.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
-    /// The connection broke. Whether the server executed the request is not known.
+    /// The connection broke. It is unknown whether the server executed the request.
     #[error("the connection broke during {}", command.name())]
     Connection {
-        /// The request that was under way.
+        /// Request that was in flight.
         command: CommandCode,
-        /// What the system says.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
-    /// The server closed the connection, or an earlier request broke it. Connect again.
+    /// The server closed the connection, or an earlier request broke it. A new connection is needed.
     #[error("the connection is closed")]
     Disconnected,
-    /// The answer did not come in time. The connection cannot be used any more, because the answer may still come.
+    /// The answer timed out. The connection cannot be used any more, because the answer may still arrive.
     #[error("no answer to {} within {timeout:?}", command.name())]
     Timeout {
-        /// The request that was under way.
+        /// Request that was in flight.
         command: CommandCode,
-        /// The limit.
+        /// Timeout that expired.
         timeout: Duration,
     },
     /// The server refused the request. The connection stays usable.
     #[error("{} was refused with status {} ({}): {}", command.name(), status.0, status.name().unwrap_or("unknown"),
         explanation.as_deref().unwrap_or(status.description()))]
     Refused {
-        /// The request.
+        /// Refused request.
         command: CommandCode,
-        /// The reason.
+        /// Status of the answer.
         status: Status,
-        /// The explanation of the server, if it was asked to explain refusals and knows more than the status.
+        /// Explanation by the server, if explanations are enabled and it has more information than the status.
         explanation: Option<Box<str>>,
     },
-    /// What was asked for does not exist.
+    /// The requested object does not exist.
     #[error("{} found nothing", command.name())]
     NotFound {
-        /// The request.
+        /// Request that found nothing.
         command: CommandCode,
     },
-    /// The answer is not what the protocol says.
+    /// The answer violates the protocol.
     #[error("the answer to {} cannot be decoded", command.name())]
     Malformed {
-        /// The request.
+        /// Request with the invalid answer.
         command: CommandCode,
-        /// What is wrong with the answer.
+        /// Error of decoding.
         #[source]
         source: Malformed,
     },
-    /// The request has no encoding: a name is empty or too long, or the frame exceeds 4 GiB.
+    /// The request cannot be encoded: a name is empty or too long, or the frame exceeds 4 GiB.
     #[error("{} cannot be encoded: {}", command.name(), status.description())]
     Unrepresentable {
-        /// The request.
+        /// Request that cannot be encoded.
         command: CommandCode,
-        /// The status that a server would refuse it with.
+        /// Status with which a server would refuse it.
         status: Status,
     },
-    /// A poll returned what it must not return. Only the load generator checks this, when it is told to.
+    /// A poll returned invalid messages. Only checked by the load generator, on request.
     #[error("partition {partition_id}, offset {offset}: {reason}")]
     Damaged {
-        /// The partition.
+        /// Polled partition.
         partition_id: PartitionId,
-        /// The offset expected or found.
+        /// Expected or received offset.
         offset: Offset,
-        /// What is wrong.
+        /// Description of the problem.
         reason: &'static str,
     },
-    /// A setting makes no sense.
+    /// A setting is invalid.
     #[error("{setting}: {reason}")]
     InvalidSetting {
-        /// The setting, as it is spelled in JSON.
+        /// Name of the setting as in JSON.
         setting: &'static str,
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: String,
     },
-    /// Something of the local system failed.
+    /// A local system call failed.
     #[error("cannot {action}")]
     System {
-        /// What was tried.
+        /// Action that failed.
         action: &'static str,
-        /// What the system says.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
 }
 
 impl ClientError {
-    /// The status, if it was the server that refused.
+    /// Status, if the server refused the request.
     pub const fn status(&self) -> Option<Status> {
         match self {
             Self::Refused { status, .. } => Some(*status),
@@ -110,7 +110,7 @@ impl ClientError {
         }
     }
 
-    /// Whether the connection can still be used.
+    /// Return whether the connection can still be used.
     pub const fn leaves_connection_usable(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! What Headrace servers offer beyond the classic protocol.
+//! Extensions of Headrace servers to the binary protocol.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,16 +11,16 @@ use crate::client::decode;
 use crate::{Client, ClientError, Polled, ResponseBuffer};
 
 impl Client {
-    /// What the server offers. Needs no login; a server without extensions refuses with status 3.
+    /// Query the server's capabilities. Needs no login; a server without extensions refuses with status 3.
     pub fn capabilities(&mut self) -> Result<Capabilities, ClientError> {
         let command = Command::Capabilities;
         decode(&command, self.request(&command)?, Capabilities::decode)
     }
 
-    /// Have the server say more of refusals than their status, as far as it does so at all. Needs no login.
+    /// Request explanations of refusals beyond the status, if the server supports them. Needs no login.
     pub fn explain_refusals(&mut self) -> Result<(), ClientError> {
         match self.call(&Command::ExplainRefusals) {
-            // It does not know the command.
+            // The server does not know the command.
             Err(ClientError::Refused {
                 status: Status::INVALID_COMMAND,
                 ..
@@ -29,9 +29,9 @@ impl Client {
         }
     }
 
-    /// Read messages into `buffer`, and wait for them as long as there are fewer than asked for.
+    /// Read messages into `buffer`, waiting for them while fewer than requested are available.
     ///
-    /// The limit for answers begins when the time of the wait is over.
+    /// The timeout for the answer starts when the time of the wait has expired.
     pub fn wait<'b>(
         &mut self,
         request: &WaitMessages<'_>,
@@ -51,17 +51,17 @@ impl Client {
         self.end_wait(buffer)
     }
 
-    /// Begin to wait. Until [`Self::end_wait`] nothing else can be asked.
+    /// Begin to wait. Until [`Self::end_wait`] no other request can be sent.
     pub fn begin_wait(&mut self, request: &WaitMessages<'_>) -> Result<(), ClientError> {
         self.link.send_command(&Command::ReadMessages(*request))
     }
 
-    /// Whether the answer has begun to arrive, within `patience`.
+    /// Return whether the answer has begun to arrive, after at most `patience`.
     pub fn is_wait_over(&mut self, patience: Duration) -> Result<bool, ClientError> {
         self.link.has_answer(CommandCode::ReadMessages, patience)
     }
 
-    /// The answer to what [`Self::begin_wait`] asked.
+    /// Receive the answer to [`Self::begin_wait`].
     pub fn end_wait<'b>(
         &mut self,
         buffer: &'b mut ResponseBuffer,
@@ -70,17 +70,17 @@ impl Client {
     }
 }
 
-/// A connection that is notified of what happens to partitions.
+/// A connection that receives notifications about partitions.
 #[derive(Debug)]
 pub struct Watcher {
     client: Client,
     buffer: ResponseBuffer,
-    /// Read on the way to an answer.
+    /// Notifications that arrived before an answer.
     told: VecDeque<WatchedPartition>,
 }
 
 impl Watcher {
-    /// Use a connection, logged in, for nothing else from now on.
+    /// Dedicate a connection with a completed login to notifications.
     pub fn new(client: Client) -> Self {
         Self {
             client,
@@ -89,20 +89,20 @@ impl Watcher {
         }
     }
 
-    /// Watch partitions, or do not any more. Each one that is added is told at once.
+    /// Add or remove watched partitions. The state of each added partition is reported at once.
     pub fn change(&mut self, request: &WatchPartitions<'_>) -> Result<(), ClientError> {
         let command = Command::WatchPartitions(request.clone());
         self.client.link.send_command(&command)?;
         self.receive_empty(CommandCode::WatchPartitions)
     }
 
-    /// Tell the server that this client is alive.
+    /// Send a heartbeat.
     pub fn ping(&mut self) -> Result<(), ClientError> {
         self.client.link.send_command(&Command::Ping)?;
         self.receive_empty(CommandCode::Ping)
     }
 
-    /// What has happened, the newest of each partition last; nothing after `patience` without news.
+    /// Receive notifications, the newest of each partition last; empty after `patience` without any.
     pub fn next(&mut self, patience: Duration) -> Result<Vec<WatchedPartition>, ClientError> {
         let code = CommandCode::WatchPartitions;
         if self.told.is_empty() && self.client.link.has_answer(code, patience)? {
@@ -116,7 +116,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Read one frame. Returns whether it was a notification: they are never empty, as answers always are.
+    /// Read one frame. Returns whether it was a notification: notifications are never empty, as answers always are.
     fn read(&mut self, code: CommandCode) -> Result<bool, ClientError> {
         self.client.link.receive_one(code, &mut self.buffer)?;
         let payload = self.buffer.payload();

@@ -1,8 +1,8 @@
-//! Consumer groups: what they are, and being a member.
+//! Consumer groups and membership in them.
 //!
 //! A membership belongs to the connection and ends with it. A member polls with a consumer of kind
-//! [`Group`](headrace_wire::ConsumerKind::Group), without a partition: the server chooses one that the member owns. It
-//! stores offsets likewise; where it stores none, it gets the same messages again.
+//! [`Group`](headrace_wire::ConsumerKind::Group), without a partition: the server chooses one that the member owns.
+//! Offsets are stored the same way; without a stored offset the member receives the same messages again.
 
 use headrace_model::GroupId;
 use headrace_wire::command::{CreateConsumerGroup, GroupPath, TopicPath};
@@ -12,18 +12,18 @@ use headrace_wire::{Command, Identifier};
 use crate::client::decode;
 use crate::{Client, ClientError};
 
-/// A consumer group that exists.
+/// An existing consumer group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Its number within the topic.
+    /// Number of the group within its topic.
     pub id: GroupId,
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// Partitions of the topic.
+    /// Number of partitions of the topic.
     pub partitions_count: u32,
-    /// Connections that are members.
+    /// Number of connections that are members.
     pub members_count: u32,
-    /// They, with what they own; empty in listings.
+    /// Members with their partitions; empty in listings.
     pub members: Vec<GroupMember>,
 }
 
@@ -54,12 +54,12 @@ impl Client {
         }))
     }
 
-    /// A group with its members; [`ClientError::NotFound`] if there is none.
+    /// Get a group with its members; [`ClientError::NotFound`] if it does not exist.
     pub fn get_group(&mut self, path: GroupPath<'_>) -> Result<Group, ClientError> {
         self.request_group(&Command::GetConsumerGroup(path))
     }
 
-    /// The groups of a topic, without their members.
+    /// List the groups of a topic, without their members.
     pub fn get_groups(
         &mut self,
         stream: Identifier<'_>,
@@ -73,12 +73,12 @@ impl Client {
             .collect())
     }
 
-    /// Delete a group with its offsets; its members are none any more.
+    /// Delete a group with its offsets; its memberships end.
     pub fn delete_group(&mut self, path: GroupPath<'_>) -> Result<(), ClientError> {
         self.call(&Command::DeleteConsumerGroup(path))
     }
 
-    /// Make this connection a member.
+    /// Join the group with this connection.
     pub fn join_group(&mut self, path: GroupPath<'_>) -> Result<(), ClientError> {
         self.call(&Command::JoinConsumerGroup(path))
     }

@@ -1,7 +1,7 @@
-//! Native client and load generator of the classic binary protocol.
+//! Native client and load generator of the binary protocol of Iggy 0.8.
 //!
 //! [`Client`] is one blocking connection: no threads, no event loop, one system call out and (mostly) one in per
-//! request. [`Pipeline`] keeps several batches on their way. [`mod@bench`] measures servers with both.
+//! request. [`Pipeline`] keeps several batches in flight. [`mod@bench`] measures servers with both.
 #![allow(
     clippy::disallowed_methods,
     reason = "a client reads clocks: it waits, paces and measures"

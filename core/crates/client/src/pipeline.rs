@@ -1,4 +1,4 @@
-//! Several batches on their way at once.
+//! Pipelining of several batches on one connection.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -9,9 +9,9 @@ use crate::{Client, ClientError, PreparedBatch};
 
 /// Sends batches without waiting for each answer.
 ///
-/// The protocol has no request numbers: the n-th answer belongs to the n-th request, so answers are matched to
-/// `tag`s in order. A server works on one request of a connection after the other; what is saved is the time
-/// between an answer and the next request. Drop a pipeline only when it is idle, or drop the client with it.
+/// The protocol has no request ids: the n-th answer belongs to the n-th request, so answers are matched to `tag`s in
+/// order. A server processes the requests of a connection one after the other; pipelining saves the time between an
+/// answer and the next request. Drop a pipeline only when it is idle, or drop the client with it.
 #[derive(Debug)]
 pub struct Pipeline<'c, T> {
     client: &'c mut Client,
@@ -22,14 +22,14 @@ pub struct Pipeline<'c, T> {
 /// The answer to one batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer<T> {
-    /// As given to [`Pipeline::send`].
+    /// Tag given to [`Pipeline::send`].
     pub tag: T,
-    /// What the server refused the batch for, if it did. Later batches are executed nevertheless.
+    /// Status if the server refused the batch. Later batches are executed nevertheless.
     pub outcome: Result<(), Status>,
 }
 
 impl<'c, T> Pipeline<'c, T> {
-    /// At most `window` batches without an answer.
+    /// Create a pipeline with at most `window` unanswered batches.
     pub fn new(client: &'c mut Client, window: NonZeroUsize) -> Self {
         Self {
             client,
@@ -38,17 +38,17 @@ impl<'c, T> Pipeline<'c, T> {
         }
     }
 
-    /// Batches without an answer.
+    /// Number of unanswered batches.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Whether [`Self::send`] has to wait for an answer first.
+    /// Return whether [`Self::send`] has to wait for an answer first.
     pub fn is_full(&self) -> bool {
         self.in_flight.len() >= self.window
     }
 
-    /// Send a batch. With a full window the oldest answer is waited for first, and returned.
+    /// Send a batch. If the window is full, wait for the oldest answer first, and return it.
     pub fn send(
         &mut self,
         batch: &PreparedBatch,
@@ -64,7 +64,7 @@ impl<'c, T> Pipeline<'c, T> {
         Ok(answer)
     }
 
-    /// Wait for the oldest answer; `None` when nothing is on its way.
+    /// Wait for the oldest answer; `None` if no batch is in flight.
     pub fn receive(&mut self) -> Result<Option<Answer<T>>, ClientError> {
         let Some(tag) = self.in_flight.pop_front() else {
             return Ok(None);

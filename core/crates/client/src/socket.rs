@@ -1,4 +1,4 @@
-//! What frames are written to and read from.
+//! Socket that frames are written to and read from.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -9,40 +9,40 @@ use serde::{Deserialize, Serialize};
 use crate::tls::{TlsStream, TlsTarget};
 use crate::websocket::WebSocket;
 
-/// From this size on the official client's buffer lets the header travel in a write of its own.
+/// Frame size from which the official client's buffer sends the header in a write of its own.
 const OFFICIAL_CLIENT_BUFFER_BYTES: usize = 8 * 1024;
 
-/// What carries the protocol.
+/// Transport of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
-    /// TCP, and nothing else; but for TLS, with this as with the other, where the address says so.
+    /// Plain TCP. Either transport runs inside TLS if the address requests it.
     #[default]
     Tcp,
-    /// The messages of a WebSocket.
+    /// WebSocket messages.
     WebSocket,
 }
 
-/// How a frame is handed to the system.
+/// Number of writes for a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WriteStyle {
-    /// As a whole, in one vectored write.
+    /// One vectored write for the whole frame.
     #[default]
     Vectored,
-    /// As the official client does: the header of a large frame in a write of its own. Together with Nagle's
-    /// algorithm this shows whether the server acknowledges segments at once. The same as the other on a WebSocket,
-    /// where the header is masked together with what follows.
+    /// A separate write for the header of a large frame, as the official client does. Together with Nagle's algorithm
+    /// this shows whether the server acknowledges segments at once. Has no effect on a WebSocket, where the header is
+    /// masked together with the rest.
     HeaderFirst,
 }
 
-/// Bytes of the protocol, in both directions.
+/// A connection that carries bytes of the protocol in both directions.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Plain(Stream),
     WebSocket(Box<WebSocket>),
 }
 
-/// What carries them: the connection itself, or TLS on it.
+/// Layer below the protocol: TCP, or TLS over TCP.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
@@ -50,7 +50,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// The connection itself.
+    /// Underlying TCP connection.
     pub(crate) fn tcp(&self) -> &TcpStream {
         match self {
             Self::Tcp(stream) => stream,
@@ -83,7 +83,7 @@ impl Write for Stream {
         }
     }
 
-    /// TLS keeps what the connection did not take at once.
+    /// TLS buffers bytes that the connection did not accept at once.
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.flush(),
@@ -93,7 +93,7 @@ impl Write for Stream {
 }
 
 impl Socket {
-    /// Begin as `transport` and `tls` say; `host` is whom the socket is connected to.
+    /// Start TLS and WebSocket as `tls` and `transport` request; `host` is the host that the socket is connected to.
     pub(crate) fn open(
         stream: TcpStream,
         transport: Transport,
@@ -110,7 +110,7 @@ impl Socket {
         })
     }
 
-    /// The connection itself.
+    /// Underlying TCP connection.
     pub(crate) fn stream(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => stream.tcp(),
@@ -143,7 +143,7 @@ impl Socket {
 fn write_parts(stream: &mut impl Write, parts: [&[u8]; 3]) -> io::Result<()> {
     let mut slices = parts.map(IoSlice::new);
     let mut rest = &mut slices[..];
-    // Drops the empty slices at the front, so that an empty rest means that everything is written.
+    // Drops the empty slices at the front, so that an empty list means that everything is written.
     IoSlice::advance_slices(&mut rest, 0);
     while !rest.is_empty() {
         match stream.write_vectored(rest) {

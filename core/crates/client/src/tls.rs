@@ -1,4 +1,4 @@
-//! Where a server is, and whether it is to be spoken to through TLS.
+//! Parsing of server addresses, and TLS connections.
 
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
@@ -21,19 +21,19 @@ const SCHEME: &str = "tls://";
 /// A connection through TLS.
 pub(crate) type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
-/// An address as people write it: `host:port`, or `tls://host:port?ca=FILE`.
+/// An address as written by users: `host:port`, or `tls://host:port?ca=FILE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// `host:port`.
+    /// Host and port, `host:port`.
     pub(crate) address: String,
-    /// With TLS.
+    /// TLS parameters, if the address requests TLS.
     pub(crate) tls: Option<TlsTarget>,
 }
 
-/// Whom a server has to prove to be.
+/// Expected identity of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TlsTarget {
-    /// The name in its certificate; the host, unless `name=` says otherwise.
+    /// Name in its certificate; the host, unless `name=` is given.
     name: String,
     trust: Trust,
 }
@@ -42,13 +42,13 @@ pub(crate) struct TlsTarget {
 enum Trust {
     /// `ca=`: certificates that one of these authorities has signed (PEM).
     Authorities(PathBuf),
-    /// `verify=no`: any certificate. Nobody can listen, but anybody can be the server.
+    /// `verify=no`: any certificate. The traffic is encrypted, but the server's identity is not verified.
     Anything,
 }
 
 impl Target {
     /// # Errors
-    /// The text is neither of the two forms; TLS without a word about whom to trust.
+    /// The text has neither of the two forms, or requests TLS without `ca=` or `verify=no`.
     pub(crate) fn parse(text: &str) -> Result<Self, ClientError> {
         let Some(rest) = text.strip_prefix(SCHEME) else {
             return Ok(Self {
@@ -84,7 +84,7 @@ impl Target {
 }
 
 impl TlsTarget {
-    /// Shake hands.
+    /// Run the handshake.
     pub(crate) fn open(&self, mut stream: TcpStream) -> io::Result<TlsStream> {
         let name = ServerName::try_from(self.name.clone()).map_err(invalid)?;
         let config = self.config()?;
@@ -122,7 +122,7 @@ impl TlsTarget {
     }
 }
 
-/// Takes any certificate. What is signed with its key is verified all the same.
+/// Accepts any certificate. Signatures with its key are verified all the same.
 #[derive(Debug)]
 struct NoVerification(Arc<CryptoProvider>);
 

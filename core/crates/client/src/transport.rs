@@ -1,4 +1,4 @@
-//! Frames over one socket: requests out, responses in, nothing of what they mean.
+//! Frames over one socket: requests out, responses in, without interpreting them.
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -12,34 +12,34 @@ use crate::ClientError;
 use crate::socket::{Socket, Transport, WriteStyle};
 use crate::tls::Target;
 
-/// Bytes taken from the socket ahead of need: several pipelined answers, or one answer to a query.
+/// Size of the receive buffer: several pipelined answers, or one answer to a query.
 const INBOX_BYTES: usize = 8 * 1024;
 const PAGE_BYTES: usize = 4096;
-/// Of what a server says of a refusal, so much is kept.
+/// Maximum number of bytes kept of a server's explanation of a refusal.
 const EXPLANATION_BYTES_MAX: usize = 1024;
-/// Where in a page an answer begins.
+/// Offset in a page at which an answer begins.
 ///
-/// The kernel's copy is several times slower when the target's place in its page is 1 to 15 bytes beyond the
-/// source's (measured on an AMD EPYC whose kernel copies with string instructions: 0.32 in place of 0.07 CPU s/GB).
-/// The sender's kernel begins an answer at the start of a page. Received at the start of a large allocation, which is
-/// 16 bytes into a page, without its 8-byte header, it would hit exactly that. This place is far enough off, with
-/// and without the header.
+/// The kernel's copy is several times slower if the target's offset in its page is 1 to 15 bytes beyond the source's
+/// (measured on an AMD EPYC whose kernel copies with string instructions: 0.32 instead of 0.07 CPU s/GB). The sender's
+/// kernel begins an answer at the start of a page. Received at the start of a large allocation, which is 16 bytes into
+/// a page, without its 8-byte header, it would hit exactly that case. This offset avoids it, with and without the
+/// header.
 const FRAME_PAGE_OFFSET_BYTES: usize = 64;
-/// The longest time that is asked of the system at once.
+/// Maximum socket timeout.
 const PATIENCE_MAX: Duration = Duration::from_secs(3600);
 
-/// How to connect.
+/// Options of a connection.
 #[derive(Debug, Clone)]
 pub struct ConnectOptions {
-    /// What carries the frames.
+    /// Transport of the frames.
     pub transport: Transport,
     /// Send small segments at once (`TCP_NODELAY`).
     pub no_delay: bool,
-    /// Give up connecting after this time; `None`: when the system gives up.
+    /// Timeout for connecting; `None`: the system's timeout.
     pub connect_timeout: Option<Duration>,
-    /// Give up waiting for an answer after this time; `None`: never.
+    /// Timeout for an answer; `None`: none.
     pub response_timeout: Option<Duration>,
-    /// How frames are written.
+    /// Number of writes for a frame.
     pub write_style: WriteStyle,
 }
 
@@ -55,26 +55,26 @@ impl Default for ConnectOptions {
     }
 }
 
-/// A reusable home for an answer.
+/// A reusable buffer for an answer.
 #[derive(Debug, Default)]
 pub struct ResponseBuffer {
-    /// Initialised to its whole length.
+    /// Storage, initialised over its whole length.
     bytes: Vec<u8>,
-    /// Where the frame begins: [`FRAME_PAGE_OFFSET_BYTES`] into a page.
+    /// Start of the frame: [`FRAME_PAGE_OFFSET_BYTES`] into a page.
     frame_start: usize,
-    /// Bytes of the payload.
+    /// Size of the payload.
     length: usize,
 }
 
 impl ResponseBuffer {
-    /// Big enough for payloads of `bytes` before it has to grow.
+    /// Create a buffer that holds payloads of `bytes` without growing.
     pub fn with_capacity(bytes: usize) -> Self {
         let mut buffer = Self::default();
         buffer.reserve_frame(RESPONSE_HEADER_BYTES + bytes, 0);
         buffer
     }
 
-    /// The payload of the last answer.
+    /// Payload of the last answer.
     pub fn payload(&self) -> &[u8] {
         let start = self.frame_start + RESPONSE_HEADER_BYTES;
         self.bytes.get(start..start + self.length).unwrap_or(&[])
@@ -84,14 +84,14 @@ impl ResponseBuffer {
         &mut self.bytes[self.frame_start..]
     }
 
-    /// Make room for a frame of `bytes`, of which `filled` are there already.
+    /// Make room for a frame of `bytes`, of which `filled` have been received.
     fn reserve_frame(&mut self, bytes: usize, filled: usize) {
         if self.bytes.len() - self.frame_start >= bytes {
             return;
         }
         let slack = PAGE_BYTES + FRAME_PAGE_OFFSET_BYTES;
         let mut grown = vec![0; bytes.next_power_of_two() + slack];
-        // Where the frame lies is a matter of speed only: any start that leaves enough room is right.
+        // The frame's position only affects performance: any start that leaves enough room is correct.
         let page_start = grown.as_ptr().align_offset(PAGE_BYTES).min(PAGE_BYTES);
         let start = page_start + FRAME_PAGE_OFFSET_BYTES;
         grown[start..start + filled].copy_from_slice(&self.frame()[..filled]);
@@ -119,7 +119,7 @@ impl Link {
         let connect = || {
             let stream = open(address, options.connect_timeout)?;
             stream.set_nodelay(options.no_delay)?;
-            // What is agreed on before the first frame belongs to connecting.
+            // The WebSocket and TLS handshakes count as part of connecting.
             stream.set_read_timeout(options.connect_timeout)?;
             stream.set_write_timeout(options.connect_timeout)?;
             Socket::open(stream, options.transport, address, tls.as_ref())
@@ -148,23 +148,23 @@ impl Link {
         })
     }
 
-    /// A second handle of the socket, for ending a wait from another thread.
+    /// Duplicate the socket's handle, for ending a wait from another thread.
     pub(crate) fn try_clone_socket(&self) -> io::Result<TcpStream> {
         self.socket.stream().try_clone()
     }
 
-    /// How long an answer may take.
+    /// Timeout for an answer.
     pub(crate) fn response_timeout(&self) -> Option<Duration> {
         self.response_timeout
     }
 
-    /// An answer has not come in time; it may still come, so the connection is of no more use.
+    /// Mark the connection as unusable: the late answer may still arrive. Returns the error.
     pub(crate) fn time_out(&mut self, command: CommandCode, timeout: Duration) -> ClientError {
         self.broken = true;
         ClientError::Timeout { command, timeout }
     }
 
-    /// Whether something arrives within `patience`.
+    /// Return whether data arrives within `patience`.
     pub(crate) fn has_answer(
         &mut self,
         command: CommandCode,
@@ -176,7 +176,7 @@ impl Link {
         if self.broken {
             return Err(ClientError::Disconnected);
         }
-        // Zero would mean for ever.
+        // A zero timeout would mean for ever.
         let patience = patience.clamp(Duration::from_micros(1), PATIENCE_MAX);
         self.set_patience(Some(patience))?;
         self.inbox_start = 0;
@@ -209,7 +209,7 @@ impl Link {
             })
     }
 
-    /// Write a request that is small enough to be encoded as a whole.
+    /// Encode and write a request that is small enough to be encoded as a whole.
     pub(crate) fn send_command(&mut self, command: &Command<'_>) -> Result<(), ClientError> {
         let mut request = std::mem::take(&mut self.request);
         request.clear();
@@ -224,7 +224,7 @@ impl Link {
         result
     }
 
-    /// Write a frame that is already encoded; the first part holds at least the frame's header.
+    /// Write an encoded frame; the first part holds at least the frame's header.
     pub(crate) fn send_parts(
         &mut self,
         command: CommandCode,
@@ -238,10 +238,10 @@ impl Link {
             .map_err(|source| self.fail(command, source))
     }
 
-    /// Read an answer when it is the only one that is expected.
+    /// Read an answer if no other is outstanding.
     ///
-    /// Header and payload come in with the same system call where they arrive together, and the payload is not
-    /// copied. When several answers are on their way use [`Self::receive_empty`].
+    /// Header and payload are read with one system call if they arrive together, and the payload is not copied. If
+    /// several answers are outstanding use [`Self::receive_empty`].
     pub(crate) fn receive(
         &mut self,
         command: CommandCode,
@@ -268,13 +268,13 @@ impl Link {
             let result = self.socket.read(&mut buffer.frame()[filled..end]);
             filled += self.check_read(command, result)?;
         }
-        // A server that shuts down sends one frame that nobody asked for; it answers the next request.
+        // A server that shuts down sends one unsolicited frame; it counts as the answer to the next request.
         self.put_back(command, &buffer.frame()[end..filled])?;
         buffer.length = length;
         check_status(command, header, buffer.payload())
     }
 
-    /// Read one answer of any number that are on their way.
+    /// Read one answer while any number may be outstanding.
     pub(crate) fn receive_one(
         &mut self,
         command: CommandCode,
@@ -304,7 +304,7 @@ impl Link {
         check_status(command, header, buffer.payload())
     }
 
-    /// Read an answer without a payload, one of any number that are on their way. A payload is dropped.
+    /// Read an answer without a payload while any number may be outstanding. A payload is discarded.
     pub(crate) fn receive_empty(&mut self, command: CommandCode) -> Result<(), ClientError> {
         while self.inbox_end - self.inbox_start < RESPONSE_HEADER_BYTES {
             self.fill_inbox(command)?;
@@ -361,7 +361,7 @@ impl Link {
         header: ResponseHeader,
     ) -> Result<usize, ClientError> {
         if !header.status.is_ok() && header.length as usize > EXPLANATION_BYTES_MAX {
-            // No explanation is that long: what follows is not a frame boundary that can be trusted.
+            // No explanation is that long: the following bytes are not at a frame boundary that can be trusted.
             self.broken = true;
             return Err(ClientError::Malformed {
                 command,
@@ -371,7 +371,7 @@ impl Link {
         Ok(header.length as usize)
     }
 
-    /// Bytes read; an interruption counts as none.
+    /// Number of bytes read; an interruption counts as 0.
     fn check_read(
         &mut self,
         command: CommandCode,
@@ -415,7 +415,7 @@ fn check_status(
     })
 }
 
-/// The first of the addresses behind a name that can be connected to.
+/// Connect to the first reachable address of a name.
 fn open(address: &str, timeout: Option<Duration>) -> io::Result<TcpStream> {
     let Some(timeout) = timeout else {
         return TcpStream::connect(address);

@@ -1,4 +1,4 @@
-//! A socket whose bytes travel in the messages of a WebSocket.
+//! A socket that carries its bytes in WebSocket messages.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -11,24 +11,24 @@ use headrace_websocket::{
 
 use crate::socket::Stream;
 
-/// What is received before it is known what it is: headers, and short answers as a whole.
+/// Size of the buffer for headers and short answers.
 const INBOX_BYTES: usize = 8 * 1024;
-/// What a server takes in one frame, if it has not been told otherwise. A larger request goes into several messages.
+/// Default of the server's maximum frame size. A larger request is split into several messages.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
-/// Bytes that are masked, and then written, at a time: few enough to be in the cache still.
+/// Number of bytes that are masked and written at a time, small enough to stay in the cache.
 const MASKED_BYTES: usize = 128 * 1024;
-/// Keys that are made at a time.
+/// Number of masking keys that are generated at a time.
 const KEYS: usize = 64;
 
-/// One WebSocket.
+/// A WebSocket connection.
 #[derive(Debug)]
 pub(crate) struct WebSocket {
     stream: Stream,
     decoder: Decoder,
     inbox: Box<[u8; INBOX_BYTES]>,
-    /// Bytes of a message that wait in the inbox, in front of what follows.
+    /// Decoded bytes of a message in the inbox, in front of `raw`.
     plain: Range<usize>,
-    /// What was received behind them.
+    /// Received bytes that are not decoded yet.
     raw: Range<usize>,
     masked: Vec<u8>,
     keys: [[u8; 4]; KEYS],
@@ -36,12 +36,12 @@ pub(crate) struct WebSocket {
 }
 
 impl WebSocket {
-    /// Ask the server behind `stream` for the upgrade.
+    /// Request the upgrade from the server behind `stream`.
     pub(crate) fn open(stream: Stream, host: &str) -> io::Result<Self> {
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce)?;
         let (request, accept) = request(host, "/", nonce);
-        // No message is too long for a client: it reads what it has asked for.
+        // No message is too long for a client: it reads as much as it has requested.
         let limits = Limits {
             frame_bytes_max: u64::MAX,
             message_bytes_max: u64::MAX,
@@ -75,12 +75,12 @@ impl WebSocket {
         }
     }
 
-    /// The connection itself.
+    /// Underlying TCP connection.
     pub(crate) fn stream(&self) -> &TcpStream {
         self.stream.tcp()
     }
 
-    /// Read bytes of the protocol; 0: the server has closed. What lies in one frame is read straight into `out`.
+    /// Read bytes of the protocol; 0: the server has closed. Data of one frame is read directly into `out`.
     pub(crate) fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
             if !self.plain.is_empty() {
@@ -128,7 +128,7 @@ impl WebSocket {
         }
     }
 
-    /// Write a request as one message, or as several if it is larger than a message may be.
+    /// Write a request as one message, or as several if it exceeds the maximum message size.
     pub(crate) fn write(&mut self, parts: [&[u8]; 3]) -> io::Result<()> {
         let mut unwritten: usize = parts.iter().map(|part| part.len()).sum();
         let mut masked = std::mem::take(&mut self.masked);
@@ -169,7 +169,7 @@ impl WebSocket {
         self.stream.flush()
     }
 
-    /// A key that nobody can foresee.
+    /// Take an unpredictable masking key.
     fn key(&mut self) -> io::Result<[u8; 4]> {
         if self.keys_left == 0 {
             getrandom::fill(self.keys.as_flattened_mut())?;
@@ -179,7 +179,7 @@ impl WebSocket {
         Ok(self.keys[self.keys_left])
     }
 
-    /// Receive more behind what waits. Only when no bytes of a message wait.
+    /// Receive more after the bytes in the inbox. Only called if no decoded bytes wait.
     fn fill(&mut self) -> io::Result<usize> {
         self.inbox.copy_within(self.raw.clone(), 0);
         self.raw = 0..self.raw.len();

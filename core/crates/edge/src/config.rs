@@ -1,4 +1,5 @@
-//! Settings of the doors and of the links, as the embedding process gives them. Times are microseconds, sizes bytes.
+//! Settings of the encrypted listeners and of the links, as the embedding process gives them. Times are microseconds,
+//! sizes bytes.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -6,31 +7,31 @@ use headrace_shard::proxy::Network;
 
 use crate::certificate::ClientCertificates;
 
-/// Everything that the doors can be told.
+/// All settings of the encrypted listeners.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EdgeConfig {
-    /// TLS in front of the protocol over TCP; `None`: no such door.
+    /// TLS listener for the binary protocol over TCP; `None`: no such listener.
     pub tcp: Option<TlsDoorConfig>,
-    /// TLS in front of the protocol in the messages of a WebSocket; `None`: no such door.
+    /// TLS listener for the binary protocol in WebSocket messages; `None`: no such listener.
     pub websocket: Option<TlsDoorConfig>,
-    /// The protocol over QUIC; `None`: no such door.
+    /// QUIC listener for the binary protocol; `None`: no such listener.
     pub quic: Option<QuicDoorConfig>,
-    /// TLS on the port of a partition node, for gateways and whoever has a ticket; `None`: no such door. A certificate
-    /// of a client is nobody's here: that it is signed by an authority in the file is all that is asked.
+    /// TLS on the port of a partition node, for gateways and clients with a ticket; `None`: no such listener. Client
+    /// certificates are not mapped to users here: only the signature of an authority in the file is required.
     pub binary: Option<TlsDoorConfig>,
-    /// TLS towards partition nodes; `None`: connections with them are not this crate's.
+    /// TLS for links to partition nodes; `None`: this crate does not handle connections to them.
     pub links: Option<LinkTlsConfig>,
-    /// Balancers, each a network and how many of its bits count: connections from there to doors for TLS begin with a
-    /// header of the PROXY protocol, version 2. On the port of a partition node they do not.
+    /// Networks of load balancers, each as address and prefix length: connections from these addresses to TLS listeners
+    /// begin with a header of the PROXY protocol, version 2. On the port of a partition node they do not.
     pub proxies: Vec<Network>,
-    /// Threads of all doors together; 0: one for each core, up to four.
+    /// Number of threads of all encrypted listeners together; 0: one for each core, up to four.
     pub threads: usize,
-    /// Handshakes of one door that may be under way together.
+    /// Maximum number of concurrent handshakes of one listener.
     pub handshakes_max: usize,
-    /// A peer that has not completed its handshake after this time is dropped.
+    /// Time after which a peer that has not completed its handshake is disconnected.
     pub handshake_timeout_micros: u64,
-    /// How often the files of certificates are looked at for a change.
+    /// Interval between checks of the certificate files for changes.
     pub certificate_check_interval_micros: u64,
 }
 
@@ -51,84 +52,84 @@ impl Default for EdgeConfig {
     }
 }
 
-/// A door for TLS.
+/// Settings of a TLS listener.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsDoorConfig {
-    /// Where it listens. Port 0 picks a free one.
+    /// Address to listen on. Port 0 picks a free one.
     pub address: SocketAddr,
-    /// What it shows.
+    /// Certificate of the server.
     pub certificate: CertificateFiles,
-    /// Whether clients show one, too.
+    /// Policy for client certificates.
     #[serde(default)]
     pub client_certificates: ClientCertificates,
-    /// PEM file with the authorities that the certificates of clients are signed by.
+    /// PEM file with the authorities that sign the certificates of clients.
     #[serde(default)]
     pub client_ca_file: Option<PathBuf>,
-    /// PEM file with the revocation lists of these authorities; `None`: what was signed once is good to its end.
+    /// PEM file with the revocation lists of these authorities; `None`: no revocation.
     #[serde(default)]
     pub client_crl_file: Option<PathBuf>,
 }
 
-/// TLS towards partition nodes.
+/// Settings of TLS to partition nodes.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkTlsConfig {
-    /// PEM file with the authorities that the certificates of nodes are signed by.
+    /// PEM file with the authorities that sign the certificates of nodes.
     pub authority_file: PathBuf,
-    /// PEM file with the certificate that nodes are shown, followed by those between it and its authority; `None`: they
-    /// are shown none.
+    /// PEM file with the client certificate for nodes, followed by its intermediate certificates; `None`: no client
+    /// certificate.
     #[serde(default)]
     pub cert_file: Option<PathBuf>,
     /// PEM file with its private key.
     #[serde(default)]
     pub key_file: Option<PathBuf>,
-    /// What the certificates of nodes have to be for; `None`: the host in the address of each.
+    /// Name that the certificates of all nodes must be valid for; `None`: the host in each node's address.
     #[serde(default)]
     pub server_name: Option<String>,
 }
 
-/// The door for QUIC.
+/// Settings of the QUIC listener.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuicDoorConfig {
-    /// Where it listens (UDP). Port 0 picks a free one.
+    /// UDP address to listen on. Port 0 picks a free one.
     pub address: SocketAddr,
-    /// What it shows.
+    /// Certificate of the server.
     pub certificate: CertificateFiles,
-    /// Requests of one connection that may be under way.
+    /// Maximum number of concurrent requests of one connection.
     pub max_concurrent_bidi_streams: u32,
-    /// What may be sent on one connection without an acknowledgement.
+    /// Maximum number of unacknowledged bytes sent on one connection.
     pub send_window_bytes: u64,
-    /// What a peer may send on one connection before it was read.
+    /// Maximum number of bytes that a peer may send on one connection before they are read.
     pub receive_window_bytes: u32,
-    /// Size of datagrams before the path's own is found; at least 1200.
+    /// Initial datagram size before path MTU discovery; at least 1200.
     pub initial_mtu_bytes: u16,
-    /// A connection at rest is kept from timing out by a packet every so often; 0: it is not.
+    /// Interval of keep-alive packets on an idle connection; 0: none.
     pub keep_alive_interval_micros: u64,
-    /// A peer that is silent for so long is gone; 0: never.
+    /// Time of silence after which a peer is disconnected; 0: never.
     pub max_idle_timeout_micros: u64,
-    /// Buffers of the socket; `None`: what the system gives.
+    /// Size of the socket's send buffer; `None`: the system's default.
     #[serde(default)]
     pub recv_buffer_bytes: Option<usize>,
-    /// The other direction.
+    /// Size of the socket's receive buffer; `None`: the system's default.
     #[serde(default)]
     pub send_buffer_bytes: Option<usize>,
-    /// Payload of one `SendMessages` request at most.
+    /// Maximum payload of one `SendMessages` request.
     pub send_payload_bytes_max: u32,
 }
 
-/// Where a server's certificate comes from.
+/// Source of a server's certificate.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CertificateFiles {
-    /// PEM file with the certificate, followed by those between it and its authority.
+    /// PEM file with the certificate, followed by its intermediate certificates.
     #[serde(default)]
     pub cert_file: Option<PathBuf>,
     /// PEM file with its private key.
     #[serde(default)]
     pub key_file: Option<PathBuf>,
-    /// Where there is no certificate file, make one for `localhost` that only this process has.
+    /// Without a certificate file, generate a certificate for `localhost` that only this process has.
     pub self_signed: bool,
 }
 
@@ -138,7 +139,7 @@ impl EdgeConfig {
     }
 
     pub(crate) fn certificate_check_interval(&self) -> Duration {
-        // An interval of nothing would spin.
+        // An interval of 0 would spin.
         Duration::from_micros(self.certificate_check_interval_micros).max(Duration::from_millis(10))
     }
 

@@ -1,4 +1,4 @@
-//! What happened at a door, counted.
+//! Counters of a listener.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-/// Counters of one door.
+/// Counters of one listener.
 #[derive(Debug, Default)]
 pub(crate) struct DoorCounters {
     pub(crate) accepted: AtomicU64,
@@ -19,24 +19,24 @@ pub(crate) struct DoorCounters {
     failures: Mutex<BTreeMap<&'static str, u64>>,
 }
 
-/// A reading of one door's counters.
+/// A snapshot of one listener's counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct DoorReport {
-    /// Peers that knocked.
+    /// Number of accepted peers, including those whose handshake failed.
     pub accepted: u64,
-    /// Handshakes that were completed.
+    /// Number of completed handshakes.
     pub handshakes: u64,
-    /// Connections open now.
+    /// Number of open connections.
     pub open: u64,
-    /// Bytes of the protocol that clients sent, decrypted.
+    /// Decrypted bytes of the protocol received from clients.
     pub bytes_in: u64,
-    /// Bytes of the protocol that were sent to clients.
+    /// Bytes of the protocol sent to clients, before encryption.
     pub bytes_out: u64,
-    /// Peers that did not become connections, by reason.
+    /// Number of failed handshakes, by reason.
     pub failures: BTreeMap<&'static str, u64>,
 }
 
-/// A reading of every door, by name.
+/// Reports of all listeners, by name.
 pub type EdgeReport = BTreeMap<&'static str, DoorReport>;
 
 pub(crate) fn add(counter: &AtomicU64, count: u64) {
@@ -44,13 +44,13 @@ pub(crate) fn add(counter: &AtomicU64, count: u64) {
 }
 
 impl DoorCounters {
-    /// One more peer that did not become a connection.
+    /// Count a failed handshake.
     pub(crate) fn failed(&self, reason: &'static str) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         *failures.entry(reason).or_default() += 1;
     }
 
-    /// One more connection, until the guard goes.
+    /// Count an open connection until the guard is dropped.
     pub(crate) fn opened(&self) -> OpenConnection<'_> {
         add(&self.open, 1);
         OpenConnection(self)

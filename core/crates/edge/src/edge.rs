@@ -1,4 +1,4 @@
-//! All doors of one process, its links, and the threads that serve them.
+//! All encrypted listeners of one process, its links, and the threads that serve them.
 
 use std::{
     convert::Infallible,
@@ -28,22 +28,22 @@ use crate::{
     tls::TlsDoor,
 };
 
-/// After the last connection has ended, its peer is told for so long.
+/// Time for the last packets, which close the connections of QUIC peers.
 const LAST_PACKETS: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Running {
     runtime: Option<Runtime>,
     accepting: Vec<JoinHandle<()>>,
-    /// Cloned into every connection, until nobody is let in any more.
+    /// Cloned into every connection; dropped when no more connections are accepted.
     life: Option<mpsc::Sender<Infallible>>,
-    /// Ends when the last connection has.
+    /// Closed when the last connection has ended.
     lives: Option<mpsc::Receiver<Infallible>>,
     started: bool,
 }
 
 impl Running {
-    /// Threads, which have nothing to do yet.
+    /// Start the threads.
     fn begin(config: &EdgeConfig) -> Result<Self, StartError> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(config.worker_threads())
@@ -61,10 +61,10 @@ impl Running {
     }
 }
 
-/// The encrypted doors of one process, and its links.
+/// The encrypted listeners of one process, and its links.
 ///
-/// Order of calls: [`Edge::bind`], [`Edge::start`], [`Edge::close_doors`], then the node stops and says goodbye to its
-/// clients, whom the open connections still reach, then [`Edge::stop`].
+/// Order of calls: [`Edge::bind`], [`Edge::start`], [`Edge::close_doors`], then the node shuts down and notifies its
+/// clients over the connections that are still open, then [`Edge::stop`].
 pub struct Edge {
     config: EdgeConfig,
     bound: Bound,
@@ -83,7 +83,7 @@ struct Doors {
 }
 
 impl Doors {
-    /// Look for new certificates.
+    /// Check for new certificates.
     fn renew(&self) {
         self.tls.iter().for_each(|door| door.renew());
         self.quic.iter().for_each(|door| door.renew());
@@ -92,12 +92,12 @@ impl Doors {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing behind these locks is left half-changed by a panic.
+    // Poisoned locks are accepted: a panic leaves none of the protected values half-changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Edge {
-    /// Read the certificates and take the ports. Nobody is let in yet; links can be opened.
+    /// Read the certificates and bind the ports. Clients are not accepted yet; links can be opened.
     pub fn bind(config: EdgeConfig) -> Result<Self, StartError> {
         let events = Events::default();
         let users = Users::default();
@@ -125,18 +125,18 @@ impl Edge {
         })
     }
 
-    /// What opens encrypted connections with partition nodes, if the settings say so.
+    /// Connector for encrypted connections to partition nodes, if configured.
     pub fn connector(&self) -> Option<Arc<dyn Connector>> {
         let links = self.doors.links.as_ref()?;
         Some(Arc::clone(links) as _)
     }
 
-    /// Addresses really bound.
+    /// Bound addresses.
     pub fn bound(&self) -> Bound {
         self.bound
     }
 
-    /// Let clients in, to be served by `shards`. Without doors nothing is started.
+    /// Accept clients, to be served by `shards`. Without listeners nothing is started.
     pub fn start(&self, shards: &Arc<dyn Shards>) -> Result<(), StartError> {
         let mut running = lock(&self.running);
         if running.started {
@@ -177,17 +177,17 @@ impl Edge {
         Ok(())
     }
 
-    /// Look for new certificates now.
+    /// Check for new certificates now.
     pub fn reload_certificates(&self) {
         self.doors.renew();
     }
 
-    /// Log events that wait.
+    /// Take the waiting log events.
     pub fn take_events(&self) -> Vec<Event> {
         self.events.take()
     }
 
-    /// A reading of the counters.
+    /// Snapshot of the counters.
     pub fn report(&self) -> EdgeReport {
         let tls = self.doors.tls.iter();
         let quic = self.doors.quic.iter();
@@ -198,7 +198,7 @@ impl Edge {
             .collect()
     }
 
-    /// Let nobody in any more. Connections stay.
+    /// Stop accepting connections. Open connections stay.
     pub fn close_doors(&self) {
         drop(std::mem::take(&mut *lock(&self.listeners)));
         for task in lock(&self.running).accepting.drain(..) {
@@ -206,7 +206,8 @@ impl Edge {
         }
     }
 
-    /// Wait until the last connection has ended, and end the threads. `false`: the time was up and some were cut off.
+    /// Wait until the last connection has ended, and end the threads. `false`: the timeout expired and some connections
+    /// were cut off.
     pub fn stop(&self, limit: Duration) -> bool {
         self.close_doors();
         if let Some(links) = &self.doors.links {
@@ -224,7 +225,7 @@ impl Edge {
         let in_time = runtime.block_on(async {
             let in_time = timeout(limit, lives.recv()).await.is_ok();
             if let Some(door) = quic {
-                // The last packets say that connections are closed: who misses them waits for his own timeout.
+                // The last packets close the connections: a peer that misses them waits for its own timeout.
                 let _ = timeout(LAST_PACKETS, door.finish()).await;
             }
             in_time
@@ -265,14 +266,14 @@ fn listening(socket: OwnedFd) -> io::Result<TcpListener> {
     TcpListener::from_std(socket)
 }
 
-/// Look at the files now and then. Reading them may take as long as a disk does, so it is done beside the connections.
+/// Check the files periodically. Reading them may block on a disk, so it does not run on the connections' threads.
 async fn watch(doors: Doors, every: Duration) {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let doors = doors.clone();
-        // It only fails when the runtime ends.
+        // Fails only when the runtime ends.
         let _ = tokio::task::spawn_blocking(move || doors.renew()).await;
     }
 }

@@ -1,8 +1,9 @@
-//! The encrypted doors: TLS in front of the TCP and WebSocket protocols, and QUIC; and TLS towards partition nodes.
+//! The encrypted listeners: TLS in front of the TCP and WebSocket protocols, and QUIC; and TLS for links to partition
+//! nodes.
 //!
-//! They run on threads of their own, so that no handshake and no cipher ever delays a shard. What they decrypt goes
-//! through one end of a socket pair to the shard that has adopted the other one: for a shard the connection looks like
-//! any other, with the address and the transport of the real peer.
+//! They run on their own threads, so that no handshake and no cipher ever delays a shard. Decrypted data goes through
+//! one end of a socket pair to the shard that has adopted the other end: for a shard the connection looks like any
+//! other, with the address and the transport of the real peer.
 #![allow(
     clippy::disallowed_methods,
     reason = "a host like `runtime`: it reads the clock that deadlines and certificates need"

@@ -1,4 +1,4 @@
-//! Connections with partition nodes: opened, encrypted, and handed to the shard that asked for them.
+//! Connections to partition nodes: opened, encrypted, and handed to the shard that requested them.
 
 use std::{
     convert::Infallible,
@@ -28,23 +28,24 @@ use crate::{
     tls::{NodeFailureLog, Reason, relay},
 };
 
-/// By which counters and log lines know the links.
+/// Name of the links in counters and log lines.
 pub(crate) const NAME: &str = "links";
 
-/// Opens connections with partition nodes.
+/// Opens connections to partition nodes.
 ///
 /// A shard's worker thread resolves the address and connects, as without encryption. The handshake and the ciphers run
-/// on the threads of the doors; what the shard gets is one end of a socket pair.
+/// on the threads of the encrypted listeners; the shard receives one end of a socket pair.
 pub(crate) struct Links(Arc<Shared>);
 
 struct Shared {
-    /// What the certificate of every node has to be for, whatever its address is.
+    /// Name that the certificate of every node must be valid for, whatever its address is; `None`: the host of the
+    /// address.
     server_name: Option<ServerName<'static>>,
     renewal: Renewal<Outgoing>,
-    /// What new connections are made with.
+    /// Configuration of new connections.
     client: ArcSwap<ClientConfig>,
     threads: Handle,
-    /// Cloned into every connection, until no more are to be opened.
+    /// Cloned into every connection; `None` when no more are to be opened.
     life: Mutex<Option<mpsc::Sender<Infallible>>>,
     counters: DoorCounters,
     failures: NodeFailureLog,
@@ -71,7 +72,7 @@ impl Links {
         })))
     }
 
-    /// Look for new files and use them from the next connection on.
+    /// Check for new files and use them from the next connection on.
     pub(crate) fn renew(&self) {
         if let Some(ready) = self.0.renewal.check() {
             self.0.client.store(ready.client);
@@ -82,7 +83,7 @@ impl Links {
         &self.0.counters
     }
 
-    /// Open no more.
+    /// Open no more connections.
     pub(crate) fn close(&self) {
         drop(self.0.life().take());
     }
@@ -116,12 +117,12 @@ impl Connector for Links {
                 }
                 Err(reason) => {
                     of_task.failures.failed(&of_task.counters, &node, &reason);
-                    // It only fails when nobody waits any longer.
+                    // Fails only if the requester no longer waits.
                     let _ = tell.send(Err(io::Error::other(reason.text)));
                 }
             }
         });
-        // The task ends with its handshake's time, or with its threads.
+        // The task ends at the timeout of its handshake, or with its threads.
         told.recv()
             .map_err(|_ended| io::Error::other("the process stops"))?
     }
@@ -154,7 +155,7 @@ impl Shared {
     async fn serve(&self, stream: TlsStream<TcpStream>, shard: UnixStream, node: &str) {
         let _open = self.counters.opened();
         let error = relay(stream, shard, &self.counters).await;
-        // What a node thinks of our certificate comes when the handshake is over for us.
+        // The node's verdict on the client certificate arrives after the handshake is complete on this side.
         let of_tls = error.as_ref().and_then(io::Error::get_ref);
         if let Some(error) = of_tls.and_then(|inner| inner.downcast_ref()) {
             self.failures
@@ -168,7 +169,7 @@ fn name(text: &str) -> Result<ServerName<'static>, CertificateProblem> {
         .map_err(|_no_name| CertificateProblem::Name(text.to_owned()))
 }
 
-/// The host of `host:port`; that of IPv6 stands in brackets.
+/// Host of `host:port`; an IPv6 address stands in brackets.
 fn host(address: &str) -> &str {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.strip_prefix('[')

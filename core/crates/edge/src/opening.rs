@@ -1,4 +1,4 @@
-//! The start: certificates are read and ports are taken, before anybody is let in.
+//! Startup: read the certificates and bind the ports before any client is accepted.
 
 use std::{io, net::SocketAddr, sync::Arc};
 
@@ -16,49 +16,49 @@ use crate::{
     tls::{FailureLog, Handshakes, RefusedClients, TlsDoor, TlsListener},
 };
 
-/// Why the doors do not open, or the links cannot be encrypted.
+/// Error of the start of the encrypted listeners, or of the encryption of links.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// There is nothing to show, or nothing to verify with.
+    /// Invalid or missing certificates.
     #[error("{settings}: {problem}")]
     Certificate {
-        /// Where its settings are.
+        /// Section of the settings.
         settings: &'static str,
-        /// Why.
+        /// Problem of the certificate.
         problem: CertificateProblem,
     },
     /// An address cannot be bound.
     #[error("cannot listen on {address} for {door}: {source}")]
     Bind {
-        /// The door.
+        /// Name of the listener.
         door: &'static str,
-        /// The address.
+        /// Address to bind.
         address: SocketAddr,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
-    /// There are no threads to be had.
+    /// The threads cannot be started.
     #[error("the threads of the doors cannot be started: {0}")]
     Threads(io::Error),
-    /// It was started before.
+    /// The listeners were started before.
     #[error("the doors were opened before")]
     AlreadyStarted,
 }
 
-/// Addresses really bound.
+/// Bound addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bound {
-    /// Of TLS in front of the protocol over TCP.
+    /// TLS listener of the protocol over TCP.
     pub tcp: Option<SocketAddr>,
-    /// Of TLS in front of the protocol over WebSocket.
+    /// TLS listener of the protocol over WebSocket.
     pub websocket: Option<SocketAddr>,
-    /// Of the protocol over QUIC (UDP).
+    /// QUIC listener (UDP).
     pub quic: Option<SocketAddr>,
-    /// Of TLS in front of a partition node's port.
+    /// TLS listener of a partition node's port.
     pub binary: Option<SocketAddr>,
 }
 
-/// Ports that are taken, until they are opened or given up.
+/// Bound ports that are not accepting yet.
 #[derive(Default)]
 pub(crate) struct Listeners {
     pub(crate) tls: Vec<TlsListener>,
@@ -66,7 +66,7 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Read the certificates of all doors and take their ports.
+    /// Read the certificates of all listeners and bind their ports.
     pub(crate) fn take(
         config: &EdgeConfig,
         users: &Users,
@@ -109,15 +109,15 @@ pub(crate) fn bind_error(door: &'static str, address: SocketAddr, source: io::Er
     }
 }
 
-/// A door for TLS in front of shards.
+/// A TLS listener in front of shards.
 #[derive(Clone, Copy)]
 struct Kind {
     name: &'static str,
-    /// Where its settings are.
+    /// Section of the settings.
     section: &'static str,
     transport: Transport,
     framing: Framing,
-    /// Whether a client's certificate is that of a user.
+    /// True if a client's certificate is mapped to a user.
     is_for_users: bool,
 }
 
@@ -231,7 +231,7 @@ fn quic_listener(
         handshakes,
         failures,
     ));
-    // What no connection could be made with is told now, not by the first one.
+    // An unusable configuration is reported now, not by the first connection.
     door.server().map_err(wrong)?;
     Ok(QuicListener {
         door,

@@ -1,4 +1,4 @@
-//! What the doors need of the node behind them.
+//! Interface to the node behind the encrypted listeners.
 
 use std::{io, net::SocketAddr, os::fd::OwnedFd};
 
@@ -8,31 +8,31 @@ use headrace_shard::Arrival;
 use headrace_wire::Transport;
 use tokio::net::UnixStream;
 
-/// The node that serves what comes through the doors.
+/// The node that serves the connections of the encrypted listeners.
 pub trait Shards: Send + Sync + 'static {
     /// Serve a connected, blocking stream socket.
     ///
     /// # Errors
-    /// `WouldBlock`: not now. Anything else: not any more.
+    /// `WouldBlock`: try again later. Any other error: the node serves no more connections.
     fn adopt(&self, socket: OwnedFd, arrival: Arrival) -> io::Result<()>;
 
-    /// The user of exactly this name, if it may log in.
+    /// User with exactly this name, if the user may log in.
     fn active_user(&self, username: &str) -> Option<UserId>;
 
-    /// A client was not let in because of the certificate that it has shown, or has not: for the audit trail.
+    /// Note that a client was refused because of an invalid or missing certificate: for the audit trail.
     fn certificate_refused(&self, refused: RefusedCertificate);
 }
 
-/// A certificate that was not taken.
+/// A refused certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RefusedCertificate {
-    /// Address of its holder.
+    /// Address of the client.
     pub address: SocketAddr,
     /// Transport that the connection would have had.
     pub transport: Transport,
-    /// Name of the reason, as in the counters of failures.
+    /// Name of the reason, as in the failure counters.
     pub reason: &'static str,
-    /// Number of others that were refused before this one, and not reported.
+    /// Number of earlier refusals that were not reported.
     pub suppressed_count: u32,
 }
 
@@ -56,7 +56,7 @@ impl Shards for Node {
     }
 }
 
-/// Two ends: for the threads of the doors, and for a shard.
+/// Create a socket pair: one end for the threads of the encrypted listeners, one for a shard.
 pub(crate) fn pair() -> io::Result<(UnixStream, OwnedFd)> {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
     ours.set_nonblocking(true)?;

@@ -1,4 +1,4 @@
-//! The load generator and the listener that it is compared with.
+//! The load generator and the null listener as its baseline.
 
 use std::{sync::mpsc::RecvTimeoutError, time::Duration};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::errors::{CoreError, client_error, core_error};
 
-/// The caller hears of the progress this often.
+/// Interval between two calls that report progress.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Run the load generator; returns its report as JSON.
@@ -79,7 +79,7 @@ fn progress_json(progress: &Progress) -> String {
     .to_string()
 }
 
-/// Serve as the listener that reads and discards, until the process is told to stop.
+/// Run the null listener, which reads and discards, until a signal ends it.
 #[pyfunction]
 #[pyo3(signature = (address, message_size_bytes = 1000, messages_per_poll = 1000, on_bound = None))]
 pub(crate) fn null_listener(
@@ -102,7 +102,7 @@ pub(crate) fn null_listener(
     if let Some(callback) = on_bound {
         callback.call1(python, (bound.to_string(),))?;
     }
-    // The listener serves on threads of its own; this one keeps hearing signals.
+    // The listener serves on threads of its own; this thread keeps checking for signals.
     std::thread::Builder::new()
         .name("null-listener".into())
         .spawn(move || listener.serve())

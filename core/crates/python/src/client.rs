@@ -29,10 +29,10 @@ use crate::{
     watcher::Watcher,
 };
 
-/// How often somebody who waits looks whether Python wants to interrupt it.
+/// Interval at which a waiting call checks for signals of Python.
 pub(crate) const INTERRUPTION_CHECK: Duration = Duration::from_millis(100);
 
-/// Who polls or stores: a member of a group, or a consumer of its own.
+/// Consumer that polls or stores offsets: a group if one is given, otherwise a plain consumer.
 fn who<'a>(consumer: &'a Name, group: Option<&'a Name>) -> Consumer<'a> {
     let (kind, name) = match group {
         Some(group) => (ConsumerKind::Group, group),
@@ -80,7 +80,7 @@ fn offset_path<'a>(
     }
 }
 
-/// A blocking client of the classic binary protocol.
+/// A blocking client of the binary protocol.
 #[pyclass(frozen, module = "headrace_core")]
 pub(crate) struct Client {
     connection: Mutex<Option<NativeClient>>,
@@ -398,7 +398,7 @@ impl Client {
                 let text = format!("no answer to ReadMessages within {limit:?}");
                 return Err(ConnectionLost::new_err(text));
             }
-            // The answer of a wait that was interrupted would be taken for the next request's.
+            // A late answer to the interrupted wait would be taken for the next request's.
             python.check_signals().inspect_err(|_| self.close())?;
         }
         let mut buffer = ResponseBuffer::default();

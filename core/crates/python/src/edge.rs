@@ -1,4 +1,4 @@
-//! The encrypted doors in front of a node, and its encrypted links.
+//! The encrypted listeners in front of a node, and its encrypted links.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     node::Node,
 };
 
-/// TLS in front of TCP and WebSocket, and QUIC; TLS towards partition nodes.
+/// TLS listeners for TCP and WebSocket, the QUIC listener, and TLS for links to partition nodes.
 #[pyclass(frozen, module = "headrace_core")]
 pub(crate) struct Edge {
     pub(crate) edge: NativeEdge,

@@ -1,4 +1,4 @@
-//! The one mapping from native errors to Python's.
+//! Conversion of native errors to Python exceptions.
 
 use std::error::Error;
 
@@ -46,7 +46,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ReplicaError", python.get_type::<ReplicaError>())
 }
 
-/// An error with everything that caused it, in one line.
+/// Format an error with its causes on one line.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

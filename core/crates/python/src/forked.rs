@@ -1,4 +1,4 @@
-//! Threads, rings and sockets do not survive a fork: objects refuse to be used in a child.
+//! Fork protection: threads, rings and sockets do not survive a fork, so objects refuse to be used in a child.
 
 use pyo3::prelude::*;
 
@@ -13,7 +13,7 @@ impl Home {
         Self(std::process::id())
     }
 
-    /// Fail in any process but the one that made the object.
+    /// Fail in any process other than the one that created the object.
     pub(crate) fn check(self) -> PyResult<()> {
         let here = std::process::id();
         if here == self.0 {

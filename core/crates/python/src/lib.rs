@@ -1,5 +1,5 @@
-//! The native module `headrace_core`: convert, release the GIL, call, map the error. No rule of ours lives here.
-//! `headrace_core.pyi` beside this folder describes it to Python.
+//! The native module `headrace_core`: converts arguments, releases the GIL, calls the core, maps errors. It contains no
+//! logic of its own. `headrace_core.pyi` beside this directory documents it for Python.
 
 #![allow(
     clippy::needless_pass_by_value,
@@ -25,7 +25,7 @@ use std::num::NonZeroU16;
 use headrace_model::{Namespace, PartitionId, StreamId, TopicId};
 use pyo3::{exceptions::PyValueError, prelude::*};
 
-/// The shard that owns a partition.
+/// Compute the shard that owns a partition.
 #[pyfunction]
 fn owner_shard(stream_id: u32, topic_id: u32, partition_id: u32, shards: u16) -> PyResult<u16> {
     let namespace = Namespace::new(
@@ -39,13 +39,13 @@ fn owner_shard(stream_id: u32, topic_id: u32, partition_id: u32, shards: u16) ->
     Ok(headrace_model::owner_shard(namespace, shards).0)
 }
 
-/// Have the allocator keep what is freed for what comes next.
+/// Have the allocator keep freed memory for reuse.
 #[pyfunction]
 fn keep_freed_memory() -> bool {
     headrace_runtime::keep_freed_memory()
 }
 
-/// The module.
+/// Python module `headrace_core`.
 #[pymodule]
 fn headrace_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -1,4 +1,4 @@
-//! The node: shards, partitions and the binary front of this process.
+//! The node: shards, partitions and the binary protocol's listeners of this process.
 
 use std::{collections::BTreeMap, os::fd::IntoRawFd, sync::Arc, time::Duration};
 
@@ -19,10 +19,10 @@ use crate::{
     forked::Home,
 };
 
-/// Shards, their partitions and the binary front.
+/// The data plane of a process: shards, their partitions, and the listeners of the binary protocol.
 #[pyclass(frozen, module = "headrace_core")]
 pub(crate) struct Node {
-    /// Shared with the doors that bring it connections.
+    /// Shared with the encrypted listeners that pass connections to it.
     pub(crate) node: Arc<NativeNode>,
     home: Home,
 }
@@ -119,7 +119,8 @@ impl Node {
             .map_err(|error| core_error(&error))
     }
 
-    /// A connection on which a user is logged in: the descriptor of its other end, which is the caller's to close.
+    /// Open a connection on which a user is logged in. Returns the descriptor of the client's end, which the caller
+    /// must close.
     #[pyo3(signature = (user_id, address=None, interface=0))]
     fn open_session(
         &self,
@@ -129,7 +130,7 @@ impl Node {
         interface: u8,
     ) -> PyResult<i32> {
         self.home.check()?;
-        // What is no address of a socket stays unknown.
+        // An address that cannot be parsed is treated as unknown.
         let caller = address
             .and_then(|address| address.parse().ok())
             .map(|address| (address, interface));
@@ -139,7 +140,7 @@ impl Node {
             .map_err(|error| core_error(&error))
     }
 
-    /// Whether a ticket that a user has made still opens a topic: its issuer, as the ticket says, and what is wanted.
+    /// Return whether the ticket's issuer, as in the ticket, still has this access to a topic.
     fn issuer_may(
         &self,
         issuer: (u32, u64, u64),
@@ -204,7 +205,7 @@ impl Node {
             .map_err(|error| core_error(&error))
     }
 
-    /// What requests that are traced have left: `headrace_core.pyi` has the tuples.
+    /// Take the trace records: the tuples are documented in `headrace_core.pyi`.
     fn take_traces<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.home.check()?;
         let records = python.detach(|| self.node.take_traces());

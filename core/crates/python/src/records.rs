@@ -1,4 +1,4 @@
-//! What the client returns, as plain read-only records.
+//! Results of the client, as plain read-only records.
 
 use headrace_wire::{
     CompressionAlgorithm, PartitionState,
@@ -130,7 +130,7 @@ impl From<TopicDetails<'_>> for Topic {
     }
 }
 
-/// A message as it was stored.
+/// A stored message.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct Message {
     checksum: u64,
@@ -161,17 +161,17 @@ impl Message {
     }
 }
 
-/// The answer to a poll.
+/// The result of a poll.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct Polled {
     pub(crate) partition_id: u32,
     pub(crate) current_offset: u64,
     pub(crate) messages: Vec<Py<Message>>,
-    /// Messages that were removed before they could be read.
+    /// Range of messages that were removed before they could be read.
     pub(crate) gap: Option<(u64, u64)>,
 }
 
-/// How a partition is, and where.
+/// State and placement of a partition.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct PartitionDescription {
     id: u32,

@@ -18,7 +18,7 @@ use crate::{
     forked::Home,
 };
 
-/// Journal, superblock, peers and clock of a metadata replica, on a native thread.
+/// A metadata replica on a native thread: journal, superblock, peers and clock.
 #[pyclass(frozen, module = "headrace_core")]
 pub(crate) struct MetadataReplica {
     replica: Replica,
@@ -75,7 +75,8 @@ impl MetadataReplica {
             .map(|tickets| tickets[0])
     }
 
-    /// `since`: for each command the release since which there is one, packed; the first one when not given.
+    /// Propose commands. `since`: for each command the packed version of the release that introduced it; the first
+    /// release if not given.
     #[pyo3(signature = (commands, since = None))]
     fn propose_many(
         &self,
@@ -248,7 +249,7 @@ fn request_kind(name: &str) -> PyResult<RequestKind> {
 }
 
 fn slice(bytes: &PyBackedBytes) -> Slice {
-    // A copy: the bytes outlive the call on another thread, which must not need the interpreter to let go of them.
+    // A copy: the bytes outlive the call on another thread, which must not need the interpreter to free them.
     Slice::from_vec(bytes.to_vec())
 }
 

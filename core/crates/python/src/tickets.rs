@@ -1,4 +1,4 @@
-//! Tickets.
+//! Signing and verification of tickets.
 
 use headrace_model::{Namespace, PartitionId, StreamId, TopicId, UserId};
 use headrace_ticket::{self as tickets, Access, Issuer, Key, Scope};
@@ -19,7 +19,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Ticket>()
 }
 
-/// What a ticket says.
+/// Contents of a ticket.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct Ticket {
     holder: String,
@@ -73,7 +73,7 @@ impl From<tickets::Ticket> for Ticket {
     }
 }
 
-/// Signs the tickets of one cluster, and recognises them.
+/// Signs and verifies the tickets of one cluster.
 #[pyclass(frozen, module = "headrace_core")]
 pub(crate) struct TicketKey(Key);
 

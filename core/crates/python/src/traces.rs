@@ -1,4 +1,4 @@
-//! Records of traces as tuples.
+//! Trace records as tuples.
 
 use headrace_runtime::{TraceKey, TraceRecord};
 use pyo3::{prelude::*, types::PyTuple};

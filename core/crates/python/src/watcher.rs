@@ -1,4 +1,4 @@
-//! The blocking client of one that is notified of what happens to partitions.
+//! The blocking client that receives notifications about partitions.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -15,7 +15,7 @@ use crate::{
     forked::Home,
 };
 
-/// A connection that is notified of what happens to partitions.
+/// A connection that receives notifications about partitions.
 #[pyclass(frozen, module = "headrace_core")]
 pub(crate) struct Watcher {
     watcher: Mutex<Option<NativeWatcher>>,

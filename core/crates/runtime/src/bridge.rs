@@ -16,9 +16,9 @@ use headrace_wakeup::Wakeup;
 /// A request that waits for the control plane.
 #[derive(Debug)]
 pub struct ControlRequest {
-    /// Names it in the reply.
+    /// Identifier that the reply carries.
     pub id: u64,
-    /// What is asked.
+    /// The request itself.
     pub request: control::Request,
 }
 
@@ -26,11 +26,12 @@ pub struct ControlRequest {
 struct State {
     last_id: u64,
     arrived: Vec<ControlRequest>,
-    /// Taken or not, but not answered. Bounded by the connections: each has at most one control request in flight.
+    /// Origins of requests that were not answered yet, whether the control plane has taken them or not. Bounded by the
+    /// number of connections: each has at most one control request in flight.
     unanswered: BTreeMap<u64, Origin>,
 }
 
-/// Requests on their way to the control plane, and where their replies belong.
+/// Requests on their way to the control plane, and the origins that receive the replies.
 #[derive(Debug)]
 pub struct ControlBridge {
     state: Mutex<State>,
@@ -38,7 +39,7 @@ pub struct ControlBridge {
 }
 
 impl ControlBridge {
-    /// A bridge with nothing on it.
+    /// Create an empty bridge.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self {
             state: Mutex::default(),
@@ -51,12 +52,12 @@ impl ControlBridge {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Readable while requests wait.
+    /// Descriptor that is readable while requests wait.
     pub fn descriptor(&self) -> RawFd {
         self.wakeup.as_fd().as_raw_fd()
     }
 
-    /// Without an origin nobody waits for a reply.
+    /// Queue a request. Without an `origin` the reply is discarded.
     pub(crate) fn push(&self, origin: Option<Origin>, request: control::Request) {
         {
             let mut state = self.state();
@@ -70,13 +71,13 @@ impl ControlBridge {
         self.wakeup.wake();
     }
 
-    /// Everything that arrived since the last call.
+    /// Take all requests that arrived since the last call.
     pub fn take(&self) -> Vec<ControlRequest> {
         self.wakeup
             .take(|| core::mem::take(&mut self.state().arrived))
     }
 
-    /// Where the reply to `id` belongs; `None` when it was answered before.
+    /// Take the origin that receives the reply to `id`; `None` if it was answered before.
     pub(crate) fn answered(&self, id: u64) -> Option<Origin> {
         self.state().unanswered.remove(&id)
     }

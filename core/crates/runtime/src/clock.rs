@@ -1,17 +1,17 @@
-//! The wall clock as shards see it: it never goes back.
+//! The wall clock as shards see it: monotonic.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use headrace_model::Timestamp;
 
-/// Reads the system's clock; a step back is held until the clock has caught up.
+/// Reads the system's clock; after a step back the last value is returned until the clock has caught up.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     last: u64,
 }
 
 impl Clock {
-    /// Microseconds since the epoch, at least those of the last call.
+    /// Microseconds since the epoch, never less than the last call returned.
     pub(crate) fn now(&mut self) -> Timestamp {
         #[allow(
             clippy::disallowed_methods,

@@ -7,7 +7,7 @@ use headrace_partition::IndexCaching;
 use headrace_shard::{Hosting, LinksConfig, WebSocketConfig, proxy::Network};
 use headrace_ticket::Key;
 
-/// A text that is never printed.
+/// A text that is never printed: its `Debug` output is redacted.
 #[derive(Clone, Default, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -29,103 +29,106 @@ impl From<&str> for Secret {
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NodeConfig {
-    /// Data folder; `streams/` is created in it.
+    /// Data directory; `streams/` is created in it.
     pub data_path: PathBuf,
-    /// Where the binary protocol listens; `None`: nowhere. Port 0 picks a free one.
+    /// Address of the TCP listener of the binary protocol; `None`: no listener. Port 0 picks a free one.
     pub tcp_address: Option<SocketAddr>,
-    /// Where the binary protocol in WebSocket messages listens; `None`: nowhere. Port 0 picks a free one.
+    /// Address of the WebSocket listener of the binary protocol; `None`: no listener. Port 0 picks a free one.
     pub websocket_address: Option<SocketAddr>,
-    /// Balancers, each a network and how many of its bits count: connections from there begin with a header of the PROXY
-    /// protocol, version 2.
+    /// Networks of load balancers, each as address and prefix length: connections from these addresses begin with a
+    /// header of the PROXY protocol, version 2.
     pub proxies: Vec<Network>,
-    /// What one frame of a WebSocket client carries at most.
+    /// Maximum size of one frame from a WebSocket client.
     pub websocket_frame_bytes_max: u64,
-    /// What one message of a WebSocket client carries at most.
+    /// Maximum size of one message from a WebSocket client.
     pub websocket_message_bytes_max: u64,
-    /// A WebSocket client that has not asked for the upgrade after so long is disconnected.
+    /// Time within which a WebSocket client must request the upgrade before it is disconnected.
     pub websocket_handshake_timeout_micros: u64,
-    /// Where clients are told to find the binary protocol; `None`: where it listens.
+    /// Address of the binary protocol that is advertised to clients; `None`: the address of the listener.
     pub tcp_advertised_address: Option<SocketAddr>,
-    /// `all`, a number, `a..b`, `numa:...`: see [`crate::cpus`].
+    /// CPU allocation: `all`, a number, `a..b`, `numa:...`: see [`crate::cpus`].
     pub cpu_allocation: String,
-    /// `auto`, `uring` or `poll`.
+    /// I/O driver: `auto`, `uring` or `poll`.
     pub driver: String,
-    /// `memory`, `os` or `fsync`: what an acknowledgement promises where the topic does not say.
+    /// Default durability of topics that set none: `memory`, `os` or `fsync`, the guarantee that an acknowledgement
+    /// gives.
     pub durability: String,
     /// Budget of the buffer pool.
     pub memory_pool_bytes: u64,
-    /// Large buffers that nobody has needed for so long go back to the system.
+    /// Time after which unused large buffers are returned to the operating system.
     pub memory_pool_idle_micros: u64,
     /// Size at which a segment is sealed.
     pub segment_size_bytes: u64,
-    /// `all`, `open_segment` or `none`.
+    /// Index caching: `all`, `open_segment` or `none`.
     pub index_caching: String,
-    /// With durability `memory`: write when so many messages wait,
+    /// Number of pending messages that triggers a write with durability `memory`.
     pub flush_messages: u32,
-    /// or so many bytes,
+    /// Number of pending bytes that triggers a write with durability `memory`.
     pub flush_bytes: u64,
-    /// or for so long.
+    /// Age of the oldest pending message that triggers a write with durability `memory`.
     pub flush_interval_micros: u64,
-    /// With durability `os`: sync in the background after so long; 0: never.
+    /// Interval of background syncs with durability `os`; 0: never.
     pub sync_interval_micros: u64,
-    /// With durability `os`: sync in the background after so many bytes; 0: never.
+    /// Number of unsynced bytes that triggers a background sync with durability `os`; 0: never.
     pub sync_bytes: u64,
-    /// Recent messages that one partition keeps in memory for its consumers.
+    /// Size of the cache of recent messages that one partition keeps in memory for its consumers.
     pub tail_cache_bytes: u64,
-    /// Plain consumers that may have a stored offset in one partition.
+    /// Maximum number of plain consumers (outside groups) with a stored offset in one partition.
     pub consumers_max: u32,
-    /// Messages that were read from a file and found undamaged are not verified again for so long; 0: with every read.
+    /// Time for which messages that were read from a file and had valid checksums are not verified again; 0: verify on
+    /// every read.
     pub verified_micros: u64,
-    /// Messages of one poll response at most.
+    /// Maximum size of the messages of one poll response.
     pub poll_size_bytes_max: u32,
-    /// Connections of the whole node at most.
+    /// Maximum number of connections of the whole node.
     pub connections_max: usize,
-    /// Payload of one `SendMessages` request at most.
+    /// Maximum payload of one `SendMessages` request.
     pub send_payload_bytes_max: u32,
-    /// Clients silent for 1.2 times this are disconnected; 0: never.
+    /// Heartbeat interval. Clients silent for 1.2 times this are disconnected; 0: never.
     pub heartbeat_interval_micros: u64,
-    /// A connection on which nobody has logged in for so long is closed; 0: never.
+    /// Time after which a connection without a login is closed; 0: never.
     pub login_timeout_micros: u64,
-    /// Requests that wait for messages are answered after this, whatever they ask for.
+    /// Maximum time that a request waits for messages, whatever time it asks for.
     pub wait_micros_max: u64,
-    /// Partitions that connections wait for and watch at most, all together.
+    /// Maximum number of partitions that all connections together wait for and watch.
     pub waited_partitions_max: usize,
-    /// What the services of a cluster share: with the cluster's name it makes the key of their tickets. Empty: there is
-    /// no cluster.
+    /// Secret shared by the services of a cluster: the key of their tickets is derived from it and the cluster's name.
+    /// Empty: no cluster.
     pub cluster_secret: Secret,
-    /// Another one, whose tickets are accepted while it is changed. Empty: there is none.
+    /// Second secret whose tickets are also accepted, for the time of a secret's rotation. Empty: none.
     pub cluster_accepted_secret: Secret,
-    /// Tickets that users ask for are valid for this long at most.
+    /// Maximum lifetime of tickets that users request.
     pub ticket_lifetime_micros_max: u64,
-    /// What was not sent waits so long for a node that cannot be reached.
+    /// Time that unsent requests wait for a node that cannot be reached.
     pub link_patience_micros: u64,
-    /// A link on which answers are due and nothing is heard for so long is given up.
+    /// Time without any received byte, while answers are due, after which a link is closed.
     pub link_silence_micros_max: u64,
-    /// What may be on its way over one link.
+    /// Maximum number of bytes in flight on one link.
     pub link_in_flight_bytes_max: u64,
-    /// A connection to another node that is not there after so long is given up.
+    /// Timeout for connecting to another node.
     pub link_connect_timeout_micros: u64,
-    /// Microseconds between two looks at what topics' retention wants removed; 0: nothing is removed.
+    /// Interval in microseconds between two retention runs; 0: nothing is removed.
     pub cleaner_interval_micros: u64,
-    /// Retention waits for the consumer or group furthest behind.
+    /// True if retention keeps messages that the slowest consumer or group has not read.
     pub cleaner_keeps_unread: bool,
-    /// Whether requests that carry the context of a trace leave one.
+    /// True if requests that carry a trace context produce trace records.
     pub tracing: bool,
-    /// This run of the process among all gateways, for memberships in consumer groups.
+    /// Identifier of this run of the process among all gateways, for memberships in consumer groups.
     pub gateway_id: u64,
-    /// Name of the cluster that clients see.
+    /// Name of the cluster that is reported to clients.
     pub cluster_name: String,
-    /// Name of this node that clients see, and under which it is registered as a partition node.
+    /// Name of this node that is reported to clients, and under which it is registered as a partition node.
     pub node_name: String,
-    /// `everything`, `placed` (what the catalogue places on the node of this name) or `nothing`.
+    /// Hosted partitions: `everything`, `placed` (partitions that the catalog assigns to the node of this name) or
+    /// `nothing`.
     pub hosting: String,
-    /// Ports of the other listeners, as clients see them; 0: not listening.
+    /// Port of the QUIC listener that is reported to clients; 0: not listening.
     pub quic_port: u16,
-    /// HTTP.
+    /// Port of the HTTP listener that is reported to clients; 0: not listening.
     pub http_port: u16,
-    /// WebSocket, where something else listens for this node.
+    /// Port of a WebSocket listener outside this process that is reported to clients; 0: none.
     pub websocket_port: u16,
-    /// Version that clients of the classic protocol see, `major.minor.patch`.
+    /// Version that is reported to clients of the binary protocol, `major.minor.patch`.
     pub protocol_version: (u32, u32, u32),
 }
 
@@ -208,13 +211,13 @@ impl NodeConfig {
     }
 }
 
-/// A setting that a node refuses.
+/// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{setting}: {problem}")]
 pub struct InvalidSetting {
-    /// The field of [`NodeConfig`].
+    /// Field of [`NodeConfig`].
     pub setting: &'static str,
-    /// What is wrong and what is allowed.
+    /// Description of the problem and of the values allowed.
     pub problem: String,
 }
 

@@ -1,4 +1,4 @@
-//! How a shard gets a connection to another process.
+//! Connections from a shard to another process.
 
 use std::{
     fmt, io,
@@ -9,22 +9,21 @@ use std::{
 
 use rustix::net::sockopt;
 
-/// A connection on which nothing was heard for so long is asked whether it is still one,
+/// Time of silence after which the kernel sends keepalive probes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
-/// and again after so long without an answer,
+/// Time between two keepalive probes that are not answered.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
-/// so often.
+/// Number of unanswered probes after which the connection is dead.
 const KEEPALIVE_PROBES: u32 = 3;
-/// A peer that acknowledges nothing of what it is sent for so long is gone.
+/// Time after which a peer that acknowledges no sent data counts as dead.
 const UNACKNOWLEDGED_MILLIS_MAX: u32 = 15_000;
 
-/// Opens connections. Called on threads where it may wait.
+/// Opens connections. Called on threads that may block.
 pub trait Connector: fmt::Debug + Send + Sync {
-    /// A blocking stream socket on which bytes reach `address` and come from there, or the reason why there is none
-    /// after at most about `timeout`.
+    /// Connect to `address` and return a blocking stream socket, or fail after about `timeout` at the latest.
     ///
     /// # Errors
-    /// The address means nothing, nobody is there, or the time is up.
+    /// The address is invalid, the connection is refused, or the timeout has expired.
     fn connect(&self, address: &str, timeout: Duration) -> io::Result<OwnedFd>;
 }
 
@@ -33,7 +32,7 @@ pub trait Connector: fmt::Debug + Send + Sync {
 pub struct TcpConnector;
 
 impl TcpConnector {
-    /// As [`Connector::connect`], for who goes on to use the stream.
+    /// Connect as [`Connector::connect`] does, but return the stream.
     ///
     /// # Errors
     /// Those of [`Connector::connect`].
@@ -60,7 +59,7 @@ impl Connector for TcpConnector {
     }
 }
 
-/// Small requests leave at once, and it is noticed when the peer's machine is gone without a word.
+/// Disable Nagle's algorithm and enable keepalive, so that the failure of the peer's machine is detected.
 fn prepared(stream: TcpStream) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(&stream, true)?;

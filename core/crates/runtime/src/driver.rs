@@ -1,12 +1,12 @@
-//! One interface to sockets, files and blocking work, and two implementations of it.
+//! One interface to sockets, files and blocking work, with two implementations.
 //!
 //! A shard's thread owns one driver. It submits operations, each under a token of its own choice, and collects
-//! completions in [`Driver::poll`]; nothing else in the process waits. Every operation owns what the kernel
-//! may touch (buffers, slices, file handles) until its completion, so that dropping a connection can never
-//! free memory that the kernel still writes to.
+//! completions in [`Driver::poll`]; the shard's thread waits nowhere else. Every operation owns the memory that the
+//! kernel may touch (buffers, slices, file handles) until its completion, so that dropping a connection can never free
+//! memory that the kernel still writes to.
 //!
-//! [`Selection`] decides once per process between the ring (`io_uring`) and its fallback (`epoll` with worker
-//! threads), and says why.
+//! [`Selection`] decides once per process between the ring (`io_uring`) and its fallback (`epoll` with worker threads),
+//! and gives the reason.
 
 mod poll;
 mod selection;
@@ -45,38 +45,37 @@ pub use workers::Workers;
 /// Every operation completes exactly once, in no promised order. Tokens must be unique among the operations in
 /// flight; completions carry them back, and they may be used again afterwards.
 pub trait Driver {
-    /// Start `operation`. Never blocks; whatever goes wrong is reported by its completion.
+    /// Start `operation`. Never blocks; all errors are reported by its completion.
     fn submit(&mut self, token: u64, operation: Operation);
 
-    /// Hand everything submitted to the kernel, wait for the first completion, a wake-up or the end of
-    /// `timeout` (`None`: no end), and append what completed to `out`.
+    /// Hand everything submitted to the kernel, wait for the first completion, a wake-up or the end of `timeout`
+    /// (`None`: no end), and append all completions to `out`.
     ///
-    /// Returns at once when completions are at hand already. Enters the kernel at most once. `Ok` with
-    /// nothing appended is a wake-up, the end of the timeout, or a signal.
+    /// Returns at once if completions are at hand already. Enters the kernel at most once. `Ok` with nothing appended
+    /// means a wake-up, the end of the timeout, or a signal.
     ///
     /// # Errors
     ///
-    /// Only what makes the driver unusable; failures of operations are in their completions.
+    /// Only errors that make the driver unusable; failures of operations are in their completions.
     fn poll(&mut self, timeout: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()>;
 
     /// A handle that ends [`poll`](Self::poll) from any thread.
     fn waker(&self) -> Waker;
 
-    /// Try to end the operation under `token` early. Its completion still comes, exactly once: with
-    /// `ECANCELED`, or with what it had already achieved. Unknown tokens are ignored.
+    /// Try to end the operation under `token` early. Its completion still comes, exactly once: with `ECANCELED`, or
+    /// with the result it had already achieved. Unknown tokens are ignored.
     ///
-    /// Looks at every operation in flight, so it is meant for the rare case: a connection given up, a
-    /// shutdown.
+    /// Scans all operations in flight, so it is intended for rare cases: an abandoned connection, a shutdown.
     fn cancel(&mut self, token: u64);
 
-    /// The socket leaves this driver without being closed: it moves to another shard. Every operation on it must
+    /// Remove a socket from this driver without closing it, to move it to another shard. Every operation on it must
     /// have completed.
     fn release(&mut self, socket: RawFd);
 
-    /// `uring` or `poll`, as in settings and metrics.
+    /// Name in settings and metrics: `uring` or `poll`.
     fn name(&self) -> &'static str;
 
-    /// What this driver did since it was opened.
+    /// Counters of this driver since it was opened.
     fn counters(&self) -> DriverCounters;
 }
 
@@ -84,40 +83,39 @@ pub trait Driver {
 pub enum Operation {
     /// Wait for one connection. The new socket is close-on-exec, blocking and has `TCP_NODELAY` set.
     ///
-    /// Connections that died while they waited are skipped. `EMFILE`, `ENFILE` and `ENOBUFS` are reported,
-    /// and would be again at once: the caller must pause before it accepts again.
+    /// Connections that died while they waited are skipped. `EMFILE`, `ENFILE` and `ENOBUFS` are reported, and would
+    /// occur again at once: the caller must pause before it accepts again.
     Accept {
-        /// A listening TCP socket, open until the completion. The driver sets its blocking mode as it needs it.
+        /// A listening TCP socket, open until the completion. The driver sets its blocking mode as needed.
         listener: RawFd,
     },
-    /// Receive into `buffer[start..buffer.len()]` until at least `minimum` bytes more are there.
+    /// Receive into `buffer[start..buffer.len()]` until at least `minimum` more bytes have arrived.
     ///
-    /// The length of the buffer is left alone. When `minimum` is the whole room, nothing behind it is read
-    /// from the socket, so a large payload can be received exactly.
+    /// The length of the buffer is not changed. If `minimum` is the whole room, no byte beyond it is read from the
+    /// socket, so a large payload can be received exactly.
     Receive {
         /// A connected socket.
         socket: RawFd,
-        /// Comes back with the completion, whatever happened.
+        /// Returned with the completion, also after an error.
         buffer: Buffer,
-        /// Where to begin; below the buffer's length.
+        /// Index of the first byte to fill; below the buffer's length.
         start: usize,
-        /// Bytes to wait for, 1 to the room there is. Fewer come only at the end of the stream.
+        /// Bytes to wait for, from 1 to the room in the buffer. Fewer arrive only at the end of the stream.
         minimum: usize,
         /// Re-arm `TCP_QUICKACK` before waiting.
         ///
-        /// For a receive that starts inside a frame: a peer that writes a short header as a segment of its
-        /// own and keeps Nagle's algorithm on sends the rest only when the header is acknowledged, which a
-        /// delayed acknowledgement puts off by about 40 ms. The option wears off, so it is set each time.
+        /// For a receive that starts inside a frame: a peer that writes a short header as a segment of its own and
+        /// keeps Nagle's algorithm on sends the rest only when the header is acknowledged, which a delayed
+        /// acknowledgement puts off by about 40 ms. The kernel clears the option by itself, so it is set each time.
         quickack: bool,
     },
     /// Send all slices in order.
     ///
-    /// After an error or a cancellation an unknown part was sent: the connection is good for nothing but
-    /// closing.
+    /// After an error or a cancellation an unknown part was sent: the connection can only be closed.
     Send {
         /// A connected socket.
         socket: RawFd,
-        /// Any number; empty ones are skipped.
+        /// Slices to send; empty ones are skipped.
         slices: Vec<Slice>,
     },
     /// End both directions, then close. Operations in flight on the socket complete first or fail.
@@ -131,20 +129,20 @@ pub enum Operation {
         file: Arc<OwnedFd>,
         /// Byte offset in the file.
         position: u64,
-        /// Comes back with the completion, whatever happened.
+        /// Returned with the completion, also after an error.
         buffer: Buffer,
-        /// Where to begin in the buffer.
+        /// Index of the first byte to fill.
         start: usize,
-        /// Bytes; `start + length` is within the buffer's capacity.
+        /// Number of bytes; `start + length` is within the buffer's capacity.
         length: usize,
     },
-    /// Write all slices in order, off this thread: for writes that would block it.
+    /// Write all slices in order on a worker thread: for writes that would block this one.
     WriteFile {
         /// Kept open until the completion.
         file: Arc<OwnedFd>,
         /// Byte offset in the file.
         position: u64,
-        /// Any number; empty ones are skipped.
+        /// Slices to write; empty ones are skipped.
         slices: Vec<Slice>,
     },
     /// Sync the file's data, and the metadata needed to read it, to the device (`fdatasync`).
@@ -159,19 +157,19 @@ pub enum Operation {
 /// Blocking work of [`Operation::Task`].
 pub type Task = Box<dyn FnOnce() -> io::Result<TaskOutput> + Send>;
 
-/// What a task brings back: any value, to be taken out as the type that its submitter knows.
+/// Result of a task: any value, to be taken out as the type that its submitter knows.
 pub struct TaskOutput(Box<dyn Any + Send>);
 
-/// The end of an operation.
+/// The completion of an operation.
 #[derive(Debug)]
 pub struct Completion {
-    /// The token given to [`Driver::submit`].
+    /// Token given to [`Driver::submit`].
     pub token: u64,
-    /// How it ended.
+    /// Outcome of the operation.
     pub outcome: Outcome,
 }
 
-/// How an operation ended: one variant per [`Operation`].
+/// Outcome of an operation: one variant per [`Operation`].
 #[derive(Debug)]
 pub enum Outcome {
     /// The connection and its peer.
@@ -180,11 +178,11 @@ pub enum Outcome {
     Received {
         /// The operation's buffer.
         buffer: Buffer,
-        /// Fewer than the minimum, 0 included: the peer closed its side. An error takes the place of what
+        /// Number of bytes. Fewer than the minimum, 0 included: the peer closed its side. An error hides the bytes that
         /// had arrived before it.
         result: io::Result<usize>,
     },
-    /// Everything was sent, or not.
+    /// Success: everything was sent.
     Sent(io::Result<()>),
     /// The socket is closed.
     Closed,
@@ -192,14 +190,14 @@ pub enum Outcome {
     FileRead {
         /// The operation's buffer.
         buffer: Buffer,
-        /// Fewer than asked for: the file ends there.
+        /// Number of bytes. Fewer than requested: the end of the file.
         result: io::Result<usize>,
     },
-    /// Everything was written, or not.
+    /// Success: everything was written.
     FileWritten(io::Result<()>),
-    /// The file was synced, or not; a failed sync says nothing about what is on the device.
+    /// Success: the file was synced. After a failed sync the state on the device is unknown.
     Synced(io::Result<()>),
-    /// What the task returned.
+    /// Result of the task.
     Task(io::Result<TaskOutput>),
 }
 
@@ -212,7 +210,7 @@ pub struct DriverCounters {
     pub operations: u64,
     /// Sends that were finished by one system call on the calling thread.
     pub inline_sends: u64,
-    /// Times that the kernel's completion queue was too small.
+    /// Number of overflows of the kernel's completion queue.
     pub overflows: u64,
 }
 
@@ -222,7 +220,7 @@ impl TaskOutput {
         Self(Box::new(value))
     }
 
-    /// For work done for its effect.
+    /// Result of a task that returns no value.
     pub fn nothing() -> Self {
         Self::new(())
     }
@@ -231,7 +229,7 @@ impl TaskOutput {
     ///
     /// # Panics
     ///
-    /// The task returned another type: task and consumer do not belong together.
+    /// The task returned another type: task and consumer do not match.
     pub fn take<T: Any>(self) -> T {
         *self
             .0

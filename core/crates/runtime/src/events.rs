@@ -1,7 +1,7 @@
-//! What native threads have to tell people: a bounded queue that the embedding process logs from.
+//! Log events of native threads: a bounded queue from which the embedding process writes its log.
 //!
-//! Shards never format a log line on the data path and never wait for a log; when nobody takes events, the
-//! oldest go.
+//! Shards never format a log line on the data path and never wait for a log; if events are not taken, the oldest are
+//! dropped.
 
 use std::sync::{
     Arc,
@@ -11,19 +11,19 @@ use std::sync::{
 use crossbeam_queue::ArrayQueue;
 use headrace_model::Level;
 
-/// Events that wait to be logged.
+/// Maximum number of events that wait to be logged.
 const CAPACITY: usize = 1024;
 
-/// Something worth a log line.
+/// A log event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// How much it matters.
+    /// Severity.
     pub level: Level,
-    /// What happened, for people.
+    /// Message for the log.
     pub message: String,
 }
 
-/// The queue. Clones share it.
+/// Queue of log events. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Events {
     queue: Arc<ArrayQueue<Event>>,
@@ -40,19 +40,19 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Tell people something.
+    /// Add a log event.
     pub fn push(&self, level: Level, message: String) {
         if self.queue.force_push(Event { level, message }).is_some() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Everything that waits, oldest first.
+    /// Take all waiting events, oldest first.
     pub fn take(&self) -> Vec<Event> {
         std::iter::from_fn(|| self.queue.pop()).collect()
     }
 
-    /// Events that were lost because nobody took them.
+    /// Number of events that were dropped because the queue was full.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }

@@ -1,21 +1,21 @@
-//! What the allocator does with memory that was freed.
+//! Tuning of the allocator's handling of freed memory.
 
-/// Blocks up to this size are cut from the heap. Responses of gRPC have 1 MiB, and a few copies on their way.
+/// Maximum size of blocks that are allocated on the heap. gRPC responses have 1 MiB, with a few copies in flight.
 const HEAP_BLOCK_BYTES_MAX: i32 = 8 * 1024 * 1024;
-/// So much of the end of a heap stays with the process when it is free. glibc has a heap for every few threads.
+/// Bytes at the top of a heap that stay with the process when free. glibc has a heap for every few threads.
 const KEPT_BYTES: i32 = 16 * 1024 * 1024;
 
-/// Have the allocator of the C library keep freed memory for what comes next; whether it does.
+/// Have the allocator of the C library keep freed memory for reuse. Returns whether it does.
 ///
-/// As it comes, glibc gives each block of some hundred kilobytes back to the kernel when it is freed, and has it
-/// mapped and zeroed, page by page, when the next one is wanted. A process that moves batches through Python pays more
-/// for that than for anything that it does with them: `make bench ARGS="--only fetch"` shows it. Other C libraries are
-/// left as they are.
+/// By default glibc returns each block of some hundred kilobytes to the kernel when it is freed, and has it mapped and
+/// zeroed, page by page, when the next one is wanted. A process that moves batches through Python pays more for that
+/// than for anything that it does with them: `make bench ARGS="--only fetch"` shows it. Other C libraries are left as
+/// they are.
 pub fn keep_freed_memory() -> bool {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         let set = |parameter, value| {
-            // SAFETY: mallopt takes two numbers and the allocator's own lock.
+            // SAFETY: mallopt takes two numbers and synchronises by the allocator's own lock.
             unsafe { libc::mallopt(parameter, value) == 1 }
         };
         set(libc::M_MMAP_THRESHOLD, HEAP_BLOCK_BYTES_MAX) && set(libc::M_TRIM_THRESHOLD, KEPT_BYTES)
@@ -33,7 +33,7 @@ mod tests {
         assert!(keep_freed_memory());
         let faults = || {
             let fields = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-            // Behind the name, which may have spaces: state, five numbers, flags, minor faults.
+            // After the name, which may contain spaces: state, five numbers, flags, minor faults.
             let behind = fields.rsplit_once(')').unwrap().1;
             behind
                 .split_whitespace()
@@ -42,14 +42,14 @@ mod tests {
                 .parse::<u64>()
                 .unwrap()
         };
-        // Several copies on their way, as much together as makes the allocator give memory back.
+        // Several copies at once, enough together to make the allocator return memory.
         let copies = || std::hint::black_box(vec![vec![1_u8; 1024 * 1024]; 6]);
         drop(copies());
         let before = faults();
         for _ in 0..16 {
             drop(copies());
         }
-        // Mapped anew, each of them has 256 pages to fault in, or one of 2 MiB.
+        // If mapped anew, each of them has 256 pages to fault in, or one of 2 MiB.
         assert!(faults() - before < 16, "{} faults", faults() - before);
     }
 }

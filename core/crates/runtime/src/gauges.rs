@@ -1,4 +1,4 @@
-//! What a shard thread tells about itself: written by it now and then, read by anyone.
+//! Gauges of a shard: written by its thread periodically, read by any thread.
 
 use std::sync::{
     Arc, Mutex, OnceLock, PoisonError,
@@ -10,7 +10,7 @@ use headrace_shard::{Meter, Progress};
 
 use crate::driver::DriverCounters;
 
-/// Figures of one shard.
+/// Gauges of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct ShardGauges {
     partitions: AtomicUsize,
@@ -26,18 +26,18 @@ pub(crate) struct ShardGauges {
     meter: OnceLock<Arc<Meter>>,
 }
 
-/// A reading of one shard's figures.
+/// A snapshot of one shard's gauges.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ShardReport {
-    /// Partitions that it owns.
+    /// Number of partitions that the shard owns.
     pub partitions: usize,
-    /// Those that still recover.
+    /// Number of partitions that still recover.
     pub recovering: usize,
-    /// Client connections.
+    /// Number of client connections.
     pub connections: usize,
-    /// Stages of transactions, complete or not.
+    /// Number of staged batches of transactions, complete or not.
     pub stages: usize,
-    /// Bytes of their files.
+    /// Size of the staged batches' files.
     pub staged_bytes: u64,
     /// System calls that submit or wait.
     pub driver_enters: u64,
@@ -48,7 +48,7 @@ pub struct ShardReport {
 }
 
 impl ShardGauges {
-    /// A shard that has not started counts as one partition recovering, so that nobody takes it for ready.
+    /// Initial state: one recovering partition, so that a shard that has not started does not count as ready.
     pub(crate) fn starting() -> Self {
         Self {
             recovering: AtomicUsize::new(1),
@@ -56,12 +56,12 @@ impl ShardGauges {
         }
     }
 
-    /// Where the shard counts.
+    /// Set the meter that the shard counts in.
     pub(crate) fn set_meter(&self, meter: &Arc<Meter>) {
         let _ = self.meter.set(Arc::clone(meter));
     }
 
-    /// `None` until the shard's thread has begun.
+    /// Meter of the shard; `None` until its thread has begun.
     pub(crate) fn meter(&self) -> Option<&Meter> {
         self.meter.get().map(|meter| &**meter)
     }
@@ -81,7 +81,7 @@ impl ShardGauges {
             .store(progress.recovering, Ordering::Release);
     }
 
-    /// The shard has no connections and takes none.
+    /// Mark the shard as drained: it has no connections and accepts none.
     pub(crate) fn set_drained(&self) {
         self.drained.store(true, Ordering::Release);
     }

@@ -1,11 +1,11 @@
-//! Memory that a peak has left behind goes back to the system.
+//! Return of memory to the operating system after a peak.
 
 use headrace_buffer::BufferPool;
 use headrace_model::Timestamp;
 
 use crate::driver::{Operation, TaskOutput};
 
-/// Watches a pool that all shards use; one of them has it.
+/// Monitors the pool of all shards; exactly one shard has this value.
 pub(crate) struct GivingBack {
     pool: BufferPool,
     idle_micros: u64,
@@ -14,7 +14,7 @@ pub(crate) struct GivingBack {
 }
 
 impl GivingBack {
-    /// What was not needed for `idle_micros` is given back.
+    /// Release memory that was not needed for `idle_micros`.
     pub(crate) fn new(pool: BufferPool, idle_micros: u64) -> Self {
         Self {
             pool,
@@ -24,8 +24,8 @@ impl GivingBack {
         }
     }
 
-    /// What is to be done now, if it is time and there is something: the kernel takes its time over large memory, which
-    /// is a worker's.
+    /// Return the task to run now, if it is due and memory is unused. The kernel takes long to unmap large memory, so a
+    /// worker thread runs it.
     pub(crate) fn due(&mut self, now: Timestamp) -> Option<Operation> {
         if self.under_way || now < self.again_at {
             return None;
@@ -42,7 +42,7 @@ impl GivingBack {
         })))
     }
 
-    /// It is done.
+    /// Note that the task has completed.
     pub(crate) fn done(&mut self) {
         self.under_way = false;
     }
@@ -52,7 +52,7 @@ impl GivingBack {
 mod tests {
     use super::*;
 
-    /// GW-2: a peak is over after two looks at the pool, and one task at a time gives its memory back.
+    /// GW-2: a peak is over after two checks of the pool, and one task at a time releases its memory.
     #[test]
     fn a_peak_is_over_in_time() {
         const PEAK_BYTES: u64 = 64 << 20;

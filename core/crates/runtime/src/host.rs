@@ -1,4 +1,4 @@
-//! The loop of one shard thread: completions in, effects out.
+//! The event loop of one shard thread: completions in, effects out.
 
 mod connecting;
 
@@ -29,40 +29,40 @@ use crate::{
     token::Token,
 };
 
-/// Timers of partitions are looked at this often.
+/// Interval of the partitions' timers.
 const TICK: Duration = Duration::from_millis(100);
-/// And this often while something waits for memory or for another shard.
+/// Interval of the timers while requests wait for memory or for another shard.
 const TICK_BUSY: Duration = Duration::from_millis(5);
-/// How late the answer to a request that waits for messages may be.
+/// Maximum delay of the answer to a request that waits for messages.
 const WAIT_STEP: Duration = Duration::from_millis(2);
-/// After running out of descriptors, accepting pauses for this long.
+/// Pause of accepting after running out of descriptors.
 const ACCEPT_PAUSE_MICROS: u64 = 100_000;
 
-/// What reaches a shard from outside.
+/// Input of a shard from other threads.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// From another shard.
+    /// Mail from another shard.
     Mail(Mail),
-    /// A connection that another shard accepted, or that was made elsewhere.
+    /// A connection that another shard accepted, or that was opened in this process.
     Connection { socket: OwnedFd, arrival: Arrival },
-    /// A connection whose traffic belongs to the receiver.
+    /// A connection that moves to the receiver, because most of its requests are for partitions there.
     Moved { socket: OwnedFd, luggage: Luggage },
     /// The control plane's answer.
     ControlReply {
         origin: Origin,
         reply: Box<control::Reply>,
     },
-    /// A newer catalogue.
+    /// A newer catalog is published.
     CatalogChanged,
-    /// The newest catalogue has all changes up to this time.
+    /// Time up to which the newest catalog has all changes.
     StageHorizon(Timestamp),
-    /// Accept from now on.
+    /// Accept connections on this listener.
     Listen(Listener),
-    /// Stop, first step: no new requests, and an answer to every old one.
+    /// Shut down, first step: accept no new requests and answer all outstanding ones.
     Shutdown,
-    /// Stop, second step, when no shard has connections: close the partitions and end.
+    /// Shut down, second step, when no shard has connections: close the partitions and end.
     ClosePartitions,
-    /// Stop now.
+    /// Stop immediately.
     Abort,
 }
 
@@ -72,19 +72,19 @@ pub(crate) struct Host {
     pub(crate) driver: Box<dyn Driver>,
     pub(crate) storage: Storage,
     pub(crate) mailbox: Receiver<Message>,
-    /// By shard number; the own one is not used.
+    /// Senders to all shards by shard number; the shard's own is not used.
     pub(crate) peers: Vec<Sender<Message>>,
     pub(crate) bridge: Arc<ControlBridge>,
     pub(crate) events: Events,
     pub(crate) connector: Arc<dyn Connector>,
     pub(crate) connect_timeout: Duration,
     pub(crate) gauges: Arc<ShardGauges>,
-    /// On one shard of the process.
+    /// Set on exactly one shard of the process.
     pub(crate) giving_back: Option<GivingBack>,
     pub(crate) state: HostState,
 }
 
-/// The loop's own variables.
+/// Local state of the event loop.
 #[derive(Default)]
 #[allow(
     clippy::struct_excessive_bools,
@@ -97,7 +97,7 @@ pub(crate) struct HostState {
     effects: Vec<Effect>,
     listening: Vec<Listening>,
     next_shard: usize,
-    /// Mail that did not fit, by shard.
+    /// Mail that did not fit the receiver's mailbox, by shard.
     overflow: Vec<VecDeque<Mail>>,
     congested: bool,
     stopping: bool,
@@ -105,7 +105,7 @@ pub(crate) struct HostState {
     failing: BTreeSet<Namespace>,
 }
 
-/// A listener and its next connection.
+/// A listener and its pending accept.
 struct Listening {
     listener: Listener,
     accepting: bool,
@@ -157,7 +157,7 @@ impl Host {
         self.state.clock.now()
     }
 
-    /// Answer requests that have waited for messages long enough.
+    /// Answer requests whose wait for messages has expired.
     fn end_waits(&mut self) {
         if self.shard.next_deadline().is_some() {
             let now = self.now();
@@ -165,8 +165,8 @@ impl Host {
         }
     }
 
-    /// How long until a request has waited long enough. Never less than [`WAIT_STEP`], so that any number of deadlines
-    /// makes no more wake-ups than that.
+    /// Time until the next wait for messages expires. At least [`WAIT_STEP`], which bounds the rate of wake-ups for any
+    /// number of deadlines.
     fn until_next_deadline(&mut self) -> Duration {
         let Some(deadline) = self.shard.next_deadline() else {
             return Duration::MAX;
@@ -185,7 +185,7 @@ impl Host {
         }
     }
 
-    /// All inputs, one group commit, and again for what the inline writes completed.
+    /// Process all inputs, run one group commit, and repeat for the completions of inline writes.
     fn turn(&mut self) {
         loop {
             let now = self.now();
@@ -241,7 +241,7 @@ impl Host {
                     if let Some(socket) = self.state.sockets.get(connection) {
                         // SAFETY: the table owns the descriptor and keeps it open during the call.
                         let socket = unsafe { BorrowedFd::borrow_raw(socket) };
-                        // It fails when the peer has gone; its end is received then.
+                        // Fails if the peer has disconnected; the end of the stream is received next.
                         let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
                     }
                 }
@@ -353,7 +353,7 @@ impl Host {
         }
     }
 
-    /// Accept where that is not under way already and nothing speaks against it.
+    /// Submit an accept on each listener without one, unless accepting is paused.
     fn accept(&mut self) {
         if self.state.stopping {
             return;
@@ -382,7 +382,7 @@ impl Host {
             return;
         };
         let Some(listening) = self.state.listening.get_mut(index as usize) else {
-            // The node stops: the shard closes what has come in at the last moment.
+            // The node shuts down: the shard closes the connection that has just been accepted.
             if let Ok((socket, address)) = result {
                 self.connected(socket, Arrival::tcp(address));
             }
@@ -405,7 +405,7 @@ impl Host {
         }
     }
 
-    /// Deal connections out evenly: this shard accepts for all.
+    /// Distribute connections evenly over the shards: this shard accepts for all.
     fn place(&mut self, socket: OwnedFd, arrival: Arrival) {
         let target = self.state.next_shard;
         self.state.next_shard = (target + 1) % self.peers.len();
@@ -417,7 +417,7 @@ impl Host {
         if let Err(Message::Connection { socket, arrival }) =
             self.peers[target].try_send(Message::Connection { socket, arrival })
         {
-            // The other shard is behind: this one has room.
+            // The other shard's mailbox is full: this one serves the connection.
             self.connected(socket, arrival);
         }
     }
@@ -435,13 +435,13 @@ impl Host {
             return;
         };
         self.driver.release(socket);
-        // SAFETY: the table owned the descriptor and has just given it up.
+        // SAFETY: the table owned the descriptor and has just released it.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
         let message = Message::Moved { socket, luggage };
         if let Err(Message::Moved { socket, luggage }) =
             self.peers[usize::from(to.0)].try_send(message)
         {
-            // The other shard is behind: the connection stays and tries again later.
+            // The other shard's mailbox is full: the connection stays and tries again later.
             self.adopt(socket, luggage);
         }
     }

@@ -9,26 +9,26 @@ use headrace_shard::{
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-/// A connection on which nothing was heard for so long is asked whether it is still one,
+/// Time of silence after which the kernel sends keepalive probes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-/// and again after so long without an answer,
+/// Time between two keepalive probes that are not answered.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// so often.
+/// Number of unanswered probes after which the connection is dead.
 const KEEPALIVE_PROBES: u32 = 3;
-/// Connections that may wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// A socket that clients connect to, and what they speak there.
+/// A listening socket and its protocol.
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
     pub(crate) framing: Framing,
-    /// Those that say where a connection comes from.
+    /// Load balancers whose PROXY header states the client's address.
     pub(crate) proxies: Arc<[Network]>,
 }
 
 impl Listener {
-    /// A client that has connected to it.
+    /// Arrival of a client that has connected to this listener.
     pub(crate) fn arrival(&self, address: SocketAddr) -> Arrival {
         let arrival = match self.framing {
             Framing::Plain => Arrival::tcp(address),
@@ -41,7 +41,7 @@ impl Listener {
     }
 }
 
-/// Bind without listening yet: the port is taken and known, but nobody is let in before the partitions are open.
+/// Bind without listening yet: the port is reserved and known, but clients are refused until the partitions are open.
 pub fn bind(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     let family = if address.is_ipv4() {
         AddressFamily::INET
@@ -50,8 +50,8 @@ pub fn bind(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     };
     let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    // Connections inherit it. A gateway has no heartbeat: without this its requests would wait for ever when its machine
-    // goes without a word.
+    // Connections inherit it. A gateway has no heartbeat: without keepalive its requests would wait for ever if its
+    // machine fails silently.
     sockopt::set_socket_keepalive(&socket, true)?;
     sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
     sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
@@ -61,7 +61,7 @@ pub fn bind(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     Ok((socket, bound))
 }
 
-/// Let connections in.
+/// Start to listen.
 pub fn listen(socket: &OwnedFd) -> io::Result<()> {
     Ok(rustix::net::listen(socket, BACKLOG)?)
 }

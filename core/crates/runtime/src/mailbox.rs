@@ -1,13 +1,13 @@
 //! Bounded queues into a shard, from other shards and from the control plane.
 //!
-//! One queue per receiver with any number of senders: what one sender puts in comes out in its order, which is
-//! all that requests and their answers need, and a receiver has one place to look. A queue per pair of shards would
-//! spare the senders one contended word, but n shards would look into n - 1 queues per turn and hold n times the
-//! memory, and the control plane, which is no shard, would need queues of its own. Measured: 50 to 70 ns for a
-//! message in and out, its share of the wake-up included, with one to four senders at once.
+//! One queue per receiver with any number of senders. Messages of one sender arrive in their order, which is all that
+//! requests and their answers need, and a receiver has one queue to poll. A queue per pair of shards would save the
+//! senders one contended word, but n shards would poll n - 1 queues per turn and hold n times the memory, and the
+//! control plane, which is no shard, would need queues of its own. Measured: 50 to 70 ns for a message in and out, its
+//! share of the wake-up included, with one to four senders at once.
 //!
-//! A full queue hands the message back: the sender keeps it and slows down, so nothing is lost and nothing grows
-//! (SHARD-5). It is woken when there is room again. Nobody ever waits inside this module, so two shards that have
+//! A full queue returns the message: the sender keeps it and slows down, so nothing is lost and nothing grows
+//! (SHARD-5). The sender is woken when there is room again. No thread waits inside this module, so two shards that have
 //! filled each other's queues both go on emptying their own.
 
 use std::sync::{
@@ -22,23 +22,23 @@ use crate::driver::Waker;
 struct Shared<T> {
     queue: ArrayQueue<T>,
     waker: Waker,
-    /// Somebody stands in `refused`: spares the receiver the lock as long as nobody was refused.
+    /// True if `refused` is not empty: saves the receiver the lock as long as no sender was refused.
     has_refused: AtomicBool,
-    /// Who is to be woken when there is room.
+    /// Senders to be woken when there is room.
     refused: Mutex<Vec<Waker>>,
 }
 
-/// Puts messages in.
+/// Sending end of a mailbox.
 pub(crate) struct Sender<T> {
     shared: Arc<Shared<T>>,
     /// Woken when there is room after a refusal.
     own: Option<Waker>,
 }
 
-/// Takes messages out. There is one.
+/// Receiving end of a mailbox; there is exactly one.
 pub(crate) struct Receiver<T>(Arc<Shared<T>>);
 
-/// A queue for `capacity` messages whose receiver waits in the driver of `waker`.
+/// Create a queue for `capacity` messages whose receiver waits in the driver of `waker`.
 pub(crate) fn channel<T>(capacity: usize, waker: Waker) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Shared {
         queue: ArrayQueue::new(capacity),
@@ -63,7 +63,7 @@ impl<T> Clone for Sender<T> {
 }
 
 impl<T> Sender<T> {
-    /// A sender for a shard: after a refusal its driver is woken as soon as there is room.
+    /// Sender for a shard: after a refusal its driver is woken as soon as there is room.
     pub(crate) fn for_shard(&self, waker: Waker) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
@@ -71,33 +71,33 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Put a message in and wake the receiver; a full queue gives the message back.
+    /// Queue a message and wake the receiver; a full queue returns the message.
     pub(crate) fn try_send(&self, message: T) -> Result<(), T> {
         if let Err(message) = self.shared.queue.push(message) {
             let Some(own) = &self.own else {
                 return Err(message);
             };
             self.shared.wake_when_there_is_room(own);
-            // The receiver may have made room before it could see that somebody asks for it.
+            // The receiver may have made room before it could see this sender's request for a wake-up.
             self.shared.queue.push(message)?;
         }
-        // Costs a system call only when the receiver sleeps.
+        // Costs a system call only if the receiver sleeps.
         self.shared.waker.wake();
         Ok(())
     }
 
-    /// Messages that wait.
+    /// Number of messages that wait.
     pub(crate) fn len(&self) -> usize {
         self.shared.queue.len()
     }
 }
 
 impl<T> Receiver<T> {
-    /// The oldest message.
+    /// Take the oldest message.
     pub(crate) fn try_recv(&self) -> Option<T> {
         let message = self.0.queue.pop();
-        // In one total order with the queue's own head: either this sees that somebody was refused, or whoever
-        // was refused sees the place that became free.
+        // In one total order with the queue's own head: either this load sees that a sender was refused, or the refused
+        // sender sees the slot that became free.
         if self.0.has_refused.load(Ordering::SeqCst) {
             self.0.there_is_room();
         }
@@ -111,11 +111,11 @@ impl<T> Shared<T> {
         if !refused.iter().any(|other| other.is_same(waker)) {
             refused.push(waker.clone());
         }
-        // Within the lock, so that it is never false while somebody stands in the list.
+        // Set under the lock, so that it is never false while the list has an entry.
         self.has_refused.store(true, Ordering::SeqCst);
     }
 
-    /// Half the queue must be free: a sender woken for one place would be refused again at once.
+    /// Wake refused senders once half the queue is free: a sender woken for one slot would be refused again at once.
     #[cold]
     fn there_is_room(&self) {
         if self.queue.len() > self.queue.capacity() / 2 {
@@ -198,7 +198,7 @@ mod tests {
                 let mut message = number;
                 while let Err(refused) = sender.try_send(message) {
                     message = refused;
-                    // Only a wake-up ends this in time.
+                    // Only a wake-up ends this wait before the timeout.
                     driver
                         .poll(Some(Duration::from_secs(20)), &mut Vec::new())
                         .expect("it works");

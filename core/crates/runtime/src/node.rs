@@ -41,65 +41,65 @@ use crate::{
     traffic::TrafficReport,
 };
 
-/// Messages that may wait for one shard.
+/// Maximum number of messages that wait for one shard.
 const MAILBOX_CAPACITY: usize = 4096;
-/// Descriptors that are not connections: files, rings, standard streams.
+/// Descriptors reserved for other purposes than connections: files, rings, standard streams.
 const DESCRIPTORS_RESERVED: u64 = 4096;
 
-/// Why a node does not start.
+/// Error of a node's startup.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A setting is wrong.
+    /// A setting is invalid.
     #[error(transparent)]
     Setting(#[from] InvalidSetting),
-    /// The wanted I/O driver is not to be had.
+    /// The requested I/O driver is not available.
     #[error(transparent)]
     Driver(#[from] DriverUnavailable),
     /// The address cannot be bound.
     #[error("cannot listen on {address}: {source}")]
     Bind {
-        /// The address.
+        /// Address to bind.
         address: SocketAddr,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The data folder cannot be used.
+    /// The data directory cannot be used.
     #[error("the data folder {path} cannot be used: {source}")]
     DataFolder {
-        /// The folder.
+        /// Path of the directory.
         path: String,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A shard thread did not come up.
+    /// A shard thread failed to start.
     #[error("shard {shard} cannot start: {source}")]
     Shard {
-        /// The shard.
+        /// Number of the shard.
         shard: ShardId,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It was started before.
+    /// The node was started before.
     #[error("the node was started before")]
     AlreadyStarted,
 }
 
-/// What a started node tells.
+/// Properties of a started node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
-    /// `uring` or `poll`.
+    /// I/O driver: `uring` or `poll`.
     pub driver: String,
-    /// Why it is not the ring, with the remedy; empty when it is.
+    /// Reason why the ring is not used, with the remedy; empty if it is.
     pub driver_reason: String,
     /// Number of shards.
     pub shards: u16,
-    /// Address really bound for the plain protocol.
+    /// Bound address of the TCP listener.
     pub tcp_address: Option<SocketAddr>,
-    /// Address really bound for WebSocket.
+    /// Bound address of the WebSocket listener.
     pub websocket_address: Option<SocketAddr>,
 }
 
-/// Addresses really bound.
+/// Bound addresses.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bound {
     tcp: Option<SocketAddr>,
@@ -109,9 +109,9 @@ struct Bound {
 #[derive(Default)]
 struct Running {
     shards: Vec<ShardHandle>,
-    /// Took the last connection that was not accepted by a shard.
+    /// Shard that received the last connection from [`Node::adopt`].
     next_shard: usize,
-    /// Bound, and not handed out yet.
+    /// Listeners that are bound but not yet passed to a shard.
     listeners: Vec<Listener>,
     started: bool,
 }
@@ -133,7 +133,7 @@ pub struct Node {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing behind these locks is left half-changed by a panic.
+    // Poisoned locks are accepted: a panic leaves none of the protected values half-changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -145,7 +145,7 @@ fn invalid(setting: &'static str) -> impl Fn(&dyn std::fmt::Display) -> InvalidS
 }
 
 impl Node {
-    /// Check the settings; nothing is started or opened yet.
+    /// Validate the settings; nothing is started or opened yet.
     pub fn new(config: NodeConfig) -> Result<Self, StartError> {
         let driver = config
             .driver
@@ -191,34 +191,34 @@ impl Node {
         })
     }
 
-    /// Reach other nodes in this way instead of plain TCP.
+    /// Use this connector for links to other nodes instead of plain TCP.
     #[must_use]
     pub fn with_connector(mut self, connector: Arc<dyn Connector>) -> Self {
         self.connector = connector;
         self
     }
 
-    /// Publish a whole catalogue.
+    /// Publish a complete catalog.
     pub fn publish_snapshot(&self, snapshot: &catalog::Snapshot) -> Result<u64, ApplyError> {
         let version = lock(&self.catalog).publish_snapshot(snapshot)?.version();
         self.tell_all(|| Message::CatalogChanged);
         Ok(version)
     }
 
-    /// Publish the next version of the catalogue.
+    /// Publish the next version of the catalog.
     pub fn publish_update(&self, update: &catalog::Update) -> Result<u64, ApplyError> {
         let version = lock(&self.catalog).publish_update(update)?.version();
         self.tell_all(|| Message::CatalogChanged);
         Ok(version)
     }
 
-    /// The catalogue that was published last has all changes up to this time of the metadata service: stages that had
-    /// expired by then and that it does not name are dropped.
+    /// Drop expired staged batches. The catalog published last has all changes up to the time `horizon` of the metadata
+    /// service: stages that had expired at that time and that the catalog does not name are dropped.
     pub fn pass_stage_horizon(&self, horizon: Timestamp) {
         self.tell_all(|| Message::StageHorizon(horizon));
     }
 
-    /// Bind, start the shard threads, begin to open the partitions of the catalogue.
+    /// Bind, start the shard threads, and begin to open the partitions of the catalog.
     pub fn start(&self) -> Result<Started, StartError> {
         let mut running = lock(&self.running);
         if running.started {
@@ -251,7 +251,7 @@ impl Node {
             websocket: bind(self.config.websocket_address, Framing::WebSocket)?,
         };
         self.raise_descriptor_limit();
-        // Where it is not possible, only speed is lost.
+        // Only performance suffers if it fails.
         keep_freed_memory();
         running.shards = self.start_shards(&selection, bound)?;
         running.listeners = listeners;
@@ -416,15 +416,15 @@ impl Node {
         }
     }
 
-    /// A batch that the pool could never hold is refused: it would wait for ever.
+    /// Maximum payload of a send: a batch larger than the pool is refused, since it would wait for ever.
     fn send_payload_bytes_max(&self) -> usize {
         let receivable = self.memory.pool().receivable_bytes_max();
-        // A gateway puts some bytes before what it passes on.
+        // A gateway prepends some bytes to the requests it forwards.
         (self.config.send_payload_bytes_max as usize)
             .min(receivable.saturating_sub(MESSAGES_HEAD_BYTES_MAX))
     }
 
-    /// Partitions of the shards, and how many of them still recover.
+    /// Number of partitions of all shards, and the number of those that still recover.
     pub fn recovery(&self) -> (usize, usize) {
         let running = lock(&self.running);
         running
@@ -439,7 +439,7 @@ impl Node {
             })
     }
 
-    /// Partitions that closed themselves, with the reason.
+    /// Partitions that closed themselves after a failure, with the reason.
     pub fn failures(&self) -> Vec<(Namespace, String)> {
         lock(&self.running)
             .shards
@@ -448,7 +448,7 @@ impl Node {
             .collect()
     }
 
-    /// Accept connections from now on.
+    /// Start to accept connections.
     pub fn listen(&self) -> io::Result<()> {
         let mut running = lock(&self.running);
         for listener in std::mem::take(&mut running.listeners) {
@@ -460,12 +460,12 @@ impl Node {
         Ok(())
     }
 
-    /// Readable while control requests wait.
+    /// Descriptor that is readable while control requests wait.
     pub fn descriptor(&self) -> RawFd {
         self.bridge.descriptor()
     }
 
-    /// Control requests that arrived.
+    /// Take the control requests that arrived.
     pub fn take_requests(&self) -> Vec<ControlRequest> {
         self.bridge.take()
     }
@@ -487,12 +487,12 @@ impl Node {
         }
     }
 
-    /// Log events that wait.
+    /// Take the waiting log events.
     pub fn take_events(&self) -> Vec<Event> {
         self.events.take()
     }
 
-    /// A reading of everything.
+    /// Read all metrics of the node.
     pub fn report(&self) -> NodeReport {
         let running = lock(&self.running);
         let PoolStatistics {
@@ -505,7 +505,7 @@ impl Node {
             ..
         } = self.memory.pool().statistics();
         let catalog = lock(&self.catalog).current();
-        // A gateway has copies of the statistics that nodes report.
+        // A gateway only has copies of the statistics that nodes report.
         let has_partitions = self.hosting != Hosting::Nothing;
         let records = catalog.partitions().filter(|_| has_partitions);
         let (mut removed_segments, mut removed_bytes, mut held_partitions) = (0, 0, 0);
@@ -548,7 +548,7 @@ impl Node {
         }
     }
 
-    /// What requests that are traced have left since the last call.
+    /// Take the trace records that were written since the last call.
     pub fn take_traces(&self) -> Vec<TraceRecord> {
         let running = lock(&self.running);
         let meters = running
@@ -558,11 +558,11 @@ impl Node {
         meters.flat_map(|meter| meter.tracer().take()).collect()
     }
 
-    /// Stop: answer what is in flight, flush, sync, close. `false`: the time was up and the rest was cut off.
+    /// Shut down: answer requests in flight, flush, sync, close. `false`: the timeout expired and the rest was cut off.
     pub fn stop(&self, timeout: Duration) -> bool {
         lock(&self.running).listeners.clear();
-        // Until the threads have ended they must stay reachable: requests in flight may wait for the control plane.
-        // And no partition closes before the last connection of any shard, whose requests it may have to answer.
+        // The threads must stay reachable until they have ended: requests in flight may wait for the control plane. No
+        // partition closes before the last connection of any shard, whose requests it may have to answer.
         let deadline = Instant::now() + timeout;
         self.tell_all(|| Message::Shutdown);
         self.wait_for(ShardHandle::is_drained, deadline);

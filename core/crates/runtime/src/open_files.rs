@@ -1,25 +1,25 @@
-//! Room for many connections.
+//! Limit of open files, which bounds the number of connections.
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// How many files this process may have open, connections included. `None`: no limit.
+/// Maximum number of files this process may have open, connections included. `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenFilesLimit {
-    /// Before.
+    /// Limit before the call.
     pub before: Option<u64>,
-    /// From now on.
+    /// Limit after the call.
     pub now: Option<u64>,
 }
 
 /// Raise the limit as far as this process may: from the soft limit, which is often 1024, to the hard one.
 ///
-/// Call it once at the start and report what comes back: it bounds the connections a node can hold.
+/// Call it once at startup and report the result: it bounds the connections a node can hold.
 ///
 /// # Errors
 ///
-/// The kernel refuses; the limit is as it was.
+/// The kernel refuses; the limit is unchanged.
 pub fn raise_open_files_limit() -> io::Result<OpenFilesLimit> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {

@@ -1,4 +1,4 @@
-//! A reading of a whole node.
+//! Metrics of a whole node.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use headrace_buffer::{BufferPool, Purpose};
 
 use crate::{gauges::ShardReport, traffic::TrafficReport};
 
-/// A reading of the whole node.
+/// A snapshot of the metrics of the whole node.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct NodeReport {
-    /// By shard.
+    /// Reports by shard number.
     pub shards: Vec<ShardReport>,
-    /// Messages that wait for each shard.
+    /// Number of messages that wait for each shard.
     pub mailboxes: Vec<usize>,
     /// Bytes of the pool that are in use.
     pub pool_in_use_bytes: u64,
@@ -25,26 +25,26 @@ pub struct NodeReport {
     pub pool_misses: u64,
     /// Buffers that were refused because the budget was spent.
     pub pool_refusals: u64,
-    /// Memory of the budget by what it is for: the purposes of [`Purpose`], `receive` and `reads`.
+    /// Memory of the budget by purpose: those of [`Purpose`], `receive` and `reads`.
     pub memory_bytes: BTreeMap<&'static str, u64>,
-    /// Client connections.
+    /// Number of client connections.
     pub connections: usize,
-    /// Version of the catalogue that the shards act on.
+    /// Version of the catalog that the shards use.
     pub catalog_version: u64,
     /// Requests, connections and messages since the start.
     pub traffic: TrafficReport,
-    /// Segments that retention has removed from the partitions that are open.
+    /// Number of segments that retention has removed from the partitions that are open.
     pub retention_removed_segments: u64,
-    /// Bytes in them.
+    /// Bytes in the removed segments.
     pub retention_removed_bytes: u64,
-    /// Partitions of topics above their maximum size whose oldest segment cannot be removed.
+    /// Number of partitions of topics above their maximum size whose oldest segment cannot be removed.
     pub retention_held_partitions: u64,
-    /// Log events that nobody took.
+    /// Number of log events that were dropped because the queue was full.
     pub events_dropped: u64,
 }
 
-/// Reads how the budget is used. `receive`: buffers of connections, and batches that are on their way in or are being sent;
-/// `reads`: what was read from files and is being sent.
+/// Read the use of the budget. `receive`: buffers of connections, and batches that are being received or sent; `reads`:
+/// data read from files that is being sent.
 pub(crate) fn memory_by_purpose(pool: &BufferPool) -> BTreeMap<&'static str, u64> {
     let statistics = pool.statistics();
     let held = |purpose| pool.held_bytes(purpose);

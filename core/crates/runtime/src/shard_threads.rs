@@ -1,4 +1,4 @@
-//! The threads of the shards: started one by one, stopped together.
+//! Threads of the shards: started one by one, stopped together.
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
@@ -28,7 +28,7 @@ use crate::{
     storage::Storage,
 };
 
-/// A started shard, as its node sees it.
+/// Handle of a started shard.
 pub(crate) struct ShardHandle {
     pub(crate) sender: Sender<Message>,
     pub(crate) gauges: Arc<ShardGauges>,
@@ -36,18 +36,18 @@ pub(crate) struct ShardHandle {
 }
 
 impl ShardHandle {
-    /// Whether nothing is connected any more.
+    /// Return whether the shard has no connections left.
     pub(crate) fn is_drained(&self) -> bool {
         self.gauges.is_drained() || self.has_ended()
     }
 
-    /// Whether the thread has ended.
+    /// Return whether the thread has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 }
 
-/// What a shard thread takes along.
+/// Values that a shard thread owns.
 pub(crate) struct ThreadParts {
     pub(crate) config: Arc<ShardConfig>,
     pub(crate) catalog: CatalogReader,
@@ -129,7 +129,7 @@ impl ThreadParts {
     }
 }
 
-/// Seeds the generator of message identifiers.
+/// Seed for the generator of message identifiers.
 fn random_seed() -> u64 {
     let mut bytes = [0; 8];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
@@ -139,12 +139,12 @@ fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Put a message into a mailbox, waiting for room: for threads that are no shards.
+/// Put a message into a mailbox, waiting for room: for threads that are not shards.
 pub(crate) fn deliver(sender: &Sender<Message>, message: Message) {
     let mut message = message;
     let deadline = Instant::now() + Duration::from_secs(10);
     while let Err(refused) = sender.try_send(message) {
-        // A shard that takes nothing for so long is gone; its connections are, too.
+        // A shard whose mailbox stays full until the deadline is dead, and its connections are, too.
         if Instant::now() > deadline {
             return;
         }
@@ -153,7 +153,7 @@ pub(crate) fn deliver(sender: &Sender<Message>, message: Message) {
     }
 }
 
-/// End every thread that has not ended by itself. `false`: there was one, and what it had in flight is cut off.
+/// Abort all threads that have not ended by themselves. `false`: there was one, and its work in flight is cut off.
 pub(crate) fn cut_off(shards: &mut [ShardHandle]) -> bool {
     let orderly = shards.iter().all(ShardHandle::has_ended);
     for handle in shards {

@@ -1,10 +1,10 @@
-//! The host's table of sockets: which connection key stands for which descriptor.
+//! The host's socket table: maps connection keys to descriptors.
 
 use std::os::fd::RawFd;
 
 use headrace_shard::ConnectionKey;
 
-/// Generations travel in the upper half of a token beside its kind.
+/// Bits of a generation. It shares the upper half of a token with the token's kind.
 pub(crate) const GENERATION_MASK: u32 = (1 << 28) - 1;
 
 #[derive(Debug)]
@@ -15,7 +15,7 @@ struct Slot {
     closing: bool,
 }
 
-/// Sockets of one shard. A place is used again only when nothing refers to its old user any more.
+/// Sockets of one shard. A slot is reused only when nothing refers to its former socket.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
     slots: Vec<Slot>,
@@ -23,7 +23,7 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Give a socket a key.
+    /// Assign a key to a socket.
     pub(crate) fn insert(&mut self, socket: RawFd) -> ConnectionKey {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
@@ -50,20 +50,20 @@ impl Sockets {
             .filter(|slot| slot.generation == key.generation)
     }
 
-    /// The socket for an operation that starts now; `None` when it is closing or gone.
+    /// Count a new operation and return the socket; `None` if it is closing or closed.
     pub(crate) fn begin(&mut self, key: ConnectionKey) -> Option<RawFd> {
         let slot = self.slot_mut(key).filter(|slot| !slot.closing)?;
         slot.in_flight += 1;
         slot.socket
     }
 
-    /// The socket, unless it is closing or gone.
+    /// Return the socket, unless it is closing or closed.
     pub(crate) fn get(&self, key: ConnectionKey) -> Option<RawFd> {
         let slot = self.slots.get(key.index as usize)?;
         slot.socket.filter(|_| slot.generation == key.generation)
     }
 
-    /// The socket to close, once.
+    /// Mark the socket as closing and return it, once.
     pub(crate) fn begin_close(&mut self, key: ConnectionKey) -> Option<RawFd> {
         let slot = self.slot_mut(key).filter(|slot| !slot.closing)?;
         slot.closing = true;
@@ -71,7 +71,7 @@ impl Sockets {
         slot.socket.take()
     }
 
-    /// The socket leaves without being closed; nothing is in flight on it.
+    /// Remove the socket without closing it; no operation may be in flight on it.
     pub(crate) fn remove(&mut self, key: ConnectionKey) -> Option<RawFd> {
         let slot = self
             .slot_mut(key)
@@ -81,7 +81,7 @@ impl Sockets {
         socket
     }
 
-    /// An operation ended.
+    /// Note the end of an operation.
     pub(crate) fn end(&mut self, key: ConnectionKey) {
         let Some(slot) = self.slot_mut(key) else {
             return;
@@ -104,7 +104,7 @@ impl Sockets {
             .collect()
     }
 
-    /// Whether nothing is open or in flight.
+    /// Return whether no socket is open and no operation in flight.
     pub(crate) fn is_quiet(&self) -> bool {
         self.slots
             .iter()

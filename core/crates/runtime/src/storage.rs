@@ -1,12 +1,12 @@
 //! Executes the storage operations of a shard's partitions.
 //!
-//! Partitions name files, this module knows paths and handles. What is fast as a rule runs on the shard's own
-//! thread, because handing it over costs more than doing it: a write goes to the page cache by `pwritev` (on ext4 the
-//! ring would hand it to a kernel thread), a read of cached data comes from there by a `preadv2` that refuses to
-//! wait. What may block goes to the [`Driver`]: reads of cold data, syncs, and everything about names and folders.
+//! Partitions name files, this module knows paths and handles. Operations that are usually fast run on the shard's own
+//! thread, because handing them over costs more than executing them: a write goes to the page cache by `pwritev` (on
+//! ext4 the ring would pass it to a kernel thread), a read of cached data uses a `preadv2` that does not wait.
+//! Operations that may block go to the [`Driver`]: reads of cold data, syncs, and all work on names and directories.
 //!
-//! Operations are executed in any order, one at a time or many in parallel; partitions ask for what depends on
-//! something else only after that has completed.
+//! Operations are executed in any order, one at a time or many in parallel; partitions submit an operation that depends
+//! on another one only after that has completed.
 
 mod errors;
 mod files;
@@ -44,7 +44,7 @@ pub use folder::{create_durably, remove_folder};
 /// Tokens of this module have the highest bit set; the host's own do not.
 const TOKEN_BIT: u64 = 1 << 63;
 
-/// Files that a shard keeps open.
+/// Maximum number of files that a shard keeps open.
 const HANDLES_MAX: usize = 1024;
 /// Executor of one shard's storage operations.
 pub struct Storage {
@@ -56,29 +56,29 @@ pub struct Storage {
     unsynced_bytes_max: u64,
     syncs_in_flight: usize,
     last_sync_ended: Option<Instant>,
-    /// Writes do not run inline before this.
+    /// Time until which writes do not run inline.
     write_elsewhere_until: Option<Instant>,
-    /// The file system can read from its cache without waiting.
+    /// True if the file system can read from its cache without waiting.
     reads_from_cache: bool,
     counters: StorageCounters,
 }
 
-/// What a shard's storage did.
+/// Counters of a shard's storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StorageCounters {
     /// Writes done on the shard's thread.
     pub inline_writes: u64,
-    /// Writes left to others.
+    /// Writes passed to the driver.
     pub driver_writes: u64,
     /// Reads answered from the page cache on the shard's thread.
     pub inline_reads: u64,
     /// Reads that had to wait for the device.
     pub driver_reads: u64,
-    /// Syncs asked for.
+    /// Number of syncs requested.
     pub syncs: u64,
 }
 
-/// What the completion under a token means.
+/// Meaning of the completion of a token.
 enum Job {
     Open(Namespace, FileName),
     Prepare(Request),
@@ -87,9 +87,9 @@ enum Job {
     Read(Request, usize),
     Sync(Request, FileName, u64),
     Replace(Request, FileName),
-    /// Nothing is left to do after it.
+    /// A request that needs no further step.
     Other(Request),
-    /// As `Other`, and its failure does not matter.
+    /// A request like `Other` whose failure is ignored.
     Advice(Request),
 }
 
@@ -99,11 +99,11 @@ struct Request {
     id: u64,
 }
 
-/// Where answers go.
+/// Callback that receives the answers.
 type Answers<'a> = &'a mut dyn FnMut(Namespace, StorageCompletion);
 
 impl Storage {
-    /// An executor for one shard, whose partitions live below `data_path/streams`. Touches nothing yet.
+    /// Create an executor for one shard, whose partitions live below `data_path/streams`. Touches no file yet.
     pub fn new(data_path: &Path, pool: BufferPool) -> Self {
         Self {
             layout: Layout::new(data_path.to_owned()),
@@ -120,7 +120,7 @@ impl Storage {
         }
     }
 
-    /// Keep so many files open; more are open only while operations use them.
+    /// Set the maximum number of open files; more are open only while operations use them.
     #[must_use]
     pub fn with_handles_max(self, handles_max: usize) -> Self {
         Self {
@@ -129,7 +129,7 @@ impl Storage {
         }
     }
 
-    /// Write on the shard's thread only while less than this is not synced.
+    /// Set the number of unsynced bytes below which the shard's thread writes inline.
     #[must_use]
     pub fn with_unsynced_bytes_max(self, unsynced_bytes_max: u64) -> Self {
         Self {
@@ -138,18 +138,18 @@ impl Storage {
         }
     }
 
-    /// Whether a driver's completion with this token is for [`completed`](Self::completed). The host's own tokens
-    /// leave the highest bit clear.
+    /// Return whether a driver's completion with this token is for [`completed`](Self::completed). The host's own
+    /// tokens have the highest bit clear.
     pub const fn owns(token: u64) -> bool {
         token & TOKEN_BIT != 0
     }
 
-    /// Where a partition's files are (LOG-13).
+    /// Directory of a partition's files (LOG-13).
     pub fn folder(&self, namespace: Namespace) -> PathBuf {
         self.layout.folder(namespace)
     }
 
-    /// Execute an operation, or begin to. `answers` hears of it exactly once: before this returns, or in a later
+    /// Execute an operation, or begin to. `answers` is called exactly once for it: before this returns, or in a later
     /// [`completed`](Self::completed).
     pub fn execute(
         &mut self,
@@ -234,7 +234,7 @@ impl Storage {
                 (request, done(created))
             }
             (Job::Replace(request, file), Outcome::Task(result)) => {
-                // A handle would be one of the file that was replaced.
+                // The handle would refer to the file that was replaced.
                 self.files.close(request.namespace, file);
                 (request, done(result))
             }
@@ -262,32 +262,32 @@ impl Storage {
         answer(request, result, &mut answers);
     }
 
-    /// Close the files of a partition that closed itself. Opened again when they are used again.
+    /// Close the files of a partition that closed itself. They are opened again on their next use.
     pub fn release(&mut self, namespace: Namespace) {
         self.files.close_all(namespace);
     }
 
-    /// Counts since the start.
+    /// Counters since the start.
     pub fn counters(&self) -> StorageCounters {
         self.counters
     }
 
-    /// Files open now.
+    /// Number of open files.
     pub fn open_files(&self) -> usize {
         self.files.open()
     }
 
-    /// Bytes written and not yet synced.
+    /// Number of bytes written and not yet synced.
     pub fn unsynced_bytes(&self) -> u64 {
         self.files.unsynced_bytes()
     }
 
-    /// Operations with the driver.
+    /// Number of operations with the driver.
     pub fn in_flight(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Run an operation on an open file, now or when it is open.
+    /// Run an operation on a file, now or as soon as the file is open.
     fn with_file(
         &mut self,
         driver: &mut dyn Driver,
@@ -312,7 +312,7 @@ impl Storage {
         }
     }
 
-    /// A file is open: run what waited for it.
+    /// Keep an open file and run the operations that waited for it.
     fn keep(
         &mut self,
         driver: &mut dyn Driver,

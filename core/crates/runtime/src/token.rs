@@ -1,10 +1,10 @@
-//! Names of a shard's operations in flight.
+//! Tokens of a shard's operations in flight.
 
 use headrace_shard::ConnectionKey;
 
 use crate::sockets::GENERATION_MASK;
 
-/// What a token stands for: the kind in the upper 4 bits, then 28 bits of generation, then the index.
+/// Decoded token: the kind in the upper 4 bits, 28 bits of generation, and the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Token {
     Receive(ConnectionKey),

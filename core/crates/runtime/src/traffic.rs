@@ -1,4 +1,4 @@
-//! What all shards have counted together, in the form in which it is told.
+//! Traffic counters of all shards together, in the form in which they are reported.
 
 use std::collections::BTreeMap;
 
@@ -8,47 +8,47 @@ use headrace_wire::Transport;
 /// Requests, connections and messages since the start.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct TrafficReport {
-    /// Upper bounds of the classes of latencies, but for the last one, which has none.
+    /// Upper bounds of the latency classes, except for the last one, which has none.
     pub latency_bounds_micros: Vec<u64>,
-    /// By the name of the command, those that were answered at least once. `Unknown`: what is no command.
+    /// Answers by command name, for commands that were answered at least once. `Unknown`: invalid command codes.
     pub commands: BTreeMap<&'static str, CommandReport>,
-    /// Answers by status, without success; 0: of statuses beyond those that are counted apart.
+    /// Answers by status, without success; 0: statuses that are not counted separately.
     pub refusals: BTreeMap<u32, u64>,
-    /// Clients by what they are connected by now.
+    /// Number of clients by transport.
     pub connections: BTreeMap<&'static str, usize>,
-    /// Connections that came, those of the process with itself included.
+    /// Accepted connections, those of the process with itself included.
     pub accepted_connections: u64,
-    /// From connections, after decryption.
+    /// Bytes received from connections, after decryption.
     pub received_bytes: u64,
-    /// To connections, before encryption.
+    /// Bytes sent to connections, before encryption.
     pub sent_bytes: u64,
-    /// Acknowledged.
+    /// Messages appended and acknowledged.
     pub appended_messages: u64,
-    /// Requests that appended them, without their headers.
+    /// Size of the requests that appended them, without headers.
     pub appended_bytes: u64,
-    /// Given to consumers.
+    /// Messages delivered to consumers.
     pub polled_messages: u64,
-    /// Of these messages.
+    /// Size of the delivered messages.
     pub polled_bytes: u64,
-    /// Messages appended because their transactions were committed.
+    /// Messages appended by committed transactions.
     pub published_messages: u64,
-    /// Stages that were committed and not there: their messages are lost.
+    /// Number of staged batches that were missing at their commit: their messages are lost.
     pub missing_stages: u64,
-    /// Records of traces for which there was no room.
+    /// Trace records that were dropped because the buffer was full.
     pub traces_dropped: u64,
 }
 
 /// Answers to one command.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct CommandReport {
-    /// Of all of them, from the start of a request to its answer.
+    /// Sum of the times from the start of a request to its answer.
     pub sum_micros: u64,
-    /// How many, by class of latency.
+    /// Number of answers by latency class.
     pub classes: Vec<u64>,
 }
 
 impl TrafficReport {
-    /// Read what `meters` have counted.
+    /// Read the counters of `meters`.
     pub(crate) fn read<'a>(
         meters: impl Iterator<Item = &'a Meter>,
         clients: &ClientRegistry,

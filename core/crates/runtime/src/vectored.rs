@@ -9,10 +9,10 @@ use headrace_buffer::Slice;
 use headrace_model::limits::WRITE_SLICES_MAX;
 use rustix::io::Errno;
 
-/// Slices that are gathered on the stack; more of them cost an allocation.
+/// Maximum number of slices that are gathered on the stack; more cost an allocation.
 const ON_STACK: usize = 16;
 
-/// How far the writing of a list of slices has come.
+/// Progress of writing a list of slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Progress {
     index: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// `count` more bytes are written.
+    /// Note that `count` more bytes are written.
     pub(crate) fn advance(&mut self, slices: &[Slice], mut count: usize) {
         while let Some(slice) = slices.get(self.index) {
             let left = slice.len() - self.offset;
@@ -35,7 +35,7 @@ impl Progress {
         debug_assert_eq!(count, 0, "more was written than there was");
     }
 
-    /// The next pieces that are not written yet, none of them empty, as many as one system call takes.
+    /// Next pieces that are not written yet, none of them empty, as many as one system call takes.
     pub(crate) fn remaining<'a>(self, slices: &'a [Slice]) -> impl Iterator<Item = &'a [u8]> {
         let mut offset = self.offset;
         slices[self.index..]
@@ -45,12 +45,12 @@ impl Progress {
             .take(WRITE_SLICES_MAX)
     }
 
-    /// Whether nothing is left.
+    /// Return whether all slices are written.
     pub(crate) fn is_finished(self, slices: &[Slice]) -> bool {
         self.remaining(slices).next().is_none()
     }
 
-    /// Hand the next pieces to `write`, gathered; returns how many bytes they have together, and its result.
+    /// Pass the next pieces to `write`; returns their total size and its result.
     pub(crate) fn gather<R>(
         self,
         slices: &[Slice],
@@ -77,7 +77,7 @@ impl Progress {
     }
 }
 
-/// Write all slices at `position`, blocking as long as it takes.
+/// Write all slices at `position`, blocking until done.
 pub(crate) fn write_all(file: &OwnedFd, position: u64, slices: &[Slice]) -> io::Result<()> {
     let mut position = position;
     let mut progress = Progress::default();
@@ -86,7 +86,7 @@ pub(crate) fn write_all(file: &OwnedFd, position: u64, slices: &[Slice]) -> io::
             .gather(slices, |pieces| rustix::io::pwritev(file, pieces, position))
             .1
         {
-            // A file that takes nothing and reports nothing: full, as far as anyone can tell.
+            // A file that takes no bytes and reports no error: treated as full.
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => {
                 progress.advance(slices, count);
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// However short the writes are, every byte goes out once and in order.
+        /// Short writes of any size still write every byte once and in order.
         #[test]
         fn short_writes_lose_and_repeat_nothing(
             lengths in prop::collection::vec(0_usize..9, 0..40),

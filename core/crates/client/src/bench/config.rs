@@ -1,4 +1,4 @@
-//! What to measure.
+//! Settings of a measurement.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ClientError, ConnectOptions, Transport, WriteStyle};
 
-/// Actors of one run: one thread and one connection each.
+/// Maximum number of actors of one run: one thread and one connection each.
 const ACTORS_MAX: u32 = 4096;
-/// More would let the answers fill a socket's buffer while nobody reads them.
+/// Maximum number of batches in flight. More would let unread answers fill a socket's buffer.
 const WINDOW_MAX: u32 = 1024;
-/// A frame is at most 4 GiB; a quarter of it is far beyond anything sensible.
+/// Maximum size of a batch. A frame is at most 4 GiB; a quarter of it is far beyond any sensible value.
 const BATCH_SIZE_BYTES_MAX: u64 = 1 << 30;
 
-/// What to measure. Every field has a default, so a JSON document names only what differs.
+/// Settings of a measurement. Every field has a default, so a JSON document names only the differences.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[allow(
@@ -23,67 +23,69 @@ const BATCH_SIZE_BYTES_MAX: u64 = 1 << 30;
     reason = "independent switches of a settings document"
 )]
 pub struct BenchConfig {
-    /// `host:port` of the server.
+    /// Address of the server, `host:port`.
     pub address: String,
-    /// What carries the requests.
+    /// Transport of the requests.
     pub transport: Transport,
     /// User to log in as.
     pub username: String,
-    /// Its password. Never part of a report.
+    /// Password of the user. Never part of a report.
     #[serde(skip_serializing)]
     pub password: String,
-    /// Ticket to log in with in place of user and password: what is measured is a partition node. Never part of a report.
+    /// Ticket to log in with in place of user and password, to measure a partition node. Never part of a report.
     #[serde(skip_serializing)]
     pub ticket: Option<String>,
-    /// `host:port` of where streams and topics are looked up and made, as the user; absent: `address`.
+    /// Address, `host:port`, of the server on which the user looks up and creates streams and topics; absent:
+    /// `address`.
     pub catalog_address: Option<String>,
-    /// Who works.
+    /// Kinds of actors that run.
     pub mode: Mode,
-    /// Producing connections, in the modes that produce.
+    /// Number of producing connections, in the modes that produce.
     pub producers: u32,
-    /// Consuming connections, in the modes that consume. Consumer n reads partition n, around.
+    /// Number of consuming connections, in the modes that consume. Consumer n reads partition n modulo the number of
+    /// partitions.
     pub consumers: u32,
     /// Name of the stream.
     pub stream: String,
     /// Name of the topic.
     pub topic: String,
-    /// Partitions of the topic, if it has to be created; 0: as many as there are actors of one kind.
+    /// Number of partitions of the topic, if it has to be created; 0: as many as there are actors of one kind.
     pub partitions: u32,
-    /// What to do about stream and topic beforehand.
+    /// Preparation of stream and topic.
     pub setup: Setup,
     /// Delete the stream afterwards.
     pub delete_afterwards: bool,
-    /// Where batches go.
+    /// Choice of each batch's partition.
     pub placement: Placement,
-    /// Payload of one message, without its 64-byte header.
+    /// Payload size of one message, without its 64-byte header.
     pub message_size_bytes: u32,
-    /// Messages of one batch.
+    /// Number of messages of one batch.
     pub messages_per_batch: u32,
-    /// Messages asked for by one poll; 0: as many as there are in a batch.
+    /// Number of messages requested by one poll; 0: as many as there are in a batch.
     pub messages_per_poll: u32,
-    /// When to stop.
+    /// Condition that ends the run.
     pub amount: Amount,
-    /// Batches of one producer that may wait for an answer at the same time; 1: none is sent ahead.
+    /// Maximum number of batches of one producer in flight; 1: each waits for its answer.
     pub window: u32,
-    /// Work that is done but not counted, before everything else.
+    /// Duration of the initial warm-up, which is not counted.
     pub warm_up_seconds: f64,
-    /// Payload bytes per second that all producers together may send; absent: as fast as it goes.
+    /// Limit of payload bytes per second of all producers together; absent: unlimited.
     pub rate_limit_bytes_per_second: Option<u64>,
-    /// Who remembers how far a consumer has come.
+    /// Place where a consumer's position is kept.
     pub cursor: Cursor,
-    /// What a consumer does at the end of its partition while nobody produces.
+    /// Behaviour of a consumer at the end of its partition if there are no producers.
     pub at_end: AtEnd,
-    /// Pause of a consumer after a poll that returned nothing, while producers are at work.
+    /// Pause of a consumer after a poll that returned nothing, while producers run.
     pub idle_poll_micros: u64,
-    /// Check offsets and checksums of what is consumed. Costs the load generator CPU time.
+    /// Check offsets and checksums of consumed messages. Costs the load generator CPU time.
     pub verify: bool,
     /// `TCP_NODELAY` on the connections.
     pub no_delay: bool,
-    /// Write the header of large frames by itself, as the official client does.
+    /// Write the header of large frames separately, as the official client does.
     pub header_first: bool,
-    /// Give up on an answer after this time; 0: never.
+    /// Time after which an unanswered request fails; 0: never.
     pub response_timeout_seconds: f64,
-    /// Processes whose CPU time is reported, all together, if they run on this machine.
+    /// Processes whose total CPU time is reported, if they run on this machine.
     pub server_pids: Vec<u32>,
 }
 
@@ -124,74 +126,75 @@ impl Default for BenchConfig {
     }
 }
 
-/// Who works.
+/// Kinds of actors that run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Producers only.
     Produce,
-    /// Consumers only, of what is there.
+    /// Consumers only, reading existing messages.
     Consume,
     /// Producers and consumers at the same time.
     Both,
 }
 
-/// What to do about stream and topic beforehand.
+/// Preparation of stream and topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setup {
-    /// Create what is missing, use what is there.
+    /// Create what is missing and use existing ones.
     CreateMissing,
-    /// Delete the stream with everything in it, then create it.
+    /// Delete the stream with everything in it, and create it again.
     Recreate,
-    /// Use what is there, fail if it is not.
+    /// Use existing ones; fail if one is missing.
     Existing,
 }
 
-/// Where batches go.
+/// Choice of each batch's partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
-    /// Producer n sends to partition n, around.
+    /// Producer n sends to partition n modulo the number of partitions.
     Pinned,
-    /// The server decides.
+    /// The server chooses.
     Balanced,
 }
 
-/// When to stop.
+/// Condition that ends the run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
-    /// After this many batches (or as many messages in polls) of each actor.
+    /// Number of batches (or as many messages in polls) of each actor.
     Batches(u64),
-    /// After this many payload bytes of all producers together, and as many of all consumers together.
+    /// Number of payload bytes of all producers together, and of all consumers together.
     Bytes(u64),
-    /// After this time.
+    /// Duration of the run.
     Seconds(f64),
 }
 
-/// Who remembers how far a consumer has come.
+/// Place where a consumer's position is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cursor {
-    /// The consumer: it asks by offset.
+    /// Position kept by the consumer, which polls by offset.
     Client,
-    /// The server: the consumer asks for what comes next and lets the server store the offset with each poll.
+    /// Position kept by the server: the consumer polls for the next messages and lets the server store the offset with
+    /// each poll.
     Server,
 }
 
-/// What a consumer does at the end of its partition while nobody produces.
+/// Behaviour of a consumer at the end of its partition if there are no producers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtEnd {
-    /// Start again at the first message.
+    /// Restart at the first message.
     Rewind,
     /// Stop.
     Stop,
 }
 
 impl BenchConfig {
-    /// Check what can be checked without a server.
+    /// Validate all settings that can be checked without a server.
     pub fn validate(&self) -> Result<(), ClientError> {
         let refuse = |setting: &'static str, reason: &str| {
             Err(ClientError::InvalidSetting {
@@ -249,7 +252,7 @@ impl BenchConfig {
         Ok(())
     }
 
-    /// Producing connections of this mode.
+    /// Number of producing connections of this mode.
     pub fn producers(&self) -> u32 {
         match self.mode {
             Mode::Produce | Mode::Both => self.producers,
@@ -257,7 +260,7 @@ impl BenchConfig {
         }
     }
 
-    /// Consuming connections of this mode.
+    /// Number of consuming connections of this mode.
     pub fn consumers(&self) -> u32 {
         match self.mode {
             Mode::Consume | Mode::Both => self.consumers,
@@ -265,7 +268,7 @@ impl BenchConfig {
         }
     }
 
-    /// Partitions of a topic that has to be created.
+    /// Number of partitions of a topic that has to be created.
     pub(crate) fn partitions_to_create(&self) -> u32 {
         match self.partitions {
             0 => self
@@ -276,7 +279,7 @@ impl BenchConfig {
         }
     }
 
-    /// Payload of one batch.
+    /// Payload size of one batch.
     pub fn batch_payload_bytes(&self) -> u64 {
         u64::from(self.message_size_bytes) * u64::from(self.messages_per_batch)
     }
@@ -295,7 +298,7 @@ impl BenchConfig {
             .unwrap_or(NonZeroUsize::MIN)
     }
 
-    /// Batches of each of `actors`; `None` when time decides.
+    /// Number of batches of each of `actors`; `None` if the run ends by time.
     pub(crate) fn batches_per_actor(&self, actors: u32) -> Option<u64> {
         match self.amount {
             Amount::Batches(batches) => Some(batches),
@@ -308,7 +311,7 @@ impl BenchConfig {
         }
     }
 
-    /// Payload bytes of all actors together; `None` when time decides.
+    /// Payload bytes of all actors together; `None` if the run ends by time.
     pub(crate) fn expected_bytes(&self) -> Option<u64> {
         [self.producers(), self.consumers()]
             .into_iter()
@@ -343,7 +346,7 @@ impl BenchConfig {
 }
 
 impl Amount {
-    /// The time, if time decides.
+    /// Duration of the run, if it ends by time.
     pub(crate) fn seconds(self) -> Option<f64> {
         match self {
             Self::Seconds(seconds) => Some(seconds),

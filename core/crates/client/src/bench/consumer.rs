@@ -12,15 +12,15 @@ use super::run::{Limits, Run};
 use super::{AtEnd, Cursor, Mode};
 use crate::{Client, ClientError, Polled, ResponseBuffer};
 
-/// Connect, warm up, poll. `None` when the run was given up before it began.
+/// Connect, warm up, poll. `None` if the run was aborted before it began.
 pub(crate) fn consume(run: &Run<'_>, index: u32) -> Result<Option<ActorOutcome>, ClientError> {
     let config = run.config;
     let mut client = run.connect()?;
     let partition_id = run.target.partition_of(index);
     let poll_bytes = u64::from(config.poll_messages_count())
         .saturating_mul(u64::from(config.message_size_bytes) + HEADER_BYTES as u64);
-    // Large enough from the beginning, so that the buffer does not grow while it is measured; a poll of more than
-    // 64 MiB may.
+    // Large enough from the start, so that the buffer does not grow during the measurement; a poll of more than 64 MiB
+    // may make it grow.
     let capacity = usize::try_from(poll_bytes.min(64 << 20)).unwrap_or(0) + 4096;
     let mut poller = Poller {
         run,
@@ -69,14 +69,14 @@ struct Poller<'p, 'r> {
     client: &'p mut Client,
     path: ConsumerOffsetPath<'static>,
     buffer: ResponseBuffer,
-    /// The first offset that has not been consumed.
+    /// First offset that has not been consumed.
     next: Offset,
-    /// Messages since the cursor was last put to the start.
+    /// Number of messages since the last rewind.
     since_rewind: u64,
 }
 
 impl Poller<'_, '_> {
-    /// With producers at work: behind what is there already. Without: at the first message.
+    /// Set the start position: with producers, after the existing messages; without, at the first message.
     fn go_to_start(&mut self) -> Result<(), ClientError> {
         self.rewind()?;
         if self.run.config.mode == Mode::Both {
@@ -129,7 +129,7 @@ impl Poller<'_, '_> {
         let run = self.run;
         let mut now = Instant::now();
         while !run.is_stopped() && limits.allow(tally.messages, now) {
-            // Asked before the poll: what was produced until then is in its answer.
+            // Read before the poll, so that all messages produced until now are in its answer.
             let producers_done = run.producers_are_done();
             let strategy = match run.config.cursor {
                 Cursor::Client => PollingStrategy::Offset(self.next.0),
@@ -169,7 +169,7 @@ impl Poller<'_, '_> {
         Ok(())
     }
 
-    /// After a poll that returned nothing: whether to stop.
+    /// Handle a poll that returned nothing. Returns whether to stop.
     fn is_done_at_end(&mut self, producers_done: bool) -> Result<bool, ClientError> {
         if self.run.config.mode == Mode::Both {
             if !producers_done {
@@ -192,7 +192,7 @@ impl Poller<'_, '_> {
     }
 }
 
-/// The offset of the first message: the partition decides, because older messages may have gone.
+/// Offset of the first message: given by the partition, because older messages may have been removed.
 fn first_offset(polled: &Polled<'_>) -> Result<Offset, ClientError> {
     match polled.messages().next() {
         Some(Ok(message)) => Ok(Offset(message.header().offset())),
@@ -204,7 +204,7 @@ fn first_offset(polled: &Polled<'_>) -> Result<Offset, ClientError> {
     }
 }
 
-/// Every message whole, with its checksum, at the offset after the one before; the first at `expected`.
+/// Verify that every message is complete, with a valid checksum and consecutive offsets, the first at `expected`.
 fn verify(polled: &Polled<'_>, expected: Option<Offset>) -> Result<(), ClientError> {
     let mut expected = expected;
     let mut count = 0_u32;

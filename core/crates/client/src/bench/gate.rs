@@ -1,13 +1,13 @@
-//! Where actors wait for one another, so that all of them start at the same moment.
+//! Barrier between actors, so that all of them start at the same moment.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How often the one who holds the gate looks up while waiting.
+/// Interval at which the coordinator checks for a stop while waiting.
 const LOOK_UP_EVERY: Duration = Duration::from_millis(20);
 
-/// A gate that everybody passes once per phase, or that is given up.
+/// A barrier that all actors pass once per phase; it can be aborted.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -23,7 +23,7 @@ struct State {
 }
 
 impl Gate {
-    /// Arrive, and wait until the gate has been opened `phase` times. False: the run is given up.
+    /// Arrive, and wait until the gate has been opened `phase` times. False: the run is aborted.
     pub(crate) fn pass(&self, phase: u32) -> bool {
         let mut state = self.lock();
         state.arrived += 1;
@@ -37,7 +37,7 @@ impl Gate {
         !state.given_up
     }
 
-    /// Wait until `actors` have arrived, then call `prepare` and open the gate. False: the run is given up, which
+    /// Wait until `actors` have arrived, call `prepare` and open the gate. False: the run is aborted, which
     /// `keep_waiting` decides every 20 ms.
     pub(crate) fn open_for(
         &self,
@@ -62,14 +62,14 @@ impl Gate {
         !state.given_up
     }
 
-    /// Let nobody through any more.
+    /// Abort: all waiting and later actors are refused.
     pub(crate) fn give_up(&self) {
         self.lock().given_up = true;
         self.changed.notify_all();
     }
 
-    /// An actor is done when this is dropped, whatever the outcome. One that panics takes the run along: the others
-    /// would wait for it.
+    /// Create a guard that counts the actor as done when dropped, whatever the outcome. A panic of the actor aborts the
+    /// run, since the others would wait for it.
     pub(crate) fn finish_on_drop(&self) -> Finish<'_> {
         Finish(self)
     }
@@ -95,7 +95,7 @@ impl Gate {
     }
 }
 
-/// Counts an actor as done.
+/// Guard that counts an actor as done.
 #[derive(Debug)]
 pub(crate) struct Finish<'g>(&'g Gate);
 

@@ -1,11 +1,11 @@
 //! The load generator behind `headrace bench`.
 //!
-//! One thread and one blocking connection per actor, so that the generator costs as little of the machine as it
-//! can: it usually shares it with the server. Messages are prepared once and sent again and again; the loops that
-//! are measured allocate nothing. All actors connect and log in first, warm up together, and start together.
+//! One thread and one blocking connection per actor, so that the generator uses as little of the machine as possible:
+//! it usually shares it with the server. Messages are prepared once and sent repeatedly; the measured loops allocate
+//! nothing. All actors connect and log in first, warm up together, and start together.
 //!
-//! What the figures mean is said where they are defined, in [`BenchReport`]. [`null`] is the yardstick: what is left
-//! when the server does nothing.
+//! The meaning of the results is documented at their definitions in [`BenchReport`]. [`null`] is the baseline: the cost
+//! that remains if the server does nothing.
 
 mod config;
 mod consumer;

@@ -1,7 +1,7 @@
-//! A server that does nothing: what it costs is what the network and the load generator cost.
+//! A server that does nothing: a run against it measures the network and the load generator.
 //!
-//! Run it as a process of its own, so that its CPU time is counted apart. It receives whole frames into a large
-//! reused buffer, answers every batch with success and forgets it, and answers every poll from memory.
+//! Run it as a process of its own, so that its CPU time is counted separately. It receives whole frames into a large
+//! reused buffer, answers every batch with success and discards it, and answers every poll from memory.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,17 +19,17 @@ use headrace_wire::{Command, CommandCode, CompressionAlgorithm, Identifier, Part
 
 use crate::ClientError;
 
-/// A connection's buffer to begin with; it grows to the largest frame.
+/// Initial size of a connection's buffer; it grows to the largest frame.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// Partitions of the topic that exists always.
+/// Number of partitions of the topic that always exists.
 const PARTITIONS_COUNT: u32 = 1000;
 
-/// What the answers to polls look like.
+/// Contents of the answers to polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NullOptions {
-    /// Payload of one message.
+    /// Payload size of one message.
     pub message_size_bytes: u32,
-    /// Messages kept in memory, and so the most that one poll returns.
+    /// Number of messages kept in memory, and so the maximum that one poll returns.
     pub messages_count_max: u32,
     /// `TCP_NODELAY` on the connections.
     pub no_delay: bool,
@@ -60,7 +60,7 @@ pub fn serve(address: &str, options: &NullOptions) -> Result<(), ClientError> {
 }
 
 impl NullListener {
-    /// Bind to `host:port`; port 0 takes a free one. Messages are prepared here.
+    /// Bind to `host:port`; port 0 picks a free one. Messages are prepared here.
     pub fn bind(address: &str, options: &NullOptions) -> Result<Self, ClientError> {
         let listener = TcpListener::bind(address).map_err(|source| ClientError::System {
             action: "bind the listener",
@@ -78,7 +78,7 @@ impl NullListener {
         })
     }
 
-    /// Where it listens.
+    /// Address that the listener is bound to.
     pub fn local_address(&self) -> Result<SocketAddr, ClientError> {
         self.listener
             .local_addr()
@@ -106,7 +106,7 @@ impl NullListener {
             };
             let no_delay = self.no_delay;
             thread::spawn(move || {
-                // A connection that breaks is the client's business.
+                // A connection that breaks is the client's problem.
                 let _ = session
                     .stream
                     .set_nodelay(no_delay)
@@ -221,7 +221,7 @@ impl Session {
     }
 }
 
-/// What a load generator needs to hear before it starts; `None`: an empty success will do.
+/// Response that a load generator needs before it starts; `None`: an empty success is enough.
 fn response_to<'a>(command: &Command<'a>) -> Option<Response<'a>> {
     match command {
         Command::LoginUser(_) | Command::LoginWithPersonalAccessToken(_) => {
@@ -263,7 +263,7 @@ fn topic(name: &str, partitions_count: u32) -> Response<'_> {
             messages_count: 0,
             name,
         },
-        // Never more than exist always: the count comes from the client.
+        // Limited to the existing partitions: the count comes from the client.
         partitions: (0..partitions_count.min(PARTITIONS_COUNT))
             .map(|id| PartitionInfo {
                 id,
@@ -277,7 +277,7 @@ fn topic(name: &str, partitions_count: u32) -> Response<'_> {
     })
 }
 
-/// Messages as a partition holds them: offsets from 0, checksums in place.
+/// Prepare messages as a partition stores them: offsets from 0, checksums set.
 fn prepare_messages(options: &NullOptions) -> Result<Arc<[u8]>, String> {
     let payload = vec![0x5a; options.message_size_bytes as usize];
     let mut builder = BatchBuilder::new();

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Tells when the next batch is due. Times are computed from the start and not from the last batch, so a stall
-/// is caught up with and shows in the latency of the batches that it delayed.
+/// Computes when the next batch is due. Times are computed from the start and not from the last batch, so the producer
+/// catches up after a stall, which shows in the latency of the batches that it delayed.
 #[derive(Debug)]
 pub(crate) struct Pace {
     start: Instant,
@@ -12,7 +12,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// `None` when there is no limit. All `producers` share the limit equally.
+    /// Create a rate limiter; `None` if there is no limit. All `producers` share the limit equally.
     pub(crate) fn new(
         start: Instant,
         limit_bytes_per_second: Option<u64>,
@@ -27,11 +27,11 @@ impl Pace {
         })
     }
 
-    /// When the next batch is due; each call is one batch further.
+    /// Time at which the next batch is due; each call advances by one batch.
     pub(crate) fn next_due(&mut self) -> Instant {
         let seconds = super::report::as_f64(self.batches) / self.batches_per_second;
         self.batches += 1;
-        // A limit of a byte per hour is due after the end of every run.
+        // A limit of a byte per hour results in a time after the end of every run.
         let delay = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(1 << 30));
         self.start + delay.min(Duration::from_secs(1 << 30))
     }

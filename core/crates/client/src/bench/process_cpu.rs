@@ -1,11 +1,11 @@
-//! CPU time of a process, from what Linux publishes about it.
+//! CPU time of a process, from `/proc`.
 
 use std::fs;
 use std::io;
 
 /// Clock ticks per second in `/proc`. The kernel converts to this value whatever its own tick is.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// Places of the two counters among the fields after the command's name.
+/// Positions of the two counters among the fields after the command's name.
 const USER_FIELD: usize = 11;
 const SYSTEM_FIELD: usize = 12;
 
@@ -17,7 +17,7 @@ pub(crate) struct ProcessCpu {
 }
 
 impl ProcessCpu {
-    /// Of other processes together; `None` when there are none.
+    /// Total of other processes; `None` if there are none.
     pub(crate) fn of_all(pids: &[u32]) -> io::Result<Option<Self>> {
         let mut sum = None;
         for pid in pids {
@@ -32,12 +32,12 @@ impl ProcessCpu {
         Ok(sum)
     }
 
-    /// Of this process.
+    /// CPU time of this process.
     pub(crate) fn of_self() -> io::Result<Self> {
         Self::read("/proc/self/stat")
     }
 
-    /// What has been used since `earlier`.
+    /// CPU time used since `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             user_seconds: self.user_seconds - earlier.user_seconds,
@@ -51,7 +51,7 @@ impl ProcessCpu {
     }
 
     fn parse(stat: &str) -> Option<Self> {
-        // The command's name stands in parentheses and may hold blanks and parentheses itself.
+        // The command's name stands in parentheses and may itself contain blanks and parentheses.
         let (_, fields) = stat.rsplit_once(')')?;
         let seconds = |field: usize| {
             let ticks: u64 = fields.split_ascii_whitespace().nth(field)?.parse().ok()?;

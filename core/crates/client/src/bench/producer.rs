@@ -10,14 +10,14 @@ use super::report::{ActorOutcome, Tally};
 use super::run::{Limits, Run};
 use crate::{Client, ClientError, Pipeline, PreparedBatch};
 
-/// A batch on its way.
+/// A batch in flight.
 #[derive(Clone, Copy)]
 struct Sent {
     at: Instant,
     due: Option<Instant>,
 }
 
-/// What one batch counts for.
+/// Amounts that one batch counts for.
 #[derive(Clone, Copy)]
 struct BatchSize {
     messages: u64,
@@ -25,7 +25,7 @@ struct BatchSize {
     message_bytes: u64,
 }
 
-/// Connect, warm up, send. `None` when the run was given up before it began.
+/// Connect, warm up, send. `None` if the run was aborted before it began.
 pub(crate) fn produce(run: &Run<'_>, index: u32) -> Result<Option<ActorOutcome>, ClientError> {
     let config = run.config;
     let mut client = run.connect()?;
@@ -129,7 +129,7 @@ impl Producer<'_, '_> {
             if let Some(due) = due
                 && due > now
             {
-                // An answer that waits for the sleeper would look slow.
+                // Receive outstanding answers before sleeping: otherwise the sleep would count as latency.
                 while pipeline.in_flight() > 0 {
                     settle(&mut pipeline)?;
                 }

@@ -1,8 +1,8 @@
-//! How far a run has come, for whoever watches it; and its stop button.
+//! Progress of a run, and the means to stop it.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// Shared between a run and whoever watches it. All of it is lock-free.
+/// State shared between a run and its observers. All of it is lock-free.
 #[derive(Debug, Default)]
 pub struct Progress {
     phase: AtomicU8,
@@ -14,22 +14,22 @@ pub struct Progress {
     consumed_messages: AtomicU64,
 }
 
-/// What a run is doing.
+/// Phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
     /// Connecting, creating stream and topic, preparing messages.
     Preparing = 0,
-    /// Working without counting.
+    /// Running without counting.
     WarmingUp = 1,
-    /// Working and counting.
+    /// Running and counting.
     Measuring = 2,
     /// Done.
     Finished = 3,
 }
 
 impl Phase {
-    /// The name, for people and for other languages.
+    /// Name for display and for other languages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Preparing => "preparing",
@@ -40,12 +40,12 @@ impl Phase {
     }
 }
 
-/// The state of a run at one moment. Only what is measured counts, warm-up does not.
+/// State of a run at one moment. Only measured work counts, warm-up does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgressSnapshot {
-    /// What the run is doing.
+    /// Phase of the run.
     pub phase: Phase,
-    /// Payload bytes of producers and consumers together when the run is done; `None` when time decides.
+    /// Payload bytes of producers and consumers together at the end of the run; `None` if the run ends by time.
     pub expected_bytes: Option<u64>,
     /// Payload bytes acknowledged to producers.
     pub produced_bytes: u64,
@@ -58,17 +58,17 @@ pub struct ProgressSnapshot {
 }
 
 impl Progress {
-    /// Ask the run to end soon. It reports what it has measured until then.
+    /// Request the run to end soon. It reports the measurements until then.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the run was asked to end.
+    /// Return whether the run was requested to end.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The state at this moment.
+    /// Current state.
     pub fn snapshot(&self) -> ProgressSnapshot {
         let expected_bytes = self.expected_bytes.load(Ordering::Relaxed);
         ProgressSnapshot {

@@ -1,4 +1,4 @@
-//! What was measured, as data. GB and MB are powers of ten, and of user payload unless said otherwise.
+//! Results of a measurement. GB and MB are powers of ten, and of user payload unless noted otherwise.
 
 use std::time::{Duration, Instant};
 
@@ -8,36 +8,36 @@ use serde::{Deserialize, Serialize};
 use super::BenchConfig;
 use super::process_cpu::ProcessCpu;
 
-/// Longer waits are recorded as this long.
+/// Maximum latency that is recorded; longer ones are recorded as this value.
 const LATENCY_MAX: Duration = Duration::from_secs(600);
-/// Three digits: a recorded value is off by a thousandth at most.
+/// Number of significant digits: the error of a recorded value is at most a thousandth.
 const LATENCY_DIGITS: u8 = 3;
 
-/// The outcome of a run.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchReport {
-    /// What was asked for, without the password.
+    /// Settings of the run, without the password.
     pub config: BenchConfig,
-    /// Partitions that the topic has.
+    /// Number of partitions of the topic.
     pub partitions_count: u32,
-    /// The run was stopped before it was done; everything below is what it had measured until then.
+    /// True if the run was stopped early; all results cover the time until the stop.
     pub stopped: bool,
-    /// Absent when nobody produced.
+    /// Results of the producers; absent if there were none.
     pub producers: Option<GroupReport>,
-    /// Absent when nobody consumed.
+    /// Results of the consumers; absent if there were none.
     pub consumers: Option<GroupReport>,
-    /// CPU time of the server while it was measured; absent when its process is not known.
+    /// CPU time of the server during the measurement; absent if its process is not known.
     pub server_cpu: Option<CpuReport>,
-    /// CPU time of the load generator in the same time.
+    /// CPU time of the load generator during the measurement.
     pub client_cpu: Option<CpuReport>,
 }
 
-/// All producers, or all consumers.
+/// Results of all producers, or of all consumers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupReport {
-    /// Batches acknowledged, or polls that returned something.
+    /// Number of batches acknowledged, or of polls that returned messages.
     pub requests: u64,
-    /// Polls that returned nothing.
+    /// Number of polls that returned nothing.
     pub empty_polls: u64,
     /// Messages sent or received.
     pub messages: u64,
@@ -45,37 +45,38 @@ pub struct GroupReport {
     pub payload_bytes: u64,
     /// Message bytes with their headers.
     pub message_bytes: u64,
-    /// From the first start of an actor to the last end.
+    /// Time from the first start of an actor to the last end.
     pub wall_seconds: f64,
-    /// Payload MB per second of `wall_seconds`: the figure to quote.
+    /// Payload MB per second of `wall_seconds`: the number to quote.
     pub payload_mb_per_second: f64,
     /// Messages per second of `wall_seconds`.
     pub messages_per_second: f64,
-    /// The sum of the actors' own averages, as other load generators report it: too high when actors start late or
-    /// end early. MB per second.
+    /// Sum of the actors' own averages in MB per second, as other load generators report it: too high if actors start
+    /// late or end early.
     pub sum_of_actors_mb_per_second: f64,
-    /// Of requests, from before the write to after the answer.
+    /// Latency of requests, from before the write to after the answer.
     pub latency: LatencyReport,
-    /// With a rate limit: from the moment at which the batch was due, so that a stall counts for all that it delays.
+    /// Latency from the moment at which the batch was due, only with a rate limit: a stall counts for all batches that
+    /// it delays.
     pub latency_from_due: Option<LatencyReport>,
-    /// One by one.
+    /// Results of each actor.
     pub actors: Vec<ActorReport>,
 }
 
-/// One producer or consumer.
+/// Results of one producer or consumer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActorReport {
     /// Number among its kind, from 0.
     pub index: u32,
-    /// The partition that it sends to or reads; absent when the server decides.
+    /// Partition that it sends to or reads; absent if the server chooses.
     pub partition_id: Option<u32>,
-    /// When it started, after the first of its kind.
+    /// Start time, relative to the first of its kind.
     pub started_after_seconds: f64,
-    /// From its start to its end.
+    /// Duration from its start to its end.
     pub seconds: f64,
-    /// Batches acknowledged, or polls that returned something.
+    /// Number of batches acknowledged, or of polls that returned messages.
     pub requests: u64,
-    /// Polls that returned nothing.
+    /// Number of polls that returned nothing.
     pub empty_polls: u64,
     /// Messages sent or received.
     pub messages: u64,
@@ -85,30 +86,30 @@ pub struct ActorReport {
     pub payload_mb_per_second: f64,
     /// Messages per second of `seconds`.
     pub messages_per_second: f64,
-    /// Of requests.
+    /// Latency of requests.
     pub latency: LatencyReport,
 }
 
 /// Latencies in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LatencyReport {
-    /// Values recorded; without any, all others are 0.
+    /// Number of values recorded; if 0, all others are 0.
     pub count: u64,
     /// Mean.
     pub mean_micros: f64,
     /// Smallest.
     pub min_micros: f64,
-    /// Median.
+    /// Median (50th percentile).
     pub p50_micros: f64,
-    /// 90 of 100 are not longer.
+    /// 90th percentile.
     pub p90_micros: f64,
-    /// 95 of 100 are not longer.
+    /// 95th percentile.
     pub p95_micros: f64,
-    /// 99 of 100 are not longer.
+    /// 99th percentile.
     pub p99_micros: f64,
-    /// 999 of 1000 are not longer.
+    /// 99.9th percentile.
     pub p99_9_micros: f64,
-    /// 9999 of 10,000 are not longer.
+    /// 99.99th percentile.
     pub p99_99_micros: f64,
     /// Longest.
     pub max_micros: f64,
@@ -117,19 +118,19 @@ pub struct LatencyReport {
 /// CPU time of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CpuReport {
-    /// In user mode.
+    /// CPU time in user mode.
     pub user_seconds: f64,
-    /// In the kernel.
+    /// CPU time in the kernel.
     pub system_seconds: f64,
-    /// Both.
+    /// Sum of both.
     pub total_seconds: f64,
-    /// Of one core, on average: 2.0 is two cores busy all the time.
+    /// Average number of busy cores: 2.0 is two cores busy all the time.
     pub cores: f64,
-    /// Total per GB of payload that producers sent and consumers received, added up.
+    /// Total CPU time per GB of payload sent by producers plus received by consumers.
     pub seconds_per_gb: Option<f64>,
 }
 
-/// What an actor counts while it works.
+/// Counters of a running actor.
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) requests: u64,
@@ -141,7 +142,7 @@ pub(crate) struct Tally {
     latency_from_due: Option<Histogram<u64>>,
 }
 
-/// What an actor leaves behind.
+/// Result of an actor.
 #[derive(Debug)]
 pub(crate) struct ActorOutcome {
     pub(crate) index: u32,
@@ -176,7 +177,7 @@ impl Tally {
 }
 
 impl GroupReport {
-    /// `None` for nobody.
+    /// Summarise the outcomes; `None` if there are none.
     pub(crate) fn new(outcomes: &[ActorOutcome]) -> Option<Self> {
         let start = outcomes.iter().map(|outcome| outcome.start).min()?;
         let end = outcomes.iter().map(|outcome| outcome.end).max()?;
@@ -288,7 +289,7 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Per second; 0 for no time, which JSON could not express as infinity.
+/// Amount per second; 0 for a duration of 0, since JSON cannot express infinity.
 fn rate(amount: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { amount / seconds } else { 0.0 }
 }
@@ -339,7 +340,7 @@ mod tests {
     #[test]
     fn the_wall_runs_from_the_first_start_to_the_last_end() {
         let base = Instant::now();
-        // The second starts late: the sum of averages counts its time only, the wall counts all of it.
+        // The second actor starts late: the sum of averages counts only its own time, the wall time counts all of it.
         let outcomes = [
             outcome(base, 0, 0, 2000, 100),
             outcome(base, 1, 1500, 2500, 100),

@@ -1,4 +1,4 @@
-//! A run from the first connection to the report.
+//! Execution of a run, from the first connection to the report.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,17 +18,17 @@ use super::target::Target;
 use super::{BenchConfig, BenchReport, Phase, Progress};
 use crate::{Client, ClientError};
 
-/// After a stop, how long actors may wait for the answer that they are waiting for.
+/// Time after a stop in which actors may still receive the answer they wait for.
 const STOP_GRACE: Duration = Duration::from_secs(1);
-/// Longest sleep after which the stop button is looked at.
+/// Longest sleep between two checks for a stop.
 const NAP: Duration = Duration::from_millis(50);
-/// An actor needs little more than its buffers, which are on the heap.
+/// Stack size of an actor, which needs little more than its buffers on the heap.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// Measure. Blocks until the run is done or stopped by `progress`.
+/// Run the measurement. Blocks until the run is done or stopped by `progress`.
 ///
-/// Fails with the first error of any actor; then nothing is reported, because what was measured is not what was
-/// asked for.
+/// Fails with the first error of any actor; nothing is reported in that case, because the measurement is not the
+/// requested one.
 pub fn run(config: BenchConfig, progress: &Progress) -> Result<BenchReport, ClientError> {
     config.validate()?;
     progress.enter(Phase::Preparing);
@@ -39,7 +39,7 @@ pub fn run(config: BenchConfig, progress: &Progress) -> Result<BenchReport, Clie
 }
 
 fn measure(config: &BenchConfig, progress: &Progress) -> Result<Measured, ClientError> {
-    // Asked before any work, so that a wrong process is known at once.
+    // Read before any work, so that an invalid process id is reported at once.
     process_cpu(ProcessCpu::of_all(&config.server_pids))?;
     let mut administrator = administrate(config)?;
     let run = Run {
@@ -57,7 +57,7 @@ fn measure(config: &BenchConfig, progress: &Progress) -> Result<Measured, Client
     let measured = run.measure();
     if config.delete_afterwards {
         let deleted = administrator.delete_stream(run.target.stream());
-        // The error of the run says more than that of the cleaning up after it.
+        // The error of the run is more useful than that of the clean-up.
         let measured = measured?;
         deleted?;
         return Ok(measured);
@@ -65,7 +65,7 @@ fn measure(config: &BenchConfig, progress: &Progress) -> Result<Measured, Client
     measured
 }
 
-/// What the threads of a run share.
+/// State shared by the threads of a run.
 pub(crate) struct Run<'r> {
     pub(crate) config: &'r BenchConfig,
     pub(crate) progress: &'r Progress,
@@ -73,15 +73,15 @@ pub(crate) struct Run<'r> {
     pub(crate) messages: Arc<BatchBuilder>,
     pub(crate) gate: Gate,
     producers_left: AtomicU32,
-    /// An actor has failed: the others are to end.
+    /// True if an actor has failed: the others are to end.
     halted: AtomicBool,
-    /// The sockets were shut down to end waits: errors are a consequence.
+    /// True if the sockets were shut down to end waits: errors are a consequence.
     cut_off: AtomicBool,
     first_error: Mutex<Option<ClientError>>,
     sockets: Mutex<Vec<TcpStream>>,
 }
 
-/// When to stop; both may apply.
+/// Conditions that end an actor's work; both may apply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) messages: Option<u64>,
@@ -89,13 +89,13 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Whether to go on after `messages` at `now`.
+    /// Return whether to continue after `messages` at `now`.
     pub(crate) fn allow(&self, messages: u64, now: Instant) -> bool {
         self.messages.is_none_or(|limit| messages < limit)
             && self.deadline.is_none_or(|deadline| now < deadline)
     }
 
-    /// The earlier of `instant` and the deadline.
+    /// Earlier of `instant` and the deadline.
     pub(crate) fn end_before(&self, instant: Instant) -> Instant {
         self.deadline
             .map_or(instant, |deadline| deadline.min(instant))
@@ -110,9 +110,9 @@ struct CpuSample {
 }
 
 impl Run<'_> {
-    /// The gate's first opening: everybody is connected.
+    /// First phase of the gate: all actors are connected.
     pub(crate) const WARM_UP: u32 = 1;
-    /// The gate's second opening: everybody is warm.
+    /// Second phase of the gate: all actors have warmed up.
     pub(crate) const MEASURE: u32 = 2;
 
     /// Connect and log in.
@@ -135,9 +135,9 @@ impl Run<'_> {
         self.progress.is_stopped() || self.halted.load(Ordering::Relaxed)
     }
 
-    /// Whether every producer has had its last batch acknowledged.
+    /// Return whether every producer has had its last batch acknowledged.
     pub(crate) fn producers_are_done(&self) -> bool {
-        // Acquire: pairs with the release of the last producer, so a poll that follows sees its batches.
+        // Acquire: pairs with the release of the last producer, so a later poll sees its batches.
         self.producers_left.load(Ordering::Acquire) == 0
     }
 
@@ -154,7 +154,7 @@ impl Run<'_> {
         })
     }
 
-    /// The limits of one of `actors` from this moment on.
+    /// Limits of one of `actors` from this moment on.
     pub(crate) fn limits(&self, actors: u32) -> Limits {
         Limits {
             messages: self
@@ -169,7 +169,7 @@ impl Run<'_> {
         }
     }
 
-    /// Sleep, but not through a stop.
+    /// Sleep, waking early for a stop.
     pub(crate) fn sleep_until(&self, end: Instant) {
         while !self.is_stopped() {
             let left = end.saturating_duration_since(Instant::now());
@@ -180,7 +180,7 @@ impl Run<'_> {
         }
     }
 
-    /// An actor whose connection was cut off to stop it has done what it could.
+    /// Accept the error of an actor whose connection was cut off by a stop.
     pub(crate) fn finish_partially(
         &self,
         result: Result<(), ClientError>,
@@ -258,7 +258,7 @@ impl Run<'_> {
         })
     }
 
-    /// Open the gate twice, watch the stop button, take the samples around what is measured.
+    /// Open the gate twice, watch for a stop, take the samples around the measurement.
     fn conduct(
         &self,
         actors: usize,
@@ -300,7 +300,7 @@ impl Run<'_> {
         match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
-                // A connection that was cut off while warming up is no failure either.
+                // A connection that was cut off during the warm-up is not a failure either.
                 if !self.cut_off.load(Ordering::Relaxed) || error.leaves_connection_usable() {
                     self.fail(error);
                 }
@@ -322,7 +322,7 @@ impl Run<'_> {
         self.cut_off.store(true, Ordering::Relaxed);
         let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         for socket in sockets.iter() {
-            // One that is closed already needs no shutting down.
+            // Fails if the socket is already closed.
             let _ = socket.shutdown(Shutdown::Both);
         }
     }
@@ -336,7 +336,7 @@ impl Run<'_> {
     }
 }
 
-/// What a run leaves behind.
+/// Results of a run before its report.
 struct Measured {
     partitions_count: u32,
     samples: Option<(CpuSample, CpuSample)>,
@@ -380,7 +380,7 @@ fn connect(config: &BenchConfig) -> Result<Client, ClientError> {
     Ok(client)
 }
 
-/// Whoever looks up and makes what is worked on.
+/// Connect the client that looks up and creates stream and topic.
 fn administrate(config: &BenchConfig) -> Result<Client, ClientError> {
     let address = config.catalog_address.as_ref().unwrap_or(&config.address);
     let mut client = Client::connect(address, &config.connect_options())?;
@@ -395,7 +395,7 @@ fn process_cpu<T>(result: std::io::Result<T>) -> Result<T, ClientError> {
     })
 }
 
-/// One batch, whose bytes all producers share.
+/// Prepare one batch, whose bytes all producers share.
 fn prepare_messages(config: &BenchConfig) -> Result<BatchBuilder, ClientError> {
     let mut payload = vec![0; config.message_size_bytes as usize];
     let mut messages = BatchBuilder::with_capacity(
@@ -415,7 +415,7 @@ fn prepare_messages(config: &BenchConfig) -> Result<BatchBuilder, ClientError> {
     Ok(messages)
 }
 
-/// Bytes that do not compress, the same in every run.
+/// Fill with bytes that do not compress, the same in every run.
 fn fill_randomly(bytes: &mut [u8], state: &mut u64) {
     for chunk in bytes.chunks_mut(8) {
         // xorshift64

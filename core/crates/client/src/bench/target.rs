@@ -1,11 +1,11 @@
-//! The stream and topic that a run works on.
+//! Stream and topic of a run.
 
 use headrace_wire::{Identifier, Status};
 
 use super::{BenchConfig, Setup};
 use crate::{Client, ClientError, NewTopic};
 
-/// Where the messages go. By number, because that is what clients do once they have asked.
+/// Destination of the messages, by numeric ids, as clients use them after a look-up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
     pub(crate) stream_id: u32,
@@ -14,7 +14,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Find or create stream and topic, as the settings say.
+    /// Find or create stream and topic according to the settings.
     pub(crate) fn prepare(client: &mut Client, config: &BenchConfig) -> Result<Self, ClientError> {
         let stream = Identifier::Named(&config.stream);
         let topic = Identifier::Named(&config.topic);
@@ -57,7 +57,7 @@ impl Target {
         Identifier::Numeric(self.topic_id)
     }
 
-    /// The partition of actor `index` of its kind.
+    /// Partition of actor `index` of its kind.
     pub(crate) fn partition_of(&self, index: u32) -> u32 {
         index % self.partitions_count
     }

@@ -1,4 +1,4 @@
-//! The load generator by itself: measures a server of the classic protocol and prints the report as JSON.
+//! The load generator as a program: measures a server of the binary protocol and prints the report as JSON.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -25,11 +25,11 @@ struct Cli {
 enum Task {
     /// Producers only
     Produce(Options),
-    /// Consumers only, of what is there
+    /// Consumers only, reading existing messages
     Consume(Options),
     /// Producers and consumers at the same time
     Both(Options),
-    /// A server that does nothing, as the yardstick; prints its address and serves until it is killed
+    /// A server that does nothing, as the baseline; prints its address and serves until it is killed
     NullListener(NullListenerOptions),
 }
 
@@ -60,7 +60,7 @@ struct Options {
     stream: String,
     #[arg(long, default_value = "bench")]
     topic: String,
-    /// Of a topic that has to be created; 0: one per actor
+    /// Partitions of a topic that has to be created; 0: one per actor
     #[arg(long, default_value_t = 0)]
     partitions: u32,
     #[arg(long, value_enum, default_value_t = SetupChoice::CreateMissing)]
@@ -76,36 +76,36 @@ struct Options {
     message_size: u32,
     #[arg(long, default_value_t = 1000)]
     messages_per_batch: u32,
-    /// 0: as many as there are in a batch
+    /// Messages of one poll; 0: as many as there are in a batch
     #[arg(long, default_value_t = 0)]
     messages_per_poll: u32,
     #[command(flatten)]
     amount: AmountOptions,
-    /// Batches of one producer on their way at the same time
+    /// Batches of one producer in flight at the same time
     #[arg(long, default_value_t = 1)]
     window: u32,
-    /// Seconds of work that is not counted
+    /// Seconds of warm-up, which is not counted
     #[arg(long, default_value_t = 0.0)]
     warm_up: f64,
     /// Payload bytes per second of all producers together
     #[arg(long)]
     rate_limit: Option<u64>,
-    /// Let the server remember how far a consumer has come
+    /// Let the server store the consumers' offsets
     #[arg(long)]
     server_cursor: bool,
-    /// Consumers stop at the end of their partition instead of starting again
+    /// Stop consumers at the end of their partition instead of starting again
     #[arg(long)]
     stop_at_end: bool,
-    /// Check offsets and checksums of what is consumed
+    /// Check offsets and checksums of consumed messages
     #[arg(long)]
     verify: bool,
     /// Leave Nagle's algorithm on
     #[arg(long)]
     nagle: bool,
-    /// Write the header of large frames by itself, as the official client does
+    /// Write the header of large frames separately, as the official client does
     #[arg(long)]
     header_first: bool,
-    /// Report the CPU time of this process; with several, of all together
+    /// Report the CPU time of this process; may be repeated for the total of several
     #[arg(long)]
     server_pid: Vec<u32>,
     /// Show the report as text instead of JSON
@@ -134,7 +134,7 @@ struct NullListenerOptions {
     /// Payload bytes of one polled message
     #[arg(long, default_value_t = 1000)]
     message_size: u32,
-    /// Messages of one poll, at most
+    /// Maximum number of messages of one poll
     #[arg(long, default_value_t = 1000)]
     messages: u32,
 }
@@ -156,7 +156,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Nothing is left to be done when even this cannot be written.
+            // If even this cannot be written, there is no way left to report it.
             let _ = writeln!(io::stderr(), "headrace-bench: {}", chain(failure.as_ref()));
             ExitCode::FAILURE
         }
@@ -180,7 +180,7 @@ fn measure(mode: Mode, options: Options) -> Result<(), Failure> {
         move || watch(&progress)
     });
     let report = bench::run(config, &progress);
-    // The watcher sees the last phase and ends; that it could not write is no failure of the run.
+    // The watcher ends after the last phase; its failure to write does not fail the run.
     let _ = watcher.join();
     let report = report?;
 
@@ -268,7 +268,7 @@ fn listen(options: &NullListenerOptions) -> Result<(), Failure> {
     Ok(listener.serve()?)
 }
 
-/// A null listener in a process of its own, ended with this value.
+/// A null listener in a process of its own, killed on drop.
 struct NullProcess {
     process: Child,
     address: String,
@@ -299,7 +299,7 @@ impl NullProcess {
 
 impl Drop for NullProcess {
     fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone afterwards.
+        // Fails if the process has ended by itself.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -384,7 +384,7 @@ fn write_group(out: &mut impl Write, name: &str, group: &GroupReport) -> io::Res
     Ok(())
 }
 
-/// An error with its causes, on one line.
+/// Format an error with its causes on one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -18,33 +18,33 @@ use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
 use super::{facts::names, problem::CertificateProblem};
 use crate::shards::Shards;
 
-/// Whether clients show a certificate.
+/// Policy for client certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientCertificates {
-    /// They are not asked for one.
+    /// Clients are not asked for a certificate.
     #[default]
     None,
-    /// Who shows one is its user; who shows none logs in.
+    /// Clients with a certificate are authenticated as its user; clients without one log in.
     Optional,
-    /// Who shows none is not let in.
+    /// Clients without a certificate are refused.
     Required,
 }
 
-/// The users behind the names in certificates, once there is a node to ask.
+/// Mapping of names in certificates to users, available once a node is set.
 #[derive(Clone, Default)]
 pub(crate) struct Users {
     shards: Arc<OnceLock<Arc<dyn Shards>>>,
 }
 
 impl Users {
-    /// Ask these from now on.
+    /// Set the node that resolves the names.
     pub(crate) fn set(&self, shards: &Arc<dyn Shards>) {
         // Set twice only by a second start, which is refused before.
         let _ = self.shards.set(Arc::clone(shards));
     }
 
-    /// The one user whom the names in a certificate lead to. Two users are as bad as none: which is meant?
+    /// User that the names in a certificate identify. `None` if they identify no user or several different ones.
     pub(crate) fn of(&self, certificate: &CertificateDer<'_>) -> Option<UserId> {
         let shards = self.shards.get()?;
         let names = names(certificate);
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Users {
     }
 }
 
-/// Verifies as the library does, and then refuses certificates of nobody: the peer hears `access_denied`.
+/// Verifies as the library does, and additionally refuses certificates without a user, with the alert `access_denied`.
 #[derive(Debug)]
 pub(crate) struct UserVerifier {
     library: Arc<dyn ClientCertVerifier>,
@@ -73,7 +73,7 @@ impl UserVerifier {
     }
 }
 
-/// Verifies that one of these authorities vouches for a certificate.
+/// Create a verifier that accepts certificates signed by one of these authorities.
 pub(crate) fn library_verifier(
     authorities: RootCertStore,
     wanted: ClientCertificates,
@@ -82,7 +82,7 @@ pub(crate) fn library_verifier(
 ) -> Result<Arc<dyn ClientCertVerifier>, CertificateProblem> {
     let builder =
         WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider));
-    // Every authority has to have a list, and none may have ended: else nobody knows whom it has taken back.
+    // Every authority must have a revocation list that has not expired, otherwise its revocations would be unknown.
     let builder = builder.with_crls(revoked).enforce_revocation_expiration();
     let builder = match wanted {
         ClientCertificates::Required => builder,
@@ -91,7 +91,7 @@ pub(crate) fn library_verifier(
     Ok(builder.build()?)
 }
 
-/// Returns true when a certificate that was good once has been revoked since.
+/// Return whether a certificate that was valid before has been revoked since.
 pub(crate) fn is_revoked(verifier: &dyn ClientCertVerifier, chain: &[CertificateDer<'_>]) -> bool {
     let Some((end_entity, intermediates)) = chain.split_first() else {
         return false;

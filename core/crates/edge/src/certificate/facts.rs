@@ -1,4 +1,4 @@
-//! What a certificate says: whose it is, and how long.
+//! Subject, issuer and validity of a certificate.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,18 +7,18 @@ use x509_parser::{certificate::X509Certificate, extensions::GeneralName, prelude
 
 use super::problem::CertificateProblem;
 
-/// The first certificate of a chain, for people and for the clock.
+/// Properties of the first certificate of a chain, for log lines and for checks of its validity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// Of whom, by whom: distinguished names.
+    /// Distinguished names of subject and issuer.
     pub(crate) subject: String,
     pub(crate) issuer: String,
-    /// Seconds since the epoch.
+    /// Validity, in seconds since the epoch.
     from: i64,
     until: i64,
     pub(crate) valid_from: String,
     pub(crate) valid_until: String,
-    /// Whether its key is on the curve P-256, the only one that the official QUIC client takes when it does not verify.
+    /// True if its key is on the curve P-256, the only one that the official QUIC client accepts without verification.
     pub(crate) is_p256: bool,
 }
 
@@ -39,7 +39,7 @@ impl Facts {
         })
     }
 
-    /// Whether the clock stands between its first and its last second.
+    /// Check that the certificate is valid now.
     pub(crate) fn check_time(&self) -> Result<(), CertificateProblem> {
         if (self.from..=self.until).contains(&seconds_now()) {
             return Ok(());
@@ -51,7 +51,7 @@ impl Facts {
     }
 }
 
-/// Since the epoch.
+/// Seconds since the epoch.
 pub(super) fn seconds_now() -> i64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -69,8 +69,8 @@ fn is_p256(certificate: &X509Certificate<'_>) -> bool {
     curve.is_some_and(|curve| curve == x509_parser::oid_registry::OID_EC_P256)
 }
 
-/// Names that a client's certificate gives its holder, the most telling one first: common names of the subject, then
-/// alternative names (of hosts, of mailboxes).
+/// Names of a client's certificate, the most specific first: common names of the subject, then alternative names (of
+/// hosts, of mailboxes).
 pub(crate) fn names(certificate: &CertificateDer<'_>) -> Vec<String> {
     let Ok((_, parsed)) = X509Certificate::from_der(certificate) else {
         return Vec::new();

@@ -1,4 +1,5 @@
-//! What is shown to peers and what they are asked for: read from files, renewed while connections live on.
+//! TLS credentials: the process's own certificates and the authorities for its peers', read from files and renewed at
+//! run time.
 
 mod clients;
 mod facts;

@@ -1,4 +1,4 @@
-//! What connections with partition nodes are opened with.
+//! Credentials for connections to partition nodes.
 
 use std::sync::Arc;
 
@@ -14,23 +14,23 @@ use super::{
 };
 use crate::config::LinkTlsConfig;
 
-/// Who vouches for nodes, and what they are shown.
+/// Authorities for the certificates of nodes, and the client certificate that is presented to them.
 #[derive(Debug, Clone)]
 pub(crate) struct Outgoing(pub(crate) LinkTlsConfig);
 
-/// The bytes of the files, as they were at one moment.
+/// Contents of the files at one moment.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Material {
     authorities: Vec<u8>,
-    /// Certificate and key; `None`: nothing is shown.
+    /// Certificate and key; `None`: no client certificate.
     pair: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A client that can be used.
+/// A usable client configuration.
 #[derive(Clone)]
 pub(crate) struct Ready {
     pub(crate) client: Arc<ClientConfig>,
-    /// Of the certificate that is shown, if there is one.
+    /// Properties of the client certificate, if there is one.
     facts: Option<Facts>,
 }
 
@@ -53,7 +53,7 @@ impl Credentials for Outgoing {
 
     fn build(&self, material: &Material) -> Result<Ready, CertificateProblem> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        // Nodes are of the same release: nothing that is older has to be understood.
+        // Nodes are of the same release: no older TLS version needs support.
         let builder =
             ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&TLS13])?;
         let roots = roots(Some(&self.0.authority_file), &material.authorities)?;
@@ -67,7 +67,8 @@ impl Credentials for Outgoing {
             }
             None => (builder.with_no_client_auth(), None),
         };
-        // A resumed session shows no certificate: a node whose time is over would not be noticed. And links are few.
+        // A resumed session shows no certificate, so an expired certificate of a node would go unnoticed. Links are
+        // few, so full handshakes cost little.
         client.resumption = Resumption::disabled();
         Ok(Ready {
             client: Arc::new(client),

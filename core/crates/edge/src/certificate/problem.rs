@@ -1,56 +1,56 @@
-//! What can be wrong with a certificate.
+//! Errors of certificates.
 
 use std::{io, path::PathBuf};
 
-/// Why a certificate is not used.
+/// Reason why a certificate is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateProblem {
-    /// Neither a file nor permission to make one.
+    /// Neither a file nor permission to generate a certificate.
     #[error("cert_file and key_file are needed, or self_signed")]
     NoneWanted,
     /// One of two settings that belong together is missing.
     #[error("{given} is given without {missing}")]
     Half {
-        /// What is there.
+        /// Setting that is present.
         given: &'static str,
-        /// What is not.
+        /// Setting that is missing.
         missing: &'static str,
     },
-    /// There was one, and its file does not exist any more.
+    /// The certificate file existed before and does not any more.
     #[error("its file is gone")]
     Gone,
     /// A file cannot be read.
     #[error("{}: {source}", path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file has invalid contents.
     #[error("{}: {why}", path.display())]
     Content {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the problem.
         why: String,
     },
-    /// Certificate and key do not make a server.
+    /// Certificate and key do not form a valid server configuration.
     #[error("the certificate cannot be used: {0}")]
     Unusable(#[from] rustls::Error),
-    /// The verifier of client certificates cannot be made.
+    /// The verifier of client certificates cannot be built.
     #[error("the authorities of client certificates cannot be used: {0}")]
     Authorities(#[from] rustls::server::VerifierBuilderError),
-    /// No certificate can carry this name.
+    /// The name is not valid in a certificate.
     #[error("{0:?} is no name of a host")]
     Name(String),
-    /// None could be made.
+    /// A self-signed certificate cannot be generated.
     #[error("a self-signed certificate cannot be made: {0}")]
     NotMade(#[from] rcgen::Error),
     /// QUIC needs AES-128-GCM in TLS 1.3.
     #[error("there is no cipher for QUIC")]
     NoQuicCipher,
-    /// Its time is over, or has not come.
+    /// The certificate has expired or is not valid yet.
     #[error("the certificate is valid from {from} to {until} only")]
     NotNow {
         /// First day.

@@ -1,4 +1,4 @@
-//! From files to what a TLS library wants.
+//! Building TLS configurations from files.
 
 use std::{
     fs, io,
@@ -27,10 +27,10 @@ use super::{
 };
 use crate::config::CertificateFiles;
 
-/// The name in certificates that are made here.
+/// Name in generated certificates.
 const SELF_SIGNED_NAME: &str = "localhost";
 
-/// What the certificate is for.
+/// Use of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// TLS 1.2 and 1.3 on a stream socket.
@@ -39,9 +39,9 @@ pub(crate) enum Purpose {
     Quic,
 }
 
-/// Of TLS, on stream sockets.
+/// TLS versions on stream sockets.
 static STREAM_VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
-/// Of TLS, inside QUIC.
+/// TLS version inside QUIC.
 static QUIC_VERSIONS: [&SupportedProtocolVersion; 1] = [&TLS13];
 
 impl Purpose {
@@ -53,40 +53,40 @@ impl Purpose {
     }
 }
 
-/// Where the certificate of a door comes from, and whom it asks for one.
+/// Sources of a listener's certificate and of the authorities for its clients' certificates.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     pub(crate) files: CertificateFiles,
     pub(crate) purpose: Purpose,
     pub(crate) clients: ClientCertificates,
     pub(crate) authority_file: Option<PathBuf>,
-    /// Which of their certificates are not good any more; `None`: nobody says so.
+    /// Revocation lists of the authorities; `None`: no revocation.
     pub(crate) revocation_file: Option<PathBuf>,
-    /// Whom certificates of clients lead to; `None`: to nobody, an authority that vouches for them is enough.
+    /// Mapping of client certificates to users; `None`: no mapping, a signature of one of the authorities is enough.
     pub(crate) users: Option<Users>,
 }
 
-/// The bytes of the files, as they were at one moment.
+/// Contents of the files at one moment.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Material {
-    /// Certificate and key; `None`: to be made here.
+    /// Certificate and key; `None`: to be generated.
     pair: Option<(Vec<u8>, Vec<u8>)>,
     authorities: Option<Vec<u8>>,
     revocations: Option<Vec<u8>>,
 }
 
-/// A server that can be used, and what there is to tell about it.
+/// A usable server configuration and its properties.
 #[derive(Clone)]
 pub(crate) struct Ready {
     pub(crate) server: Arc<ServerConfig>,
     pub(crate) facts: Facts,
     pub(crate) is_self_signed: bool,
-    /// Tells of certificates that were taken back; `None`: there are no lists of them.
+    /// Verifier that detects revoked certificates; `None`: there are no revocation lists.
     pub(crate) revocations: Option<(Arc<dyn ClientCertVerifier>, RevocationFacts)>,
 }
 
 impl Ready {
-    /// Finds out which certificates were taken back, where there are lists of them.
+    /// Verifier that detects revoked certificates, if there are revocation lists.
     pub(crate) fn verifier_of_revoked(&self) -> Option<Arc<dyn ClientCertVerifier>> {
         let (verifier, _) = self.revocations.as_ref()?;
         Some(Arc::clone(verifier))
@@ -106,7 +106,7 @@ impl Credentials for Identity {
         let pair = match (cert_file, key_file) {
             (Some(certificate), Some(key)) => {
                 match fs::read(certificate) {
-                    // Until somebody puts it there.
+                    // Generate one until the operator supplies the file.
                     Err(error) if error.kind() == io::ErrorKind::NotFound && *self_signed => None,
                     Err(source) => return Err(unreadable(certificate, source)),
                     Ok(bytes) => Some((bytes, read_file(key)?)),
@@ -167,8 +167,8 @@ impl Credentials for Identity {
         };
         let mut server = builder.with_single_cert(chain, key)?;
         if material.authorities.is_some() {
-            // A resumed session does not show its certificate again: neither an authority that is gone nor a user that
-            // was deactivated would be noticed.
+            // A resumed session does not show its certificate again: neither an authority that was removed nor a user
+            // that was deactivated would be noticed.
             server.session_storage = Arc::new(NoServerSessionStorage {});
             server.send_tls13_tickets = 0;
         }
@@ -186,7 +186,7 @@ impl Credentials for Identity {
 
     fn check_succession(new: &Ready, old: &Ready) -> Result<(), CertificateProblem> {
         if new.is_self_signed && !old.is_self_signed {
-            // Moved away to make room for the next one, most likely.
+            // Most likely moved away to make room for the next one.
             return Err(CertificateProblem::Gone);
         }
         Ok(())
@@ -248,7 +248,7 @@ impl Identity {
     }
 }
 
-/// The authorities in a file.
+/// Parse the authorities in a file.
 pub(super) fn roots(path: Option<&Path>, pem: &[u8]) -> Result<RootCertStore, CertificateProblem> {
     let mut roots = RootCertStore::empty();
     for authority in certificates(path, pem)? {
@@ -280,7 +280,7 @@ pub(super) fn certificates(
 
 type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// A certificate for `localhost` on the curve P-256: the one kind that every official client takes.
+/// Generate a certificate for `localhost` on the curve P-256: the only kind that every official client accepts.
 fn self_signed() -> Result<Pair, CertificateProblem> {
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
     let mut parameters = rcgen::CertificateParams::new(vec![SELF_SIGNED_NAME.to_owned()])?;

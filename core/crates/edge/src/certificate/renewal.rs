@@ -1,4 +1,4 @@
-//! Certificates change while connections live: what is new is used for new connections, what is bad is not.
+//! Renewal of certificates at run time: a valid new certificate serves new connections, an invalid one is refused.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,51 +7,51 @@ use headrace_runtime::Events;
 
 use super::problem::CertificateProblem;
 
-/// What is read from files, and read again.
+/// Credentials that are read from files repeatedly.
 pub(crate) trait Credentials {
-    /// The bytes of the files, as they were at one moment.
+    /// Contents of the files at one moment.
     type Material: PartialEq;
-    /// What a TLS library makes of them.
+    /// TLS configuration built from them.
     type Ready: Clone;
 
     /// Read the files.
     fn read(&self) -> Result<Self::Material, CertificateProblem>;
 
-    /// Make something of what was read.
+    /// Build a TLS configuration from the contents.
     fn build(&self, material: &Self::Material) -> Result<Self::Ready, CertificateProblem>;
 
-    /// Whether the certificate that is shown is valid now.
+    /// Check that the own certificate is valid now.
     fn check_time(ready: &Self::Ready) -> Result<(), CertificateProblem>;
 
-    /// Whether `new` may take the place of `old`.
+    /// Check that `new` may replace `old`.
     fn check_succession(new: &Self::Ready, old: &Self::Ready) -> Result<(), CertificateProblem>;
 
-    /// Say what is used from now on.
+    /// Log the certificate that is used from now on.
     fn announce(&self, door: &str, ready: &Self::Ready, events: &Events);
 
-    /// What stays in use, for a complaint about what does not come.
+    /// Description of the certificate that stays in use, for the warning about a refused one.
     fn name_in_use(ready: &Self::Ready) -> String;
 }
 
-/// The credentials of one door through time.
+/// Credentials of one listener and their renewal.
 pub(crate) struct Renewal<C: Credentials> {
     door: &'static str,
     credentials: C,
     events: Events,
-    /// What was looked at last: used, or refused and reported already.
+    /// Contents that were read last: in use, or refused and reported already.
     seen: Mutex<Seen<C>>,
 }
 
 struct Seen<C: Credentials> {
     material: Option<C::Material>,
-    /// Reported, so that a check that fails every few seconds is one line.
+    /// Problem that was reported last, so that a check that fails every few seconds is logged once.
     complaint: Option<String>,
     in_use: C::Ready,
 }
 
 impl<C: Credentials> Renewal<C> {
-    /// Read the first certificate. One that has expired is used all the same, with a warning: clients that do not verify
-    /// go on, and the others are told by it what is wrong.
+    /// Read the first certificate. An expired one is used all the same, with a warning: clients that do not verify
+    /// continue, and the others get a meaningful error.
     pub(crate) fn begin(
         door: &'static str,
         credentials: C,
@@ -78,19 +78,19 @@ impl<C: Credentials> Renewal<C> {
         })
     }
 
-    /// What new connections get.
+    /// Configuration for new connections.
     pub(crate) fn in_use(&self) -> C::Ready {
         self.lock().in_use.clone()
     }
 
-    /// Look at the files. The new certificate, if there is one and it is good; a bad one is reported once, and the old
+    /// Read the files again. Returns the new configuration if it is valid; an invalid one is reported once, and the old
     /// one stays.
     pub(crate) fn check(&self) -> Option<C::Ready> {
         let mut seen = self.lock();
         let material = match self.credentials.read() {
             Ok(material) => material,
             Err(problem) => {
-                // Files are replaced one after the other: the next look may find them whole.
+                // Files are replaced one after the other: the next check may find a consistent set.
                 seen.material = None;
                 self.complain(&mut seen, &problem);
                 return None;

@@ -1,4 +1,4 @@
-//! Lists of certificates that their authorities have taken back.
+//! Certificate revocation lists.
 
 use std::path::Path;
 
@@ -9,17 +9,17 @@ use x509_parser::{prelude::FromDer, revocation_list::CertificateRevocationList};
 
 use super::{facts::seconds_now, problem::CertificateProblem, read::content};
 
-/// The lists of one file, which a verifier takes.
+/// Revocation lists of one file, in the form that a verifier takes.
 pub(super) struct Revocations {
     pub(super) lists: Vec<CertificateRevocationListDer<'static>>,
     pub(super) facts: RevocationFacts,
 }
 
-/// Facts about them, for reports.
+/// Properties of the lists, for reports.
 #[derive(Debug, Clone)]
 pub(crate) struct RevocationFacts {
     revoked_count: usize,
-    /// Of the list that ends first.
+    /// Expiry of the list that expires first.
     valid_until: String,
 }
 
@@ -36,7 +36,7 @@ impl RevocationFacts {
     }
 }
 
-/// Read the lists in a file. One whose time is over says nothing about today, and is refused.
+/// Read the lists in a file. An expired list has no information about the present, so it is refused.
 pub(super) fn revocations(
     path: Option<&Path>,
     pem: &[u8],

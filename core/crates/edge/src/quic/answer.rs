@@ -1,4 +1,4 @@
-//! From the session to a stream.
+//! Delivery of answers from the session to a stream.
 
 use headrace_wire::{Status, frame::ResponseHeader};
 use quinn::{SendStream, VarInt, WriteError};
@@ -6,22 +6,22 @@ use tokio::{sync::mpsc, time::timeout};
 
 use super::budget::{Room, patience};
 
-/// The stream was given up because its peer did not take its part in time.
+/// Error code of a stream that was reset because its peer missed a deadline.
 pub(super) const TOO_SLOW: VarInt = VarInt::from_u32(1);
-/// The peer need not send the rest.
+/// Code that stops a stream whose remaining data is not needed.
 pub(super) const NOT_NEEDED: VarInt = VarInt::from_u32(0);
 
-/// A part of an answer: the first one begins with the header.
+/// A piece of an answer: the first one begins with the header.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) bytes: Vec<u8>,
-    /// Bytes of the whole answer.
+    /// Size of the whole answer.
     pub(super) answer_bytes: usize,
     pub(super) _room: Room,
 }
 
-/// Write an answer as it comes. The peer has until a deadline that depends on the answer's size; the session, which may
-/// wait for messages in its behalf, has any time.
+/// Write an answer as its pieces arrive. The peer has a deadline that depends on the answer's size; the session, which
+/// may wait for messages on the peer's behalf, has none.
 pub(super) async fn deliver(stream: &mut SendStream, mut pieces: mpsc::UnboundedReceiver<Piece>) {
     // Without a piece the session has ended, and the stream ends empty.
     let Some(first) = pieces.recv().await else {
@@ -37,14 +37,14 @@ pub(super) async fn deliver(stream: &mut SendStream, mut pieces: mpsc::Unbounded
         Ok::<(), WriteError>(())
     };
     if timeout(limit, write).await.is_err() {
-        // It fails when the peer has gone: nobody is to be told then.
+        // Fails if the peer has disconnected, so that there is no one to notify.
         let _ = stream.reset(TOO_SLOW);
         return;
     }
     finish(stream).await;
 }
 
-/// Write an answer that is known without asking anybody.
+/// Write an answer that does not need the session.
 pub(super) async fn refuse(stream: &mut SendStream, status: Status) {
     let header = ResponseHeader::error(status).encode();
     if let Ok(Ok(())) = timeout(patience(0), stream.write_all(&header)).await {
@@ -52,7 +52,7 @@ pub(super) async fn refuse(stream: &mut SendStream, status: Status) {
     }
 }
 
-/// End a stream, and wait until the peer has everything: a connection that closes drops what it has not sent.
+/// Finish a stream, and wait until the peer has received everything: a connection that closes drops unsent data.
 async fn finish(stream: &mut SendStream) {
     if stream.finish().is_ok() {
         let _ = timeout(patience(0), stream.stopped()).await;

@@ -1,33 +1,33 @@
-//! What may wait on its way through the door: bytes, and for how long.
+//! Limits of data in transit through the QUIC listener: bytes and time.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Requests up to this size wait beside each other; of larger ones a connection has one at a time.
+/// Maximum size of requests that a connection buffers concurrently; larger ones are buffered one at a time.
 pub(super) const SMALL_REQUEST_BYTES_MAX: usize = 64 * 1024;
-/// As long as nobody is logged in, requests are no larger.
+/// Maximum size of requests before authentication.
 pub(super) const STRANGERS_REQUEST_BYTES_MAX: usize = 4 * 1024;
-/// An answer is passed on in pieces of this size.
+/// Size of the pieces in which an answer is passed on.
 pub(super) const PIECE_BYTES: usize = 64 * 1024;
-/// What every connection may have waiting in each direction, whatever others do.
+/// Bytes reserved for every connection in each direction, independent of the others.
 const OWN_BYTES: usize = 512 * 1024;
-/// What all connections may borrow beyond that.
+/// Bytes that all connections together may borrow beyond the reserved ones.
 const SHARED_BYTES: usize = 64 * 1024 * 1024;
-/// Large requests are counted in these.
+/// Unit in which large requests are counted.
 const LARGE_UNIT_BYTES: usize = 1024;
 
-/// A peer has this long for anything,
+/// Minimum time that a peer has for any transfer.
 const GRACE: Duration = Duration::from_secs(20);
-/// and more for more bytes: at least so many a second.
+/// Minimum rate of a transfer, which extends the time for larger ones.
 const BYTES_PER_SECOND_MIN: u64 = 128 * 1024;
 
-/// How long a peer may take to send or to receive so many bytes.
+/// Time that a peer has to send or to receive this number of bytes.
 pub(super) fn patience(bytes: usize) -> Duration {
     GRACE + Duration::from_secs(bytes as u64 / BYTES_PER_SECOND_MIN)
 }
 
-/// What the connections of a door share.
+/// Budget shared by the connections of a listener.
 #[derive(Debug, Clone)]
 pub(super) struct SharedBudget {
     bytes: Arc<Semaphore>,
@@ -35,7 +35,7 @@ pub(super) struct SharedBudget {
 }
 
 impl SharedBudget {
-    /// Two of the largest requests may be on their way in, or more smaller ones.
+    /// Create a budget for two concurrent requests of the largest size, or more smaller ones.
     pub(super) fn new(request_bytes_max: usize) -> Self {
         let large_bytes = request_bytes_max.max(SHARED_BYTES / 2) * 2;
         Self {
@@ -44,7 +44,7 @@ impl SharedBudget {
         }
     }
 
-    /// Nobody may borrow anything.
+    /// Create a budget without shared bytes.
     #[cfg(test)]
     pub(super) fn without_loans() -> Self {
         Self {
@@ -53,7 +53,7 @@ impl SharedBudget {
         }
     }
 
-    /// The budget of one more connection.
+    /// Create the budget of one connection.
     pub(super) fn connection(&self) -> Budget {
         let direction = || Direction {
             own: Arc::new(Semaphore::new(OWN_BYTES)),
@@ -68,7 +68,7 @@ impl SharedBudget {
     }
 }
 
-/// What one connection may have waiting.
+/// Budget of one connection.
 #[derive(Debug)]
 pub(super) struct Budget {
     requests: Direction,
@@ -77,7 +77,7 @@ pub(super) struct Budget {
     large_units: Arc<Semaphore>,
 }
 
-/// Room that is given back when it goes.
+/// Reserved bytes, released on drop.
 #[derive(Debug)]
 pub(super) struct Room {
     _bytes: OwnedSemaphorePermit,
@@ -85,7 +85,7 @@ pub(super) struct Room {
 }
 
 impl Budget {
-    /// Room for a request, when there is some.
+    /// Reserve room for a request, waiting until there is some.
     pub(super) async fn request(&self, bytes: usize) -> Room {
         if bytes <= SMALL_REQUEST_BYTES_MAX {
             return self.requests.take(bytes).await;
@@ -97,7 +97,7 @@ impl Budget {
         }
     }
 
-    /// Room for a piece of an answer, when there is some.
+    /// Reserve room for a piece of an answer, waiting until there is some.
     pub(super) async fn answer(&self, bytes: usize) -> Room {
         self.answers.take(bytes).await
     }
@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    /// However much one connection has waiting, the others have what is theirs.
+    /// A connection that has exhausted its budget does not reduce the reserve of the others.
     #[test]
     fn nobody_takes_what_belongs_to_another() {
         let shared = SharedBudget::new(1 << 20);
@@ -159,7 +159,7 @@ mod tests {
         }
         assert_eq!(taken.len() * PIECE_BYTES, OWN_BYTES + SHARED_BYTES);
         assert!(now(modest.answer(PIECE_BYTES)).is_some());
-        // The two directions do not wait for each other: answers must flow for requests to be read.
+        // The two directions are independent: answers must flow for requests to be read.
         assert!(now(greedy.request(SMALL_REQUEST_BYTES_MAX)).is_some());
         taken.pop();
         assert!(now(greedy.answer(PIECE_BYTES)).is_some());

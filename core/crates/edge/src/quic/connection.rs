@@ -19,14 +19,14 @@ use super::{
 };
 use crate::counters::DoorCounters;
 
-/// Whole requests that wait for their turn.
+/// Maximum number of complete requests that wait for the session.
 const WAITING_MAX: usize = 64;
-/// When the session has ended, what was answered before has this long to reach the peer.
+/// Time after the end of the session for earlier answers to reach the peer.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Nothing went wrong.
+/// Error code of a normal close.
 const NO_ERROR: VarInt = VarInt::from_u32(0);
 
-/// What the streams of a connection share.
+/// State shared by the streams of a connection.
 struct Shared {
     budget: Budget,
     is_logged_in: AtomicBool,
@@ -57,7 +57,7 @@ pub(super) async fn serve(
         _ended = read_answers(reader, to_be_answered, &shared.budget, &shared.is_logged_in, counters) => {}
         () = accept_streams(connection, &shared, &mut streams) => {}
     }
-    // Dropping the session's ends has told the shard, and the streams without an answer that there will be none.
+    // Dropping the session's ends notifies the shard, and ends the streams that will get no answer.
     let _ = timeout(FAREWELL, async {
         while streams.join_next().await.is_some() {}
     })
@@ -65,7 +65,7 @@ pub(super) async fn serve(
     connection.close(NO_ERROR, b"the session has ended");
 }
 
-/// Serve every stream that the peer opens, until it closes the connection.
+/// Serve every stream that the peer opens, until the connection closes.
 async fn accept_streams(connection: &Connection, shared: &Arc<Shared>, streams: &mut JoinSet<()>) {
     while let Ok((sender, receiver)) = connection.accept_bi().await {
         while streams.try_join_next().is_some() {}
@@ -90,7 +90,7 @@ impl Shared {
                 }
             }
             Err(NoRequest::Refused(status)) => {
-                // They fail when the peer has reset its side: it does not want an answer then.
+                // These calls fail if the peer has reset its side and no longer wants an answer.
                 let _ = receiver.stop(NOT_NEEDED);
                 refuse(&mut sender, status).await;
             }

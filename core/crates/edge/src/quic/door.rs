@@ -1,4 +1,4 @@
-//! The UDP port on which the protocol is spoken over QUIC.
+//! The UDP listener of the protocol over QUIC.
 
 use std::{
     io,
@@ -25,10 +25,10 @@ use crate::{
     tls::{FailureLog, Handshakes, Reason, adopted},
 };
 
-/// What peers may have sent before their handshake is begun with, all together.
+/// Maximum number of bytes buffered for all peers together before their handshakes begin.
 const INCOMING_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// What all connections of the port share.
+/// State shared by all connections of the port.
 pub(crate) struct QuicDoor {
     pub(crate) name: &'static str,
     pub(crate) config: QuicDoorConfig,
@@ -40,7 +40,7 @@ pub(crate) struct QuicDoor {
     budget: SharedBudget,
 }
 
-/// A door and its socket.
+/// A QUIC listener before it accepts peers, with its socket.
 pub(crate) struct QuicListener {
     pub(crate) door: Arc<QuicDoor>,
     pub(crate) socket: UdpSocket,
@@ -48,7 +48,7 @@ pub(crate) struct QuicListener {
 }
 
 impl QuicListener {
-    /// Take the port. What arrives before [`QuicListener::open`] waits in the socket.
+    /// Bind the port. Datagrams that arrive before [`QuicListener::open`] wait in the socket.
     pub(crate) fn bind(config: &QuicDoorConfig) -> io::Result<(UdpSocket, SocketAddr)> {
         let socket = UdpSocket::bind(config.address)?;
         if let Some(bytes) = config.recv_buffer_bytes {
@@ -61,7 +61,7 @@ impl QuicListener {
         Ok((socket, address))
     }
 
-    /// Let peers in. Called on a thread of the doors.
+    /// Accept peers. Must be called on a thread of the edge's runtime.
     pub(crate) fn open(self) -> io::Result<Arc<QuicDoor>> {
         let door = self.door;
         let server = door.server().map_err(io::Error::other)?;
@@ -97,7 +97,7 @@ impl QuicDoor {
         }
     }
 
-    /// Look for a new certificate and use it from the next connection on.
+    /// Check for a new certificate and use it from the next connection on.
     pub(crate) fn renew(&self) {
         if self.renewal.check().is_some()
             && let Some(endpoint) = self.endpoint.get()
@@ -107,7 +107,7 @@ impl QuicDoor {
         }
     }
 
-    /// How new connections are to be.
+    /// Build the configuration of new connections.
     pub(crate) fn server(&self) -> Result<ServerConfig, CertificateProblem> {
         let crypto = QuicServerConfig::try_from(self.renewal.in_use().server)
             .map_err(|_no_suite| CertificateProblem::NoQuicCipher)?;
@@ -125,7 +125,7 @@ impl QuicDoor {
         let mut transport = TransportConfig::default();
         transport
             .max_concurrent_bidi_streams(config.max_concurrent_bidi_streams.into())
-            // The protocol has neither of these.
+            // The protocol uses neither unidirectional streams nor datagrams.
             .max_concurrent_uni_streams(VarInt::from_u32(0))
             .datagram_receive_buffer_size(None)
             .receive_window(config.receive_window_bytes.into())
@@ -134,7 +134,7 @@ impl QuicDoor {
             .initial_mtu(config.initial_mtu_bytes)
             .mtu_discovery_config(Some(MtuDiscoveryConfig::default()))
             .keep_alive_interval(micros(config.keep_alive_interval_micros))
-            // A number of milliseconds that does not fit is as good as never.
+            // A timeout too large for its millisecond field counts as none.
             .max_idle_timeout(
                 micros(config.max_idle_timeout_micros)
                     .and_then(|timeout| IdleTimeout::try_from(timeout).ok()),
@@ -142,7 +142,7 @@ impl QuicDoor {
         transport
     }
 
-    /// Accept for ever. Connections run as tasks of their own, each with a clone of `life`.
+    /// Accept for ever. Each connection runs as a task of its own with a clone of `life`.
     pub(crate) async fn accept<L: Clone + Send + 'static>(
         self: Arc<Self>,
         shards: Arc<dyn Shards>,
@@ -157,10 +157,10 @@ impl QuicDoor {
                 return;
             };
             add(&self.counters.accepted, 1);
-            // Before much is done for a crowd, each of it has to show that it is where it says.
+            // Under load, a peer must prove its address before the server spends resources on it.
             if !incoming.remote_address_validated() && self.handshakes.are_crowded() {
                 if incoming.may_retry() {
-                    // It fails for those who were asked before, which `may_retry` has ruled out.
+                    // Fails only for peers that have already been asked to retry, which `may_retry` excludes.
                     let _ = incoming.retry();
                 }
                 continue;
@@ -212,7 +212,7 @@ impl QuicDoor {
         .await;
     }
 
-    /// Close what is still open, and wait until every peer has been told.
+    /// Close all open connections, and wait until every peer has been notified.
     pub(crate) async fn finish(&self) {
         if let Some(endpoint) = self.endpoint.get() {
             endpoint.close(VarInt::from_u32(0), b"the server has stopped");

@@ -1,11 +1,11 @@
-//! Why a QUIC handshake did not succeed.
+//! Reasons of failed QUIC handshakes.
 
 use quinn::{ConnectionError, TransportErrorCode};
 use rustls::AlertDescription;
 
 use crate::tls::Reason;
 
-/// Errors of TLS inside QUIC are its alerts, beginning here.
+/// First code of the TLS alerts inside QUIC.
 const CRYPTO: u64 = 0x100;
 
 pub(super) fn reason(error: &ConnectionError) -> Reason {

@@ -6,9 +6,9 @@
 //! stream ─ request ─┘          (one shard)   └─ answer ─ stream
 //! ```
 //!
-//! A session answers strictly in order, so requests are written into it one after the other, each only when it has
-//! arrived whole: a stream that is slow holds up nobody but itself. What waits on the way has a budget per connection
-//! and one of all together, and everything that a peer has to do has a deadline: see `budget.rs`.
+//! A session answers strictly in order, so complete requests are written into it one after the other: a slow stream
+//! delays only itself. Data in transit has a budget per connection and a shared one, and every step of a peer has a
+//! deadline: see `budget.rs`.
 
 mod answer;
 mod budget;

@@ -1,4 +1,4 @@
-//! From a stream to a request that the session may be given, or to a reason why not.
+//! Reading a request from a stream and validating it before it goes to the session.
 
 use headrace_model::limits::CONTROL_PAYLOAD_SIZE_BYTES_MAX;
 use headrace_wire::{
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::budget::{Budget, Room, SMALL_REQUEST_BYTES_MAX, STRANGERS_REQUEST_BYTES_MAX, patience};
 
-/// A request that has arrived whole.
+/// A request that was received completely.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) code: u32,
@@ -19,28 +19,29 @@ pub(super) struct Request {
     pub(super) _room: Room,
 }
 
-/// Why there is no request.
+/// Reason why a stream yields no request.
 #[derive(Debug)]
 pub(super) enum NoRequest {
-    /// The session need not be asked: this is the answer, whatever else the stream holds.
+    /// Refused without the session: this status is the answer, whatever else the stream holds.
     Refused(Status),
-    /// No frame: the stream ends without an answer.
+    /// Incomplete frame: the stream ends without an answer.
     NoFrame,
-    /// The peer did not get it here in time.
+    /// The peer missed the deadline.
     TooSlow,
 }
 
-/// What is taken from one client.
+/// Limits for the requests of one client.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Payload of one `SendMessages`.
+    /// Maximum payload of one `SendMessages`.
     pub(super) send_payload_bytes_max: usize,
-    /// Somebody is logged in.
+    /// True after a successful login.
     pub(super) is_logged_in: bool,
 }
 
 impl Limits {
-    /// What the session would answer to a request of this size, or what nobody may make the server keep for him.
+    /// Status with which the session would refuse a request of this size, or `UNAUTHENTICATED` if the request is too
+    /// large to buffer for an unauthenticated client.
     fn refusal(self, code: u32, payload_bytes: usize) -> Option<Status> {
         let Ok(command) = CommandCode::try_from(code) else {
             return Some(Status::INVALID_COMMAND);
@@ -58,7 +59,7 @@ impl Limits {
     }
 }
 
-/// Receive the one frame of a stream. What follows it is nobody's, and its end is not waited for.
+/// Receive the one frame of a stream. Data after it is ignored, and the end of the stream is not awaited.
 pub(super) async fn receive(
     stream: &mut RecvStream,
     budget: &Budget,
@@ -85,7 +86,7 @@ pub(super) async fn receive(
     })
 }
 
-/// Memory is taken as the bytes arrive, not as they are announced.
+/// Receive the payload. Memory is allocated as bytes arrive, not as they are announced.
 async fn receive_payload(
     stream: &mut RecvStream,
     header: [u8; REQUEST_HEADER_BYTES],
@@ -119,7 +120,7 @@ async fn in_time(stream: &mut RecvStream, bytes: &mut [u8]) -> Result<(), NoRequ
 mod tests {
     use super::*;
 
-    /// Sizes are refused as the session would refuse them, and nobody who is not logged in can have much kept for him.
+    /// Sizes are refused as the session would refuse them, and little is buffered for an unauthenticated client.
     #[test]
     fn refusals() {
         let known = Limits {

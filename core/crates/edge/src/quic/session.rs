@@ -22,24 +22,24 @@ use super::{
 };
 use crate::counters::{DoorCounters, add};
 
-/// Requests that the session has and has not answered. What follows them waits here rather than in its socket.
+/// Maximum number of requests that the session has not answered. Further requests wait here rather than in its socket.
 const IN_SESSION_MAX: usize = 256;
 
-/// A request and where its answer belongs.
+/// A request and the channel for its answer.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) request: Request,
     pub(super) answer: mpsc::UnboundedSender<Piece>,
 }
 
-/// An answer that will come.
+/// An outstanding answer.
 #[derive(Debug)]
 pub(super) struct Expected {
     code: u32,
     answer: mpsc::UnboundedSender<Piece>,
 }
 
-/// From the writer to the reader of one session.
+/// Create the channel from the writer to the reader of one session.
 pub(super) fn expected() -> (mpsc::Sender<Expected>, mpsc::Receiver<Expected>) {
     mpsc::channel(IN_SESSION_MAX)
 }
@@ -53,7 +53,7 @@ pub(super) async fn write_requests(
 ) {
     while let Some(Asked { request, answer }) = requests.recv().await {
         if answer.is_closed() {
-            // Its stream was reset before its turn came.
+            // Its stream was reset while the request was queued.
             continue;
         }
         let code = request.code;
@@ -67,7 +67,7 @@ pub(super) async fn write_requests(
     }
 }
 
-/// Distribute the answers, until the session has ended. Nothing is read for which there is no room.
+/// Distribute the answers, until the session has ended. Reads only as much as there is room for.
 pub(super) async fn read_answers(
     session: OwnedReadHalf,
     mut expected: mpsc::Receiver<Expected>,
@@ -80,7 +80,7 @@ pub(super) async fn read_answers(
         let mut header = [0; RESPONSE_HEADER_BYTES];
         session.read_exact(&mut header).await?;
         let ResponseHeader { status, length } = ResponseHeader::parse(&header);
-        // A goodbye answers no request: over QUIC the end of the connection says the same.
+        // A disconnect notice answers no request: over QUIC the close of the connection conveys the same.
         let answered = expected.try_recv().ok();
         if let Some(Expected { code, .. }) = &answered
             && status.is_ok()
@@ -104,7 +104,7 @@ pub(super) async fn read_answers(
             left -= size;
             if let Some(Expected { answer, .. }) = &answered {
                 add(&counters.bytes_out, size as u64);
-                // It fails when the stream was reset; the rest is read all the same, to find the next answer.
+                // Fails if the stream was reset; the rest is read all the same, to find the next answer.
                 let _ = answer.send(Piece {
                     bytes,
                     answer_bytes,
@@ -115,7 +115,7 @@ pub(super) async fn read_answers(
     }
 }
 
-/// Remember whether somebody is logged in. It decides what is kept for a peer, not what it may do.
+/// Track whether a user is logged in. This decides how much is buffered for a peer, not the peer's permissions.
 fn note_login(code: u32, is_logged_in: &AtomicBool) {
     let [login, token, logout] = [
         CommandCode::LoginUser,
@@ -151,7 +151,7 @@ mod tests {
             .block_on(future)
     }
 
-    /// A session that answers with as many bytes as the request's payload asks for, all of them its first byte.
+    /// A session that answers with as many bytes as the request's payload asks for, all equal to its first byte.
     async fn echo(shard: UnixStream, requests: usize) {
         let (mut reader, mut writer) = shard.into_split();
         for _ in 0..requests {
@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// What a stream gets: header, payload.
+    /// Contents of a stream: header, payload.
     async fn whole(mut pieces: mpsc::UnboundedReceiver<Piece>) -> Vec<u8> {
         let mut answer = Vec::new();
         while let Some(piece) = pieces.recv().await {
@@ -196,7 +196,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
-        /// Every stream gets the answer to its own request, whole, also beside streams that were given up on the way.
+        /// Every stream receives the complete answer to its own request, also beside streams that were reset.
         #[test]
         fn everybody_gets_his_own_answer(
             streams in prop::collection::vec((0_u32..200_000, any::<bool>()), 1..40),
@@ -237,8 +237,8 @@ mod tests {
         }
     }
 
-    /// Somebody who does not take his answer holds up the session at his connection's budget, and no longer than he
-    /// holds on to it.
+    /// A client that does not read its answer blocks the session once its connection's budget is spent, and only as
+    /// long as the stream is open.
     #[test]
     fn what_is_not_taken_is_bounded() {
         run(async {
@@ -267,7 +267,7 @@ mod tests {
             let taken = counters.report().bytes_out;
             assert!((1..=512 * 1024).contains(&taken), "{taken}");
             assert!(is_logged_in.load(Ordering::Relaxed));
-            // The first stream is reset; the second one gets what is its own.
+            // The first stream is reset; the second one receives its own answer.
             drop(first);
             let (_ended, second) = tokio::join!(reading, whole(second));
             assert_eq!(second[RESPONSE_HEADER_BYTES..], [2; 10]);

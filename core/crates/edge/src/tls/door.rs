@@ -1,4 +1,4 @@
-//! A door: a port on which every connection is TLS.
+//! A TLS listener: a port on which every connection is TLS.
 
 use std::{
     io,
@@ -37,24 +37,25 @@ use crate::{
     shards::{RefusedCertificate, Shards, pair},
 };
 
-/// After running out of descriptors, accepting pauses for this long.
+/// Pause of accepting after running out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// A shard that has its hands full is asked again so many times, each time after a longer pause.
+/// Number of attempts to pass a connection to a busy shard, each after a longer pause.
 const ADOPT_ATTEMPTS: u32 = 8;
 
-/// What all connections of one port share.
+/// State shared by all connections of one port.
 pub(crate) struct TlsDoor {
     pub(crate) name: &'static str,
     pub(crate) transport: Transport,
     pub(crate) framing: Framing,
     pub(crate) renewal: Renewal<Identity>,
-    /// What new connections are made with.
+    /// Configuration of new connections.
     pub(crate) server: ArcSwap<ServerConfig>,
-    /// What open connections are looked at with again when there is a new one; `None`: there are no revocation lists.
+    /// Verifier with which open connections are checked again whenever it is renewed; `None`: there are no revocation
+    /// lists.
     pub(crate) revocations: watch::Sender<Option<Arc<dyn ClientCertVerifier>>>,
-    /// Those that say where a connection comes from.
+    /// Load balancers whose PROXY header states the client's address.
     pub(crate) proxies: Vec<Network>,
-    /// Whose the certificates of clients are; `None`: nobody's.
+    /// Mapping of client certificates to users; `None`: no mapping.
     pub(crate) users: Option<Users>,
     pub(crate) handshakes: Handshakes,
     pub(crate) counters: DoorCounters,
@@ -63,7 +64,7 @@ pub(crate) struct TlsDoor {
     pub(crate) events: Events,
 }
 
-/// How many refused certificates are reported for the audit trail.
+/// Rate limit of the audit records about refused certificates.
 pub(crate) struct RefusedClients {
     since: Instant,
     limits: Mutex<Refusals>,
@@ -79,7 +80,7 @@ impl Default for RefusedClients {
 }
 
 impl RefusedClients {
-    /// Take the place of one report; returns how many before it had none.
+    /// Take a permit for one report; returns the number of suppressed reports before it.
     fn take(&self) -> Option<u32> {
         let micros = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
         let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,14 +88,14 @@ impl RefusedClients {
     }
 }
 
-/// A peer that was refused in its handshake, and has not heard why yet.
+/// A peer that was refused in its handshake, and has not received the alert yet.
 struct Refused {
     reason: Reason,
     socket: TcpStream,
     source: SocketAddr,
 }
 
-/// A door and its listening socket.
+/// A TLS listener and its listening socket.
 pub(crate) struct TlsListener {
     pub(crate) door: Arc<TlsDoor>,
     pub(crate) socket: OwnedFd,
@@ -102,7 +103,7 @@ pub(crate) struct TlsListener {
 }
 
 impl TlsDoor {
-    /// Look for a new certificate and use it from the next connection on.
+    /// Check for a new certificate and use it from the next connection on.
     pub(crate) fn renew(&self) {
         if let Some(ready) = self.renewal.check() {
             let revocations = ready.verifier_of_revoked();
@@ -111,7 +112,7 @@ impl TlsDoor {
         }
     }
 
-    /// Accept for ever. Connections run as tasks of their own, each with a clone of `life`.
+    /// Accept for ever. Each connection runs as a task of its own with a clone of `life`.
     pub(crate) async fn accept<L: Clone + Send + 'static>(
         self: Arc<Self>,
         listener: TcpListener,
@@ -184,7 +185,7 @@ impl TlsDoor {
                 let shown = stream.get_ref().1.peer_certificates();
                 let shown = shown.map(<[CertificateDer<'static>]>::to_vec);
                 tokio::select! {
-                    // An abrupt end is the peer's business: many end like that.
+                    // Abrupt ends of connections are common and not reported.
                     _ended = relay(stream, shard, &self.counters) => {}
                     () = self.revoked(shown) => {
                         let text = "its certificate is revoked: its connection has ended";
@@ -200,14 +201,14 @@ impl TlsDoor {
         }
     }
 
-    /// Wait until the certificate of an open connection is revoked: for ever, most likely.
+    /// Wait until the certificate of an open connection is revoked, which usually never happens.
     async fn revoked(&self, shown: Option<Vec<CertificateDer<'static>>>) {
         let Some(chain) = shown else {
             return std::future::pending().await;
         };
         let mut renewed = self.revocations.subscribe();
         loop {
-            // Also at once: the lists may have come between the handshake and now.
+            // Check at once: the lists may have changed since the handshake.
             let verifier = renewed.borrow_and_update().clone();
             if verifier.is_some_and(|verifier| is_revoked(&*verifier, &chain)) {
                 return;
@@ -218,7 +219,7 @@ impl TlsDoor {
         }
     }
 
-    /// Report a certificate that was refused, where one would have been a login.
+    /// Report a refused certificate, if a certificate counts as a login on this listener.
     fn note_certificate(&self, shards: &dyn Shards, address: SocketAddr, reason: &Reason) {
         if self.users.is_some()
             && reason.is_about_certificate()
@@ -233,13 +234,13 @@ impl TlsDoor {
         }
     }
 
-    /// The outer failure is the listener's, of the inner one the peer was informed.
+    /// Run the handshake. The outer error is the listener's; the peer was informed of the inner one.
     async fn shake_hands(
         &self,
         mut socket: TcpStream,
         address: SocketAddr,
     ) -> Result<Result<(TlsStream<TcpStream>, SocketAddr), Refused>, Reason> {
-        // Answers are written whole, and often in several records: none of them must wait for an acknowledgement.
+        // Answers are written whole, often as several records: none of them must wait for an acknowledgement.
         let prepared = socket.set_nodelay(true);
         prepared.map_err(|error| Reason::of_stream(&error))?;
         let source = if proxy::is_among(address, &self.proxies) {
@@ -259,7 +260,8 @@ impl TlsDoor {
     }
 }
 
-/// What a balancer says about where a connection comes from, in front of the handshake; `None`: it speaks for itself.
+/// Read the PROXY header of a load balancer in front of the handshake. Returns the client's address; `None` if the
+/// balancer connects on its own behalf.
 async fn read_proxy_header(socket: &mut TcpStream) -> Result<Option<SocketAddr>, Reason> {
     let mut bytes = vec![0; proxy::FIXED_BYTES];
     let mut filled = 0;
@@ -269,15 +271,15 @@ async fn read_proxy_header(socket: &mut TcpStream) -> Result<Option<SocketAddr>,
         filled = bytes.len();
         match proxy::read(&bytes) {
             Ok(Some(header)) => return Ok(header.source),
-            // Not a byte of the handshake is taken.
+            // Exactly the header is read, not a byte of the handshake.
             Ok(None) => bytes.resize(proxy::whole_bytes(&bytes), 0),
             Err(error) => return Err(Reason::new("proxy_header", error.to_string())),
         }
     }
 }
 
-/// Give a peer that was refused a moment to hear why: to close a socket on unread bytes would reset the connection, and
-/// the alert would be lost on the way.
+/// Give a refused peer time to read the alert: closing a socket with unread bytes would reset the connection, and the
+/// alert would be lost.
 async fn linger(mut socket: TcpStream) {
     let drain = async {
         let mut dropped = [0; 1024];
@@ -288,7 +290,7 @@ async fn linger(mut socket: TcpStream) {
     let _ = timeout(LINGER, drain).await;
 }
 
-/// A connection with a shard, in the name of a peer.
+/// Open a connection to a shard on behalf of a peer.
 pub(crate) async fn adopted(shards: &dyn Shards, arrival: Arrival) -> io::Result<UnixStream> {
     let mut pause = Duration::from_millis(1);
     for _ in 1..ADOPT_ATTEMPTS {
@@ -307,7 +309,7 @@ fn adopt(shards: &dyn Shards, arrival: Arrival) -> io::Result<UnixStream> {
     Ok(ours)
 }
 
-/// Whether an accept failed because of one connection: the next one may be fine.
+/// Return whether an accept failed because of one connection only, so that the next accept may succeed.
 fn is_one_bad_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

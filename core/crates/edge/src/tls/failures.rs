@@ -1,4 +1,4 @@
-//! Peers that did not become connections: counted by reason, and told of in few lines.
+//! Failed handshakes: counted by reason, and logged at a limited rate.
 
 use std::{
     collections::BTreeMap,
@@ -14,15 +14,15 @@ use rustls::{AlertDescription, CertificateError, Error};
 
 use crate::counters::DoorCounters;
 
-/// After a line about a failure, those that follow share one for this long.
+/// Time after a log line about a failure during which further failures share one line.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Names of reasons that are about the certificate of a client.
+/// Names of failure reasons that concern a client's certificate.
 const NO_CERTIFICATE: &str = "no_client_certificate";
 const CERTIFICATE_OF_NOBODY: &str = "certificate_of_nobody";
 const BAD_CERTIFICATE: &str = "client_certificate";
 
-/// Why a peer did not become a connection. `name` is for counters, the text for people.
+/// Reason of a failed handshake. `name` is for counters, the text for log lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reason {
     pub(crate) name: &'static str,
@@ -47,7 +47,7 @@ impl Reason {
         Self::new("busy", "no shard could take it")
     }
 
-    /// Whether the peer has failed to show who it is.
+    /// Return whether the reason is a missing or invalid client certificate.
     pub(crate) fn is_about_certificate(&self) -> bool {
         matches!(
             self.name,
@@ -55,7 +55,7 @@ impl Reason {
         )
     }
 
-    /// What went wrong in a handshake over a stream.
+    /// Reason of a failed handshake over a stream.
     pub(crate) fn of_stream(error: &io::Error) -> Self {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
         match inner {
@@ -64,7 +64,7 @@ impl Reason {
         }
     }
 
-    /// What a TLS library found wrong.
+    /// Reason of a TLS library's error.
     pub(crate) fn of_tls(error: &Error) -> Self {
         let name = match error {
             Error::InvalidMessage(_) | Error::InappropriateMessage { .. } => "not_tls",
@@ -81,7 +81,7 @@ impl Reason {
         Self::new(name, error.to_string())
     }
 
-    /// What went wrong between this process and a node that it has connected to.
+    /// Reason of a failure between this process and a node that it has connected to.
     pub(crate) fn of_node(error: &io::Error) -> Self {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
         let Some(Error::InvalidCertificate(problem)) = inner else {
@@ -92,7 +92,7 @@ impl Reason {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 "wrong_name"
             }
-            // Where the other authority has the same name.
+            // A bad signature also results from another authority with the same name.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => "unknown_authority",
             _ => "certificate",
         };
@@ -114,7 +114,7 @@ impl Reason {
     }
 }
 
-/// How often something is told.
+/// Rate limiter of log lines.
 #[derive(Default)]
 struct Pace {
     line_at: Option<Instant>,
@@ -122,7 +122,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Whether it is time for a line, and what it says about those that there was no line for.
+    /// Return `None` if no line is due yet, otherwise a text about the lines that were suppressed.
     fn line(&mut self) -> Option<String> {
         let now = Instant::now();
         if (self.line_at).is_some_and(|at| now.duration_since(at) < LINE_INTERVAL) {
@@ -139,7 +139,7 @@ impl Pace {
     }
 }
 
-/// The log of one door's failures.
+/// Failure log of one listener.
 pub(crate) struct FailureLog {
     door: &'static str,
     events: Events,
@@ -155,7 +155,7 @@ impl FailureLog {
         }
     }
 
-    /// Count a failure, and tell of it unless there was a line a moment ago.
+    /// Count a failure, and log it unless another one was logged recently.
     pub(crate) fn failed(&self, counters: &DoorCounters, peer: SocketAddr, reason: &Reason) {
         counters.failed(reason.name);
         let line = self
@@ -173,10 +173,10 @@ impl FailureLog {
     }
 }
 
-/// The log of failures with nodes: each reason of each node has lines of its own, which nothing else hides.
+/// Log of failures with nodes: each reason of each node is limited separately, so that none hides another.
 pub(crate) struct NodeFailureLog {
     events: Events,
-    /// By address, of which there are as many as nodes, and reason, of which there are few.
+    /// Rate limiters by address, of which there are as many as nodes, and reason, of which there are few.
     paces: Mutex<BTreeMap<(String, &'static str), Pace>>,
 }
 
@@ -188,7 +188,7 @@ impl NodeFailureLog {
         }
     }
 
-    /// Count a failure, and tell of it unless there was a line about this one a moment ago.
+    /// Count a failure, and log it unless the same one was logged recently.
     pub(crate) fn failed(&self, counters: &DoorCounters, node: &str, reason: &Reason) {
         counters.failed(reason.name);
         let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! How many handshakes are under way, and for how long each may be.
+//! Limits on the number and the duration of handshakes.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -9,17 +9,17 @@ use tokio::{
 
 use super::failures::Reason;
 
-/// A handshake that is slower than this gives way when others wait for its place.
+/// Time after which a handshake is aborted if others wait for its place.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often those who wait for a place say so.
+/// Interval at which waiting handshakes request a place.
 const KNOCK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The places of one door.
+/// Places for the handshakes of one listener.
 #[derive(Debug, Clone)]
 pub(crate) struct Handshakes {
     places: Arc<Semaphore>,
     places_count: usize,
-    /// Told while somebody waits for a place.
+    /// Notified while a handshake waits for a place.
     crowded: Arc<Notify>,
     deadline: Duration,
 }
@@ -34,7 +34,7 @@ impl Handshakes {
         }
     }
 
-    /// A place, at once or when somebody has left; slow ones are asked to.
+    /// Acquire a place. While none is free, handshakes slower than [`PATIENCE`] are aborted.
     pub(crate) async fn place(&self) -> OwnedSemaphorePermit {
         loop {
             let place = Arc::clone(&self.places).acquire_owned();
@@ -45,17 +45,17 @@ impl Handshakes {
         }
     }
 
-    /// How many there are.
+    /// Number of places.
     pub(crate) fn places_count(&self) -> usize {
         self.places_count
     }
 
-    /// Whether more than half of the places are taken.
+    /// Return whether more than half of the places are taken.
     pub(crate) fn are_crowded(&self) -> bool {
         self.places.available_permits() < self.places_count / 2
     }
 
-    /// Run a handshake until it ends, its time is over, or it has become too slow for a crowded door.
+    /// Run a handshake until it ends, its deadline expires, or it is too slow for a crowded listener.
     pub(crate) async fn run<T>(
         &self,
         handshake: impl Future<Output = Result<T, Reason>>,
@@ -85,7 +85,7 @@ mod tests {
             .unwrap()
     }
 
-    /// Peers that say nothing hold a place for a moment, not for the whole deadline, once somebody else wants it.
+    /// Silent peers hold a place only briefly, not for the whole deadline, once another peer waits.
     #[test]
     fn the_silent_give_way_to_those_who_wait() {
         paused().block_on(async {

@@ -1,8 +1,9 @@
-//! Plaintext between a peer and a shard, both ways, with no more in between than what one of them does not take yet.
+//! Relay of plaintext between a peer and a shard, both ways, buffering only the bytes that one side has not accepted
+//! yet.
 //!
-//! The ends of the two sides are each other's: what the peer ends (`close_notify`) is ended towards the shard, and the
-//! shard's end becomes a `close_notify` behind everything that it has sent. Then the peer gets a moment to end its side,
-//! too: to close a socket on unread bytes would reset the connection, and the last answers would be lost on the way.
+//! The end of one side is passed to the other: the peer's end (`close_notify`) becomes an end towards the shard, and
+//! the shard's end becomes a `close_notify` after all data that it has sent. The peer then gets a moment to end its
+//! side, too: closing a socket with unread bytes would reset the connection, and the last answers would be lost.
 
 use std::{
     cell::RefCell,
@@ -21,21 +22,21 @@ use tokio::{
 
 use crate::counters::{DoorCounters, add};
 
-/// Read at a time: four TLS records.
+/// Number of bytes per read: four TLS records.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// What a side did not take is given back to the allocator when it was more than this.
+/// Capacity above which a buffer for unaccepted bytes is returned to the allocator.
 const KEPT_BYTES: usize = 4 * 1024;
-/// How long a peer that was said goodbye to may take to end its side.
+/// Time that a peer has to end its side after `close_notify`.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
 
 thread_local! {
-    /// One for all connections of a thread: nothing stays in it between two polls, so that a connection at rest costs
-    /// no buffer.
+    /// One buffer for all connections of a thread: it is empty between two polls, so that an idle connection costs no
+    /// buffer.
     static CHUNK: RefCell<Box<[u8]>> = RefCell::new(vec![0; CHUNK_BYTES].into_boxed_slice());
 }
 
-/// Relay until both sides have ended, or one of them broke. Returns what was wrong with the peer's bytes or connection,
-/// if that was it.
+/// Relay until both sides have ended, or one of them failed. Returns the error of the peer's data or connection, if
+/// that was the cause.
 pub(crate) async fn relay<P, S>(
     mut peer: P,
     mut shard: S,
@@ -61,13 +62,13 @@ where
         })
     })
     .await;
-    // The shard first: it must learn at once that its client is gone.
+    // The shard first: it must learn at once that its client has disconnected.
     drop(shard);
     match ended {
         Ended::ByShard => {
             let mut dropped = [0; 1024];
             let drain = async { while matches!(peer.read(&mut dropped).await, Ok(1..)) {} };
-            // What it still sends is nobody's any more.
+            // Data that the peer still sends is discarded.
             let _ = timeout(LINGER, drain).await;
             None
         }
@@ -75,15 +76,15 @@ where
     }
 }
 
-/// How a connection came to its end.
+/// Cause of a connection's end.
 enum Ended {
-    /// The shard has ended its side, and the peer was told.
+    /// The shard has ended its side, and the peer was notified.
     ByShard,
-    /// It broke, perhaps where the peer was read.
+    /// The connection failed; an error if it occurred on reading from the peer.
     Broken(Option<io::Error>),
 }
 
-/// Ready when nothing more can be relayed.
+/// Poll both directions; ready when nothing more can be relayed.
 fn poll_both<P, S>(
     context: &mut Context<'_>,
     mut peer: Pin<&mut P>,
@@ -100,7 +101,7 @@ where
     match inward.poll(context, sides, chunk, &counters.bytes_in) {
         // The peer's end was abrupt, and so is the shard's.
         Poll::Ready(Err(Broken::Reading(error))) => return Poll::Ready(Ended::Broken(Some(error))),
-        // The shard has closed: what it said before is still to be read.
+        // The shard has closed: its earlier data must still be read.
         Poll::Ready(Err(Broken::Writing) | Ok(())) | Poll::Pending => {}
     }
     let sides = (shard.as_mut(), peer.as_mut());
@@ -112,26 +113,27 @@ where
         })
 }
 
-/// Which side of a flow broke.
+/// Side of a flow that failed.
 enum Broken {
     Reading(io::Error),
     Writing,
 }
 
-/// One direction.
+/// One direction of a relay.
 #[derive(Default)]
 struct Flow {
-    /// Read and not written yet.
+    /// Bytes that were read and not written yet.
     pending: Vec<u8>,
     written: usize,
-    /// The writer may hold bytes back.
+    /// True if the writer may hold bytes back.
     unflushed: bool,
     source_ended: bool,
     done: bool,
 }
 
 impl Flow {
-    /// Move what can be moved. Ready when the source has ended and the target knows, or when one of them broke.
+    /// Relay as much as possible. Ready when the source has ended and the target was notified, or when one of them
+    /// failed.
     fn poll<R, W>(
         &mut self,
         context: &mut Context<'_>,
@@ -177,7 +179,7 @@ impl Flow {
         Poll::Ready(polled)
     }
 
-    /// Write what is read just now; what the target does not take waits.
+    /// Write the bytes just read; bytes that the target does not accept are kept.
     fn begin_write<W: AsyncWrite>(
         &mut self,
         context: &mut Context<'_>,
@@ -198,7 +200,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Write what waits.
+    /// Write the kept bytes.
     fn poll_write<W: AsyncWrite>(
         &mut self,
         context: &mut Context<'_>,
@@ -250,8 +252,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// However little fits in between, every byte arrives once and in order, both ways. The peer ends its side when it
-        /// has sent everything, and the shard, as shards do, when it has seen that end.
+        /// Every byte arrives once and in order, both ways, even with tiny buffers. The peer ends its side after
+        /// sending everything, and the shard, as shards do, when it has seen that end.
         #[test]
         fn both_sides_get_what_the_other_has_sent(
             sizes in (0_usize..200_000, 0_usize..200_000),
@@ -292,7 +294,8 @@ mod tests {
         }
     }
 
-    /// The shard says goodbye and closes while the peer is sending: the peer hears it, and is not cut off for a while.
+    /// The shard sends a disconnect notice and closes while the peer is sending: the peer receives the notice, and is
+    /// not cut off for a while.
     #[test]
     fn a_goodbye_reaches_a_peer_that_goes_on_sending() {
         run(async {

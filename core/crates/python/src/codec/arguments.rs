@@ -1,4 +1,4 @@
-//! Arguments of the functions, as fields of commands.
+//! Conversion of Python arguments to fields of commands.
 
 use headrace_wire::{
     CompressionAlgorithm, Consumer, ConsumerKind, Identifier, NAME_BYTES_MAX, Partitioning,
@@ -8,7 +8,7 @@ use pyo3::{prelude::*, pybacked::PyBackedBytes};
 
 use super::error::Fault;
 
-/// A number or a name.
+/// A numeric or named identifier.
 #[derive(FromPyObject)]
 pub(crate) enum Name {
     Number(u32),
@@ -16,7 +16,7 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    /// Unchecked: whoever encodes it finds out.
+    /// Convert without validation, which is left to the encoder.
     pub(crate) fn identifier(&self) -> Identifier<'_> {
         match self {
             Self::Number(id) => Identifier::Numeric(*id),
@@ -24,7 +24,7 @@ impl Name {
         }
     }
 
-    /// Checked, with the argument's name in the error.
+    /// Validate; the error names the argument.
     pub(super) fn checked(&self, field: &str) -> Result<Identifier<'_>, Fault> {
         if let Self::Text(text) = self {
             name(field, text)?;
@@ -32,7 +32,7 @@ impl Name {
         Ok(self.identifier())
     }
 
-    /// A consumer, or the group that polls.
+    /// Convert to a consumer, or to a group.
     pub(super) fn consumer(&self, is_group: bool) -> Result<Consumer<'_>, Fault> {
         Ok(Consumer {
             kind: if is_group {
@@ -45,7 +45,7 @@ impl Name {
     }
 }
 
-/// A text of 1 to 255 bytes.
+/// Validate a text of 1 to 255 bytes.
 pub(super) fn name<'a>(field: &str, text: &'a str) -> Result<&'a str, Fault> {
     if text.is_empty() || text.len() > NAME_BYTES_MAX {
         let text = format!(
@@ -57,7 +57,7 @@ pub(super) fn name<'a>(field: &str, text: &'a str) -> Result<&'a str, Fault> {
     Ok(text)
 }
 
-/// A text of at most 255 bytes.
+/// Validate a text of at most 255 bytes.
 pub(super) fn password<'a>(field: &str, text: &'a str) -> Result<&'a str, Fault> {
     if text.len() > NAME_BYTES_MAX {
         let text = format!("it has {} bytes, {NAME_BYTES_MAX} are allowed", text.len());
@@ -66,7 +66,7 @@ pub(super) fn password<'a>(field: &str, text: &'a str) -> Result<&'a str, Fault>
     Ok(text)
 }
 
-/// `none` or `gzip`.
+/// Parse `none` or `gzip`.
 pub(super) fn compression(text: &str) -> Result<u8, Fault> {
     match text {
         "none" => Ok(CompressionAlgorithm::None.code()),
@@ -75,7 +75,7 @@ pub(super) fn compression(text: &str) -> Result<u8, Fault> {
     }
 }
 
-/// `active` or `inactive`.
+/// Parse `active` or `inactive`.
 pub(super) fn user_status(text: &str) -> Result<u8, Fault> {
     match text {
         "active" => Ok(UserStatus::Active.code()),
@@ -84,7 +84,7 @@ pub(super) fn user_status(text: &str) -> Result<u8, Fault> {
     }
 }
 
-/// Where a poll starts.
+/// Parse the start position of a poll.
 pub(crate) fn strategy(text: &str, value: u64) -> Result<PollingStrategy, Fault> {
     match text {
         "offset" => Ok(PollingStrategy::Offset(value)),
@@ -100,7 +100,7 @@ pub(crate) fn strategy(text: &str, value: u64) -> Result<PollingStrategy, Fault>
     }
 }
 
-/// A partition, or a key, or neither: then the server goes round.
+/// Select a partition by number or by key; without either the server balances.
 pub(crate) fn partitioning(
     partition: Option<u32>,
     key: Option<&PyBackedBytes>,
@@ -117,7 +117,7 @@ pub(crate) fn partitioning(
     }
 }
 
-/// A key of 1 to 255 bytes.
+/// Validate a key of 1 to 255 bytes.
 pub(super) fn messages_key(key: &[u8]) -> Result<Partitioning<'_>, Fault> {
     if key.is_empty() || key.len() > 255 {
         let text = format!("it has {} bytes, 1 to 255 are allowed", key.len());

@@ -1,4 +1,4 @@
-//! Messages in, a `SendMessages` out.
+//! Encoding of messages as a `SendMessages` request.
 
 use headrace_wire::{
     Command, CommandCode, Identifier, Partitioning, Status,
@@ -12,7 +12,7 @@ use super::{
     error::{Defect, Fault},
 };
 
-/// What a message takes in a batch beside its payload and headers.
+/// Bytes of a message in a batch beyond its payload and user headers.
 const PER_MESSAGE_BYTES: usize = HEADER_BYTES + INDEX_BYTES;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -20,7 +20,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(encode_send_messages_lines, module)?)
 }
 
-/// A batch that never becomes larger than allowed.
+/// A batch under construction with a maximum size.
 pub(super) struct BoundedBatch {
     builder: BatchBuilder,
     origin_timestamp_micros: u64,
@@ -38,7 +38,7 @@ impl BoundedBatch {
         }
     }
 
-    /// Ask for room before anything is decoded.
+    /// Check for room before a message is decoded.
     pub(super) fn reserve(
         &self,
         message_bytes: usize,
@@ -54,7 +54,7 @@ impl BoundedBatch {
         Ok(())
     }
 
-    /// Append a message. `field` is where it stands, for the error.
+    /// Append a message. `field` is its path for errors.
     pub(super) fn push(
         &mut self,
         id: u128,
@@ -91,7 +91,7 @@ impl BoundedBatch {
         Ok(())
     }
 
-    /// The payload of the request.
+    /// Build the payload of the request.
     pub(super) fn finish(
         self,
         stream: Identifier<'_>,
@@ -113,7 +113,7 @@ impl BoundedBatch {
     }
 }
 
-/// Code and payload of a `SendMessages`.
+/// Build code and payload of a `SendMessages`.
 pub(super) fn sent(
     python: Python<'_>,
     payload: Result<Vec<u8>, Fault>,
@@ -143,7 +143,7 @@ fn encode_send_messages<'py>(
 ) -> PyResult<(u32, Bound<'py, PyBytes>)> {
     let (stream, topic) = (stream.checked("stream")?, topic.checked("topic")?);
     let partitioning = partitioning(partition, key.as_ref())?;
-    // Objects are read with the GIL, bytes are copied without it.
+    // Objects are read with the GIL held, bytes are copied without it.
     let mut taken: Vec<(u128, PyBackedBytes, PyBackedBytes)> = Vec::new();
     for message in messages.try_iter()? {
         taken.push(message?.extract()?);

@@ -1,4 +1,4 @@
-//! What is wrong with a value or with bytes, and where.
+//! Errors of encoding and decoding, with their position.
 
 use headrace_wire::{Malformed, Status};
 use pyo3::{create_exception, prelude::*};
@@ -16,16 +16,16 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CodecError", module.py().get_type::<CodecError>())
 }
 
-/// Which kind of defect it is.
+/// Kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Defect {
-    /// The bytes are not of the format at all.
+    /// The input does not have the syntax of its format.
     Syntax,
-    /// They are, but a field is missing, unknown or of another type.
+    /// A field is missing, unknown or of another type.
     Shape,
-    /// A value is refused.
+    /// A value is invalid.
     Value,
-    /// It is more than the caller allows.
+    /// The input exceeds the caller's limit.
     TooLarge,
 }
 
@@ -40,20 +40,20 @@ impl Defect {
     }
 }
 
-/// One defect, found with the GIL released.
+/// One error, found with the GIL released.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(super) defect: Defect,
     pub(super) status: Status,
-    /// As a path: `messages[3].payload`.
+    /// Path of the field, for example `messages[3].payload`.
     pub(super) field: Option<String>,
-    /// Byte of the input.
+    /// Byte offset in the input.
     pub(super) position: Option<usize>,
     pub(super) text: String,
 }
 
 impl Fault {
-    /// A value that is refused with this status.
+    /// Create the error of a value that is refused with this status.
     pub(super) fn value(status: Status, field: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
             defect: Defect::Value,
@@ -64,7 +64,7 @@ impl Fault {
         }
     }
 
-    /// More than `limit_bytes`.
+    /// Create the error of an input larger than `limit_bytes`.
     pub(super) fn too_large(field: impl Into<String>, limit_bytes: usize) -> Self {
         Self {
             defect: Defect::TooLarge,
@@ -106,7 +106,7 @@ impl From<Fault> for PyErr {
     }
 }
 
-/// Map what decoding of a payload says.
+/// Convert a decoding error.
 pub(super) fn malformed(malformed: Malformed) -> PyErr {
     Fault::from(malformed).into()
 }

@@ -1,4 +1,4 @@
-//! What Headrace servers offer beyond the classic protocol.
+//! Extensions of Headrace servers to the binary protocol.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use super::{
     error::malformed,
 };
 
-/// What a server offers.
+/// Capabilities of a server.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct Capabilities {
     version: u32,
@@ -41,7 +41,7 @@ impl From<WireCapabilities> for Capabilities {
     }
 }
 
-/// What is known of a watched partition.
+/// State of a watched partition.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct WatchedPartition {
     status: u32,

@@ -9,7 +9,7 @@ use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyBytes};
 
 use super::error::Fault;
 
-/// Names of the kinds; the code of a kind is its place, counted from 1.
+/// Names of the kinds; the code of a kind is its index plus 1.
 const KINDS: [&str; 15] = [
     "raw", "string", "bool", "int8", "int16", "int32", "int64", "int128", "uint8", "uint16",
     "uint32", "uint64", "uint128", "float32", "float64",
@@ -20,18 +20,18 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decode_user_headers, module)?)
 }
 
-/// The code of a kind.
+/// Look up the code of a kind.
 pub(super) fn kind_code(name: &str) -> Option<u8> {
     let index = KINDS.iter().position(|kind| *kind == name)?;
     u8::try_from(index + 1).ok()
 }
 
-/// The name of a kind; none for a code that is not defined.
+/// Look up the name of a kind; `None` for an undefined code.
 pub(super) fn kind_name(code: u8) -> Option<&'static str> {
     KINDS.get(usize::from(code).checked_sub(1)?).copied()
 }
 
-/// A key whose bytes are of its kind.
+/// Build a key; the bytes must be valid for the kind.
 pub(super) fn key(kind: u8, bytes: &[u8], at: impl Fn() -> String) -> Result<Field<'_>, Fault> {
     let field = Field::new(kind, bytes).ok_or_else(|| {
         let text = format!("it has {} bytes, 1 to 255 are allowed", bytes.len());
@@ -43,7 +43,7 @@ pub(super) fn key(kind: u8, bytes: &[u8], at: impl Fn() -> String) -> Result<Fie
     Ok(field)
 }
 
-/// A value whose bytes are of its kind.
+/// Build a value; the bytes must be valid for the kind.
 pub(super) fn value(kind: u8, bytes: &[u8], at: impl Fn() -> String) -> Result<Field<'_>, Fault> {
     let field = Field::new(kind, bytes).ok_or_else(|| {
         let text = format!("it has {} bytes, 1 to 255 are allowed", bytes.len());
@@ -55,7 +55,7 @@ pub(super) fn value(kind: u8, bytes: &[u8], at: impl Fn() -> String) -> Result<F
     Ok(field)
 }
 
-/// The pairs, if the bytes are whole headers of defined kinds.
+/// Decode the pairs, if the bytes are complete headers of defined kinds.
 pub(super) fn readable(user_headers: &[u8]) -> Option<Vec<Pair<'_>>> {
     let pairs: Vec<_> = pairs(user_headers).collect::<Result<_, Malformed>>().ok()?;
     pairs

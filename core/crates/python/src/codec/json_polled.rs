@@ -1,4 +1,4 @@
-//! Polled messages as JSON: the form of the HTTP interface, which the push to browsers shares.
+//! Polled messages as JSON, in the form of the HTTP API, which the push to browsers shares.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ use super::{
     headers::{kind_name, readable},
 };
 
-/// What the numbers and names of one message take, roughly.
+/// Approximate number of characters for the numbers and names of one message.
 const PER_MESSAGE_CHARACTERS: usize = 320;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -24,7 +24,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(polled_events, module)?)
 }
 
-/// How numbers beyond 53 bits are written.
+/// Format of numbers beyond 53 bits.
 #[derive(Clone, Copy)]
 struct Style {
     quote: &'static str,
@@ -47,7 +47,7 @@ fn polled_json(
     Ok(PyBytes::new(python, json.as_bytes()))
 }
 
-/// One server-sent event for each message, whose id is its offset; and the last of these.
+/// Encode each message as a server-sent event whose id is its offset. Returns the events and the last offset.
 #[pyfunction]
 #[pyo3(signature = (payload, *, numbers_as_text = false, names_gap = false))]
 fn polled_events(
@@ -65,7 +65,7 @@ fn polled_events(
     Ok((PyBytes::new(python, text.as_bytes()), last_offset))
 }
 
-/// The answer to `ReadMessages`, or to one of those that say nothing of gaps.
+/// Decode the answer to `ReadMessages` if `names_gap`, otherwise to one of the commands that do not report gaps.
 pub(super) fn read(payload: &[u8], names_gap: bool) -> Result<ReadAnswer<'_>, Malformed> {
     let answer = if names_gap {
         ReadAnswer::decode(payload)?
@@ -79,7 +79,7 @@ pub(super) fn read(payload: &[u8], names_gap: bool) -> Result<ReadAnswer<'_>, Ma
     Ok(answer)
 }
 
-/// `{"from":1,"to":5}`; nothing where nothing is missing.
+/// Encode a gap, for example `{"from":1,"to":5}`; `None` if no messages are missing.
 fn gap_json(gap: ReadGap, Style { quote }: Style) -> Option<String> {
     let ReadGap { from, to } = gap;
     (from < to).then(|| format!("{{\"from\":{quote}{from}{quote},\"to\":{quote}{to}{quote}}}"))
@@ -99,7 +99,7 @@ fn events(
     for view in polled.messages() {
         let view = view?;
         let offset = view.header().offset();
-        // JSON as it is written here has no line breaks, so that one line of data holds it.
+        // The encoder writes no line breaks, so one line of data holds a message.
         put(&mut out, format_args!("id: {offset}\ndata: "));
         message(&mut out, &view, style);
         out.push_str("\n\n");
@@ -158,7 +158,7 @@ fn message(out: &mut String, view: &MessageView<'_>, Style { quote }: Style) {
     out.push('}');
 }
 
-/// An array of pairs; as base64 what is not readable, because clients have encrypted it.
+/// Write an array of pairs, or base64 if the headers cannot be decoded because clients have encrypted them.
 fn user_headers(out: &mut String, encoded: &[u8]) {
     let Some(pairs) = readable(encoded) else {
         out.push('"');

@@ -1,7 +1,7 @@
-//! The JSON form of a batch, straight into a `SendMessages`.
+//! Direct conversion of the JSON form of a batch into a `SendMessages`.
 //!
 //! `{"partitioning": {"kind", "value"}, "messages": [{"id"?, "payload", "user_headers"?}]}`, binary values in base64.
-//! Other fields are refused by name: a misspelt `user_headers` would lose the headers of every message in silence.
+//! Unknown fields are refused by name: a misspelt `user_headers` would silently lose the headers of every message.
 
 use std::{borrow::Cow, fmt};
 
@@ -67,14 +67,14 @@ fn encode_send_messages_json(
     sent(python, payload)
 }
 
-/// What is known so far, and where reading is.
+/// State of the parser.
 struct Reading {
     batch: BoundedBatch,
     partitioning: Option<(String, Vec<u8>)>,
     payload: Vec<u8>,
     user_headers: Vec<u8>,
     field: Option<String>,
-    /// More than the parser's errors can say.
+    /// Error with more detail than the parser's errors can carry.
     fault: Option<Fault>,
 }
 
@@ -99,7 +99,7 @@ impl Reading {
         }
     }
 
-    /// Keep the fault, and give the parser an error to stop with.
+    /// Keep the error, and return one that stops the parser.
     fn stop<E: Error>(&mut self, fault: Fault) -> E {
         self.fault = Some(fault);
         E::custom("refused")
@@ -108,7 +108,7 @@ impl Reading {
     /// Decode one message and append it.
     fn push(&mut self, index: usize, message: &MessageJson<'_>) -> Result<(), Fault> {
         let at = |part: &str| format!("messages[{index}]{part}");
-        // Decoded it has three quarters of the characters, less the padding.
+        // The decoded size is three quarters of the characters, less the padding.
         let decoded_bytes = (message.payload.len() / 4 * 3).saturating_sub(2);
         self.batch.reserve(decoded_bytes, || at(""))?;
         let id = message
@@ -126,7 +126,7 @@ impl Reading {
     }
 }
 
-/// Where a parser's line and column, both counted from 1, are in the bytes.
+/// Convert a parser's line and column, both counted from 1, to a byte offset.
 fn position(body: &[u8], line: usize, column: usize) -> usize {
     let line_start = body
         .iter()
@@ -156,7 +156,7 @@ struct MessageJson<'a> {
     payload: Cow<'a, str>,
     #[serde(borrow, default)]
     user_headers: Option<&'a RawValue>,
-    /// Existing clients send the header of polled messages along; the server makes another one.
+    /// Existing clients also send the header of polled messages; the server creates a new one.
     #[serde(default, rename = "header")]
     _header: IgnoredAny,
 }
@@ -291,7 +291,7 @@ fn partitioning_of<'a>(kind: &str, value: &'a [u8]) -> Result<Partitioning<'a>, 
     }
 }
 
-/// An integer, a decimal text, or the 32 hexadecimal digits of a UUID, with dashes or without.
+/// Parse a message id: an integer, a decimal text, or the 32 hexadecimal digits of a UUID, with or without dashes.
 fn message_id(json: &str, field: &str) -> Result<u128, Fault> {
     let wrong = || {
         shape(
@@ -305,7 +305,7 @@ fn message_id(json: &str, field: &str) -> Result<u128, Fault> {
     let text: Cow<'_, str> = serde_json::from_str::<Text<'_>>(json)
         .map(|text| text.0)
         .map_err(|_| wrong())?;
-    // A sign is no digit, although the parser takes one.
+    // The parser would accept a sign.
     if text.bytes().all(|byte| byte.is_ascii_digit())
         && let Ok(id) = text.parse()
     {
@@ -319,21 +319,21 @@ fn message_id(json: &str, field: &str) -> Result<u128, Fault> {
     u128::from_str_radix(&digits, 16).map_err(|_| wrong())
 }
 
-/// A whole number that is written like a fraction, `1.0` or `1e3`: to JSON there is no difference.
+/// Parse a whole number in fractional notation, `1.0` or `1e3`: JSON does not distinguish them.
 fn whole(json: &str) -> Option<u128> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let number: f64 = json.parse().ok()?;
     if number.fract() != 0.0 || !(0.0..=EXACT).contains(&number) {
         return None;
     }
-    // As text, because the conversion by a cast would be silent about what does not fit.
+    // Converted as text, because a cast would silently saturate.
     format!("{number:.0}").trim_start_matches('-').parse().ok()
 }
 
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// An array of pairs, or base64 of headers that were encoded, and perhaps encrypted, by the client.
+/// Read an array of pairs, or base64 of headers that were encoded, and perhaps encrypted, by the client.
 fn read_user_headers(json: &str, out: &mut Vec<u8>, field: &str) -> Result<(), Fault> {
     if json.starts_with('"') {
         let text = serde_json::from_str::<Text<'_>>(json)

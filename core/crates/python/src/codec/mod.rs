@@ -1,7 +1,7 @@
-//! The binary protocol as bytes, for whoever has a connection of their own: commands to payloads, payloads to records,
-//! and messages straight from and to JSON, so that no Python runs per message.
+//! The binary protocol as bytes, for processes with their own connections: commands to payloads, payloads to records,
+//! and messages directly from and to JSON, so that no Python code runs per message.
 //!
-//! Nothing here knows of HTTP or of any other door.
+//! This module is independent of HTTP and all other transports.
 
 mod arguments;
 mod batch;

@@ -1,4 +1,4 @@
-//! What a user may do, as records that Python can make.
+//! Permissions of users, as records that Python can construct.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Permissions>()
 }
 
-/// Rights that are flags only.
+/// Permissions that consist of flags only.
 macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident { $($flag:ident),+ })+) => {
         $(
@@ -50,17 +50,17 @@ macro_rules! flags {
 }
 
 flags! {
-    /// Rights everywhere.
+    /// Global permissions.
     GlobalPermissions {
         manage_servers, read_servers, manage_users, read_users, manage_streams, read_streams, manage_topics,
         read_topics, poll_messages, send_messages
     }
 
-    /// Rights on one topic.
+    /// Permissions on one topic.
     TopicPermissions { manage_topic, read_topic, poll_messages, send_messages }
 }
 
-/// Rights on one stream and on topics of it.
+/// Permissions on one stream and on its topics.
 #[pyclass(frozen, eq, get_all, module = "headrace_core")]
 #[derive(Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent rights")]
@@ -103,7 +103,7 @@ impl StreamPermissions {
     }
 }
 
-/// Everything that a user may do.
+/// All permissions of a user.
 #[pyclass(frozen, eq, get_all, module = "headrace_core")]
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Permissions {

@@ -1,4 +1,4 @@
-//! How ranges of messages may be split.
+//! Plans for splitting ranges of messages.
 
 use headrace_wire::{Command, command::PlanRange, response::PlannedRange as Wire};
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use super::{
     error::malformed,
 };
 
-/// How a range may be split.
+/// A range of messages and its possible splits.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct PlannedRange {
     first_offset: u64,

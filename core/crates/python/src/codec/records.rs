@@ -1,4 +1,4 @@
-//! What responses hold beside streams, topics and messages, as read-only records.
+//! Contents of responses other than streams, topics and messages, as read-only records.
 
 use headrace_client::{Group, StoredOffset};
 

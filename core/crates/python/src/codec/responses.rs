@@ -1,4 +1,4 @@
-//! Payloads of successful responses, as records.
+//! Decoding of the payloads of successful responses into records.
 
 use headrace_wire::{
     message::Messages,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::records::{Message, Stream, Topic};
 
-/// One object, or none where the payload is empty.
+/// Responses with one object, or with none if the payload is empty.
 macro_rules! details {
     ($($name:ident: $wire:ident => $record:ty;)+) => {
         $(
@@ -37,7 +37,7 @@ macro_rules! details {
     };
 }
 
-/// Objects back to back.
+/// Responses with a sequence of objects.
 macro_rules! lists {
     ($($name:ident: $wire:ident => $record:ty;)+) => {
         $(
@@ -101,7 +101,7 @@ fn decode_raw_access_token(payload: &[u8]) -> PyResult<String> {
         .map_err(malformed)
 }
 
-/// Polled messages that become objects one at a time, when somebody looks at them.
+/// Polled messages that are converted to Python objects lazily, one at a time.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct MessageBatch {
     #[pyo3(get)]
@@ -111,7 +111,7 @@ pub(super) struct MessageBatch {
     #[pyo3(get)]
     gap: Option<(u64, u64)>,
     payload: PyBackedBytes,
-    /// Where each message begins in the payload.
+    /// Start of each message in the payload.
     starts: Vec<u32>,
 }
 
@@ -152,7 +152,7 @@ impl MessageBatch {
     }
 }
 
-/// Walks over a batch.
+/// Iterator over a batch.
 #[pyclass(module = "headrace_core")]
 struct MessageIterator {
     batch: Py<MessageBatch>,

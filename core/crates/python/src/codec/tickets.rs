@@ -1,4 +1,4 @@
-//! Tickets that a user asks for.
+//! Tickets that users request.
 
 use headrace_wire::{Command, Status, command::IssueTicket, response::IssuedTicket as Wire};
 use pyo3::prelude::*;

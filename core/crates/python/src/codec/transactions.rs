@@ -1,4 +1,4 @@
-//! Staged messages, transactions, and what is kept for readers.
+//! Staged batches, transactions, and pinned readers.
 
 use headrace_wire::{
     Command, Partitioning, SendMessages, TransactionOutcome,
@@ -17,7 +17,7 @@ use super::{
     error::malformed,
 };
 
-/// Messages that were staged.
+/// State of a staged batch.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct StagedMessages {
     stage: u128,
@@ -25,14 +25,14 @@ pub(crate) struct StagedMessages {
     bytes: u64,
 }
 
-/// What has become of a batch.
+/// Result of a commit or an abort.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct TransactionResult {
     already_committed: bool,
     number: u64,
 }
 
-/// What was committed last under a name.
+/// Last commit of a transaction.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct Transaction {
     query_id: String,
@@ -41,7 +41,7 @@ pub(crate) struct Transaction {
     committed_at: u64,
 }
 
-/// What is kept for a reader.
+/// Value pinned for a reader.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(crate) struct PinnedReader {
     was_there: bool,

@@ -1,4 +1,4 @@
-//! Payloads in, columns out.
+//! Decoding of message payloads to columns.
 
 use headrace_columns::{
     Array, Column,
@@ -23,7 +23,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<RecordDecoder>()
 }
 
-/// One column, or the values inside of one, in Arrow's layout.
+/// One column, or the child values of one, in Arrow's layout.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(super) struct ColumnArray {
     length: usize,
@@ -52,7 +52,7 @@ impl ColumnArray {
     }
 }
 
-/// Some messages, column by column.
+/// Messages of one partition as columns.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(super) struct RecordColumns {
     rows: usize,
@@ -73,7 +73,7 @@ impl RecordColumns {
     }
 }
 
-/// Makes columns of the messages of one partition.
+/// Decodes the messages of one partition to columns.
 #[pyclass(module = "headrace_core")]
 pub(super) struct RecordDecoder(Decoder);
 

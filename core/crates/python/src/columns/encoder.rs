@@ -1,4 +1,4 @@
-//! Columns in, batches out.
+//! Encoding of columns to batches.
 
 use headrace_columns::digest::{self, Contents};
 use headrace_columns::encode::{Batch, EncodeError, Encoder, Settings};
@@ -28,7 +28,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(records_digest, module)?)
 }
 
-/// How an array is laid out.
+/// Layout of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
     Binary,
@@ -59,7 +59,7 @@ impl Layout {
         })
     }
 
-    /// Buffers and arrays that belong to it.
+    /// Number of buffers and of child arrays of the layout.
     fn parts(self) -> (usize, usize) {
         match self {
             Self::Binary | Self::LargeBinary => (3, 0),
@@ -70,7 +70,7 @@ impl Layout {
     }
 }
 
-/// An array of a library for Arrow, by its buffers.
+/// An array of an Arrow library, as its buffers.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct InputArray {
     layout: Layout,
@@ -114,7 +114,7 @@ impl InputArray {
 }
 
 impl InputArray {
-    /// A buffer; one that is absent, as those of empty arrays may be, has nothing in it.
+    /// Return a buffer; an absent one, as those of empty arrays may be, is empty.
     fn buffer(&self, index: usize) -> &[u8] {
         let buffer = self.buffers.get(index).and_then(Option::as_ref);
         buffer.map_or(&[], Memory::bytes)
@@ -175,7 +175,7 @@ fn unfit(column: &str, layouts: &str) -> PyErr {
     PyTypeError::new_err(format!("column {column} has to be {layouts}"))
 }
 
-/// Messages for one partition, as a partition takes them.
+/// Messages for one partition, as an append request carries them.
 #[pyclass(frozen, get_all, module = "headrace_core")]
 pub(super) struct EncodedBatch {
     partition: u32,
@@ -183,7 +183,7 @@ pub(super) struct EncodedBatch {
     batch: Py<PyBytes>,
 }
 
-/// Makes batches of rows, by partition.
+/// Encodes rows to batches, by partition.
 #[pyclass(module = "headrace_core")]
 pub(super) struct RecordEncoder(Encoder);
 
@@ -258,7 +258,7 @@ impl RecordEncoder {
     }
 }
 
-/// What messages hold, as one number: see [`digest`].
+/// Digest of the contents of messages: see [`digest`].
 #[pyfunction]
 #[pyo3(signature = (rows, *, offset, timestamp, key, value))]
 fn records_digest(
@@ -294,7 +294,7 @@ fn handed_over(python: Python<'_>, batches: Vec<Batch>) -> PyResult<Vec<Py<Encod
     batches.collect()
 }
 
-/// Index and messages in one.
+/// Join index and messages.
 fn bytes(python: Python<'_>, batch: &Batch) -> PyResult<Py<PyBytes>> {
     let bytes = PyBytes::new_with(python, batch.size_bytes(), |out| {
         let (index, messages) = out.split_at_mut(batch.index.len());

@@ -1,6 +1,6 @@
 //! Memory that Python and Rust share through the buffer protocol.
 //!
-//! The protocol hands out pointers, so that this is the one file of the module with `unsafe` in it.
+//! The protocol uses pointers, so this is the only file of the module with `unsafe` code.
 
 use std::ffi::c_int;
 
@@ -16,7 +16,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ColumnBuffer>()
 }
 
-/// Memory of a column, which never changes.
+/// Immutable memory of a column.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct ColumnBuffer(Buffer);
 
@@ -60,18 +60,18 @@ impl ColumnBuffer {
     }
 }
 
-/// Bytes of an object of Python, for as long as a call takes, with the GIL or without.
+/// Bytes of a Python object for the duration of a call, with or without the GIL.
 pub(super) enum Memory {
-    /// As they lie there: they do not change.
+    /// Borrowed bytes, which do not change.
     Unsigned(PyBuffer<u8>),
-    /// The same, from whoever takes bytes for signed.
+    /// Borrowed bytes of a buffer with signed elements.
     Signed(PyBuffer<i8>),
-    /// Bytes that somebody may change meanwhile, or that do not lie in a row.
+    /// Copy of bytes that may change during the call, or that are not contiguous.
     Copied(Vec<u8>),
 }
 
 impl Memory {
-    /// The bytes of anything that has the buffer protocol.
+    /// Access the bytes of any object with the buffer protocol.
     pub(super) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let never_changes = never_changes(object);
         if let Ok(buffer) = PyBuffer::<u8>::get(object) {
@@ -99,14 +99,14 @@ impl Memory {
         if length == 0 {
             return &[];
         }
-        // SAFETY: the view keeps so many bytes from there on alive, in a row, and they belong to an object of a kind that
-        // is never written to.
+        // SAFETY: the view keeps this number of bytes from `start` on alive and contiguous, and they belong to an
+        // object of a type that is never written to.
         unsafe { std::slice::from_raw_parts(start.cast(), length) }
     }
 }
 
-/// A view that is read-only says that nothing is written through it, not that nothing is written: that of a `bytearray` can
-/// be read-only, too. Objects of these kinds are not changed once they are made.
+/// Return whether the object is of an immutable type. A read-only view is not sufficient: it prevents writes through
+/// the view only, and that of a `bytearray` can be read-only, too.
 fn never_changes(object: &Bound<'_, PyAny>) -> bool {
     if let Ok(view) = object.cast::<PyMemoryView>() {
         return view

@@ -1,4 +1,4 @@
-//! Messages as columns for libraries that know Arrow, without one: buffers out, buffers in.
+//! Messages as columns for Arrow libraries, without a dependency on one: buffers out, buffers in.
 
 mod decoder;
 mod encoder;

@@ -4,18 +4,18 @@ use std::{collections::BTreeSet, str::FromStr};
 
 use super::topology::Machine;
 
-/// How many shards, and on which processors.
+/// Number of shards, and their processors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CpuAllocation {
-    /// One shard per processor that the process may use; fewer where a quota gives it less time than that.
+    /// One shard per processor that the process may use; fewer if a CPU quota is worth fewer processors.
     All,
-    /// So many shards, on the first processors.
+    /// This number of shards, on the first processors.
     Count(usize),
-    /// The processors from the first number up to, but not including, the second.
+    /// Processors from the first number up to, but not including, the second.
     Range(usize, usize),
-    /// By NUMA node.
+    /// Shards placed by NUMA node.
     Numa {
-        /// The nodes; empty: all of them.
+        /// NUMA nodes; empty: all.
         nodes: Vec<usize>,
         /// Shards per node; `None`: one per processor of the node.
         cores: Option<usize>,
@@ -24,51 +24,51 @@ pub enum CpuAllocation {
     },
 }
 
-/// A value of `cpu_allocation` that is refused.
+/// Invalid value of `cpu_allocation`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAllocation {
-    /// It is not of any known form.
+    /// Unknown form.
     #[error(
         "{value:?} is none of all, a number, a..b, numa:auto and numa:nodes=0,1;cores=4;no_ht=true"
     )]
     Form {
-        /// As given.
+        /// Value as given.
         value: String,
     },
-    /// A part of a `numa:` value.
+    /// Unknown part of a `numa:` value.
     #[error("{part:?} is not a part of numa:nodes=0,1;cores=4;no_ht=true")]
     NumaPart {
-        /// As given.
+        /// Part as given.
         part: String,
     },
-    /// No shard would be left.
+    /// Value that results in no shard.
     #[error("{value:?} leaves no processor")]
     Empty {
-        /// As given.
+        /// Value as given.
         value: String,
     },
-    /// More than there is.
+    /// Processor that this process may not use.
     #[error("processor {cpu} is asked for, but this process may only use {available:?}")]
     NoSuchCpu {
-        /// The processor.
+        /// Requested processor.
         cpu: usize,
-        /// What there is.
+        /// Processors that the process may use.
         available: Vec<usize>,
     },
-    /// More than there is.
+    /// More shards than processors.
     #[error("{wanted} shards are asked for, but there are {available} processors")]
     TooMany {
-        /// Shards asked for.
+        /// Number of shards requested.
         wanted: usize,
-        /// What there is.
+        /// Number of processors available.
         available: usize,
     },
-    /// A node twice, or one that does not exist.
+    /// NUMA node that is named twice or does not exist.
     #[error("NUMA node {node} is named twice or does not exist; there are {available:?}")]
     Node {
-        /// The node.
+        /// Requested NUMA node.
         node: usize,
-        /// What there is.
+        /// NUMA nodes of this machine.
         available: Vec<usize>,
     },
 }
@@ -142,7 +142,7 @@ fn parse_numa(text: &str) -> Result<CpuAllocation, InvalidAllocation> {
 }
 
 impl CpuAllocation {
-    /// The processor of each shard; `None`: not pinned.
+    /// Compute the processor of each shard; `None`: not pinned.
     pub(super) fn resolve(
         &self,
         machine: &Machine,
@@ -215,12 +215,12 @@ fn resolve_numa(
         chosen.extend(of_node.into_iter().take(count));
     }
     let named = !wanted.is_empty() || cores.is_some();
-    // With a quota, shards on all processors would each run for a part of the time only. And which of them a
-    // container shall use, nobody has said: others may have pinned themselves to the first ones.
+    // With a CPU quota, shards on all processors would each run only part of the time. The quota does not say which
+    // processors to use: other containers may have pinned themselves to the first ones.
     if !named && chosen.len() > machine.worth {
         return Ok(vec![None; machine.worth]);
     }
-    // Everything there is, and nothing was named: as with `all`, the system places the shards.
+    // All processors are used and none was named: as with `all`, the kernel places the shards.
     let pinned = named || chosen.len() < machine.cpus.len();
     Ok(chosen
         .into_iter()
@@ -268,7 +268,7 @@ mod tests {
         );
     }
 
-    /// A container that gets two processors' worth of time on a machine of eight.
+    /// A container with a quota of two processors on a machine with eight.
     #[test]
     fn a_quota_bounds_what_was_not_asked_for_by_number() {
         let machine = Machine {
@@ -305,7 +305,7 @@ mod tests {
         ));
     }
 
-    /// SHARD-2: bad values are refused with a message.
+    /// SHARD-2: invalid values are refused with a message.
     #[test]
     fn bad_values_are_refused() {
         for value in [

@@ -1,4 +1,4 @@
-//! The processors of this machine, as far as this process may use them.
+//! Topology of the processors that this process may use.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -9,16 +9,16 @@ use rustix::thread::sched_getaffinity;
 pub(super) struct Cpu {
     pub(super) id: usize,
     pub(super) node: usize,
-    /// The lowest processor of the same physical core; its own number without hyper-threading.
+    /// Lowest processor of the same physical core; its own number without hyper-threading.
     pub(super) core: usize,
 }
 
-/// What of this machine the process may use.
+/// Resources of this machine that the process may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Machine {
     /// The processors, ascending.
     pub(super) cpus: Vec<Cpu>,
-    /// How many processors' worth of time it gets: fewer than there are in a container with a quota.
+    /// CPU time in processors: less than the number of processors in a container with a quota.
     pub(super) worth: usize,
 }
 
@@ -83,7 +83,7 @@ fn read_list(path: &Path) -> Option<Vec<usize>> {
     parse_list(fs::read_to_string(path).ok()?.trim())
 }
 
-/// `0-3,8,10-11`, as the kernel writes sets of processors.
+/// Parse a set of processors as the kernel writes it, for example `0-3,8,10-11`.
 pub(super) fn parse_list(text: &str) -> Option<Vec<usize>> {
     let mut numbers = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {

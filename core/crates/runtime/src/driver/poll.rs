@@ -1,8 +1,8 @@
-//! The driver for where the ring is not allowed: level-triggered `epoll` and worker threads for files.
+//! The fallback driver for systems without `io_uring`: level-triggered `epoll`, and worker threads for files.
 //!
-//! A socket is registered when something first waits for it and stays registered: in the ordinary rhythm of
-//! receive, handle, reply a request costs a wait, a receive and a send. Only an event that nothing waits for
-//! narrows the registration, so that a silent socket cannot keep the thread busy.
+//! A socket is registered when an operation first waits for it and stays registered: in the usual sequence of receive,
+//! handle, reply, a request costs a wait, a receive and a send. Only an event without a waiting operation reduces the
+//! registration, so that an idle socket cannot keep the thread busy.
 
 mod sockets;
 
@@ -27,11 +27,11 @@ use super::{
 };
 use crate::vectored::Progress;
 
-/// Events taken per turn.
+/// Maximum number of events taken per turn.
 const EVENTS_MAX: usize = 1024;
-/// Names the waker among the registered descriptors; sockets are named by their number.
+/// Token of the waker among the registered descriptors; the token of a socket is its number.
 const WAKE_UP: u64 = u64::MAX;
-/// How long a driver that is dropped waits for the worker threads to finish what they have begun.
+/// Time that a dropped driver waits for the worker threads to finish running jobs.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// See the module's documentation.
@@ -41,7 +41,7 @@ pub(super) struct PollDriver {
     slots: Slots<Flight>,
     events: Vec<epoll::Event>,
     ready: Vec<Completion>,
-    /// The last `poll` returned what was ready and left the kernel alone.
+    /// True if the last `poll` returned completions at hand without entering the kernel.
     kept_out: bool,
     waker: Waker,
     workers: Workers,
@@ -52,7 +52,7 @@ pub(super) struct PollDriver {
 /// One operation in flight.
 enum Flight {
     Socket(Exchange),
-    /// With the worker threads.
+    /// Runs on a worker thread.
     Work,
 }
 
@@ -82,12 +82,12 @@ impl PollDriver {
         self.ready.push(Completion { token, outcome });
     }
 
-    /// Start an exchange on a socket: at once when that may succeed, else when the socket is ready.
+    /// Start an operation on a socket: at once if it is likely to succeed, otherwise when the socket is ready.
     fn start(&mut self, token: u64, mut exchange: Exchange) {
         let socket = exchange.socket();
         let side = exchange.side();
         if self.sockets.waiting(socket, side).is_some() {
-            // Two at once on one side would share what arrives between them.
+            // Two receives at once on one socket would split the data between them.
             self.complete(token, exchange.into_outcome(Err(Errno::BUSY.into())));
             return;
         }
@@ -136,7 +136,7 @@ impl PollDriver {
                 continue;
             }
             let Some(key) = self.sockets.waiting(socket, side) else {
-                // Nothing waits for this, and it would be reported again and again.
+                // Without a waiting operation, level-triggered `epoll` would report the event again and again.
                 self.sockets.narrow(&self.epoll, socket);
                 continue;
             };
@@ -153,7 +153,7 @@ impl PollDriver {
             Some(Flight::Socket(exchange)) => {
                 let socket = exchange.socket();
                 self.finish_exchange(key, Err(Errno::CANCELED.into()));
-                // Most likely the socket leaves: nothing may remember its number then.
+                // The socket is probably about to leave this driver: its number must not stay registered.
                 self.sockets.narrow(&self.epoll, socket);
             }
             Some(Flight::Work) => {
@@ -196,7 +196,7 @@ impl Driver for PollDriver {
         self.counters.operations += 1;
         match operation {
             Operation::Accept { listener } => {
-                // A connection may be gone between the event and the accept, which must not wait then.
+                // A connection may disappear between the event and the accept, which must not block on it.
                 let _ = socket::set_blocking(listener, false);
                 self.start(token, Exchange::Accept { listener });
             }
@@ -280,7 +280,7 @@ impl Driver for PollDriver {
     }
 
     fn poll(&mut self, timeout: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
-        // As in the ring driver: what is ready goes first, but not twice in a row.
+        // As in the ring driver: completions at hand are returned first, but not twice in a row.
         if !self.ready.is_empty() && !self.kept_out {
             self.kept_out = true;
             out.append(&mut self.ready);
@@ -302,7 +302,7 @@ impl Driver for PollDriver {
             match RawFd::try_from(name) {
                 Ok(socket) => self.socket_is_ready(socket, flags),
                 Err(_) => {
-                    // Readable, so it does not wait; and once is enough, for many wake-ups.
+                    // The descriptor is readable, so this does not block. One read clears any number of wake-ups.
                     let _ = rustix::io::read(self.waker.event(), &mut [0; 8]);
                 }
             }
@@ -341,7 +341,7 @@ impl Driver for PollDriver {
 }
 
 impl Drop for PollDriver {
-    /// Wait for the work that threads have begun: when a shard has ended, nothing of it writes to its files.
+    /// Wait for jobs that worker threads have begun: after a shard has ended, none of its writes may be in progress.
     fn drop(&mut self) {
         let keys: Vec<Key> = self.slots.keys().collect();
         for key in keys {

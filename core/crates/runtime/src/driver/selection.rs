@@ -1,43 +1,43 @@
-//! Which driver, and why.
+//! Selection of the I/O driver, with the reason for a fallback.
 
 use std::{fmt, fs, io, str::FromStr};
 
 use super::{Driver, Waker, Workers, poll::PollDriver, uring::UringDriver};
 
-/// The setting.
+/// The setting for the I/O driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DriverChoice {
-    /// The ring where it is to be had, else the fallback.
+    /// `io_uring` if available, otherwise the fallback.
     #[default]
     Auto,
-    /// The ring or nothing.
+    /// `io_uring`; fail if not available.
     Uring,
-    /// The fallback, even where the ring is to be had.
+    /// The fallback, even if `io_uring` is available.
     Poll,
 }
 
-/// The text is none of `auto`, `uring` and `poll`.
+/// The setting is none of `auto`, `uring` and `poll`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the I/O driver is one of auto, uring and poll")]
 pub struct UnknownDriver;
 
-/// Why the ring is not used although it was wanted.
+/// Reason why `io_uring` is not used although it was requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fallback {
-    /// The kernel's answer by its name (`EPERM`): short and of few values, fit for a metric's label.
+    /// Name of the kernel's error (`EPERM`): short and with few values, fit for a metric's label.
     pub code: String,
-    /// What stands in the way.
+    /// Cause of the refusal.
     pub reason: String,
-    /// What an operator can do about it.
+    /// Remedy for the operator.
     pub remedy: &'static str,
 }
 
-/// The ring was demanded and is not to be had.
+/// `io_uring` was required but is not available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the uring driver was demanded, but {0}")]
 pub struct DriverUnavailable(pub Fallback);
 
-/// The decision for this process: made once at the start, then used by every shard thread.
+/// The decision for this process: made once at startup and used by every shard thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     choice: DriverChoice,
@@ -47,7 +47,7 @@ pub struct Selection {
 }
 
 impl DriverChoice {
-    /// The name used in settings.
+    /// Name used in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -71,7 +71,7 @@ impl FromStr for DriverChoice {
 }
 
 impl Selection {
-    /// Try out what `choice` asks for, on the calling thread.
+    /// Decide by probing what `choice` requests, on the calling thread.
     pub fn decide(choice: DriverChoice) -> Result<Self, DriverUnavailable> {
         let attempt = match choice {
             DriverChoice::Poll => None,
@@ -92,7 +92,7 @@ impl Selection {
         }
     }
 
-    /// Sends of one turn up to which the ring driver starts each by a system call of its own.
+    /// Set the maximum number of sends per turn for which the ring driver makes direct system calls.
     #[must_use]
     pub fn with_inline_sends_max(self, inline_sends_max: usize) -> Self {
         Self {
@@ -101,22 +101,21 @@ impl Selection {
         }
     }
 
-    /// `uring` or `poll`.
+    /// Name of the driver: `uring` or `poll`.
     pub fn name(&self) -> &'static str {
         if self.uring { "uring" } else { "poll" }
     }
 
-    /// Why it is not the ring; `None` when it is, or was not asked for.
+    /// Reason why the ring is not used; `None` if it is used, or was not requested.
     pub fn fallback(&self) -> Option<&Fallback> {
         self.fallback.as_ref()
     }
 
-    /// Open a driver for the calling thread, which is then the only one that may use it.
+    /// Open a driver for the calling thread, the only one that may use it.
     ///
     /// # Errors
     ///
-    /// No file descriptor or memory is left. Where the choice is `auto`, a ring refused now is replaced by the
-    /// fallback.
+    /// No file descriptor or memory is left. If the choice is `auto`, a ring refused now is replaced by the fallback.
     pub fn open(&self, waker: Waker, workers: Workers) -> io::Result<Box<dyn Driver>> {
         if self.uring {
             match UringDriver::open(waker.clone(), workers.clone(), self.inline_sends_max) {
@@ -129,7 +128,7 @@ impl Selection {
     }
 }
 
-/// See [`Selection::with_inline_sends_max`], and the measurement at `UringDriver`.
+/// Default of [`Selection::with_inline_sends_max`]; the measurements are at `UringDriver`.
 const INLINE_SENDS_MAX: usize = 1;
 
 impl fmt::Display for Selection {
@@ -191,7 +190,7 @@ impl Fallback {
 const TOO_OLD: &str = "this kernel's io_uring lacks operations that are needed";
 const NEWER: &str = "use Linux 6.1 or newer";
 
-/// Two things answer with a lack of permission; the system's switch can be read.
+/// Explain `EPERM` and `EACCES`: either the sysctl, which can be read, or a filter forbids rings.
 fn forbidden(code: &'static str) -> (&'static str, &'static str, &'static str) {
     let switch = fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
     if matches!(switch.trim(), "1" | "2") {
@@ -231,7 +230,7 @@ mod tests {
         assert_eq!("epoll".parse::<DriverChoice>(), Err(UnknownDriver));
     }
 
-    /// SHARD-10: the fallback can be demanded, and says nothing about a ring that nobody asked for.
+    /// SHARD-10: the fallback can be selected, and does not report problems of a ring that was not requested.
     #[test]
     fn the_fallback_can_be_demanded() {
         let selection = Selection::decide(DriverChoice::Poll).unwrap();
@@ -240,7 +239,7 @@ mod tests {
         assert_eq!(selection.to_string(), "I/O driver poll (poll)");
     }
 
-    /// SHARD-10: every refusal names itself and a remedy.
+    /// SHARD-10: every refusal names its cause and a remedy.
     #[test]
     fn refusals_are_explained() {
         for (errno, code) in [

@@ -1,12 +1,12 @@
-//! The operations in flight, each at a place that the kernel can name.
+//! Slots of operations in flight, each addressable by a word that the kernel returns.
 
-/// Operations in flight: place and generation name one of them for good.
+/// Operations in flight: slot index and generation identify one of them uniquely.
 ///
-/// A place is used again; its generation grows with each use, so that what the kernel says about a former
-/// user is recognised.
+/// Slots are reused; the generation grows with each use, so that a late completion for a former operation is
+/// recognised.
 pub(super) struct Slots<T> {
     places: Vec<Place<T>>,
-    /// Beside `places` and not in it: [`Slots::find`] walks over it.
+    /// Kept apart from `places`, because [`Slots::find`] scans all tokens.
     tokens: Vec<u64>,
     free: Vec<u32>,
 }
@@ -16,7 +16,7 @@ struct Place<T> {
     value: Option<T>,
 }
 
-/// Names one operation in flight.
+/// Identifier of one operation in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
     place: u32,
@@ -24,12 +24,12 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The key in one word. Never `u64::MAX`: there are fewer places.
+    /// Encode the key in one word. Never `u64::MAX`: there are fewer slots.
     pub(super) fn word(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.place)
     }
 
-    /// The key that [`word`](Self::word) came from.
+    /// Decode a key from [`word`](Self::word).
     #[allow(clippy::cast_possible_truncation, reason = "takes the halves apart")]
     pub(super) fn from_word(word: u64) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl<T> Slots<T> {
             .as_mut()
     }
 
-    /// The operation and its token.
+    /// Remove the operation and return it with its token.
     pub(super) fn remove(&mut self, key: Key) -> Option<(u64, T)> {
         let index = key.place as usize;
         let place = self
@@ -87,7 +87,7 @@ impl<T> Slots<T> {
         Some((self.tokens[index], value))
     }
 
-    /// The operation under `token`: looks at all of them.
+    /// Find the operation with `token` by a linear scan.
     pub(super) fn find(&self, token: u64) -> Option<Key> {
         (0..)
             .zip(self.tokens.iter().zip(&self.places))
@@ -98,7 +98,7 @@ impl<T> Slots<T> {
             })
     }
 
-    /// Everything in flight.
+    /// Keys of all operations in flight.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
         (0..)
             .zip(&self.places)

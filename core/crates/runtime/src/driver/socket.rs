@@ -1,4 +1,4 @@
-//! What both drivers do with a socket by themselves.
+//! Socket operations that both drivers use.
 
 use std::{
     io,
@@ -15,27 +15,27 @@ use rustix::{
 
 use crate::vectored::Progress;
 
-/// How far a send without waiting came.
+/// Progress of a non-blocking send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pushed {
-    /// Everything is on its way.
+    /// All bytes are in the socket's buffer.
     All,
     /// The socket's buffer is full.
     Part,
 }
 
-/// A caller's socket for the length of a system call.
+/// Borrow a caller's socket for the duration of a system call.
 pub(super) fn borrow<'a>(socket: RawFd) -> BorrowedFd<'a> {
     assert!(socket >= 0, "a socket's number is not negative");
-    // SAFETY: not -1; the contract of `Driver` keeps a socket open until `CloseSocket` or `release`. Were it
-    // closed all the same, system calls would fail with EBADF: no memory depends on it.
+    // SAFETY: not -1; the contract of `Driver` keeps a socket open until `CloseSocket` or `release`. If it were closed
+    // all the same, system calls would fail with EBADF: no memory depends on it.
     unsafe { BorrowedFd::borrow_raw(socket) }
 }
 
-/// Own a socket from now on.
+/// Take ownership of a socket.
 pub(super) fn adopt(socket: RawFd) -> OwnedFd {
     assert!(socket >= 0, "a socket's number is not negative");
-    // SAFETY: only called with a descriptor that the kernel just gave us, or one that its owner gave away by
+    // SAFETY: only called with a descriptor that the kernel has just returned, or one that its owner gave away by
     // `CloseSocket`.
     unsafe { OwnedFd::from_raw_fd(socket) }
 }
@@ -54,7 +54,7 @@ pub(super) fn admit(socket: OwnedFd) -> io::Result<Option<(OwnedFd, SocketAddr)>
     }
 }
 
-/// Whether an accept failed because of one connection: the next one may be fine.
+/// Return whether an accept failed because of one connection only, so that the next accept may succeed.
 pub(super) fn is_one_bad_connection(error: Errno) -> bool {
     matches!(
         error,
@@ -70,7 +70,7 @@ pub(super) fn is_one_bad_connection(error: Errno) -> bool {
     )
 }
 
-/// Set whether operations on the socket wait. Returns whether that was a change.
+/// Set whether operations on the socket block. Returns whether that was a change.
 pub(super) fn set_blocking(socket: RawFd, blocking: bool) -> Result<bool, Errno> {
     let socket = borrow(socket);
     let flags = rustix::fs::fcntl_getfl(socket)?;
@@ -83,12 +83,12 @@ pub(super) fn set_blocking(socket: RawFd, blocking: bool) -> Result<bool, Errno>
     Ok(true)
 }
 
-/// Acknowledge what has arrived now and not later. Not essential, so failures are not.
+/// Acknowledge received data without delay. An optimisation, so failures are ignored.
 pub(super) fn acknowledge_at_once(socket: RawFd) {
     let _ = sockopt::set_tcp_quickack(borrow(socket), true);
 }
 
-/// Send what the socket takes without waiting.
+/// Send as much as the socket takes without blocking.
 pub(super) fn push(
     socket: RawFd,
     slices: &[Slice],
@@ -103,7 +103,7 @@ pub(super) fn push(
         match result {
             Ok(count) => {
                 progress.advance(slices, count);
-                // A short count means a full buffer: asking again would only hear EAGAIN.
+                // A short count means a full buffer: another call would only return EAGAIN.
                 if count < bytes {
                     return Ok(Pushed::Part);
                 }
@@ -116,9 +116,9 @@ pub(super) fn push(
     Ok(Pushed::All)
 }
 
-/// Close a socket that its owner gave away. What still waits on it is told first.
+/// Close a socket that its owner gave away. Operations that still wait on it end first.
 pub(super) fn close(socket: RawFd) {
     let socket = adopt(socket);
-    // Ends receives that another thread of the kernel holds; fails when the peer is gone already.
+    // Ends receives that a kernel thread has in progress; fails if the peer has closed already.
     let _ = rustix::net::shutdown(&socket, Shutdown::Both);
 }

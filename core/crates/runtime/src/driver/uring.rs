@@ -31,11 +31,11 @@ use super::{
 };
 use crate::vectored::Progress;
 
-/// Ring entries that are not operations. No key is as high as these.
+/// User data of ring entries that are not operations. No key is as high as these.
 const CANCELLATION: u64 = u64::MAX;
 const WAKE_UP: u64 = u64::MAX - 1;
 
-/// How long a driver that is dropped waits for the kernel to let go of its memory.
+/// Time that a dropped driver waits for the kernel to release its memory.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// See the module's documentation.
@@ -44,13 +44,13 @@ pub(super) struct UringDriver {
     slots: Slots<Flight>,
     /// Sends of this turn that have not been started.
     sends: Vec<(Key, RawFd)>,
-    /// Entries that found the submission queue full.
+    /// Entries that did not fit the submission queue.
     backlog: VecDeque<squeue::Entry>,
     /// Sockets to close as soon as everything submitted before has reached the kernel.
     closing: Vec<(u64, RawFd)>,
     lives: Lives,
     ready: Vec<Completion>,
-    /// The last `poll` returned what was ready and left the kernel alone.
+    /// True if the last `poll` returned completions at hand without entering the kernel.
     kept_out: bool,
     waker: Waker,
     workers: Workers,
@@ -60,10 +60,10 @@ pub(super) struct UringDriver {
     inline_sends: u64,
 }
 
-/// How often each socket number was given up.
+/// Number of times that each socket number was closed or released.
 ///
-/// An operation that takes several entries names its socket anew in each. Between two of them the socket may
-/// have been closed and its number may have become another connection's, whose bytes it must not touch.
+/// An operation that takes several entries names its socket anew in each. Between two of them the socket may have been
+/// closed and its number may have become another connection's, whose bytes it must not touch.
 #[derive(Default)]
 struct Lives(Vec<u32>);
 
@@ -87,7 +87,7 @@ impl UringDriver {
     ///
     /// # Errors
     ///
-    /// The kernel has no rings, not for us, or not with what is needed.
+    /// The kernel has no rings, denies them to this process, or lacks required features.
     pub(super) fn open(
         waker: Waker,
         workers: Workers,
@@ -117,13 +117,13 @@ impl UringDriver {
         driver
     }
 
-    /// Whether a ring with what is needed can be had, from this thread.
+    /// Check from this thread whether a ring with the required features can be opened.
     pub(super) fn probe() -> io::Result<()> {
         Ring::open()?.try_out()
     }
 
-    /// Ask for an event per wake-up. No memory of ours is involved, and one request serves for good: the
-    /// kernel reports each write, so the count is never read back.
+    /// Request an event per wake-up. No memory of this process is involved, and one request is enough: the kernel
+    /// reports each write, so the count is never read back.
     fn watch_waker(&mut self) {
         let events = u32::try_from(libc::POLLIN).expect("a single low bit");
         let entry = opcode::PollAdd::new(Fd(self.waker.event().as_raw_fd()), events)
@@ -166,11 +166,11 @@ impl UringDriver {
 
     /// Start this turn's sends: a single one directly, several together through the ring.
     ///
-    /// A send through the ring completes at once, too, but its completion ends the wait of the same call, so that
-    /// a lone request costs two calls of the kernel instead of one and a `sendmsg`. With several, one call serves
-    /// all, and the peers that they wake do not interrupt this thread between them. Measured with
-    /// `benches/ping_pong.rs` on two busy processors (Linux 6.18, loopback), CPU time of this thread per request in
-    /// microseconds, medians, by how many sends of a turn go directly; differences below a tenth are noise:
+    /// A send through the ring completes at once, too, but its completion ends the wait of the same call, so that a
+    /// lone request costs two calls of the kernel instead of one and a `sendmsg`. With several, one call serves all,
+    /// and the peers that they wake do not interrupt this thread between them. Measured with `benches/ping_pong.rs` on
+    /// two busy processors (Linux 6.18, loopback), CPU time of this thread per request in microseconds, medians, by the
+    /// number of sends of a turn that go directly; differences below a tenth are noise:
     ///
     /// | connections, replies       | none | 1    | up to 4 | all  | `poll` | blocking threads |
     /// |----------------------------|-----:|-----:|--------:|-----:|-------:|-----------------:|
@@ -181,8 +181,8 @@ impl UringDriver {
     /// | 1, 1 MB, server on its own | 270  | 269  | 269     | 273  | 267    | 268              |
     /// | 4, 1 MB, server on its own | 238  | 236  | 247     | 247  | 247    | 231              |
     ///
-    /// With 1 MB the copy is all that counts; what does not fit the socket's buffer goes on in the ring. Receives
-    /// that look for readiness first (`IORING_RECVSEND_POLL_FIRST`) made no difference in any of these.
+    /// With 1 MB the copy dominates; the part that does not fit the socket's buffer continues in the ring. Receives
+    /// that check for readiness first (`IORING_RECVSEND_POLL_FIRST`) made no difference in any of these.
     fn start_sends(&mut self) {
         let directly = self.sends.len() <= self.inline_sends_max;
         let mut sends = mem::take(&mut self.sends);
@@ -210,11 +210,11 @@ impl UringDriver {
                 Err(error) => self.finish(key, End::Error(error.into())),
             }
         }
-        // Its capacity serves the next turn.
+        // Keep the allocation for the next turn.
         self.sends = sends;
     }
 
-    /// Move entries from the backlog to the ring, entering the kernel for room when there are many.
+    /// Move entries from the backlog to the ring, entering the kernel for room if there are many.
     fn submit_backlog(&mut self) -> io::Result<()> {
         loop {
             while let Some(entry) = self.backlog.front() {
@@ -230,14 +230,14 @@ impl UringDriver {
             self.ring.enter(false, None)?;
             self.harvest()?;
             if !self.ring.is_submitted() && self.backlog.len() >= left {
-                // The kernel takes nothing for now: what it has done must be handled first.
+                // The kernel accepts no entries for now: completions must be handled first.
                 return Ok(());
             }
         }
     }
 
-    /// Close what is to be closed, unless entries wait that name a socket by its number: the number may be
-    /// another connection's as soon as it is free. What the kernel has taken holds on to its socket.
+    /// Close the sockets to be closed, unless queued entries refer to a socket by its number: the number may belong to
+    /// another connection as soon as it is free. Operations that the kernel has taken hold a reference to their socket.
     fn close_sockets(&mut self) {
         if self.backlog.is_empty() && self.ring.is_submitted() {
             for (token, socket) in self.closing.drain(..) {
@@ -251,7 +251,7 @@ impl UringDriver {
         }
     }
 
-    /// Take everything that completed.
+    /// Take all completions.
     fn harvest(&mut self) -> io::Result<()> {
         loop {
             while let Some(entry) = self.ring.next() {
@@ -326,7 +326,7 @@ impl UringDriver {
         self.ready.push(Completion { token, outcome });
     }
 
-    /// Cancel everything and wait until the kernel has let go of it. `false`: it did not in time.
+    /// Cancel everything and wait until the kernel has released all memory. `false`: timeout.
     fn drain(&mut self) -> bool {
         let keys: Vec<Key> = self.slots.keys().collect();
         for key in keys {
@@ -435,8 +435,8 @@ impl Driver for UringDriver {
 
     fn poll(&mut self, timeout: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
         self.start_sends();
-        // What is ready is delivered before the kernel is asked for more, so that its answers (the next
-        // receive, most often) go along in the same call. Not twice in a row: others wait, too.
+        // Completions at hand are delivered before the kernel is asked for more, so that the operations they cause (the
+        // next receive, most often) go along in the same call. Not twice in a row, as that would starve the others.
         if !self.ready.is_empty() && !self.kept_out {
             self.kept_out = true;
             out.append(&mut self.ready);
@@ -489,8 +489,8 @@ impl Driver for UringDriver {
 impl Drop for UringDriver {
     fn drop(&mut self) {
         if !self.drain() {
-            // The kernel may still read and write this memory, even after the ring is closed. It is never
-            // freed then: a leak at the end of a shard is harmless, a write into freed memory is not.
+            // The kernel may still read and write this memory, even after the ring is closed, so it is never freed: a
+            // leak at the end of a shard is harmless, a write into freed memory is not.
             mem::forget(mem::replace(&mut self.slots, Slots::new()));
         }
         for (_, socket) in self.closing.drain(..) {
@@ -507,7 +507,7 @@ mod tests {
 
     use super::*;
 
-    /// The kernel keeps what does not fit its completion queue; none of it is lost.
+    /// The kernel keeps completions that do not fit its queue; none is lost.
     #[test]
     fn completions_beyond_the_queue_arrive() {
         let mut file = tempfile::tempfile().unwrap();

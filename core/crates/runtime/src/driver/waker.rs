@@ -1,4 +1,4 @@
-//! Ends a driver's wait from another thread.
+//! Wakes a driver from another thread.
 
 use std::{
     io,
@@ -17,9 +17,8 @@ const NOTIFIED: u8 = 2;
 
 /// Wakes one driver. Cheap to clone, usable from any thread.
 ///
-/// Wake-ups coalesce: only the first one of a sleeping driver costs a system call, and none of a busy one
-/// does. Whatever was written to memory before [`wake`](Self::wake) is seen by the driver's thread after the
-/// `poll` that it ends.
+/// Wake-ups coalesce: only the first one of a sleeping driver costs a system call, and none of a busy one does. All
+/// memory written before [`wake`](Self::wake) is visible to the driver's thread after the `poll` that the wake-up ends.
 #[derive(Debug, Clone)]
 pub struct Waker(Arc<Shared>);
 
@@ -30,8 +29,8 @@ struct Shared {
 }
 
 impl Waker {
-    /// A waker for a driver that is still to be opened, so that those who send to a shard can be built before
-    /// its thread runs.
+    /// Create a waker for a driver that is opened later, so that senders to a shard can be built before its thread
+    /// runs.
     ///
     /// # Errors
     ///
@@ -49,18 +48,18 @@ impl Waker {
     /// End the driver's current wait, or make its next one return at once.
     pub fn wake(&self) {
         if self.0.state.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP {
-            // Fails only when the counter is about to pass 2^64 - 2: it is far from 0 then, which is all
-            // that the sleeper needs.
+            // Fails only if the counter is about to exceed 2^64 - 2: it is not 0 then, which is enough to wake the
+            // sleeper.
             let _ = rustix::io::write(&self.0.event, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Whether both wake the same driver.
+    /// Return whether both wake the same driver.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The driver is about to wait. `false`: a wake-up came already, so it must not.
+    /// Mark the driver as about to wait. `false`: a wake-up came already, so it must not wait.
     pub(super) fn fall_asleep(&self) -> bool {
         self.0
             .state
@@ -68,14 +67,14 @@ impl Waker {
             .is_ok()
     }
 
-    /// The driver returns from the kernel and its thread looks at everything that was sent to it.
+    /// Mark the driver as awake: it returns from the kernel and its thread checks everything that was sent to it.
     ///
     /// A read-modify-write and not a store: it must see what the thread that set `NOTIFIED` wrote before.
     pub(super) fn stay_awake(&self) {
         self.0.state.swap(AWAKE, Ordering::AcqRel);
     }
 
-    /// Readable after a wake-up of a sleeping driver.
+    /// Descriptor that is readable after a wake-up of a sleeping driver.
     pub(super) fn event(&self) -> BorrowedFd<'_> {
         self.0.event.as_fd()
     }

@@ -1,4 +1,4 @@
-//! Threads for work that blocks.
+//! Worker threads for blocking work.
 
 use std::{
     collections::VecDeque,
@@ -18,12 +18,12 @@ use super::{Outcome, Task, Waker, slots::Key};
 
 /// A pool of threads for blocking work, shared by the drivers of a process.
 ///
-/// Threads start when work waits and none is idle, up to the limit, and stay. The pool ends with its last
-/// handle; work that was begun is finished.
+/// Threads start if work waits and none is idle, up to the limit, and stay. The pool ends with its last handle; work
+/// that was begun is finished.
 #[derive(Clone)]
 pub struct Workers(Arc<Handle>);
 
-/// Its drop, not that of the state that the threads hold, closes the pool.
+/// Handle of the pool: dropping it closes the pool. Dropping the state that the threads hold does not.
 struct Handle(Arc<Pool>);
 
 struct Pool {
@@ -39,14 +39,14 @@ struct State {
     closed: bool,
 }
 
-/// One piece of work and where its outcome goes.
+/// One piece of work and the receiver of its outcome.
 pub(super) struct Job {
     pub(super) key: Key,
     pub(super) results: Arc<Results>,
     pub(super) work: Work,
 }
 
-/// What a worker can do. It owns all that it touches: a driver that goes away leaves nothing dangling.
+/// Work for a worker. It owns all memory it touches: a driver that is dropped leaves nothing dangling.
 pub(super) enum Work {
     Read {
         file: Arc<OwnedFd>,
@@ -66,14 +66,14 @@ pub(super) enum Work {
     Task(Task),
 }
 
-/// Where one driver's outcomes arrive.
+/// Queue of one driver's outcomes.
 pub(super) struct Results {
     queue: SegQueue<(Key, Outcome)>,
     waker: Waker,
 }
 
 impl Workers {
-    /// A pool of at most `threads_max` threads; none runs yet.
+    /// Create a pool of at most `threads_max` threads; none runs yet.
     pub fn new(threads_max: NonZeroUsize) -> Self {
         Self(Arc::new(Handle(Arc::new(Pool {
             state: Mutex::new(State {
@@ -87,10 +87,10 @@ impl Workers {
         }))))
     }
 
-    /// Twice the processors, within 8 to 32.
+    /// Default number of threads: twice the processors, within 8 to 32.
     ///
-    /// The threads wait for the device most of the time. At least 8, because syncs of several files in parallel
-    /// share one journal commit: eight files sync about eight times as often as one.
+    /// The threads wait for the device most of the time. At least 8, because syncs of several files in parallel share
+    /// one journal commit: eight files sync about eight times as often as one.
     pub fn threads_by_default() -> NonZeroUsize {
         let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         NonZeroUsize::new((2 * processors).clamp(8, 32)).expect("at least 8")
@@ -115,7 +115,7 @@ impl Workers {
             });
         match started {
             Ok(_) => state.threads += 1,
-            // The threads there are get to it.
+            // The running threads will take the job.
             Err(_) if state.threads > 0 => {}
             Err(error) => {
                 let job = state.queue.pop_back().expect("it was just pushed");
@@ -126,7 +126,7 @@ impl Workers {
         }
     }
 
-    /// Take back a job that no thread has begun.
+    /// Remove a job that no thread has begun.
     pub(super) fn cancel(&self, results: &Arc<Results>, key: Key) -> Option<Outcome> {
         let mut state = self.0.0.lock();
         let index = state
@@ -155,7 +155,7 @@ impl Drop for Handle {
 }
 
 impl Pool {
-    /// The state is consistent at every point where a thread could panic.
+    /// Lock the state. A poisoned lock is accepted: the state is consistent at every point where a thread could panic.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -228,7 +228,7 @@ impl Work {
         }
     }
 
-    /// The outcome of work that is not done.
+    /// Outcome of work that was not executed.
     fn refused(self, errno: i32) -> Outcome {
         let error = io::Error::from_raw_os_error(errno);
         match self {

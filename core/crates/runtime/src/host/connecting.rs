@@ -1,4 +1,4 @@
-//! Connections that the shard asks for.
+//! Connections that the shard opens.
 
 use std::{
     os::fd::{IntoRawFd, OwnedFd},
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Host {
-    /// Have a worker resolve the address and connect: both may take long.
+    /// Have a worker resolve the address and connect, both of which may block for long.
     pub(super) fn connect(&mut self, link: LinkNumber, address: Arc<str>) {
         let (connector, timeout) = (Arc::clone(&self.connector), self.connect_timeout);
         let task = move || {

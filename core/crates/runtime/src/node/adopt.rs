@@ -1,4 +1,4 @@
-//! Connections that were not accepted by a shard.
+//! Connections that no shard accepted: opened in this process or handed over by another listener.
 
 use std::{io, net::SocketAddr, os::fd::OwnedFd};
 
@@ -12,15 +12,16 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use super::{Node, lock};
 use crate::host::Message;
 
-/// Of each end of a session: so much of a batch, or of an answer with messages, goes through in one piece. Whoever reads
-/// is woken once for it, and not once for every 200 KB. The kernel gives less where `net.core.wmem_max` says so.
+/// Socket buffer size of each end of a session: batches, and answers with messages, up to this size are transferred in
+/// one piece, so the reader is woken once and not once for every 200 KB. The kernel grants less if `net.core.wmem_max`
+/// is smaller.
 const SESSION_BUFFER_BYTES: usize = 1024 * 1024;
 
 impl Node {
-    /// Serve a connected stream socket, as if a shard had accepted it. It has to be blocking.
+    /// Serve a connected stream socket as if a shard had accepted it. The socket must be blocking.
     ///
     /// # Errors
-    /// `NotConnected`: the node does not run (any more). `WouldBlock`: the shard whose turn it is has its hands full.
+    /// `NotConnected`: the node is not running. `WouldBlock`: the mailbox of the chosen shard is full.
     pub fn adopt(&self, socket: OwnedFd, arrival: Arrival) -> io::Result<()> {
         let mut running = lock(&self.running);
         let count = running.shards.len();
@@ -37,7 +38,7 @@ impl Node {
             .map_err(|_refused| io::Error::new(io::ErrorKind::WouldBlock, "the shard is busy"))
     }
 
-    /// The user of exactly this name, if it may log in.
+    /// User with exactly this name, if the user may log in.
     pub fn active_user(&self, username: &str) -> Option<UserId> {
         let catalog = lock(&self.catalog).current();
         catalog
@@ -46,7 +47,7 @@ impl Node {
             .map(|user| user.id)
     }
 
-    /// Report to the control plane, for its audit trail, that a client was not let in because of its certificate.
+    /// Report to the control plane, for its audit trail, that a client was refused because of its certificate.
     pub fn note_refused_certificate(
         &self,
         address: SocketAddr,
@@ -67,18 +68,18 @@ impl Node {
         self.bridge.push(None, request);
     }
 
-    /// Whether a ticket that a user has made still opens a topic in this way, as the newest catalogue has the user.
+    /// Return whether the newest catalog still grants a ticket's issuer this access to a topic.
     pub fn issuer_may(&self, issuer: Issuer, topic: (StreamId, TopicId), access: Access) -> bool {
         let catalog = lock(&self.catalog).current();
         headrace_shard::issuer_may(&catalog, issuer, topic, access)
     }
 
-    /// A connection of this process with the node, on which `user` is logged in. Returns the other end of it.
+    /// Open a connection of this process to the node on which `user` is logged in. Returns the client's end.
     ///
-    /// `caller` is where the user is, and the number of the interface that knows, when one connection is for one caller.
+    /// `caller` is the user's address, and the interface's number for the caller if one connection serves one caller.
     ///
     /// # Errors
-    /// Those of [`Node::adopt`], and those of the kernel when there are no descriptors left.
+    /// Those of [`Node::adopt`], and those of the kernel if no descriptors are left.
     pub fn open_session(
         &self,
         user: UserId,

@@ -1,18 +1,18 @@
-//! What the system's errors mean to a partition.
+//! Conversion of system errors to storage errors.
 
 use std::io;
 
 use headrace_log::storage::{StorageError, StorageErrorKind};
 
-/// The error of an operation that may be tried again when it failed for want of something.
+/// Convert the error of an operation that may be retried if it failed for lack of a resource.
 pub(super) fn to_storage_error(error: &io::Error) -> StorageError {
     let os_error = error.raw_os_error().unwrap_or(0);
     let kind = match os_error {
         libc::ENOENT => StorageErrorKind::Missing,
-        // A write that takes nothing and gives no reason has no number.
+        // A write of 0 bytes without an error has no error number.
         libc::ENOSPC | libc::EDQUOT => StorageErrorKind::NoSpace,
         0 if error.kind() == io::ErrorKind::WriteZero => StorageErrorKind::NoSpace,
-        // The last two are how file systems report that a structure or its checksum is wrong.
+        // The last two are reported by file systems for invalid structures and checksums.
         libc::EIO | libc::EUCLEAN | libc::EBADMSG => StorageErrorKind::Damaged,
         libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::EAGAIN => StorageErrorKind::Exhausted,
         _ => StorageErrorKind::Other,
@@ -20,8 +20,8 @@ pub(super) fn to_storage_error(error: &io::Error) -> StorageError {
     StorageError { kind, os_error }
 }
 
-/// The error of a sync, which is never one to try again: the kernel may have dropped what it could not write
-/// and would report the next sync as a success.
+/// Convert the error of a sync. It is never to be retried: the kernel may have dropped the pages it could not write and
+/// would report the next sync as a success.
 pub(super) fn sync_error(error: &io::Error) -> StorageError {
     let mapped = to_storage_error(error);
     match mapped.kind {

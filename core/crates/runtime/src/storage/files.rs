@@ -1,4 +1,4 @@
-//! Files that are open or being opened.
+//! Open files, and files that are being opened.
 
 use std::{collections::BTreeMap, os::fd::OwnedFd, sync::Arc};
 
@@ -8,7 +8,7 @@ use headrace_model::{Namespace, Offset};
 /// An operation that waits for its file, with its id.
 pub(super) type Waiting = (u64, StorageOperation);
 
-/// Open files, the least recently used of which are closed when there are too many.
+/// Open files; the least recently used ones are closed when there are too many.
 pub(super) struct Files {
     entries: BTreeMap<(Namespace, FileName), Entry>,
     open: usize,
@@ -26,7 +26,7 @@ enum Entry {
     },
 }
 
-/// A file looked up.
+/// Result of looking up a file.
 pub(super) enum Found<'a> {
     Open(&'a Arc<OwnedFd>),
     Opening(&'a mut Vec<Waiting>),
@@ -48,7 +48,7 @@ impl Files {
         self.open
     }
 
-    /// Bytes written to open files since their last sync.
+    /// Number of bytes written to open files since their last sync.
     pub(super) fn unsynced_bytes(&self) -> u64 {
         self.unsynced_bytes
     }
@@ -65,22 +65,22 @@ impl Files {
         }
     }
 
-    /// The file is being opened for `first`; others may join it.
+    /// Note that the file is being opened for `first`; other operations may join.
     pub(super) fn opening(&mut self, namespace: Namespace, name: FileName, first: Waiting) {
         self.entries
             .insert((namespace, name), Entry::Opening(vec![first]));
     }
 
-    /// Opening failed. Returns who waited for it.
+    /// Note that opening failed. Returns the operations that waited for the file.
     pub(super) fn not_opened(&mut self, namespace: Namespace, name: FileName) -> Vec<Waiting> {
         match self.entries.get(&(namespace, name)) {
             Some(Entry::Opening(_)) => self.take_waiting(namespace, name),
-            // It was created while it was being opened.
+            // The file was created while it was being opened.
             Some(Entry::Open { .. }) | None => Vec::new(),
         }
     }
 
-    /// Keep an open file, and close others for it where there are too many. Returns who waited for it.
+    /// Keep an open file, and close others if there are too many. Returns the operations that waited for it.
     pub(super) fn insert(
         &mut self,
         namespace: Namespace,
@@ -113,8 +113,8 @@ impl Files {
         }
     }
 
-    /// Only files that no operation uses: the others would stay open all the same. Looks at all of them,
-    /// which is little beside the opening of a file.
+    /// Find the least recently used file that no operation uses: the others would stay open all the same. A linear
+    /// scan, which is cheap compared to opening a file.
     fn least_recently_used(&self) -> Option<(Namespace, FileName)> {
         self.entries
             .iter()
@@ -161,7 +161,7 @@ impl Files {
         }
     }
 
-    /// Take everything written so far for synced: nobody is going to.
+    /// Count everything written so far as synced: no sync is expected.
     pub(super) fn forget_unsynced(&mut self) {
         for entry in self.entries.values_mut() {
             if let Entry::Open { unsynced_bytes, .. } = entry {
@@ -171,10 +171,10 @@ impl Files {
         self.unsynced_bytes = 0;
     }
 
-    /// A sync that was started when `bytes` were not synced has succeeded.
+    /// Note the success of a sync that was started when `bytes` were not synced.
     pub(super) fn synced(&mut self, namespace: Namespace, name: FileName, bytes: u64) {
         if let Some(Entry::Open { unsynced_bytes, .. }) = self.entries.get_mut(&(namespace, name)) {
-            // Fewer than at the start when another sync was under way at the same time.
+            // Fewer than at the start if another sync was in progress at the same time.
             let synced = bytes.min(*unsynced_bytes);
             *unsynced_bytes -= synced;
             self.unsynced_bytes -= synced;
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!((files.unsynced_bytes(), files.open()), (0, 1));
     }
 
-    /// Nobody who waits is forgotten, whichever way the file comes to be open.
+    /// No waiting operation is forgotten, whichever way the file comes to be open.
     #[test]
     fn whoever_waits_is_handed_back() {
         let mut files = Files::new(10);

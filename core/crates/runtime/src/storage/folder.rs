@@ -1,8 +1,8 @@
-//! Blocking work on a partition's folder, for the worker threads.
+//! Blocking work on a partition's directory, for the worker threads.
 //!
-//! A name is as durable as its folder: whatever creates, renames or removes one syncs the folder before it
-//! reports success. A process that was killed may not have come to that, so names that are found are synced before they
-//! are believed.
+//! A name is only durable once its directory is synced: all functions that create, rename or remove a name sync the
+//! directory before they report success. A process that was killed may not have come to that, so names that are found
+//! are synced before they are relied on.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -17,20 +17,21 @@ use std::{
 use headrace_log::storage::FileName;
 use rustix::fs::FallocateFlags;
 
-/// Owner writes, group reads: if it is let into the folders, which are the owner's alone.
+/// Mode of files: the owner writes, the group reads if it can enter the directories, which are the owner's alone.
 const FILE_MODE: u32 = 0o640;
 const FOLDER_MODE: u32 = 0o700;
-/// Of files that are written beside the ones they replace.
+/// Suffix of files that are written beside the ones they replace.
 const TEMPORARY: &str = "tmp";
-/// Space that has to stay free where something is kept that was cut.
+/// Free space that must remain after a cut-off tail has been saved.
 const SPARE_BYTES: u64 = 64 * 1024 * 1024;
-/// Copied at once.
+/// Number of bytes copied per system call.
 const COPY_BYTES: usize = 256 * 1024;
-/// Another shard may remove a parent folder, empty by then, between two steps of the way down.
+/// Maximum number of attempts: another shard may remove an empty parent directory between two steps of creating the
+/// path.
 const CREATE_ATTEMPTS: u32 = 16;
 
-/// Make the folder if it is missing, clear what a crash left half-made, and list the files with their sizes,
-/// ascending. All of these names are durable.
+/// Create the directory if it is missing, remove leftovers of a crash, and list the files with their sizes, ascending.
+/// All of these names are durable.
 pub(super) fn prepare(folder: &Path) -> io::Result<Vec<(FileName, u64)>> {
     for attempt in 1.. {
         match create_durably(folder) {
@@ -71,7 +72,7 @@ pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
     options().open(path).map(Into::into)
 }
 
-/// Put `contents` in the place of the file's in one step.
+/// Replace the contents of a file atomically.
 pub(super) fn replace(folder: &Path, path: &Path, contents: &[u8]) -> io::Result<()> {
     let temporary = temporary_of(path);
     let mut file = options().create(true).truncate(true).open(&temporary)?;
@@ -81,8 +82,9 @@ pub(super) fn replace(folder: &Path, path: &Path, contents: &[u8]) -> io::Result
     sync(folder)
 }
 
-/// Cut an open file to this length when what was behind is in the file `into`, on the device. A disk that is nearly full
-/// has no space for that: what the cut gives back is needed to start at all.
+/// Truncate an open file to this length after its tail was copied to the file `into` and synced. Fails with `ENOSPC`,
+/// without copying, if less than [`SPARE_BYTES`] would stay free: a node on a full disk needs the space that truncating
+/// frees to start at all.
 pub(super) fn set_aside(folder: &Path, file: &OwnedFd, length: u64, into: &Path) -> io::Result<()> {
     let space = rustix::fs::fstatvfs(file)?;
     let size = u64::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(0);
@@ -93,7 +95,7 @@ pub(super) fn set_aside(folder: &Path, file: &OwnedFd, length: u64, into: &Path)
     let kept = options().create(true).truncate(true).open(into)?;
     let copied = copy_behind(file, length, &kept).and_then(|()| kept.sync_all());
     if let Err(error) = copied {
-        // What is there is not all of it. Where not even that can be removed, the first error says more.
+        // The copy is incomplete. If it cannot even be removed, the first error is the more useful one.
         let _ = fs::remove_file(into);
         return Err(error);
     }
@@ -114,13 +116,13 @@ fn copy_behind(file: &OwnedFd, start: u64, into: &File) -> io::Result<()> {
     }
 }
 
-/// Give the file another name.
+/// Rename the file.
 pub(super) fn rename(folder: &Path, from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)?;
     sync(folder)
 }
 
-/// Remove the file if it is there.
+/// Remove the file if it exists.
 pub(super) fn remove(folder: &Path, path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Ok(()) => sync(folder),
@@ -129,8 +131,7 @@ pub(super) fn remove(folder: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Remove a partition's folder with everything in it, and the folders above it that are empty by that: up to
-/// the stream's.
+/// Remove a partition's directory with its contents, and the parent directories that become empty, up to the stream's.
 pub fn remove_folder(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -142,7 +143,7 @@ pub fn remove_folder(folder: &Path) -> io::Result<()> {
             continue;
         }
         match sync(above) {
-            // Gone in the meantime, by the hand of another shard that found it empty.
+            // Removed in the meantime by another shard that found it empty.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             result => return result,
         }
@@ -150,7 +151,7 @@ pub fn remove_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Reserve space without a change of length.
+/// Allocate space without changing the length.
 pub(super) fn allocate(file: &OwnedFd, position: u64, length: u64) -> io::Result<()> {
     Ok(rustix::fs::fallocate(
         file,
@@ -179,8 +180,9 @@ fn is_half_made(name: &str) -> bool {
         .is_some_and(|name| FileName::parse(name).is_some())
 }
 
-/// Create a folder and those above it, each durable before the next. One that is there may have been made by a process that
-/// was killed before it could sync the name, or by another thread a moment ago; those above it were durable before it was made.
+/// Create a directory and its parents, each durable before the next. An existing directory may have been created by a
+/// process that was killed before it could sync the name, or by another thread a moment ago; its parents were durable
+/// before it was created.
 pub fn create_durably(folder: &Path) -> io::Result<()> {
     let Some(parent) = folder.parent() else {
         return Err(io::ErrorKind::NotFound.into());

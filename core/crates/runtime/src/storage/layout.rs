@@ -1,11 +1,11 @@
-//! Where a partition's files are.
+//! Paths of a partition's files.
 
 use std::path::PathBuf;
 
 use headrace_log::storage::FileName;
 use headrace_model::Namespace;
 
-/// Paths below the data folder (LOG-13).
+/// Paths below the data directory (LOG-13).
 pub(super) struct Layout {
     root: PathBuf,
 }
@@ -15,7 +15,7 @@ impl Layout {
         Self { root }
     }
 
-    /// The folder of a partition.
+    /// Directory of a partition.
     pub(super) fn folder(&self, namespace: Namespace) -> PathBuf {
         self.root.join(format!(
             "streams/{}/topics/{}/partitions/{}",
@@ -25,7 +25,7 @@ impl Layout {
         ))
     }
 
-    /// The folder of a partition and the path of a file in it.
+    /// Directory of a partition and the path of a file in it.
     pub(super) fn file(&self, namespace: Namespace, file: FileName) -> (PathBuf, PathBuf) {
         let folder = self.folder(namespace);
         let path = folder.join(file.to_string());

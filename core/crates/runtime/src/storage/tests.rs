@@ -178,9 +178,8 @@ fn pattern(length: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Drop a file from the page cache, so that a read has to wait for the device.
-/// Have nothing of a file in the page cache. The kernel passes over pages that are in use for a moment: it is asked until
-/// none is left.
+/// Drop a file from the page cache, so that a read has to wait for the device. The kernel skips pages that are briefly
+/// in use, so it is asked until no page is left.
 fn make_cold(path: &Path) {
     let file = fs::File::open(path).unwrap();
     file.sync_all().unwrap();
@@ -199,13 +198,13 @@ fn make_cold(path: &Path) {
     }
 }
 
-/// Count the pages of a file in the page cache. Looking reads nothing, as reading ahead would warm it again.
+/// Count the pages of a file in the page cache. Done without reading, as readahead would warm it again.
 fn cached_pages(file: &fs::File) -> usize {
     let length = usize::try_from(file.metadata().unwrap().len()).unwrap();
-    // SAFETY: it takes no pointers.
+    // SAFETY: the call takes no pointers.
     let page_bytes = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap();
     let mut resident = vec![0_u8; length.div_ceil(page_bytes)];
-    // SAFETY: a mapping of its own, which nobody reads and which is removed below; one byte for each of its pages.
+    // SAFETY: a private mapping that is never read and is removed below; one byte for each of its pages.
     unsafe {
         let mapped = libc::mmap(
             std::ptr::null_mut(),
@@ -329,10 +328,10 @@ fn missing_files_are_told_apart(choice: DriverChoice) {
             length: 1,
         },
     );
-    // A file that cannot be opened now can be later.
+    // A file that cannot be opened now may be opened later.
     disk.done(namespace, StorageOperation::Create { file: LOG });
     disk.done(namespace, write(LOG, 0, b"x"));
-    // A failure that is none of the special ones.
+    // A failure without special handling.
     fs::create_dir(disk.folder(namespace).join("offsets")).unwrap();
     let offsets = StorageOperation::Read {
         file: FileName::Offsets,
@@ -370,8 +369,8 @@ fn reads_warm_and_cold(choice: DriverChoice) {
     }
     let warm = disk.storage.counters();
     assert_eq!((warm.inline_reads, warm.driver_reads), (6, 0));
-    // Parts of it in the cache: what is missing is read by the driver, behind what was there. To look into the cache has the
-    // kernel read ahead, which is done at times before it has looked: then there is nothing left for the driver.
+    // Part of the file is in the page cache: the driver reads the rest, behind the cached part. Probing the cache
+    // triggers readahead, which at times finishes before the probe returns, so that nothing is left for the driver.
     for _ in 0..100 {
         make_cold(&disk.folder(namespace).join("00000000000000000000.log"));
         for (position, length) in [
@@ -447,7 +446,7 @@ fn replaces_in_one_step(choice: DriverChoice) {
             contents: contents.to_vec(),
         };
         disk.done(namespace, replace);
-        // The handle that the read before opened is not used for the file of the same name after it.
+        // The handle that the earlier read opened is not used for the new file of the same name.
         assert_eq!(disk.read(namespace, FileName::Manifest, 0, 100), contents);
     }
     assert_eq!(
@@ -478,7 +477,7 @@ fn removes_a_deleted_partition(choice: DriverChoice) {
     );
 }
 
-/// SHARD-12: memory that is not there is an answer.
+/// SHARD-12: lack of memory is reported as an error.
 fn is_refused_without_memory(choice: DriverChoice) {
     let mut disk = Disk::new(choice);
     let namespace = partition(1);

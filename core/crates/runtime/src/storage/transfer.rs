@@ -1,4 +1,4 @@
-//! Bytes between buffers and files: on this thread when it does not wait, else by the driver.
+//! Transfers between buffers and files: on this thread if they do not block, otherwise by the driver.
 
 use std::{
     io::IoSliceMut,
@@ -17,17 +17,17 @@ use crate::{
     vectored,
 };
 
-/// Bytes written and not yet synced above which the kernel is likely to make writers wait.
+/// Number of unsynced bytes above which the kernel is likely to throttle writers.
 pub(super) const UNSYNCED_BYTES_MAX: u64 = 256 << 20;
-/// Where no sync is under way and none ended within this time, nobody means to sync: what is dirty is the
-/// kernel's business, and says nothing about the device falling behind.
+/// Time since the last sync within which the next one is expected. Without a sync in progress or within this time,
+/// syncs are not in use: dirty pages are the kernel's business, and do not indicate that the device falls behind.
 const SYNCS_EXPECTED_WITHIN: Duration = Duration::from_secs(2);
-/// An inline write that takes longer than this, and longer than its bytes explain, was made to wait by the
-/// kernel: too much is dirty.
+/// Duration above which an inline write counts as throttled by the kernel because of too many dirty pages, beyond the
+/// time that its size explains.
 const SLOW_WRITE: Duration = Duration::from_millis(2);
-/// What a mebibyte explains: 0.5 GB/s.
+/// Time that a mebibyte takes without throttling: 0.5 GB/s.
 const SLOW_WRITE_PER_MEBIBYTE: Duration = Duration::from_millis(2);
-/// After a slow write others take the wait for so long.
+/// Time after a slow write during which worker threads do the writing.
 const AVOID_WRITING_FOR: Duration = Duration::from_millis(250);
 
 impl Storage {
@@ -61,7 +61,7 @@ impl Storage {
         answer(request, done(result), answers);
     }
 
-    /// Whether a write now is likely to wait for the device.
+    /// Return whether a write now is likely to block on the device.
     fn would_wait(&mut self, now: Instant) -> bool {
         if self.files.unsynced_bytes() > self.unsynced_bytes_max {
             let synced_lately = |ended: Instant| now - ended < SYNCS_EXPECTED_WITHIN;
@@ -108,7 +108,7 @@ impl Storage {
         self.start(driver, Job::Read(request, count), operation);
     }
 
-    /// Read what is in the page cache; and whether that is everything that there is to read.
+    /// Read from the page cache. Returns the number of bytes and whether the read is complete.
     fn read_cached(&mut self, file: &OwnedFd, position: u64, buffer: &mut Buffer) -> (usize, bool) {
         let mut count = 0;
         while count < buffer.len() && self.reads_from_cache {
@@ -123,7 +123,7 @@ impl Storage {
                 Ok(more) => count += more,
                 Err(Errno::INTR) => {}
                 Err(Errno::OPNOTSUPP) => self.reads_from_cache = false,
-                // Not there; and whatever else it is, the read that waits will meet it again.
+                // Not cached; any other error will recur in the blocking read.
                 Err(_) => break,
             }
         }

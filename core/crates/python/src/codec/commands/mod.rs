@@ -10,7 +10,7 @@ use pyo3::{prelude::*, types::PyBytes};
 
 use super::error::Fault;
 
-/// Code and payload.
+/// Command code and payload.
 pub(super) type Encoded<'py> = (u32, Bound<'py, PyBytes>);
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,4 +1,4 @@
-//! Exchanges with sockets, and which sockets are registered for what.
+//! Operations on sockets, and the registrations of sockets with `epoll`.
 
 use std::{
     io,
@@ -22,7 +22,7 @@ use crate::{
     vectored::Progress,
 };
 
-/// An operation on a socket, as far as it has come.
+/// An operation on a socket and its progress.
 pub(super) enum Exchange {
     Accept {
         listener: RawFd,
@@ -42,14 +42,14 @@ pub(super) enum Exchange {
     },
 }
 
-/// What an attempt without waiting led to.
+/// Result of a non-blocking attempt.
 pub(super) enum Attempt {
     Finished(io::Result<Done>),
     /// The socket must become ready first.
     Waits,
 }
 
-/// What a successful exchange brings.
+/// Result of a successful operation.
 pub(super) enum Done {
     Connection(OwnedFd, SocketAddr),
     Received(usize),
@@ -87,12 +87,13 @@ impl Exchange {
         }
     }
 
-    /// A socket usually takes a reply at once, while a receive usually comes before its data.
+    /// Return whether to attempt the operation before waiting: a socket usually takes a reply at once, while a receive
+    /// usually comes before its data.
     pub(super) fn is_worth_trying_first(&self) -> bool {
         matches!(self, Self::Send { .. })
     }
 
-    /// Ask the peer for the rest of a frame, where the operation wants that.
+    /// Acknowledge received data at once, so that the peer sends the rest of a frame, if the operation asks for it.
     pub(super) fn acknowledge(&self) {
         if let Self::Receive {
             socket,
@@ -104,7 +105,7 @@ impl Exchange {
         }
     }
 
-    /// Go on as far as it goes without waiting.
+    /// Continue as far as possible without blocking.
     pub(super) fn attempt(&mut self) -> Attempt {
         let attempt = match self {
             Self::Accept { listener } => accept(*listener),
@@ -132,7 +133,7 @@ impl Exchange {
         attempt
     }
 
-    /// The operation's outcome; what it owned goes back to its submitter.
+    /// Convert into the operation's outcome; its buffers go back to the submitter.
     pub(super) fn into_outcome(self, result: io::Result<Done>) -> Outcome {
         match self {
             Self::Accept { .. } => Outcome::Accepted(result.and_then(|done| match done {
@@ -185,13 +186,13 @@ fn receive(socket: RawFd, room: &mut [u8], minimum: usize, received: &mut usize)
     }
 }
 
-/// All sockets that were ever registered, by their number, which the kernel keeps small.
+/// All sockets that were ever registered, indexed by descriptor number, which the kernel keeps small.
 #[derive(Default)]
 pub(super) struct Sockets(Vec<Registration>);
 
 #[derive(Clone)]
 struct Registration {
-    /// What the kernel reports; empty: not registered.
+    /// Events registered with the kernel; empty: not registered.
     interest: epoll::EventFlags,
     reading: Option<Key>,
     writing: Option<Key>,
@@ -228,12 +229,12 @@ impl Sockets {
         &mut self.0[index]
     }
 
-    /// The exchange that waits on this side of the socket.
+    /// Operation that waits on this side of the socket.
     pub(super) fn waiting(&mut self, socket: RawFd, side: Side) -> Option<Key> {
         *self.place(socket).waiting(side)
     }
 
-    /// Let `key` wait on its side of the socket.
+    /// Make `key` wait on its side of the socket.
     pub(super) fn wait(
         &mut self,
         epoll: &OwnedFd,
@@ -252,12 +253,12 @@ impl Sockets {
         Ok(())
     }
 
-    /// Nothing waits on this side any more. The registration stays: the next exchange likely wants it.
+    /// Clear the wait on this side. The registration stays: the next operation likely needs it.
     pub(super) fn finished(&mut self, socket: RawFd, side: Side) {
         *self.place(socket).waiting(side) = None;
     }
 
-    /// Register only what something waits for.
+    /// Reduce the registration to events that an operation waits for.
     pub(super) fn narrow(&mut self, epoll: &OwnedFd, socket: RawFd) {
         let place = self.place(socket);
         let wanted = place.wanted();
@@ -270,17 +271,17 @@ impl Sockets {
         }
     }
 
-    /// End the registration: the socket is closed, or another driver's.
+    /// Remove the registration: the socket is closed or moves to another driver.
     pub(super) fn forget(&mut self, epoll: &OwnedFd, socket: RawFd) {
         let place = self.place(socket);
         if !place.interest.is_empty() {
-            // Fails when the socket is closed, which ended the registration.
+            // Fails if the socket is closed, which ended the registration.
             let _ = epoll::delete(epoll, socket::borrow(socket));
         }
         *place = Registration::NONE;
     }
 
-    /// A new connection has this number: what was known about a former one is void.
+    /// Reset the state of a descriptor number that a new connection has received.
     pub(super) fn renew(&mut self, socket: RawFd) {
         *self.place(socket) = Registration::NONE;
     }

@@ -1,4 +1,4 @@
-//! Operations that the kernel works on: what they own, their next ring entry, what a result means.
+//! Operations in the kernel: the memory they own, their next ring entry, the meaning of a result.
 
 use std::{
     io,
@@ -20,13 +20,13 @@ use crate::{
 /// Bytes of one ring entry; longer transfers take several.
 const TRANSFER_BYTES_MAX: usize = 1 << 30;
 
-/// One operation in flight. Stays in its slot, with everything that the kernel may touch, until its last
-/// ring entry has completed.
+/// One operation in flight. Stays in its slot, with all memory that the kernel may access, until its last ring entry
+/// has completed.
 pub(super) struct Flight {
     kind: Kind,
-    /// Whoever submitted it gave it up, or its socket is closed: it is not continued.
+    /// True if the submitter has cancelled the operation or its socket is closed: it is not continued.
     cancelled: bool,
-    /// The life of its socket's number in which it was submitted.
+    /// Incarnation of its socket's number at the time of submission.
     life: u32,
 }
 
@@ -66,11 +66,11 @@ pub(super) enum Kind {
     SyncFile {
         file: Arc<OwnedFd>,
     },
-    /// On a worker thread; never in the ring.
+    /// A job on a worker thread; never in the ring.
     Task,
 }
 
-/// What to do after a ring entry of the operation completed.
+/// Next step after a ring entry of the operation has completed.
 pub(super) enum Step {
     /// Submit the entry for the rest.
     Continue,
@@ -78,7 +78,7 @@ pub(super) enum Step {
     Finish(End),
 }
 
-/// The result of an operation, without what it owns.
+/// Result of an operation, without its buffers.
 pub(super) enum End {
     Connection(OwnedFd, SocketAddr),
     Count(usize),
@@ -94,7 +94,7 @@ impl Flight {
         }
     }
 
-    /// Remember in which life of its socket's number the operation was submitted.
+    /// Record the incarnation of the socket's number at the time of submission.
     pub(super) fn in_life(self, life: u32) -> Self {
         Self { life, ..self }
     }
@@ -103,7 +103,7 @@ impl Flight {
         self.life
     }
 
-    /// The connection that it works on; `None` for everything else.
+    /// Socket that the operation works on; `None` for all other operations.
     pub(super) fn socket(&self) -> Option<RawFd> {
         match &self.kind {
             Kind::Receive { socket, .. } | Kind::Send { socket, .. } => Some(*socket),
@@ -123,10 +123,10 @@ impl Flight {
         matches!(self.kind, Kind::Task)
     }
 
-    /// The ring entry for what is left of the operation.
+    /// Build the ring entry for the remaining part of the operation.
     ///
-    /// Its pointers stay valid as long as this value is kept: they point into memory on the heap that it
-    /// owns and that is not touched from here before the entry's completion.
+    /// Its pointers stay valid as long as this value is kept: they point into memory on the heap that this value owns
+    /// and that this thread does not touch before the entry's completion.
     pub(super) fn entry(&mut self) -> squeue::Entry {
         match &mut self.kind {
             Kind::Accept { listener } => {
@@ -145,8 +145,8 @@ impl Flight {
                 if *quickack {
                     socket::acknowledge_at_once(*socket);
                 }
-                // Waiting inside the kernel for all of it saves a turn per piece. Only right when the
-                // operation wants exactly the room that it has.
+                // Waiting for all of it inside the kernel saves a turn per piece. Only correct if the operation wants
+                // exactly the room in its buffer.
                 let flags = if *minimum == buffer.len() - *start {
                     libc::MSG_WAITALL
                 } else {
@@ -215,7 +215,7 @@ impl Flight {
         }
     }
 
-    /// A ring entry of the operation completed with `result`: a count, or a negated error.
+    /// Handle the completion of a ring entry with `result`: a count, or a negated error.
     pub(super) fn step(&mut self, result: i32) -> Step {
         let step = match usize::try_from(result) {
             Ok(count) => self.progressed(result, count),
@@ -270,7 +270,7 @@ impl Flight {
 
     fn failed(&mut self, error: Errno) -> Step {
         if self.cancelled {
-            // The number of its socket may be another connection's by now.
+            // The number of its socket may belong to another connection now.
             return Step::Finish(End::Error(error.into()));
         }
         let socket = match &self.kind {
@@ -282,7 +282,7 @@ impl Flight {
         if error == Errno::INTR {
             return Step::Continue;
         }
-        // The ring does not wait for a non-blocking socket. Whoever gave us one meant no harm by it.
+        // The ring does not wait for a non-blocking socket. A caller may pass one: make it blocking and retry.
         if error == Errno::AGAIN && socket::set_blocking(socket, true) == Ok(true) {
             return Step::Continue;
         }
@@ -292,7 +292,7 @@ impl Flight {
         Step::Finish(End::Error(error.into()))
     }
 
-    /// The operation's outcome; what it owned goes back to its submitter.
+    /// Convert into the operation's outcome; its buffers go back to the submitter.
     pub(super) fn into_outcome(self, end: End) -> Outcome {
         let done = |end| match end {
             End::Error(error) => Err(error),

@@ -1,4 +1,4 @@
-//! The ring itself: set-up, submission, waiting.
+//! Set-up of the ring, submission, waiting.
 
 use std::{io, thread, time::Duration};
 
@@ -10,10 +10,10 @@ use rustix::io::Errno;
 
 /// Operations submitted per turn before an extra system call is needed.
 const SUBMISSIONS: u32 = 512;
-/// Completions may come in bursts: those of many turns' receives at once.
+/// Size of the completion queue. Completions may come in bursts: those of many turns' receives at once.
 const COMPLETIONS: u32 = 4096;
 
-/// A ring of this thread.
+/// The ring of one thread.
 pub(super) struct Ring {
     inner: IoUring,
     enter_flags: EnterFlags,
@@ -21,10 +21,11 @@ pub(super) struct Ring {
     pub(super) overflows: u64,
 }
 
-/// Set-up flags from the best to what any kernel with rings takes, each with the kernel that knows them.
+/// Set-up flags in order of preference, each with the kernel version that introduced them; the last set is accepted by
+/// every supported kernel.
 ///
-/// `SINGLE_ISSUER | DEFER_TASKRUN` lets completions be processed when this thread asks for them and at no
-/// other time. `COOP_TASKRUN` at least saves the interrupts.
+/// `SINGLE_ISSUER | DEFER_TASKRUN` lets completions be processed when this thread asks for them and at no other time.
+/// `COOP_TASKRUN` at least saves the interrupts.
 const FLAVOURS: [Flavour; 4] = [
     // 6.6
     |builder| {
@@ -52,11 +53,11 @@ const FLAVOURS: [Flavour; 4] = [
 type Flavour = fn(&mut io_uring::Builder);
 
 impl Ring {
-    /// A ring for the calling thread, with the best flags that the kernel takes.
+    /// Open a ring for the calling thread, with the best flags that the kernel accepts.
     ///
     /// # Errors
     ///
-    /// The kernel's refusal, `EINVAL` and `EOPNOTSUPP` when it has rings that miss what this driver needs.
+    /// The kernel's refusal; `EINVAL` and `EOPNOTSUPP` if it has rings without the features that this driver needs.
     pub(super) fn open() -> io::Result<Self> {
         Self::open_sized(SUBMISSIONS, COMPLETIONS)
     }
@@ -71,7 +72,7 @@ impl Ring {
                 Ok(ring) => return Self::prepare(ring),
                 Err(error) => refusal = error,
             }
-            // An unknown flag is the one refusal that plainer flags can help.
+            // EINVAL means an unknown flag, the only refusal for which simpler flags help.
             if refusal.raw_os_error() != Some(libc::EINVAL) {
                 break;
             }
@@ -85,7 +86,7 @@ impl Ring {
             && parameters.is_feature_submit_stable()
             && parameters.is_feature_fast_poll()
             && parameters.is_feature_ext_arg()
-            // Came with 5.13, as did polls that report more than once, which have no flag of their own.
+            // Introduced in 5.13, as were multishot polls, which have no feature flag of their own.
             && parameters.is_feature_resource_tagging();
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
@@ -103,7 +104,8 @@ impl Ring {
         if !essential || !operations.iter().all(|code| probe.is_supported(*code)) {
             return Err(Errno::OPNOTSUPP.into());
         }
-        // A waiting shard would count as waiting for the disk, and pressure metrics show a stalled machine.
+        // Otherwise a waiting shard would count as waiting for the disk, and pressure metrics would show a stalled
+        // machine.
         let mut enter_flags = EnterFlags::GETEVENTS;
         if parameters.is_feature_no_iowait() {
             enter_flags |= EnterFlags::NO_IOWAIT;
@@ -117,7 +119,7 @@ impl Ring {
         })
     }
 
-    /// Send one entry through: a filter may allow a ring to be made, but not to be used.
+    /// Complete one entry: a filter may allow a ring to be created, but not to be used.
     pub(super) fn try_out(mut self) -> io::Result<()> {
         self.push(&opcode::Nop::new().build());
         self.enter(true, Some(Duration::from_secs(1)))?;
@@ -127,11 +129,11 @@ impl Ring {
         }
     }
 
-    /// Bound the kernel threads that do what blocks: syncs, and reads that cannot be started otherwise.
+    /// Limit the number of kernel threads for blocking work: syncs, and reads that cannot be started otherwise.
     ///
-    /// At least 8 for files, since syncs of eight files in parallel share journal commits. Sockets never need
-    /// one: 4 is room for the unexpected, and not 0, which makes such an operation fail. Not essential, so an
-    /// old kernel that refuses is fine.
+    /// At least 8 for files, since syncs of eight files in parallel share journal commits. Sockets never need one: 4 is
+    /// a margin, and 0 would make such an operation fail. The limit is not essential, so a refusal by an old kernel is
+    /// ignored.
     fn bound_kernel_workers(ring: &IoUring) {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let files = u32::try_from((2 * processors).clamp(8, 32)).expect("at most 32");
@@ -140,18 +142,18 @@ impl Ring {
 
     /// Queue an entry for the next [`enter`](Self::enter). `false`: the queue is full.
     pub(super) fn push(&mut self, entry: &squeue::Entry) -> bool {
-        // SAFETY: every entry is built by `super::flight` from an operation that stands in the driver's slots:
-        // what its pointers point to is owned by that slot, which is emptied only when the entry's completion
-        // has been seen (and leaked when the ring ends before that).
+        // SAFETY: every entry is built by `super::flight` from an operation in the driver's slots: its pointers point
+        // to memory owned by that slot, which is emptied only when the entry's completion has been seen (and leaked
+        // when the ring ends before that).
         unsafe { self.inner.submission().push(entry) }.is_ok()
     }
 
-    /// Submit everything queued; when `wait`, also until one completion, a signal, or the end of `timeout`.
+    /// Submit everything queued; if `wait`, also wait for one completion, a signal, or the end of `timeout`.
     ///
     /// # Errors
     ///
-    /// Only what makes the ring unusable. That the kernel is short of memory or of room for completions is
-    /// not an error: what was not taken stays queued.
+    /// Only errors that make the ring unusable. A kernel short of memory or of room for completions is not an error:
+    /// entries it did not take stay queued.
     pub(super) fn enter(&mut self, wait: bool, timeout: Option<Duration>) -> io::Result<()> {
         self.enters += 1;
         let (submitter, mut submissions, _) = self.inner.split();
@@ -177,7 +179,7 @@ impl Ring {
         }
     }
 
-    /// Whether the kernel has taken everything that was queued.
+    /// Return whether the kernel has taken all queued entries.
     pub(super) fn is_submitted(&mut self) -> bool {
         self.inner.submission().is_empty()
     }
@@ -187,7 +189,7 @@ impl Ring {
         self.inner.completion().next()
     }
 
-    /// Whether the kernel keeps completions that found no room: only another `enter` brings them.
+    /// Return whether the kernel holds completions that did not fit the queue: only another `enter` delivers them.
     pub(super) fn has_overflowed(&mut self) -> bool {
         self.inner.submission().cq_overflow()
     }

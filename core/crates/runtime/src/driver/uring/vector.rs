@@ -1,8 +1,8 @@
-//! Lists of pieces in the form that ring entries point to.
+//! I/O vectors in the form that ring entries point to.
 
 use headrace_model::limits::WRITE_SLICES_MAX;
 
-/// The kernel's list of pieces; on the heap, so that its address holds while an entry points to it.
+/// The kernel's I/O vector; on the heap, so that its address stays valid while an entry points to it.
 #[derive(Default)]
 pub(super) struct Vector(Vec<libc::iovec>);
 
@@ -13,13 +13,13 @@ pub(super) struct Message {
 }
 
 impl Vector {
-    /// Replace the list. The address returned holds until the next call.
+    /// Replace the vector. The address returned stays valid until the next call.
     pub(super) fn fill<'a>(
         &mut self,
         pieces: impl Iterator<Item = &'a [u8]>,
     ) -> (*const libc::iovec, usize) {
         self.0.clear();
-        // The kernel's type is for reading and writing alike; it only reads here.
+        // The kernel uses one type for reading and writing; here it only reads.
         self.0
             .extend(pieces.take(WRITE_SLICES_MAX).map(|piece| libc::iovec {
                 iov_base: piece.as_ptr().cast_mut().cast(),
@@ -41,8 +41,7 @@ impl Default for Message {
 }
 
 impl Message {
-    /// Replace the pieces. The address returned holds until the next call, as long as the message stays
-    /// where it is.
+    /// Replace the pieces. The address returned stays valid until the next call, as long as the message is not moved.
     pub(super) fn fill<'a>(
         &mut self,
         pieces: impl Iterator<Item = &'a [u8]>,
