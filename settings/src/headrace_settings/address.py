@@ -1,4 +1,4 @@
-"""Where to listen."""
+"""Addresses of listeners."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Address(Quantity):
     def parse(cls, text: str) -> Self:
         """Read ``127.0.0.1:8090`` or ``[::1]:8090``.
 
-        Names are not looked up: a listener binds to addresses.
+        Names are not resolved: a listener binds to addresses.
         """
         match = _ADDRESS.fullmatch(text.strip())
         if match is None:

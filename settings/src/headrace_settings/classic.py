@@ -1,7 +1,7 @@
 """Settings of the server that existing clients come from, given as its environment variables (`IGGY_...`).
 
-Those that a service has under the same name, or under one that stands in its list of renamed ones, are taken. Every
-other one is warned of: a server that starts without encryption although a variable asks for it must say so.
+Settings that a service has under the same name, or under one in its list of renamed ones, are applied. For all others a
+warning is issued: a server that starts without encryption although a variable requests it must report this.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ KEYS: Final = tuple(f"{table}.{name}" for table, names in _KEYS.items() for name
 """Every setting of that server's release 0.8.0 that is not in a list of tables."""
 _LISTS: Final = ("IGGY_CLUSTER_NODE_OTHERS_", "IGGY_HTTP_JWT_TRUSTED_ISSUERS_")
 
-# What to do instead, by setting or by the table that it is in.
+# Replacements, by setting or by the table that contains it.
 _INSTEAD: Final = {
     "system.encryption": "messages are stored as they come; encrypt the volume that holds system.path",
     "system.partition.enforce_fsync": "see the setting durability",
@@ -133,13 +133,13 @@ _VALUES: Final = {"system.segment.cache_indexes": {"true": "all", "false": "none
 def read_classic(
     collected: Collected, environment: Mapping[str, str], *, renamed: Mapping[str, str], taken: Collection[str]
 ) -> list[str]:
-    """Take the variables whose settings exist; returns a warning for each of the others. An empty one counts as unset.
+    """Apply the variables whose settings exist; returns a warning for each of the others. An empty one counts as unset.
 
     Args:
-        collected: Where the values go.
+        collected: Receives the values.
         environment: The variables.
         renamed: That server's settings that have another name here, with this name.
-        taken: Variables that mean something already.
+        taken: Variables with another meaning, which are skipped.
     """
     by_name = {setting.dotted: setting for setting in collected.settings}
     keys = {_variable(key): key for key in KEYS}
@@ -159,7 +159,7 @@ def read_classic(
 
 
 def mapping(settings: Collection[Setting], *, renamed: Mapping[str, str]) -> list[tuple[str, str | None, str]]:
-    """List the variables: each with the setting that it is here, if there is one, and otherwise what to do instead."""
+    """List the variables, each with the corresponding setting, or otherwise with its replacement."""
     names = {setting.dotted for setting in settings}
     rows = []
     for key in KEYS:

@@ -1,4 +1,4 @@
-"""What the services of a cluster share: one secret, and another one while it is changed."""
+"""Secrets shared by the services of a cluster: one, and a second one during a rotation."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final
 from headrace_settings.secret import Secret
 
 SECRET_BYTES_MIN: Final = 32
-"""Shorter ones can be guessed by those who have seen something that was signed."""
+"""Minimum length: an attacker with signed data could guess shorter secrets."""
 
 
 def check_secrets(secret: Secret | None, accepted: Secret | None) -> None:
-    """Check what the settings of a service say of the secrets of its cluster.
+    """Validate the cluster secrets in the settings of a service.
 
     Raises:
-        ValueError: One can be guessed, or there is another one without the first.
+        ValueError: A secret is too short, or there is a second one without the first.
     """
     for name, given in (("secret", secret), ("accepted_secret", accepted)):
         if given is not None and len(given.reveal().encode()) < SECRET_BYTES_MIN:
@@ -27,5 +27,5 @@ def check_secrets(secret: Secret | None, accepted: Secret | None) -> None:
 
 
 def secrets_of(secret: Secret | None, accepted: Secret | None) -> tuple[str, ...]:
-    """Return those by which others are known, the own one first."""
+    """Return the secrets that are accepted from other services, the own one first."""
     return tuple(given.reveal() for given in (secret, accepted) if given is not None)

@@ -1,4 +1,4 @@
-"""Bounds of settings that a start refuses to cross, each able to say in words what it allows."""
+"""Bounds of settings that are enforced at startup, each with a description of the allowed values."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from headrace_settings.size import Size, SizeLimit
 
 
 class Constraint:
-    """What an annotation adds to a type: a check, and the words that follow the type's own in "allowed:"."""
+    """A check that an annotation adds to a type, and the words that follow the type's own in "allowed:"."""
 
     __slots__ = ()
 
     @property
     def allowed(self) -> str:
-        """The rest of the sentence, for example "from 1 to 10"."""
+        """End of the sentence, for example "from 1 to 10"."""
         return ""
 
     def check(self, value: Any) -> Any:
-        """Return the value, or raise ValueError with what is wrong with it."""
+        """Return the value, or raise ValueError with a description of the problem."""
         return value
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -31,26 +31,26 @@ class Constraint:
 
 
 def _comparable(value: object) -> Any:
-    """Sizes compare with limits too, so that "unlimited" is above every maximum."""
+    """Make sizes comparable with limits, so that "unlimited" is above every maximum."""
     return value.bytes if isinstance(value, Size | SizeLimit) else value
 
 
 @dataclass(frozen=True, slots=True)
 class Between(Constraint):
-    """At least ``low`` and at most ``high``, both included; None leaves that side open."""
+    """Range from ``low`` to ``high``, both included; None leaves that side open."""
 
     low: int | Duration | Size | None = None
     high: int | Duration | Size | None = None
 
     @property
     def allowed(self) -> str:
-        """The interval in words."""
+        """Interval in words."""
         if self.high is None:
             return f"at least {self.low}"
         return f"at most {self.high}" if self.low is None else f"from {self.low} to {self.high}"
 
     def check(self, value: Any) -> Any:
-        """Refuse what lies outside."""
+        """Refuse values outside."""
         if self.low is not None and _comparable(value) < _comparable(self.low):
             raise ValueError(f"{value} is less than {self.low}")
         if self.high is not None and _comparable(value) > _comparable(self.high):
@@ -60,17 +60,17 @@ class Between(Constraint):
 
 @dataclass(frozen=True, slots=True)
 class MultipleOf(Constraint):
-    """A whole multiple of ``step`` (bytes for a size)."""
+    """Whole multiple of ``step`` (bytes for a size)."""
 
     step: int
 
     @property
     def allowed(self) -> str:
-        """The step in words."""
+        """Step in words."""
         return f"a multiple of {self.step}"
 
     def check(self, value: Any) -> Any:
-        """Refuse what lies between two steps."""
+        """Refuse values between two steps."""
         if _comparable(value) % self.step:
             raise ValueError(f"{value} is not a multiple of {self.step}")
         return value
@@ -78,7 +78,7 @@ class MultipleOf(Constraint):
 
 @dataclass(frozen=True, slots=True)
 class NotServerDefault(Constraint):
-    """The server's own setting cannot point back at the server's setting."""
+    """Excludes the server's default: the server's own setting cannot refer to itself."""
 
     def check(self, value: Any) -> Any:
         """Refuse ``server_default``."""
@@ -88,4 +88,4 @@ class NotServerDefault(Constraint):
 
 
 ServerExpiry = Annotated[Expiry, NotServerDefault()]
-"""An expiry that decides by itself."""
+"""Expiry that is not the server's default."""

@@ -1,4 +1,4 @@
-"""Docstrings below the fields of a class, read from its source when somebody asks for them."""
+"""Docstrings below the fields of a class, read from its source on demand."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from itertools import pairwise
 
 
 def docstring_of(model: type, field: str) -> str:
-    """Return the docstring of a field, without what indents it: empty when there is none.
+    """Return the docstring of a field without its indentation; empty if there is none.
 
     Args:
         model: The class, or a subclass of the one that has the field.
         field: Its name.
 
     Raises:
-        OSError: The source of the class is not there.
+        OSError: The source of the class is not available.
     """
     return next((found[field] for ancestor in model.__mro__[:-1] if field in (found := _docstrings(ancestor))), "")
 

@@ -1,4 +1,4 @@
-"""Lengths of time, and how long messages are kept."""
+"""Durations, and the expiry of messages."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _print_micros(micros: int) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Duration(Quantity):
-    """A length of time in whole microseconds, 0 to 2^64-1."""
+    """A duration in whole microseconds, 0 to 2^64-1."""
 
     ALLOWED: ClassVar[str] = 'a duration such as "10 s", "500 ms" or "1 h 30 m"'
     EXAMPLES: ClassVar[tuple[str, ...]] = ("10 s", "1 h 30 m", "500 ms", "7 days")
@@ -110,18 +110,18 @@ class Duration(Quantity):
 
     @property
     def seconds(self) -> float:
-        """The same in seconds."""
+        """Duration in seconds."""
         return self.micros / _SECOND
 
     @property
     def timedelta(self) -> timedelta:
-        """The same for the standard library."""
+        """Duration as a type of the standard library."""
         return timedelta(microseconds=self.micros)
 
 
 @dataclass(frozen=True, slots=True)
 class Expiry(Quantity):
-    """How long a message is kept: a duration, for ever, or whatever the server's setting says.
+    """Expiry of messages: a duration, never, or the server's default.
 
     ``micros`` is the form of the binary protocol: 0 is the server's default, 2^64-1 is never.
     """
@@ -153,12 +153,12 @@ class Expiry(Quantity):
 
     @property
     def is_never(self) -> bool:
-        """Messages stay until they are deleted otherwise."""
+        """True if messages never expire."""
         return self.micros == U64_MAX
 
     @property
     def is_server_default(self) -> bool:
-        """The server's setting decides."""
+        """True if the server's setting applies."""
         return self.micros == 0
 
     def __str__(self) -> str:

@@ -1,7 +1,6 @@
-"""What can be wrong with the settings.
+"""Errors in the settings.
 
-SettingsError
-    Problem, one for each setting that is unknown or wrong
+SettingsError Problem, one for each setting that is unknown or invalid
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from headrace_settings.origin import Origin
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One unknown or wrong setting, with all that is needed to mend it."""
+    """One unknown or invalid setting, with all information needed to correct it."""
 
     setting: str
-    """The setting's dotted name, or the name that is not known."""
+    """Dotted name of the setting, or the unknown name."""
     message: str
     origin: Origin | None = None
     allowed: str = ""
     nearest: str | None = None
-    """A known name that may be meant."""
+    """Most similar known name."""
 
     def __str__(self) -> str:
         where = f" ({self.origin})" if self.origin else ""
@@ -34,7 +33,7 @@ class Problem:
 
 
 class SettingsError(Exception):
-    """The settings cannot be used. Nothing was started."""
+    """The settings are invalid. Nothing was started."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = tuple(problems)

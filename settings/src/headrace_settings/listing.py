@@ -1,4 +1,4 @@
-"""A configuration as a list, for programs that show it: every setting with its value, its origin and its meaning."""
+"""A configuration as a list for display: every setting with its value, its origin and its meaning."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class ShownSetting:
     """One setting in force."""
 
     name: str
-    """Dotted, as in a file: ``http.address``."""
+    """Dotted name, as in a file: ``http.address``."""
     value: str | None
-    """As TOML has it. None: it is not set, or it is a secret."""
+    """Value in the form of TOML. None: not set, or a secret."""
     is_set: bool
-    """Whether there is a value, shown or not."""
+    """True if there is a value, displayed or not."""
     is_secret: bool
     is_default: bool
-    """Nobody said anything about it."""
+    """True if no source sets it."""
     origin: str
-    """Where the value came from."""
+    """Origin of the value."""
     variable: str
-    """The environment variable that sets it."""
+    """Name of the environment variable that sets it."""
     description: str
     allowed: str
 
@@ -37,7 +37,7 @@ class ShownSetting:
 def listed(
     config: BaseModel, *, origins: Mapping[Path, Origin] | None = None, prefix: str = "HEADRACE"
 ) -> list[ShownSetting]:
-    """Every setting of a configuration in the order of its fields, without secrets."""
+    """List the settings of a configuration in the order of its fields, without secrets."""
     shown = []
     for setting in settings_of(type(config)):
         value: object = config

@@ -1,4 +1,4 @@
-"""From files, environment and options to one frozen configuration, or to everything that is wrong with it."""
+"""Loading of a frozen configuration from files, environment and options, reporting all errors at once."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Loaded(Generic[Config]):
-    """A configuration, and where each of its settings came from."""
+    """A configuration, and the origin of each of its settings."""
 
     config: Config
     origins: Mapping[Path, Origin]
     warnings: tuple[str, ...] = ()
-    """What was given and has no effect; whoever runs the service logs it."""
+    """Warnings about given settings without an effect, for the service's log."""
 
     def log_warnings(self) -> None:
-        """Write what was given and has no effect to the log."""
+        """Write the warnings to the log."""
         for warning in self.warnings:
             _log.warning("%s", warning)
 
     def origin(self, path: Path) -> Origin:
-        """Who decided this setting."""
+        """Origin of this setting."""
         return self.origins.get(path, DefaultOrigin())
 
 
@@ -52,20 +52,20 @@ def load(
     reserved: Collection[str] = (),
     renamed: Mapping[str, str] | None = None,
 ) -> Loaded[Config]:
-    """Read every source, later ones winning: defaults, file, variables of the classic server, environment, options.
+    """Read every source, later ones winning: defaults, file, variables of Iggy, environment, options.
 
     Args:
-        model: What to fill.
+        model: The model to fill.
         file: A TOML file, if any. It must exist.
         environment: Usually ``os.environ``.
-        prefix: Of the environment variables, without the underscore.
+        prefix: Prefix of the environment variables, without the underscore.
         options: Per dotted setting name, the option of the command line as typed and its text.
         aliases: Further environment variables and the dotted names of the settings that they stand for.
         reserved: Variables with the prefix that are not settings of this model.
-        renamed: Settings of the classic server that have another name here, with this name.
+        renamed: Settings of Iggy that have another name here, with this name.
 
     Raises:
-        SettingsError: Something is unknown or wrong; all of it at once.
+        SettingsError: Settings are unknown or invalid; all of them at once.
     """
     collected = Collected(settings_of(model))
     if file is not None:
@@ -95,7 +95,7 @@ def _nested(values: Mapping[Path, tuple[Any, Origin]]) -> dict[str, Any]:
 
 def _problems(error: ValidationError, collected: Collected) -> list[Problem]:
     settings = {setting.path: setting for setting in collected.settings}
-    # One setting with alternatives ("a or b") fails once per alternative: the first says enough.
+    # One setting with alternatives ("a or b") fails once per alternative: the first message is sufficient.
     problems: dict[Path, Problem] = {}
     for details in error.errors(include_url=False, include_input=True):
         path = tuple(part for part in details["loc"] if isinstance(part, str))

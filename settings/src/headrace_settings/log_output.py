@@ -1,4 +1,4 @@
-"""Log records of a service process: for people on a terminal, or as JSON lines that say which process wrote them."""
+"""Log records of a service process: text for a terminal, or JSON lines that identify the process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from headrace_settings.section import Section
 
-# What every record has; anything else was given as `extra`.
+# Attributes of every record; all others were given as `extra`.
 _PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _FOR_PEOPLE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -19,19 +19,21 @@ class LoggingSettings(Section):
     """``[logging]``."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least important records that are still written."""
+    """Minimum level of log records that are written."""
     format: Literal["auto", "console", "json"] = "auto"
-    """`console` is for people, `json` one object per line, `auto` the former on a terminal and else the latter."""
+    """Format of log records: `console` is text, `json` one object per line, `auto` is `console` on a terminal and
+    `json` otherwise.
+    """
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object for each record, in the form that the gateway's log has."""
+    """Format records as JSON objects, one per line, in the form of the gateway's log."""
 
     def __init__(self, **process: str | int) -> None:
-        """Describe the process.
+        """Set the fields that identify the process.
 
         Args:
-            process: What every line says of it: `replica`, or `node`.
+            process: Fields of every line: `replica`, or `node`.
         """
         super().__init__()
         self._process = process
@@ -55,8 +57,8 @@ def configure(config: LoggingSettings, **process: str | int) -> None:
     """Send every record of the process to standard error.
 
     Args:
-        config: Which ones, and how.
-        process: What every JSON line says of the process.
+        config: Level and format.
+        process: Fields of every JSON line that identify the process.
     """
     handler = logging.StreamHandler(sys.stderr)
     as_console = config.format == "console" or (config.format == "auto" and sys.stderr.isatty())

@@ -1,4 +1,4 @@
-"""Names in a cluster, and where its members are found."""
+"""Names in a cluster, and addresses of its members."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _host_port(text: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_name)]
-"""Of a cluster, a node or a gateway: 1 to 63 letters, digits, dots, dashes and underscores."""
+"""Name of a cluster, a node or a gateway: 1 to 63 letters, digits, dots, dashes and underscores."""
 
 HostPort = Annotated[str, AfterValidator(_host_port)]
-"""A host, by name or address, and a port."""
+"""Host, by name or address, and port."""

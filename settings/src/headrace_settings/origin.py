@@ -1,4 +1,4 @@
-"""Where a value came from."""
+"""Origins of values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class FileOrigin:
-    """A line of a TOML file; no line when it cannot be told."""
+    """A line of a TOML file; without a line number if it is not known."""
 
     file: Path
     line: int | None
@@ -39,7 +39,7 @@ class OptionOrigin:
 
 @dataclass(frozen=True, slots=True)
 class DefaultOrigin:
-    """Nobody said anything."""
+    """The default, as no source sets the value."""
 
     def __str__(self) -> str:
         return "default"

@@ -1,4 +1,4 @@
-"""What every unit type of the settings has in common: it is read from text and written back as text."""
+"""Base of all unit types of the settings: parsed from text and written back as text."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pydantic_core import CoreSchema, core_schema
 class Quantity(ABC):
     """A value with a unit: parsed from a setting's text, printed in one canonical form.
 
-    ``parse(str(value)) == value`` for every value. A type says in ``ALLOWED`` what may be written, in words
-    that follow "allowed:", and in ``EXAMPLES`` shows it.
+    ``parse(str(value)) == value`` for every value. A type documents the permitted forms in ``ALLOWED``, in words that
+    follow "allowed:", and gives examples in ``EXAMPLES``.
     """
 
     __slots__ = ()
@@ -25,18 +25,18 @@ class Quantity(ABC):
     @classmethod
     @abstractmethod
     def parse(cls, text: str) -> Self:
-        """Read the setting's text.
+        """Parse the setting's text.
 
         Raises:
-            ValueError: The text is not of this kind; the message says what is wrong with it.
+            ValueError: The text is invalid; the message describes the problem.
         """
 
     @classmethod
     def from_setting(cls, value: object) -> Self:
-        """Take a value as a TOML file, an environment variable or a program gives it.
+        """Convert a value given by a TOML file, an environment variable or a program.
 
         Raises:
-            ValueError: It is neither text of this kind nor a whole number that the text form allows.
+            ValueError: The value is neither valid text nor a whole number that the text form allows.
         """
         if isinstance(value, cls):
             return value

@@ -1,4 +1,4 @@
-"""A configuration written out: as TOML without its secrets, as JSON schema, as a page of documentation."""
+"""Rendering of a configuration: as TOML without its secrets, as JSON schema, as a page of documentation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def to_toml(config: BaseModel, *, origins: Mapping[Path, Origin] | None = None) 
 
     Args:
         config: The configuration.
-        origins: When given, every setting that is not a default carries its origin as a comment.
+        origins: If given, every setting that is not a default carries its origin as a comment.
     """
     lines: list[str] = []
     _write_table(config, (), lines, origins or {})
@@ -28,12 +28,12 @@ def to_toml(config: BaseModel, *, origins: Mapping[Path, Origin] | None = None) 
 
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of the TOML file."""
+    """JSON schema of the TOML file."""
     return model.model_json_schema(mode="serialization")
 
 
 def to_markdown(model: type[BaseModel], *, prefix: str = "HEADRACE") -> str:
-    """One table of settings per section: name, variable, default, meaning and what is allowed."""
+    """Render one table of settings per section: name, variable, default, meaning and allowed values."""
     lines: list[str] = []
     section: Path | None = None
     for setting in settings_of(model):
@@ -54,7 +54,7 @@ def to_markdown(model: type[BaseModel], *, prefix: str = "HEADRACE") -> str:
 
 
 def shown_value(value: object) -> str:
-    """A value as TOML has it, without the secrets in it."""
+    """Value in the form of TOML, without secrets."""
     return _toml(value)
 
 
@@ -91,7 +91,7 @@ def _toml(value: object) -> str:
         fields = ((name, getattr(value, name)) for name in type(value).model_fields)
         shown = (f"{name} = {_toml(item)}" for name, item in fields if _is_shown(item))
         return "{ " + ", ".join(shown) + " }"
-    # A JSON string is a TOML string, but for the one control character that JSON leaves as it is.
+    # A JSON string is a TOML string, except for the one control character that JSON does not escape.
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

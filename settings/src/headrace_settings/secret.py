@@ -26,12 +26,12 @@ class Secret(Quantity):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Take the text as it is."""
+        """Take the text unchanged."""
         return cls(text)
 
     @classmethod
     def from_setting(cls, value: object) -> Self:
-        """Take text as it is, blanks included: they may be part of a password."""
+        """Take text unchanged, including blanks, which may be part of a password."""
         if isinstance(value, cls):
             return value
         if isinstance(value, str):
@@ -39,7 +39,7 @@ class Secret(Quantity):
         raise ValueError("a secret is text")
 
     def reveal(self) -> str:
-        """The text itself. Never log what this returns."""
+        """Return the text itself. Never log the result."""
         return self._text
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""The base of every configuration model, and the settings that a model holds."""
+"""Base of every configuration model, and the enumeration of its settings."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from headrace_settings.secret import Secret
 
 
 class Section(BaseModel):
-    """One table of settings: frozen, with no unknown keys, documented by the docstrings below its fields.
+    """One table of settings: frozen, without unknown keys, documented by the docstrings below its fields.
 
-    Pydantic can read these docstrings, too, but does so whenever a model is defined: a tenth of what a server imports.
+    Pydantic can read these docstrings, too, but does so whenever a model is defined: a tenth of a server's import time.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, arbitrary_types_allowed=False)
@@ -36,7 +36,7 @@ class Section(BaseModel):
 
 
 Path = tuple[str, ...]
-"""Where a setting stands: ``("tcp", "address")``."""
+"""Path of a setting: ``("tcp", "address")``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,32 +46,32 @@ class Setting:
     path: Path
     field: FieldInfo
     model: type[BaseModel]
-    """Whose field it is."""
+    """Model that has the field."""
 
     @property
     def dotted(self) -> str:
-        """The name in a file and in messages."""
+        """Name in a file and in messages."""
         return ".".join(self.path)
 
     @property
     def is_secret(self) -> bool:
-        """Its value is never shown, and ``<name>_file`` may stand for it."""
+        """True if its value is never displayed, and ``<name>_file`` may be used instead."""
         return any(argument is Secret for argument in _alternatives(self.field.annotation))
 
     @property
     def description(self) -> str:
-        """The field's docstring in one paragraph."""
+        """Docstring of the field as one paragraph."""
         return " ".join(docstring_of(self.model, self.path[-1]).split())
 
     @property
     def allowed(self) -> str:
-        """What may be written, in words that follow "allowed:"."""
+        """Allowed values, in words that follow "allowed:"."""
         words = [_describe(self.field.annotation)]
         words += [item.allowed for item in self.field.metadata if isinstance(item, Constraint)]
         return ", ".join(word for word in words if word)
 
     def variable(self, prefix: str) -> str:
-        """The environment variable that sets it."""
+        """Name of the environment variable that sets it."""
         return "_".join((prefix, *self.path)).upper()
 
 

@@ -21,19 +21,19 @@ ConfigT = TypeVar("ConfigT", bound=Section)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceProcess(Generic[ConfigT]):
-    """What distinguishes the process of a service from those of others."""
+    """Parameters of a service's process."""
 
     package: str
-    """What ``python -m`` runs."""
+    """Package that ``python -m`` runs."""
     description: str
     prefix: str
-    """Of its environment variables."""
+    """Prefix of its environment variables."""
     model: type[ConfigT]
     load: Callable[[Path | None, Mapping[str, str]], Loaded[ConfigT]]
     serve: Callable[[Loaded[ConfigT]], Coroutine[Any, Any, None]]
-    """Configures the log; what it returns runs until the process is asked to stop."""
+    """Configure the log and return a coroutine, which runs until the process is asked to stop."""
     refusals: tuple[type[Exception], ...]
-    """Why it may not start, or not go on: the message is for people, and says all there is to say."""
+    """Exceptions for which the process exits with their message alone, without a traceback."""
 
     def main(self, arguments: Sequence[str]) -> int:
         """Run the service until the process is asked to stop; returns the exit status."""

@@ -1,4 +1,4 @@
-"""Amounts of memory and storage."""
+"""Sizes of memory and storage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNITS = {
     "tb": 1000**4,
     "tib": 1024**4,
 }
-# Largest first; of two that divide the size, the larger one gives the shorter text.
+# Largest first; of two units that divide the size, the larger one gives the shorter text.
 _PRINTED = (
     ("TiB", 1024**4),
     ("TB", 1000**4),
@@ -91,7 +91,7 @@ class SizeLimit(Quantity):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a size; ``0``, ``none`` and ``unlimited`` mean that there is no bound."""
+        """Read a size; ``0``, ``none`` and ``unlimited`` mean no bound."""
         if text.strip().lower() in _UNLIMITED:
             return cls(U64_MAX)
         size_bytes = _parse_bytes(text)
@@ -99,7 +99,7 @@ class SizeLimit(Quantity):
 
     @property
     def is_unlimited(self) -> bool:
-        """There is no bound."""
+        """True if there is no bound."""
         return self.bytes == U64_MAX
 
     def __str__(self) -> str:

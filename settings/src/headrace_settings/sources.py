@@ -1,4 +1,4 @@
-"""The places that settings come from, each turned into values by path with their origin."""
+"""Sources of settings, each converted to values by path with their origin."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from headrace_settings.toml_lines import lines_of_keys
 
 @dataclass(slots=True)
 class Collected:
-    """Values by path, later ones replacing earlier ones, and everything that was wrong on the way."""
+    """Values by path, later ones replacing earlier ones, and all errors found."""
 
     settings: tuple[Setting, ...]
     values: dict[Path, tuple[Any, Origin]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def put(self, setting: Setting, value: Any, origin: Origin) -> None:
-        """Take a value."""
+        """Set a value."""
         self.values[setting.path] = (value, origin)
 
     def put_secret_file(self, setting: Setting, file: Any, origin: Origin) -> None:
-        """Take the contents of the file that holds a secret."""
+        """Set a value from the contents of the file that holds a secret."""
         try:
             text = FilePath(str(file)).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -37,13 +37,13 @@ class Collected:
             self.put(setting, text.removesuffix("\n").removesuffix("\r"), origin)
 
     def unknown(self, name: str, known: Iterable[str], origin: Origin) -> None:
-        """Note a name that means nothing, with the known one that is most like it."""
+        """Report an unknown name, with the most similar known one."""
         nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
         self.problems.append(Problem(name, "unknown setting", origin, nearest=nearest[0] if nearest else None))
 
 
 def read_file(collected: Collected, file: FilePath) -> None:
-    """Take everything that a TOML file says."""
+    """Read a TOML file."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -96,7 +96,7 @@ class _FileReader:
         self._collected.put_secret_file(setting, value, self._origin(path))
 
     def _unknown(self, path: Path, value: Any) -> None:
-        # A table that is not known is compared by what it holds, which says more than its name alone.
+        # An unknown table is compared by its contents, which are more distinctive than its name.
         while isinstance(value, dict) and value:
             name, value = next(iter(value.items()))
             path = (*path, name)
@@ -118,15 +118,15 @@ def read_environment(
     aliases: Mapping[str, str],
     reserved: Collection[str],
 ) -> None:
-    """Take every variable that starts with the prefix, and the aliases. An empty value counts as unset.
+    """Read every variable that starts with the prefix, and the aliases. An empty value counts as unset.
 
     Args:
-        collected: Where the values go.
+        collected: Receives the values.
         environment: The variables.
-        prefix: Without the underscore, for example ``HEADRACE``.
+        prefix: Prefix without the underscore, for example ``HEADRACE``.
         aliases: Other variables by the dotted name of the setting that they stand for. The setting's own
             variable wins over them.
-        reserved: Variables with the prefix that mean something to somebody else.
+        reserved: Variables with the prefix that have another purpose.
     """
     by_name = {setting.dotted: setting for setting in collected.settings}
     for variable, dotted in aliases.items():
@@ -155,14 +155,14 @@ def read_environment(
 
 
 def read_options(collected: Collected, options: Mapping[str, tuple[str, str]]) -> None:
-    """Take values from a command line: the option as typed and its text, by the setting's dotted name."""
+    """Read values from a command line: the option as typed and its text, by the setting's dotted name."""
     by_name = {setting.dotted: setting for setting in collected.settings}
     for dotted, (option, text) in options.items():
         put_text(collected, by_name[dotted], text, OptionOrigin(option))
 
 
 def put_text(collected: Collected, setting: Setting, text: str, origin: Origin) -> None:
-    """Take a value as a variable or an option has it."""
+    """Set a value from the text of a variable or an option."""
     if get_origin(setting.field.annotation) in (list, tuple):
         collected.put(setting, _split_list(text), origin)
     else:

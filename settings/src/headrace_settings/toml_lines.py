@@ -1,4 +1,4 @@
-"""On which line of a TOML file each key stands, which the standard library's parser does not tell."""
+"""Line numbers of the keys of a TOML file, which the standard library's parser does not report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _KEY_PART = re.compile(
     r"""[ \t]*(?:"(?P<basic>(?:\\.|[^"\\])*)"|'(?P<literal>[^']*)'|(?P<bare>[A-Za-z0-9_-]+))[ \t]*"""
 )
-# What can hide a line break or a bracket inside a value: strings of four kinds, and comments.
+# Tokens that can hide a line break or a bracket inside a value: strings of four kinds, and comments.
 _OPAQUE = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}'
     r"|'''.*?'{3,5}"
@@ -24,7 +24,7 @@ def lines_of_keys(text: str) -> dict[tuple[str, ...], int]:
 
     Args:
         text: A document that ``tomllib`` has accepted; for others the result is unspecified. Keys within
-            inline tables and arrays of tables are not told apart: they share the line of what holds them.
+            inline tables and arrays of tables share the line of their container.
     """
     lines: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()

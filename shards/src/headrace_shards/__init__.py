@@ -1,4 +1,4 @@
-"""The shards of this process: a native node on an asyncio loop, its settings, and connections with it."""
+"""The shards of this process: a native node on an asyncio loop, its settings, and connections to it."""
 
 from headrace_shards.config import ShardsConfig
 from headrace_shards.errors import NodeError, NotRunning, ShardEnded, StartRefused

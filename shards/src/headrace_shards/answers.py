@@ -1,8 +1,8 @@
-"""What the node answers on a session, taken from its socket as it comes.
+"""The node's answers on a session, received from its socket.
 
-A stream reader of asyncio copies every byte three times before whoever asked has it: from what was received into its
-buffer, out of that, and once more to close the gap. Answers with messages are megabytes, so they are received where
-they stay: in memory of their own, or in memory that whoever asks lends for this.
+A stream reader of asyncio copies every byte three times before the caller has it: from the received data into its
+buffer, out of that, and once more to close the gap. Answers with messages are megabytes, so they are received directly
+into their destination: memory of their own, or memory that the caller lends for this.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 _HEADER: Final = Struct("<II")
-# What is smaller is received together with what stands before and behind it.
+# Smaller answers are received together with their neighbours.
 _SMALL_BYTES: Final = 64 * 1024
-# With so many bytes that nobody has taken, the node has to wait.
+# Number of bytes that were not taken at which reading pauses, so that the node has to wait.
 _UNTAKEN_BYTES_MAX: Final = 1024 * 1024
 
 
@@ -27,12 +27,12 @@ class Answer(NamedTuple):
 
 
 class Answers(asyncio.BufferedProtocol):
-    """One session's end of a socket: answers in their order, and whether there is room to write."""
+    """One session's end of a socket: answers in their order, and back-pressure for writing."""
 
     def __init__(self) -> None:
-        """Begin without a connection."""
+        """Create the protocol without a connection."""
         self.lent: bytearray | None = None
-        """Where the next large answer goes, if there is room for it. Nobody else may use it until that has come."""
+        """Memory for the next large answer, if that fits. Must not be used otherwise until the answer has arrived."""
         self._transport: asyncio.Transport | None = None
         self._small = bytearray(_SMALL_BYTES)
         self._begin = self._end = 0
@@ -49,14 +49,14 @@ class Answers(asyncio.BufferedProtocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether everything that came was taken, and more may come."""
+        """Return whether all received data was taken, and the connection is open."""
         return not (self._ready or self._large is not None or self._begin < self._end or self._is_over)
 
     async def take(self) -> Answer:
-        """Wait for the next answer; one waits at a time.
+        """Wait for the next answer; only one caller may wait at a time.
 
         Raises:
-            ConnectionError: There will be none.
+            ConnectionError: The connection is closed.
         """
         while not self._ready:
             if self._is_over:
@@ -77,10 +77,10 @@ class Answers(asyncio.BufferedProtocol):
         """Wait until there is room to write.
 
         Raises:
-            ConnectionError: There is nobody to write to.
+            ConnectionError: The connection is closed.
         """
         if self._transport is not None and self._transport.is_closing():
-            # The end of the connection gets its turn to be noticed.
+            # Let the event loop notice the end of the connection.
             await asyncio.sleep(0)
         if self._is_over:
             raise ConnectionResetError("the connection is over") from self._error
@@ -88,40 +88,40 @@ class Answers(asyncio.BufferedProtocol):
             await asyncio.shield(self._writing)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Part of asyncio's protocol."""
+        """Set the transport; called by asyncio."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - a stream socket has one
         self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Part of asyncio's protocol."""
+        """Note the end of the connection; called by asyncio."""
         self._is_over, self._error = True, exc
         self._transport = None
         self._wake()
         self.resume_writing()
 
     def pause_writing(self) -> None:
-        """Part of asyncio's protocol."""
+        """Pause writing; called by asyncio."""
         self._writing = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
-        """Part of asyncio's protocol."""
+        """Resume writing; called by asyncio."""
         if self._writing is not None and not self._writing.done():
             self._writing.set_result(None)
         self._writing = None
 
     def eof_received(self) -> None:
-        """Part of asyncio's protocol."""
+        """Note the end of the received data; called by asyncio."""
         self._is_over = True
         self._wake()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's own
-        """Where what comes next goes."""
+        """Return the memory for the next received bytes."""
         if self._large is not None:
             return self._large[self._filled :]
         return memoryview(self._small)[self._end :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So much has come."""
+        """Note that a number of bytes was received."""
         if self._large is not None:
             self._filled += nbytes
             if self._filled < len(self._large):
@@ -135,7 +135,7 @@ class Answers(asyncio.BufferedProtocol):
             self._wake()
 
     def _part(self) -> None:
-        """Take the answers out of what has come; what is left of it goes to the front."""
+        """Extract complete answers from the received bytes; the rest moves to the front."""
         while self._end - self._begin >= _HEADER.size:
             self._status, length = _HEADER.unpack_from(self._small, self._begin)
             begin = self._begin + _HEADER.size
@@ -157,7 +157,7 @@ class Answers(asyncio.BufferedProtocol):
     def _memory(self, length: int) -> memoryview:
         lent, self.lent = self.lent, None
         if lent is None or len(lent) < length:
-            # With some to spare: whoever lends it again has room for what is a little larger.
+            # Rounded up, so that the memory can be lent again for a slightly larger answer.
             lent = bytearray(-(-length // _SMALL_BYTES) * _SMALL_BYTES)
         return memoryview(lent)[:length]
 

@@ -1,4 +1,4 @@
-"""Work beside that of a block."""
+"""Background tasks for the duration of a block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Outcome = TypeVar("Outcome")
 
 @asynccontextmanager
 async def background(work: Coroutine[Any, Any, Outcome], name: str) -> AsyncIterator[asyncio.Task[Outcome]]:
-    """Have work done for the length of an ``async with`` block, at whose end it is cancelled."""
+    """Run a task for the duration of an ``async with`` block, at whose end it is cancelled."""
     task = asyncio.create_task(work, name=name)
     try:
         yield task

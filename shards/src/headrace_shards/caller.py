@@ -1,4 +1,4 @@
-"""Who is at the other end, where an interface of this process asks the node in somebody's name."""
+"""Origin of a request that an interface of this process sends to the node on behalf of a user."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from contextvars import ContextVar
 from typing import Final, NamedTuple
 
 INTERFACES: Final = ("", "http", "grpc", "push")
-"""By their numbers in control requests; 0: none."""
+"""Interfaces by their numbers in control requests; 0: none."""
 
 
 class Caller(NamedTuple):
-    """Where a request came from."""
+    """Origin of a request."""
 
     address: str
-    """``ip:port``; the port is 0 where it is not known."""
+    """Address as ``ip:port``; the port is 0 if it is not known."""
     transport: str
-    """``tcp``, ``quic``, ``websocket``, or one of `INTERFACES`."""
+    """Transport: ``tcp``, ``quic``, ``websocket``, or one of `INTERFACES`."""
 
     @classmethod
     def at(cls, host: str, port: int, transport: str) -> Caller:
-        """Return the caller at an address of either kind."""
+        """Return the caller at an IPv4 or IPv6 address."""
         return cls(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", transport)
 
 
 CALLER: Final[ContextVar[Caller | None]] = ContextVar("caller", default=None)
-"""Of the request at hand."""
+"""Caller of the current request."""

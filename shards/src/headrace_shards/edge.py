@@ -1,4 +1,5 @@
-"""The encrypted doors in front of a node, and its encrypted links. Their work is native, on threads of their own."""
+"""The encrypted listeners in front of a node, and its encrypted links. The native side runs them on threads of its own.
+"""
 
 from __future__ import annotations
 
@@ -12,95 +13,97 @@ from typing import Any, Generic, Protocol, TypeVar
 from headrace_shards.edge_config import EdgeSettings
 
 NativeNode_contra = TypeVar("NativeNode_contra", contravariant=True)
-"""The native node behind the doors, which is only handed on."""
+"""Native node behind the listeners, which this module only passes on."""
 
 _GOODBYE_SECONDS = 3.0
-"""Clients who were said goodbye to have this long to hear it."""
+"""Time for clients to receive the node's disconnect notice."""
 
 _log = logging.getLogger(__name__)
 
 
 class NativeEdge(Protocol[NativeNode_contra]):
-    """`headrace_core.Edge`: bound when it is made. Methods may be called from any thread."""
+    """Interface of `headrace_core.Edge`, which binds on construction. Methods may be called from any thread."""
 
     def addresses(self) -> dict[str, str]:
-        """Per door the address really bound."""
+        """Bound address per listener."""
 
     def start(self, node: NativeNode_contra) -> None:
-        """Let clients in."""
+        """Accept clients."""
 
     def reload_certificates(self) -> None:
-        """Look at the files of the certificates now."""
+        """Check the certificate files now."""
 
     def stats_json(self) -> str:
         """Counters as JSON."""
 
     def take_events(self) -> list[tuple[str, str]]:
-        """Level and message of what happened since the last call, oldest first."""
+        """Level and message of the events since the last call, oldest first."""
 
     def close_doors(self) -> None:
-        """Let nobody in any more."""
+        """Stop accepting connections."""
 
     def stop(self, timeout_seconds: float) -> bool:
-        """Wait for the last connections to end; whether that was in time."""
+        """Wait for the last connections to end; return whether that was in time."""
 
 
 class Edge(Generic[NativeNode_contra]):
-    """The doors of one process.
+    """The encrypted listeners of one process.
 
-    Made, and so bound, before the node starts; ``open`` when the node listens; ``close_doors`` before the node stops,
-    whose goodbye still reaches every client; ``stop`` after it.
+    Constructed, and so bound, before the node starts; ``open`` when the node listens; ``close_doors`` before the node
+    stops, so that its disconnect notice still reaches every client; ``stop`` after it.
     """
 
     def __init__(self, native: NativeEdge[NativeNode_contra]) -> None:
         self.native = native
-        """For the native node, which reaches other nodes through it."""
+        """Passed to the native node, which reaches other nodes through it."""
         self._addresses = native.addresses()
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Per door (``tcp``, ``websocket``, ``quic``, ``binary``) the ``ip:port`` really bound."""
+        """Bound ``ip:port`` per listener (``tcp``, ``websocket``, ``quic``, ``binary``)."""
         return dict(self._addresses)
 
     async def open(self, node: NativeNode_contra) -> None:
-        """Let clients in, to be served by ``node``."""
+        """Accept clients, to be served by ``node``."""
         await asyncio.to_thread(self.native.start, node)
 
     async def reload_certificates(self) -> None:
-        """Use new certificates now rather than with the next look at the files."""
+        """Check for new certificates now rather than at the next interval."""
         await asyncio.to_thread(self.native.reload_certificates)
 
     def statistics(self) -> dict[str, Any]:
-        """Counters per door, as the native side names them."""
+        """Counters per listener, with the names of the native side."""
         counters: dict[str, Any] = json.loads(self.native.stats_json())
         return counters
 
     def take_events(self) -> list[tuple[str, str]]:
-        """Level and message of what happened since the last call, oldest first."""
+        """Level and message of the events since the last call, oldest first."""
         return self.native.take_events()
 
     def close_doors(self) -> None:
-        """Let nobody in any more; connections stay."""
+        """Stop accepting connections; open connections stay."""
         self.native.close_doors()
 
     async def stop(self) -> None:
-        """End the threads, when the last client has heard the node's goodbye or should have."""
+        """End the threads after the last client has received the node's disconnect notice, or after a timeout."""
         if not await asyncio.to_thread(self.native.stop, _GOODBYE_SECONDS):
             _log.warning("some encrypted connections were cut off %g s after the goodbye", _GOODBYE_SECONDS)
 
 
 class ReloadSignal:
-    """SIGUSR1, by which a process looks for new certificates. It would end one that has not said what it does then."""
+    """Handler of SIGUSR1, which triggers a check for new certificates. Without a handler the signal would end the
+    process.
+    """
 
     def __init__(self) -> None:
-        """Take the signal from now on; needs a running event loop."""
+        """Handle the signal from now on; needs a running event loop."""
         self._reload: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._came_early = False
         self._reloads: set[asyncio.Task[None]] = set()
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self._on_signal)
 
     def calls(self, reload: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Say what looks for them; it does so at once if the signal came while the process started."""
+        """Set the reload function; it is called at once if the signal came during startup."""
         self._reload = reload
         if self._came_early:
             self._on_signal()
@@ -109,14 +112,14 @@ class ReloadSignal:
         if self._reload is None:
             self._came_early = True
             return
-        # A task that nobody holds may be collected before it has run.
+        # Keep a reference: an unreferenced task may be garbage-collected before it has run.
         task = asyncio.ensure_future(self._reload())
         self._reloads.add(task)
         task.add_done_callback(self._reloads.discard)
 
 
 def edge_fields(settings: EdgeSettings) -> dict[str, Any]:
-    """What the document that `headrace_core.Edge` takes says about its threads, beside the doors."""
+    """Fields about the threads, in the document for `headrace_core.Edge`, beside those of the listeners."""
     return {
         "threads": settings.threads,
         "handshakes_max": settings.max_handshakes,

@@ -1,4 +1,4 @@
-"""Settings of the threads that encrypt."""
+"""Settings of the encryption threads."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from headrace_settings import Between, Duration, Section
 
 
 class EdgeSettings(Section):
-    """`edge`: the threads that TLS and QUIC run on, apart from those that move messages."""
+    """`edge`: the threads for TLS and QUIC, apart from those of the shards."""
 
     threads: Annotated[int, Between(0, 64)] = 0
-    """How many; 0: one for each core, up to four."""
+    """Number of threads; 0: one for each core, up to four."""
     max_handshakes: Annotated[int, Between(1, 100_000)] = 512
-    """How many peers of one door may be shaking hands; others wait, and those who take longer than 2 s then give
-    way."""
+    """Maximum number of concurrent handshakes of one listener. Others wait, and handshakes that take longer than 2 s
+    are aborted in their favour.
+    """
     handshake_timeout: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 m"))] = Duration.parse(
         "10 s"
     )
-    """A peer that has not completed its handshake by then is dropped."""
+    """Time after which a peer that has not completed its handshake is disconnected."""
     certificate_check_interval: Annotated[Duration, Between(Duration.parse("10 ms"), Duration.parse("1 day"))] = (
         Duration.parse("10 s")
     )
-    """How often certificate files are looked at for a change. The signal USR1 makes it happen at once."""
+    """Interval between checks of the certificate files for changes. The signal USR1 triggers a check at once."""

@@ -1,10 +1,7 @@
-"""What can go wrong with a node.
+"""Errors of a node.
 
-NodeError
-    StartRefused: it cannot run here with these settings
-    NotRunning:   it was asked for something before its start or after its end
-    ShardEnded:   one of its threads ended while it ran
-    FolderInUse:  another process uses its folder
+NodeError StartRefused: it cannot run on this machine with these settings NotRunning:   it was used before its start or
+after its end ShardEnded:   one of its threads ended while it ran FolderInUse:  another process uses its directory
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ class NodeError(Exception):
 
 
 class StartRefused(NodeError):
-    """The node cannot run here with these settings. Change what the message names."""
+    """The node cannot run on this machine with these settings. The message names the one to change."""
 
 
 class NotRunning(NodeError):
@@ -31,13 +28,13 @@ class ShardEnded(NodeError):
 
 
 class FolderInUse(NodeError):
-    """Another process uses the folder."""
+    """Another process uses the directory."""
 
     def __init__(self, path: Path, holder: str) -> None:
-        """Describe it.
+        """Describe the conflict.
 
         Args:
-            path: The folder.
-            holder: The number of the process; empty if it is not known.
+            path: The directory.
+            holder: Process id of the other process; empty if it is not known.
         """
         super().__init__(f"{path} is in use by another server (process {holder or 'unknown'})")

@@ -1,4 +1,4 @@
-"""What native threads have to tell: taken from their queues and logged here, where to wait for a log costs nobody."""
+"""Log events of native threads: taken from their queues and logged here, so that a slow log does not block a shard."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from headrace_shards.errors import ShardEnded
 
 _INTERVAL_SECONDS = 1.0
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-# How the native side begins the event (core/crates/runtime/src/shard_threads.rs).
+# Prefix of the native side's event (core/crates/runtime/src/shard_threads.rs).
 _SHARD_ENDED = "a shard thread ended"
 
 _log = logging.getLogger(__name__)
 
 
 class EventSource(Protocol):
-    """The part of `headrace_core.Node` and `headrace_core.Edge` that tells."""
+    """Source of log events: the common part of `headrace_core.Node` and `headrace_core.Edge`."""
 
     def take_events(self) -> list[tuple[str, str]]:
-        """Level and message of what happened since the last call, oldest first."""
+        """Level and message of the events since the last call, oldest first."""
 
 
 class ShardEvents:
-    """The events of one node and of what stands in front of it."""
+    """Log events of one node and of the listeners in front of it."""
 
     def __init__(self, *sources: EventSource) -> None:
         self._sources = sources
 
     def log(self) -> str | None:
-        """Log everything that waits.
+        """Log all waiting events.
 
         Returns:
-            The event that says that a shard thread has ended, if there is one.
+            The event about the end of a shard thread, if there is one.
         """
         ended = None
         for level, message in chain.from_iterable(source.take_events() for source in self._sources):
@@ -44,10 +44,10 @@ class ShardEvents:
         return ended
 
     async def watch(self) -> NoReturn:
-        """Log what happens from now on.
+        """Log events continuously.
 
         Raises:
-            ShardEnded: Its partitions and connections are served by nobody any more.
+            ShardEnded: A shard has ended, and its partitions and connections are not served any more.
         """
         while True:
             ended = self.log()

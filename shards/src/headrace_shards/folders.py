@@ -1,4 +1,4 @@
-"""Folders of a process: one process at a time uses one, and files in it are replaced as a whole."""
+"""Data directories: used by one process at a time, with files that are replaced atomically."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Final
 from headrace_shards.errors import FolderInUse
 
 LOCK: Final = "headrace.lock"
-"""Held by the process that uses the folder."""
+"""Lock file, held by the process that uses the directory."""
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other processes out of an existing folder for the length of a ``with`` block.
+    """Lock an existing directory for the duration of a ``with`` block.
 
     Raises:
         FolderInUse: Another process uses it.
-        OSError: The lock cannot be made.
+        OSError: The lock file cannot be created.
     """
     descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -38,7 +38,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Put a file in the place of another, durably and at once; only its owner may read it."""
+    """Replace a file durably and atomically; only its owner may read it."""
     unfinished = path.with_name(path.name + ".unfinished")
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -50,13 +50,13 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, unless they exist: durable, and for their owner alone.
+    """Create a directory and its parents, unless they exist: durable, and accessible to their owner only.
 
-    A file that is synced in a folder whose own name is not is lost with it when power is. A folder that is there, and
-    what is in it, may have been made by a process that was killed before it could sync the names.
+    After a power failure a synced file is lost if the name of its directory was not synced. An existing directory and
+    its contents may have been created by a process that was killed before it could sync the names.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: It cannot be created.
     """
     if path.is_dir():
         sync_folder(path)
@@ -67,7 +67,7 @@ def make_folder(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names in a folder durable."""
+    """Make the names in a directory durable."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)

@@ -1,4 +1,4 @@
-"""What a gRPC server shows where it speaks TLS: certificates that are replaced while it runs, as at native doors."""
+"""TLS credentials of a gRPC server: certificates that are renewed at run time, as with native listeners."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cryptography.x509.oid import NameOID
 
 from headrace_shards.background import background
 
-# The validity of a certificate that is made here; it goes with the process.
+# Validity of a generated certificate, which lives as long as the process.
 _NEVER_BEFORE: Final = datetime.datetime(1975, 1, 1, tzinfo=datetime.UTC)
 _NEVER_AFTER: Final = datetime.datetime(4096, 1, 1, tzinfo=datetime.UTC)
 
@@ -31,27 +31,27 @@ _log = logging.getLogger(__name__)
 
 
 class CertificateError(Exception):
-    """A file is missing, or is not what it should be."""
+    """A certificate file is missing or invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateFiles:
-    """Where certificates of a server lie, as PEM."""
+    """Paths of a server's certificate files, as PEM."""
 
     door: str
-    """What the server is called in messages: the section of the settings that names the files."""
+    """Name of the server in messages: the section of the settings that names the files."""
     chain: Path | None
-    """Its own, followed by those between it and its authority; None: one is made that nobody has signed."""
+    """Server certificate, followed by its intermediate certificates; None: a self-signed one is generated."""
     key: Path | None
-    """The private key of it."""
+    """Private key of the server certificate."""
     client_authorities: Path | None = None
-    """By which certificates of clients are signed, which have to show theirs; None: they are not asked for any."""
+    """Authorities of client certificates, which are then required; None: clients are not asked for a certificate."""
     self_signed: bool = False
-    """Make one as long as there is none in the files."""
+    """Generate a certificate as long as the files do not exist."""
 
 
 class _Shown(NamedTuple):
-    """What clients are shown, and what they are verified with."""
+    """Own certificate, and the authorities that verify clients."""
 
     key: bytes
     chain: bytes
@@ -62,39 +62,39 @@ class _Shown(NamedTuple):
 
 
 class Certificates:
-    """The certificate of a server; a new one in the files is for new connections."""
+    """Certificate of a server; new files take effect for new connections."""
 
     def __init__(self, files: CertificateFiles, now: Callable[[], datetime.datetime]) -> None:
-        """Read the files, or make a certificate where there are none.
+        """Read the files, or generate a certificate if there are none.
 
         Args:
-            files: Where it is.
+            files: The paths.
             now: Returns the time, with its zone.
 
         Raises:
-            CertificateError: What is there cannot be used.
+            CertificateError: The files cannot be used.
         """
         self._files = files
         self._now = now
         self._seen = self._state()
         self._shown = self._at_first()
-        # Between the thread that looks and those of the library that shake hands.
+        # Protects the state shared by the checking thread and the library's handshake threads.
         self._lock = threading.Lock()
         self._new: _Shown | None = None
         _log.info("%s: shows the certificate of %s", files.door, _described(self._shown.chain))
 
     def credentials(self) -> grpc.ServerCredentials:
-        """What a gRPC server takes."""
+        """Credentials for a gRPC server."""
         return grpc.dynamic_ssl_server_credentials(
             self._shown.configuration(),
-            # The library takes None for "as before", which its type information does not know.
+            # The library takes None for "unchanged", which its type information does not know.
             self._replacement,  # type: ignore[arg-type]
             require_client_authentication=self._files.client_authorities is not None,
         )
 
     @asynccontextmanager
     async def watched(self, interval_seconds: float) -> AsyncIterator[None]:
-        """Look at the files now and then, for the length of an ``async with`` block."""
+        """Check the files periodically for the duration of an ``async with`` block."""
         async with background(self._watch(interval_seconds), f"{self._files.door}-certificates"):
             yield
 
@@ -104,7 +104,7 @@ class Certificates:
             await self.look()
 
     async def look(self) -> None:
-        """Look at the files now; a bad certificate leaves the old one in place."""
+        """Check the files now; an invalid certificate leaves the old one in place."""
         await asyncio.to_thread(self._look)
 
     def _at_first(self) -> _Shown:
@@ -132,7 +132,7 @@ class Certificates:
         state = self._state()
         if self._files.chain is None or state == self._seen:
             return
-        # Whatever comes of it is told once.
+        # Report the outcome once per content of the files.
         self._seen = state
         try:
             shown = self._read()
@@ -148,7 +148,7 @@ class Certificates:
             _log.info("%s: new connections are shown the certificate of %s", self._files.door, _described(shown.chain))
 
     def _state(self) -> bytes:
-        """What changes with the files."""
+        """Digest of the state of the files, for detecting changes."""
         files, digest = self._files, hashlib.sha256()
         for file in (files.chain, files.key, files.client_authorities):
             try:
@@ -185,7 +185,7 @@ class Certificates:
         return content
 
     def _replacement(self) -> grpc.ServerCertificateConfiguration | None:
-        """Asked for with each handshake, on threads of the library; None: as before."""
+        """Return the new configuration, or None if unchanged. Called at each handshake, on threads of the library."""
         with self._lock:
             new, self._new = self._new, None
         return new.configuration() if new is not None else None
@@ -210,7 +210,7 @@ def _described(chain: bytes) -> str:
 
 
 def _made(authorities: bytes | None) -> _Shown:
-    """A certificate for `localhost` that nobody has signed but its holder."""
+    """Generate a self-signed certificate for `localhost`."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     certificate = (

@@ -1,4 +1,4 @@
-"""What gRPC says of a refusal: a code, and in the trailing metadata the status that every door has."""
+"""Refusals in gRPC: a code, and in the trailing metadata the status that all APIs share."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from headrace_proto.errors import find
 from headrace_shards.refusals import Kind, kind_of
 
 STATUS_METADATA: Final = "headrace-status"
-"""The trailing metadata with the number of a status."""
+"""Key of the trailing metadata with the number of a status."""
 STATUS_NAME_METADATA: Final = "headrace-status-name"
-"""The trailing metadata with its name."""
+"""Key of the trailing metadata with the name of a status."""
 
 _CODES: Final = {
     Kind.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
@@ -27,15 +27,15 @@ _CODES: Final = {
 
 
 class Refused(Exception):
-    """A call that ends with a status."""
+    """Refusal of a call with a status."""
 
     def __init__(self, status: int, reason: str | None = None, *, retry_after_seconds: float = 0.0) -> None:
         """Describe the refusal.
 
         Args:
             status: A code of ``proto/errors.toml``.
-            reason: For people; without one, what the status means.
-            retry_after_seconds: When it is worth another try; 0: that is not known.
+            reason: Message for the user; without one, the description of the status.
+            retry_after_seconds: Time after which a retry may succeed; 0: unknown.
         """
         info = find(status)
         super().__init__(reason or (info.description if info else f"status {status}"))
@@ -44,7 +44,7 @@ class Refused(Exception):
 
 
 def code_of(status: int) -> grpc.StatusCode:
-    """Return the code of gRPC for a status."""
+    """Return the gRPC code for a status."""
     return _CODES[kind_of(status)]
 
 

@@ -1,9 +1,9 @@
-"""Calls of gRPC that need no token: what those who make them may hold, and for how long.
+"""Limits of unauthenticated gRPC calls, in number and time.
 
-A caller without a token holds a place as long as he lets the server wait: for his request, or until he has taken the
-answer. There are few of these places, and who comes when all are taken gets that of the one who has had his the
-longest: an honest caller needs his for a moment only. So strangers neither keep each other out for long nor those with
-a token at all, and whatever they do they hold no more calls than there are places.
+A caller without a token occupies a place while the server waits for the caller: for the request, or until the answer
+was taken. There are few of these places, and when all are taken, a new caller gets the place of the oldest one: a
+well-behaved caller needs a place only briefly. Unauthenticated callers can therefore block neither each other for long
+nor authenticated ones, and never hold more calls than there are places.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from headrace_proto.errors import Status
 from headrace_shards.grpc_refusals import Refused
 
 PLACES: Final = 32
-"""How many strangers may let the server wait at a time."""
+"""Maximum number of unauthenticated calls that the server waits for at a time."""
 REQUEST_BYTES_MAX: Final = 4096
-"""Of one of their requests: a login fits many times."""
+"""Maximum size of an unauthenticated request: many times that of a login."""
 _SECONDS: Final = 5.0
 
 _Context = aio.ServicerContext[Any, Any]
@@ -40,38 +40,38 @@ _KINDS: Final = {
 
 
 class Strangers:
-    """Those who let the server wait."""
+    """Unauthenticated calls that the server waits for."""
 
     def __init__(self, places: int = PLACES, seconds: float = _SECONDS) -> None:
-        """Begin with nobody.
+        """Create an empty set of places.
 
         Args:
-            places: How many there may be.
-            seconds: For how long each.
+            places: Number of places.
+            seconds: Maximum time that a call may occupy a place.
         """
         self._places = places
         self._seconds = seconds
-        # In the order in which they came.
+        # In the order of their arrival.
         self._waited_for: dict[object, asyncio.Timeout] = {}
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of occupied places."""
         return len(self._waited_for)
 
     @asynccontextmanager
     async def waited_for(self, what: str) -> AsyncIterator[None]:
-        """Let one of them have the server wait.
+        """Occupy a place while the server waits for a caller.
 
         Args:
-            what: For what, as the refusal names it.
+            what: Purpose of the wait, as the refusal names it.
 
         Raises:
-            Refused: It took too long, or somebody else needed the place.
+            Refused: The wait took too long, or another caller took the place.
         """
         if len(self._waited_for) >= self._places:
             oldest = next(iter(self._waited_for))
-            # Its time is over now.
+            # Expire its timeout now.
             self._waited_for.pop(oldest).reschedule(0)
         place = object()
         try:
@@ -84,10 +84,10 @@ class Strangers:
             self._waited_for.pop(place, None)
 
     async def requests(self, encoded: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """What they send, as long as it comes.
+        """Receive the requests of a call, each with a timeout.
 
         Raises:
-            Refused: One did not come in time or is too large, or there is none at all.
+            Refused: A request timed out or is too large, or there is none at all.
         """
         count = 0
         while True:
@@ -103,28 +103,29 @@ class Strangers:
             yield one
 
     async def write(self, response: bytes, context: _Context) -> None:
-        """Answer one of them.
+        """Send an answer.
 
         Raises:
-            Refused: He does not take the answer.
+            Refused: The caller did not read the answer in time.
         """
         async with self.waited_for("the answer's way"):
             await context.write(response)
 
 
 class Everybody(aio.ServerInterceptor):
-    """Stands in front of services of libraries, whose handlers would be called with requests that were received whole.
+    """Limits unauthenticated calls of library services, whose handlers would otherwise run only after the whole request
+    was received.
 
-    Health is not watched: a watch lasts as long as its caller likes. To libraries that do so by themselves, what is
-    not implemented is healthy.
+    Watching the health is refused, as a watch lasts as long as its caller likes. Client libraries that watch by default
+    treat an unimplemented watch as healthy.
     """
 
     def __init__(self, strangers: Strangers, services: tuple[str, ...], refuse: Refuse) -> None:
-        """Know the services.
+        """Create an interceptor for some services.
 
         Args:
-            strangers: Those who call.
-            services: Their names.
+            strangers: Places of unauthenticated calls.
+            services: Names of the services.
             refuse: Ends a call.
         """
         self._strangers = strangers
@@ -136,7 +137,7 @@ class Everybody(aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[_Handler]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> _Handler:
-        """Let the call pass to its handler, or to one that receives the request for it."""
+        """Pass the call to its handler, or to one that receives the request within the limits."""
         handler = await continuation(handler_call_details)
         if handler is None or not handler_call_details.method.startswith(self._prefixes):
             return handler

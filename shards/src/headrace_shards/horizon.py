@@ -1,4 +1,4 @@
-"""Up to which time the catalogue of the shards is known to have every change."""
+"""Time up to which the shards' catalog is known to contain every change."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 
 class Horizon:
-    """Turns what the metadata service says of its state into what holds for the shards of this process.
+    """Converts states of the metadata service to the horizon of the shards of this process.
 
-    A state is a version of the catalogue and the time of the newest operation in it. When the shards act on that
-    version, they know every commit up to that time; so a stage that had expired by then, and that no publication names,
+    A state is a version of the catalog and the time of the newest operation in it. When the shards use that version,
+    they know every commit up to that time; a staged batch that had expired by that time and that no publication names
     was not committed and never will be.
     """
 
     def __init__(self, passed: Callable[[int], None] | None = None) -> None:
-        """Nothing is known.
+        """Create a horizon without any known state.
 
         Args:
-            passed: Told, in microseconds since the Unix epoch, whenever it is later than before.
+            passed: Called with the time, in microseconds since the Unix epoch, whenever it advances.
         """
         self._passed = passed
         self._version = 0
@@ -26,24 +26,24 @@ class Horizon:
 
     @property
     def micros(self) -> int:
-        """As it was passed on last; 0 before the first time."""
+        """Time that was passed on last; 0 before the first one."""
         return self._micros
 
     def known(self, version: int, timestamp_micros: int) -> None:
-        """Hear of a state of the metadata service, from whichever replica and however late.
+        """Note a state of the metadata service, from any replica and in any order.
 
         Args:
-            version: Of its catalogue.
-            timestamp_micros: Of the newest operation in it.
+            version: Version of its catalog.
+            timestamp_micros: Time of the newest operation in it.
         """
         if version <= self._version:
             self._pass(timestamp_micros)
         elif self._expected is None:
-            # The first one that is not reached stays: with a later one, and one after that, it might never be.
+            # Keep the first state that is not reached: if newer states replaced it, none might ever be reached.
             self._expected = (version, timestamp_micros)
 
     def reached(self, version: int) -> None:
-        """Hear that the shards act on a version."""
+        """Note that the shards use a version."""
         self._version = version
         if self._expected is not None and self._expected[0] <= version:
             self._pass(self._expected[1])

@@ -1,4 +1,4 @@
-"""What the native side has counted, as metrics: it counts by itself, and is read when somebody asks."""
+"""Counters of the native side as metrics, read at each scrape."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from headrace_proto.errors import Status, find
 
 Statistics = Callable[[], Mapping[str, Any]]
-"""Counters of the node, as it names them; under ``doors`` those of the encrypted doors in front of it."""
+"""Counters of the node by their native names; under ``doors`` those of the encrypted listeners."""
 
 _MICROS: Final = 1_000_000
 _COUNTERS: Final = {
@@ -35,17 +35,17 @@ _DOOR_COUNTERS: Final = {
 
 
 class NodeCollector(Collector):
-    """Counters of the node: those with a meaning of their own here, and every other number under its name there."""
+    """Counters of the node: some as metrics defined here, and every other number under its native name."""
 
     def __init__(self, statistics: Statistics) -> None:
         self._statistics = statistics
 
     def describe(self) -> list[Metric]:
-        """Nothing to compare with the others: the names are not known before the node is asked."""
+        """Return no names: they are not known before the first scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Ask the node."""
+        """Read the counters of the node."""
         statistics = self._statistics()
         yield from _driver(statistics)
         yield from _gauges(statistics)

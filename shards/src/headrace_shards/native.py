@@ -1,4 +1,4 @@
-"""What the native module offers a node, and the document that configures it."""
+"""Interface of the native module's node, and the document that configures it."""
 
 from __future__ import annotations
 
@@ -12,44 +12,45 @@ from headrace_settings import Address, Duration, Secret, Size
 from headrace_shards.config import ShardsConfig
 
 Hosting: TypeAlias = Literal["everything", "placed", "nothing"]
-"""Which partitions the shards have: all of them, those that the catalogue places on the node of this name, none."""
+"""Hosted partitions: all of them, those that the catalog assigns to the node of this name, or none."""
 
 
 class NativeNode(Protocol):
-    """`headrace_core.Node`: threads, sockets and files of one node. Methods may be called from any thread."""
+    """Interface of `headrace_core.Node`: threads, sockets and files of one node. Methods may be called from any thread.
+    """
 
     def publish_snapshot(self, snapshot: bytes) -> int:
-        """Replace the catalogue by an encoded `headrace.catalog.v1.Snapshot`; returns its version."""
+        """Replace the catalog by an encoded `headrace.catalog.v1.Snapshot`; returns its version."""
 
     def publish_update(self, update: bytes) -> int:
-        """Apply an encoded `headrace.catalog.v1.Update`, whose version is the next; returns it."""
+        """Apply an encoded `headrace.catalog.v1.Update` with the next version; returns that version."""
 
     def pass_stage_horizon(self, horizon_micros: int) -> None:
-        """Say up to which time of the metadata service the catalogue published last has all changes."""
+        """Report the time of the metadata service up to which the last published catalog has all changes."""
 
     def start(self) -> dict[str, str]:
-        """Bind, start the threads, open the partitions; returns what there is to tell about it."""
+        """Bind, start the threads, open the partitions; returns the driver and the bound addresses."""
 
     def recovery(self) -> tuple[int, int]:
-        """Partitions, and how many of them still recover."""
+        """Number of partitions, and the number of those that still recover."""
 
     def failures(self) -> list[tuple[str, str]]:
-        """Partitions that closed themselves: `stream/topic/partition` and the reason."""
+        """Partitions that closed themselves after a failure: `stream/topic/partition` and the reason."""
 
     def listen(self) -> None:
-        """Accept connections from now on."""
+        """Start to accept connections."""
 
     def open_session(self, user_id: int, address: str | None = None, interface: int = 0) -> int:
-        """Connect with the node, logged in as a user; returns the descriptor of a socket that the caller owns."""
+        """Connect to the node, logged in as a user; returns the descriptor of a socket that the caller owns."""
 
     def issuer_may(self, issuer: tuple[int, int, int], topic: tuple[int, int], read: bool, write: bool) -> bool:
-        """Whether a ticket that a user has made still opens a topic in this way."""
+        """Return whether the ticket's issuer still has this access to a topic."""
 
     def fileno(self) -> int:
-        """A descriptor that is readable while control requests wait."""
+        """Descriptor that is readable while control requests wait."""
 
     def take_requests(self) -> list[tuple[int, bytes]]:
-        """Every waiting request, oldest first: its id and an encoded `headrace.control.v1.Request`."""
+        """Take the waiting requests, oldest first: id and encoded `headrace.control.v1.Request`."""
 
     def reply(self, request_id: int, reply: bytes) -> None:
         """Answer one request with an encoded `headrace.control.v1.Reply`; a second answer is ignored."""
@@ -58,21 +59,21 @@ class NativeNode(Protocol):
         """Counters as JSON."""
 
     def stop(self, timeout_seconds: float) -> bool:
-        """Refuse new work, answer what is in flight, flush, end the threads; whether that was in time."""
+        """Refuse new work, answer requests in flight, flush, end the threads; return whether that was in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """How a gateway behaves towards partition nodes."""
+    """Settings of a gateway's links to partition nodes."""
 
     connect_timeout: Duration
-    """A connection that is not there after so long is given up."""
+    """Timeout for connecting."""
     patience: Duration
-    """What was not sent waits so long for a node that cannot be reached."""
+    """Time that unsent requests wait for a node that cannot be reached."""
     silence_max: Duration
-    """A link on which answers are due and nothing is heard for so long is given up."""
+    """Time without any received byte, while answers are due, after which a link is closed."""
     in_flight_max: Size
-    """What may be on its way over one link."""
+    """Maximum number of bytes in flight on one link."""
 
 
 LINKS: Final = Links(
@@ -88,67 +89,69 @@ TICKET_LIFETIME_MAX: Final = Duration.parse("1 day")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Front:
-    """The binary front that runs on the shard threads."""
+    """Settings of the binary protocol's listeners, which run on the shard threads."""
 
     tcp_address: Address | None
-    """Where to listen for the classic protocol; None: nowhere."""
+    """Address of the TCP listener; None: no listener."""
     websocket_address: Address | None
-    """Where to listen for the same in the messages of a WebSocket; None: nowhere."""
+    """Address of the WebSocket listener; None: no listener."""
     websocket_frame_size_max: Size
-    """One frame of a client; a larger one closes its connection."""
+    """Maximum size of one frame from a client; a larger one closes its connection."""
     websocket_message_size_max: Size
-    """One message of a client; a larger one closes its connection."""
+    """Maximum size of one message from a client; a larger one closes its connection."""
     websocket_handshake_timeout: Duration
-    """A client that has not asked for the upgrade after so long is disconnected."""
+    """Time after which a client that has not requested the upgrade is disconnected."""
     encrypted: Mapping[str, Address]
-    """Where doors in front of the node listen for clients, in place of it: per transport (`tcp`, `websocket`,
-    `quic`)."""
+    """Addresses of the encrypted listeners, by transport (`tcp`, `websocket`, `quic`), which accept clients in place of
+    the node's own.
+    """
     connections_max: int
-    """Of the whole process; one more is refused."""
+    """Maximum number of connections of the whole process; one more is refused."""
     request_size_max: Size
-    """Payload of one `SendMessages`; a larger one is skipped and refused."""
+    """Maximum payload of one `SendMessages`; a larger one is skipped and refused."""
     response_size_max: Size
-    """Messages of one poll."""
+    """Maximum size of the messages of one poll."""
     heartbeat_interval: Duration
-    """A client silent for 1.2 times as long is dropped; zero: never."""
+    """Heartbeat interval: a client silent for 1.2 times as long is disconnected; zero: never."""
     wait_max: Duration
-    """Of one request that waits for messages."""
+    """Maximum time that one request waits for messages."""
     waited_partitions_max: int
-    """Waited for or watched, by all connections together; one more is refused."""
+    """Maximum number of partitions that all connections together wait for or watch; one more is refused."""
     gateway_id: int
-    """Of this run of the process, among all gateways."""
+    """Identifier of this run of the process among all gateways."""
     tracing: bool = False
-    """Whether requests that carry the context of a trace leave one."""
+    """True if requests that carry a trace context produce trace records."""
     http_port: int = 0
-    """Where clients are told to find the HTTP interface; zero: nowhere."""
+    """Port of the HTTP API that is reported to clients; zero: none."""
     tcp_advertised: Address | None = None
-    """Where clients are told to find the classic protocol; None: where it listens."""
+    """Address of the binary protocol that is advertised to clients; None: the listener's address."""
     hosting: Hosting = "everything"
     cluster_name: str = "single-node"
-    """As clients see it."""
+    """Cluster name that is reported to clients."""
     node_name: str = "iggy-node"
-    """As clients see it, and under which a partition node is registered."""
+    """Node name that is reported to clients, and under which a partition node is registered."""
     cluster_secret: Secret = NO_SECRET
-    """What the services of the cluster share: with its name it makes the key of their tickets."""
+    """Secret shared by the services of the cluster: the key of their tickets is derived from it and the cluster's name.
+    """
     cluster_accepted_secret: Secret = NO_SECRET
-    """Another one, whose tickets are accepted while it is changed."""
+    """Second secret whose tickets are also accepted, for the time of a secret's rotation."""
     ticket_lifetime_max: Duration = TICKET_LIFETIME_MAX
-    """Of one that a user asks for; it is cut short."""
+    """Maximum lifetime of a ticket that a user requests; longer ones are shortened."""
     links: Links = LINKS
-    """With partition nodes."""
+    """Settings of the links to partition nodes."""
     login_timeout: Duration = LOGIN_TIMEOUT
-    """A client that has not logged in after so long is dropped; zero: never."""
+    """Time after which a client that has not logged in is disconnected; zero: never."""
     proxies: tuple[tuple[str, int], ...] = ()
-    """Networks of balancers that say where a connection comes from, each with how many of its bits count."""
+    """Networks of load balancers whose PROXY headers state the client's address, each with its prefix length."""
 
 
 def native_document(config: ShardsConfig, front: Front, data_path: Path) -> str:
-    """The JSON document that `headrace_core.Node` takes: plain numbers with their units in the names.
+    """Build the JSON document for `headrace_core.Node`: plain numbers with their units in the names.
 
     Args:
-        config: What the node is told.
-        front: What its front is told.
-        data_path: The data folder that `system.path` names, made absolute by whoever holds its lock.
+        config: Settings of the shards.
+        front: Settings of the listeners.
+        data_path: The data directory that `system.path` names, made absolute by the holder of its lock.
     """
     saver, partition = config.message_saver, config.system.partition
     cleaner = config.data_maintenance.messages

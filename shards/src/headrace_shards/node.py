@@ -1,4 +1,4 @@
-"""One native node on an asyncio loop: its control requests are taken, handled and answered here."""
+"""One native node on an asyncio loop, and the handling of its control requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headrace_shards.errors import NotRunning, StartRefused
 from headrace_shards.native import NativeNode
 
 Handler = Callable[[Request], Awaitable[Reply]]
-"""Answers one control request. Before it returns, whatever it changed in the catalogue was published."""
+"""Handler of one control request. All changes it makes to the catalog are published before it returns."""
 
 _RECOVERY_POLL_SECONDS = 0.01
 
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Recovery(NamedTuple):
-    """How far the start has come."""
+    """Progress of the recovery at startup."""
 
     partitions_count: int
     recovering_count: int
@@ -35,9 +35,9 @@ class Recovery(NamedTuple):
 class Node:
     """A running node, as an asynchronous context manager.
 
-    ``publish_snapshot``, then ``async with``, then ``listen``: a client that connects in the first moment must find
-    a catalogue and partitions that have recovered. Requests of one connection arrive one at a time, those of
-    different connections are handled concurrently; how many wait is bounded by the number of connections.
+    ``publish_snapshot``, then ``async with``, then ``listen``: a client that connects in the first moment must find a
+    catalog and partitions that have recovered. Requests of one connection arrive one at a time, those of different
+    connections are handled concurrently; the number of waiting requests is bounded by the number of connections.
     """
 
     def __init__(self, native: NativeNode, handle: Handler, *, stop_timeout_seconds: float = 30.0) -> None:
@@ -50,49 +50,49 @@ class Node:
 
     @property
     def tcp_address(self) -> str:
-        """Where the classic protocol is really bound; empty when it is not."""
+        """Bound address of the TCP listener; empty if there is none."""
         return self._facts.get("tcp_address", "")
 
     @property
     def websocket_address(self) -> str:
-        """Where the classic protocol over WebSocket is really bound; empty when it is not."""
+        """Bound address of the WebSocket listener; empty if there is none."""
         return self._facts.get("websocket_address", "")
 
     @property
     def driver(self) -> str:
-        """``uring`` or ``poll``."""
+        """I/O driver: ``uring`` or ``poll``."""
         return self._facts.get("driver", "")
 
     @property
     def driver_reason(self) -> str:
-        """Why the driver is not io_uring; empty when it is."""
+        """Reason why the driver is not io_uring; empty if it is."""
         return self._facts.get("driver_reason", "")
 
     @property
     def shards_count(self) -> int:
-        """Shard threads."""
+        """Number of shard threads."""
         return int(self._facts.get("shards", "0"))
 
     def publish_snapshot(self, snapshot: Snapshot) -> None:
-        """Replace the whole catalogue of the shards."""
+        """Replace the whole catalog of the shards."""
         self._native.publish_snapshot(snapshot.SerializeToString())
 
     def publish_update(self, update: Update) -> None:
-        """Apply one committed change to the catalogue of the shards, who all act on it when this returns."""
+        """Apply one committed change to the catalog; all shards use it when this returns."""
         self._native.publish_update(update.SerializeToString())
 
     def open_session(self, user_id: int, caller: Caller | None = None) -> socket.socket:
-        """Connect with the node, logged in as a user who was authenticated.
+        """Connect to the node, logged in as an authenticated user.
 
         Args:
             user_id: The user.
-            caller: Where the user is, when the connection is for one request.
+            caller: Origin of the request, if the connection is for one request.
 
         Returns:
             A stream socket that speaks the binary protocol and that the caller closes.
 
         Raises:
-            NotRunning: The node was not started, or it has stopped, or it cannot take one more connection now.
+            NotRunning: The node is not running, or cannot accept another connection now.
         """
         try:
             if caller is None:
@@ -103,27 +103,27 @@ class Node:
             raise NotRunning(str(error)) from error
 
     def statistics(self) -> dict[str, Any]:
-        """Counters of shards, memory and partitions, as the native node names them, and the driver in use."""
+        """Counters of shards, memory and partitions by their native names, and the driver in use."""
         counters: dict[str, Any] = json.loads(self._native.stats_json())
         return counters | {"driver": self.driver, "driver_reason": self.driver_reason}
 
     def stages_count(self) -> int:
-        """How many stages the partitions have: messages that wait to be committed, or to be dropped."""
+        """Number of staged batches in the partitions, waiting to be committed or dropped."""
         return sum(shard.get("stages", 0) for shard in self.statistics().get("shards", ()))
 
     def recovery(self) -> Recovery:
-        """How far the partitions of the shards have come."""
+        """Progress of the partitions' recovery."""
         return Recovery(*self._native.recovery())
 
     def failures(self) -> list[tuple[str, str]]:
-        """Partitions that closed themselves: ``stream/topic/partition`` and the reason."""
+        """Partitions that closed themselves after a failure: ``stream/topic/partition`` and the reason."""
         return self._native.failures()
 
     async def __aenter__(self) -> Self:
         """Bind the address, start the threads and begin to recover the partitions.
 
         Raises:
-            StartRefused: An address is taken, the CPUs are not there, the data cannot be read.
+            StartRefused: An address is in use, the CPUs do not exist, or the data cannot be read.
         """
         self._loop = asyncio.get_running_loop()
         try:
@@ -134,10 +134,10 @@ class Node:
         return self
 
     async def listen(self, on_recovery: Callable[[Recovery], None] = lambda _: None) -> None:
-        """Wait until every partition has recovered or closed itself, then accept connections.
+        """Wait until every partition has recovered or failed, then accept connections.
 
         Args:
-            on_recovery: Told how far the recovery has come, some times a second and once at its end.
+            on_recovery: Called with the progress several times a second and once at the end.
         """
         while True:
             recovery = self.recovery()
@@ -153,11 +153,11 @@ class Node:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop: what clients have asked for is answered before the threads end."""
+        """Shut down: requests of clients are answered before the threads end."""
         if self._loop is None:
             raise NotRunning("the node was never started")
         try:
-            # The reader stays: what is in flight may be waiting for an answer from here.
+            # Keep reading control requests: requests in flight may be waiting for an answer from here.
             in_time = await asyncio.to_thread(self._native.stop, self._stop_timeout_seconds)
         finally:
             self._loop.remove_reader(self._native.fileno())
@@ -178,7 +178,7 @@ class Node:
         try:
             reply = await self._handle(Request.FromString(encoded))
         except Exception:  # noqa: BLE001 - see below
-            # One request must not take the others with it: its client is told, and people find the trace.
+            # One request must not affect the others: its client receives an error, and the log has the traceback.
             _log.exception("control request %d failed", request_id)
         finally:
             # A cancelled request is answered too: its connection would wait for ever.

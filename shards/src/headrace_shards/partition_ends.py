@@ -1,4 +1,4 @@
-"""Where partitions begin and end, as their shards know it at this moment."""
+"""First and next offsets of partitions, as currently known to their shards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Place = tuple[int, int, int]
 
 
 class Ends(NamedTuple):
-    """Where a partition begins and ends."""
+    """First and next offset of a partition."""
 
     incarnation: int
     purge_epoch: int
@@ -24,21 +24,21 @@ class Ends(NamedTuple):
 
 
 async def ends_of(session: Session, topics: Sequence[tuple[int, int, Sequence[int]]]) -> dict[Place, Ends]:
-    """Return where partitions begin and end.
+    """Return the first and next offsets of partitions.
 
     Args:
-        session: Nobody else uses it, now or afterwards: it goes on to be told.
+        session: Must not be used otherwise, now or later: it continues to receive notifications.
         topics: Stream, topic and partitions of each topic, none twice.
 
     Raises:
-        Refused: One of them is not there, or may not be read by the user of the session.
+        Refused: A partition does not exist, or the user of the session may not read it.
         SessionLost: No answer came.
     """
     wanted_count = sum(len(partitions) for _, _, partitions in topics)
     ends: dict[Place, Ends] = {}
     if wanted_count == 0:
         return ends
-    # Each that is watched is told at once.
+    # The state of each watched partition is reported at once.
     status, _ = await session.call(*core.encode_watch_partitions(topics=topics))
     _check(status)
     while len(ends) < wanted_count:

@@ -1,4 +1,4 @@
-"""What partitions have appended, on its way to the metadata service."""
+"""Reports to the metadata service about publications that partitions have appended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace_proto.well_known import ROOT_USER_ID
 
 _RETRY_SECONDS: Final = 0.1
 _RETRY_SECONDS_MAX: Final = 5.0
-# Of one command.
+# Maximum number of partitions in one command.
 _PARTITIONS_MAX: Final = 1000
 
 _log = logging.getLogger(__name__)
@@ -21,17 +21,17 @@ _Place = tuple[int, int, int]
 
 
 class Publications:
-    """Publications that partitions have appended: the metadata service takes them off its list when it hears of it.
+    """Publications that partitions have appended: the metadata service then removes them from its list.
 
-    Told until it has. What waits is bounded by the number of partitions, as a later publication of one speaks for the
-    earlier ones.
+    Each is reported until the service has applied the report. The backlog is bounded by the number of partitions, as a
+    later publication of one implies the earlier ones.
     """
 
     def __init__(self, propose: Callable[[Command], Awaitable[object]]) -> None:
-        """Nothing waits.
+        """Create an empty backlog.
 
         Args:
-            propose: Has a command applied; raises when nobody knows whether it was.
+            propose: Has a command applied; raises if the outcome is unknown.
         """
         self._propose = propose
         self._waiting: dict[_Place, AppliedPublications] = {}
@@ -39,11 +39,11 @@ class Publications:
 
     @property
     def waiting_count(self) -> int:
-        """How many partitions are to be told of."""
+        """Number of partitions to be reported."""
         return len(self._waiting)
 
     def applied(self, notice: PublicationsApplied) -> None:
-        """Tell of these."""
+        """Add a notice to the backlog."""
         for done in notice.partitions:
             place = (done.stream_id, done.topic_id, done.partition_id)
             known = self._waiting.get(place)
@@ -53,7 +53,7 @@ class Publications:
             self._came.set()
 
     async def run(self) -> NoReturn:
-        """Tell what waits, until cancelled."""
+        """Report the backlog continuously, until cancelled."""
         pause_seconds = _RETRY_SECONDS
         while True:
             await self._came.wait()
@@ -70,7 +70,7 @@ class Publications:
                     continue
                 pause_seconds = _RETRY_SECONDS
                 for place, done in told.items():
-                    # More of the same partition may have come meanwhile.
+                    # A newer publication of the same partition may have been added meanwhile.
                     if self._waiting[place] is done:
                         del self._waiting[place]
 

@@ -1,4 +1,4 @@
-"""What kind of refusal a status is, for doors that have fewer words for it."""
+"""Classification of statuses, for APIs with fewer error codes."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from headrace_proto.errors import Origin, Status, find
 
 
 class Kind(Enum):
-    """What somebody who was refused can do about it."""
+    """Kind of a refusal, by the remedy."""
 
     UNAUTHENTICATED = auto()
-    """Log in."""
+    """Remedy: log in."""
     FORBIDDEN = auto()
-    """Ask for the right."""
+    """Remedy: ask for the permission."""
     NOT_FOUND = auto()
-    """Name something that exists."""
+    """Remedy: name an existing object."""
     EXISTS = auto()
-    """Choose another name."""
+    """Remedy: choose another name."""
     EXHAUSTED = auto()
-    """Wait, or make room."""
+    """Remedy: wait, or free resources."""
     UNAVAILABLE = auto()
-    """Try again."""
+    """Remedy: retry."""
     FAILED = auto()
-    """Nothing: the server has failed."""
+    """Internal error of the server; the client has no remedy."""
     INVALID = auto()
-    """Ask for something else."""
+    """Remedy: correct the request."""
 
 
 _KINDS: Final = {
@@ -68,7 +68,7 @@ _KINDS: Final = {
 
 
 def kind_of(status: int) -> Kind:
-    """Return what a refusal with this status is about."""
+    """Return the kind of a status."""
     info = find(status)
     if info is None:
         return Kind.FAILED

@@ -1,8 +1,8 @@
-"""Connections of this process with its node, on which a user is logged in already.
+"""Connections of this process to its node, on which a user is logged in already.
 
-Doors that do not speak the binary protocol (HTTP, gRPC, the push for browsers) find out who somebody is, translate what
-is asked for into a command of the binary protocol, and send it over such a session. So there is one place that decides
-what a user may do, one set of statuses, and one way into the log, whatever the door.
+APIs other than the binary protocol (HTTP, gRPC, the push for browsers) authenticate the user, translate the request
+into a command of the binary protocol, and send it over such a session. Permissions are therefore checked in one place,
+with one set of statuses and one path into the log, for all APIs.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from headrace_shards.caller import CALLER, Caller
 
 
 class OpenSession(Protocol):
-    """Connects with the node in the name of a user; the socket is the caller's to close."""
+    """Opens a connection to the node on behalf of a user; the caller closes the socket."""
 
     def __call__(self, user_id: int, caller: Caller | None = None, /) -> socket.socket:
         """Connect.
 
         Args:
-            user_id: Who asks.
-            caller: Where from, when the connection is for one request.
+            user_id: The user.
+            caller: Origin of the request, if the connection is for one request.
         """
 
 
@@ -42,35 +42,37 @@ _CHANGES: Final = frozenset(
         *(10_004, 10_027),
     }
 )
-"""Codes of commands that the audit trail has with their callers, who are not those of a connection that many share."""
+"""Codes of commands that the audit trail records with their callers; a shared connection does not identify the caller.
+"""
 
 
 _REQUEST_HEADER = Struct("<II")
-# The length of a request counts its code.
+# The length of a request includes its code.
 _CODE_BYTES = 4
-# What is sent with its header in one go.
+# Maximum size of a payload that is sent together with its header.
 _JOINED_BYTES = 64 * 1024
 _SAMPLED = 1
-# A session that watches partitions takes these alone, and is sent what answers none of them.
+# A session that watches partitions only takes these commands, and also receives notifications, which answer none of
+# them.
 _NOT_TRACED = frozenset({core.encode_ping()[0], core.encode_watch_partitions(topics=())[0]})
 
 
 class Response(NamedTuple):
-    """What a command was answered with."""
+    """Answer to a command."""
 
     status: int
-    """A code of ``proto/errors.toml``; 0 is success."""
+    """Status code of ``proto/errors.toml``; 0 is success."""
     payload: bytes
-    """As the binary protocol has it; if ``status`` is not 0, what there is to say of that."""
+    """Payload in the form of the binary protocol; if ``status`` is not 0, the explanation."""
 
     @property
     def explanation(self) -> str | None:
-        """What the node says of a refusal beside its status, if it says anything."""
+        """Explanation of a refusal by the node, if it gives one."""
         return self.payload.decode(errors="replace") or None if self.status != Status.OK else None
 
 
 class SessionLost(Exception):
-    """The node closed the session: it stops, or it is too busy to take one more."""
+    """The node closed the session: it shuts down, or has no room for another one."""
 
     code = Status.DISCONNECTED
 
@@ -78,8 +80,8 @@ class SessionLost(Exception):
         """Describe the loss.
 
         Args:
-            reason: For people.
-            is_in_doubt: Whether a command may have been executed; else nothing was sent.
+            reason: Message for the log or the user.
+            is_in_doubt: Whether a command may have been executed; otherwise nothing was sent.
         """
         super().__init__(reason)
         self.is_in_doubt = is_in_doubt
@@ -93,14 +95,14 @@ class Session:
         self._transport = transport
         self._unanswered = 0
         self._is_over = False
-        # Of each of these: whether the answer to the context of its trace comes first.
+        # For each unanswered command: whether the answer to its trace context comes first.
         self._announced: deque[bool] = deque()
 
     async def call(self, code: int, payload: bytes = b"") -> Response:
         """Execute one command.
 
         Args:
-            code: Of the command.
+            code: Code of the command.
             payload: Its encoded fields.
 
         Raises:
@@ -110,11 +112,11 @@ class Session:
         return await self.receive()
 
     async def call_into(self, memory: bytearray, code: int, payload: bytes = b"") -> Answer:
-        """As ``call``, for an answer that is large and soon done with.
+        """Execute a command whose answer is large and short-lived.
 
         Args:
-            memory: Where it goes, if there is room for it; it may not be used for anything else before.
-            code: Of the command.
+            memory: Memory for the answer, if that fits; must not be used otherwise until this returns.
+            code: Code of the command.
             payload: Its encoded fields.
 
         Raises:
@@ -127,12 +129,12 @@ class Session:
         return answer
 
     async def send(self, code: int, payload: bytes | memoryview = b"", *, head: bytes = b"") -> None:
-        """Begin one command without waiting for its answer; the answers come in the order of the commands.
+        """Send one command without waiting for its answer; the answers come in the order of the commands.
 
         Args:
-            code: Of the command.
+            code: Code of the command.
             payload: Its encoded fields.
-            head: A few bytes that stand before them, which need not be joined with what is large.
+            head: A few bytes in front of the payload, sent without copying a large payload.
 
         Raises:
             SessionLost: It cannot be sent.
@@ -144,8 +146,8 @@ class Session:
             raise SessionLost("the node closed the session") from error
 
     def begin(self, code: int, payload: bytes | memoryview = b"", *, head: bytes = b"") -> None:
-        """As ``send``, of a small command among few that are not answered: it is not waited for that there is room."""
-        # Until its answer has been received: if that never happens, it must not be taken for another's.
+        """Send a small command without waiting for room to write; only for a small number of unanswered commands."""
+        # Until its answer has been received: if that never happens, the answer must not be taken for another command's.
         self._unanswered += 1
         context = context_of_command() if code not in _NOT_TRACED else None
         self._announced.append(context is not None)
@@ -158,12 +160,12 @@ class Session:
         if len(payload) <= _JOINED_BYTES:
             self._transport.write(header + payload)
         else:
-            # Not together, which would copy all of it.
+            # Separate writes, as joining would copy the payload.
             self._transport.write(header)
             self._transport.write(payload)
 
     async def receive(self) -> Response:
-        """Return the answer to the oldest command that was sent and not answered.
+        """Return the answer to the oldest unanswered command.
 
         Raises:
             SessionLost: None came.
@@ -173,7 +175,7 @@ class Session:
 
     async def _received(self) -> Answer:
         try:
-            # What a watching session is notified of answers nothing.
+            # Notifications of a watching session answer no command.
             if self._announced and self._announced[0]:
                 await self._answer()
             answer = await self._answer()
@@ -186,47 +188,47 @@ class Session:
 
     async def _answer(self) -> Answer:
         answer = await self._answers.take()
-        # The node says goodbye; whatever it is asked now, it does not answer.
+        # The node disconnects: it answers no further commands.
         self._is_over = self._is_over or answer.status == Status.DISCONNECTED
         return answer
 
     @property
     def is_reusable(self) -> bool:
-        """Whether the next answer will be that of the next command."""
+        """Return whether the next answer will be that of the next command."""
         if self._unanswered or self._is_over or self._transport.is_closing():
             return False
-        # What came unasked is a goodbye, and would be taken for an answer.
+        # Unsolicited data is a disconnect notice, and would be taken for an answer.
         return self._answers.is_quiet
 
     def close(self) -> None:
-        """Close it; memberships in consumer groups end with it."""
+        """Close the session; memberships in consumer groups end with it."""
         self._transport.close()
 
 
 class Sessions:
-    """The sessions of this process, kept for the next command of the same user.
+    """Pool of the sessions of this process, reused for the next command of the same user.
 
-    ``async with`` closes them at its end: after the doors, before the node.
+    ``async with`` closes them at its end: after the APIs have stopped, before the node stops.
     """
 
     def __init__(self, open_session: OpenSession, *, open_max: int = 1024, idle_max: int = 256) -> None:
         """Describe the pool.
 
         Args:
-            open_session: Makes one more.
-            open_max: How many are in use at a time at most; one more waits.
-            idle_max: How many wait for the next command of their users at most; not 0.
+            open_session: Opens a session.
+            open_max: Maximum number of sessions in use at a time; further callers wait.
+            idle_max: Maximum number of idle sessions; not 0.
         """
         self._open_session = open_session
         self._in_use = asyncio.Semaphore(open_max)
         self._idle_max = idle_max
         self._is_closed = False
         self._idle: defaultdict[int, deque[Session]] = defaultdict(deque)
-        # The same with their users, those that have waited longest first.
+        # Idle sessions with their users, the longest idle first.
         self._idle_by_age: OrderedDict[Session, int] = OrderedDict()
 
     async def __aenter__(self) -> Self:
-        """Sessions are opened when they are needed."""
+        """Start the pool; sessions are opened on demand."""
         return self
 
     async def __aexit__(
@@ -235,7 +237,7 @@ class Sessions:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close those that nobody uses."""
+        """Close the idle sessions."""
         self._is_closed = True
         for idle in self._idle_by_age:
             idle.close()
@@ -244,7 +246,7 @@ class Sessions:
 
     @asynccontextmanager
     async def of(self, user_id: int) -> AsyncIterator[Session]:
-        """A session of this user, for the length of an ``async with`` block."""
+        """Borrow a session of this user for the duration of an ``async with`` block."""
         async with self._in_use:
             session = self._take_idle(user_id) or await self.open(user_id)
             try:
@@ -256,7 +258,7 @@ class Sessions:
                     session.close()
 
     async def call(self, user_id: int, code: int, payload: bytes = b"") -> Response:
-        """Execute one command in the name of a user; see ``Session.call``."""
+        """Execute one command on behalf of a user; see ``Session.call``."""
         caller = CALLER.get()
         if caller is not None and code in _CHANGES:
             return await self._call_alone(user_id, caller, code, payload)
@@ -272,10 +274,10 @@ class Sessions:
                 session.close()
 
     async def open(self, user_id: int) -> Session:
-        """A session of its own, for a caller who stays: a member of a consumer group, a reader that waits.
+        """Open a dedicated session for a long-lived caller: a member of a consumer group, a reader that waits.
 
         Raises:
-            SessionLost: The node takes none.
+            SessionLost: The node accepts none.
         """
         return await self._opened(user_id, None)
 
@@ -290,7 +292,7 @@ class Sessions:
 
     def _keep(self, user_id: int, session: Session) -> None:
         if len(self._idle_by_age) >= self._idle_max:
-            # Whoever does not come back makes room for those who do.
+            # Evict the session that has been idle longest.
             oldest, owner = self._idle_by_age.popitem(last=False)
             self._idle[owner].popleft()
             if not self._idle[owner]:
@@ -302,7 +304,8 @@ class Sessions:
     def _take_idle(self, user_id: int) -> Session | None:
         idle = self._idle.get(user_id)
         while idle:
-            # The one that was used last: what is left over in quiet times is found at the other end.
+            # Reuse the session that was used last, so that the other end holds those that are superfluous in quiet
+            # times.
             session = idle.pop()
             del self._idle_by_age[session]
             if session.is_reusable:
@@ -313,7 +316,7 @@ class Sessions:
 
 
 class LastingSessions:
-    """Sessions that somebody has alone for as long as a call lasts, and that end together when the process stops."""
+    """Dedicated sessions of calls, which end together when the process shuts down."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -322,10 +325,10 @@ class LastingSessions:
 
     @asynccontextmanager
     async def session(self, user_id: int) -> AsyncIterator[Session]:
-        """A session that nobody else uses, for the length of an ``async with`` block.
+        """Open a dedicated session for the duration of an ``async with`` block.
 
         Raises:
-            SessionLost: The node takes none, or the process stops.
+            SessionLost: The node accepts none, or the process shuts down.
         """
         session = await self._sessions.open(user_id)
         self._opened.add(session)
@@ -338,7 +341,7 @@ class LastingSessions:
             session.close()
 
     def close(self) -> None:
-        """End all of them: whoever waits for an answer learns that there is none."""
+        """Close all of them: waiting callers receive an error."""
         self._is_closed = True
         for session in self._opened:
             session.close()

@@ -1,4 +1,4 @@
-"""OpenTelemetry traces of a process: their settings, its spans, and what its native side has recorded."""
+"""OpenTelemetry traces of a process: settings, its own spans, and spans recorded by its native side."""
 
 from headrace_shards.tracing.config import TraceExportConfig
 from headrace_shards.tracing.recording import recorded

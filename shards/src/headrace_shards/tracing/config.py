@@ -18,11 +18,11 @@ def _http_url(text: str) -> str:
 
 
 class TraceExportConfig(Section):
-    """`tracing`: the spans of this process, as parts of traces that begin elsewhere."""
+    """`tracing`: spans of this process, as parts of traces that begin elsewhere."""
 
     enabled: bool = False
-    """Record requests that are part of a recorded trace, and send them to `endpoint`."""
+    """Record requests that are part of a recorded trace, and send the spans to `endpoint`."""
     endpoint: Annotated[str, AfterValidator(_http_url)] = "http://127.0.0.1:4318/v1/traces"
-    """Where they are sent: OTLP over HTTP, protobuf."""
+    """URL of the collector: OTLP over HTTP, protobuf."""
     service_name: str = "headrace"
-    """What this process is called in traces."""
+    """Service name of this process in traces."""

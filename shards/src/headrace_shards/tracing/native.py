@@ -1,8 +1,8 @@
-"""What the native side recorded about traced requests, as spans.
+"""Conversion of the native side's trace records to spans.
 
-A request leaves two records: one where its connection is, one at its partition, which comes no later. Together they say
-when it was started, when its messages reached the partition, when they were written and synced, and when it was
-answered.
+A request produces two records: one at its connection, and one at its partition, which comes no later. Together they
+contain the times of the request's start, of the arrival of its messages at the partition, of write and sync, and of the
+answer.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from headrace_shards.tracing.spans import Tracing
 Key = tuple[int, int]
 
 _INTERVAL_SECONDS: Final = 0.5
-# Of requests whose other record was dropped, or which have never been answered.
+# Maximum number of records without a counterpart: it was dropped, or the request was never answered.
 _PARTITIONS_MAX: Final = 16_384
 
 
 class RequestRecord(NamedTuple):
-    """A request at its connection; as ``headrace_core.pyi`` has it."""
+    """A request at its connection; documented in ``headrace_core.pyi``."""
 
     kind: str
     key: Key
@@ -38,7 +38,7 @@ class RequestRecord(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Microseconds since the Unix epoch; 0 for what did not happen before the answer."""
+    """Times in microseconds since the Unix epoch; 0 for steps that did not happen before the answer."""
 
     began: int
     issued: int
@@ -61,27 +61,27 @@ class PartitionRecord(NamedTuple):
 
 
 class NativeTraces:
-    """Takes records now and then, and makes spans of them."""
+    """Periodically converts records to spans."""
 
     def __init__(self, take: Callable[[], Sequence[tuple[Any, ...]]], tracing: Tracing) -> None:
-        """Take nothing yet.
+        """Create the converter.
 
         Args:
             take: Returns the records since the last call.
-            tracing: Takes the spans.
+            tracing: Receives the spans.
         """
         self._take = take
         self._tracing = tracing
         self._partitions: OrderedDict[Key, PartitionRecord] = OrderedDict()
 
     async def run(self) -> NoReturn:
-        """Go on until cancelled."""
+        """Run until cancelled."""
         while True:
             await asyncio.sleep(_INTERVAL_SECONDS)
             self.export()
 
     def export(self) -> None:
-        """Make spans of what there is."""
+        """Convert the records since the last call."""
         requests = []
         for record in self._take():
             if record[0] == "request":

@@ -1,4 +1,4 @@
-"""Traces of a process, where they are on."""
+"""Tracing of a process, if enabled."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from headrace_shards.tracing.native import NativeTraces
 from headrace_shards.tracing.spans import Tracing
 
 TakeRecords = Callable[[], Sequence[tuple[Any, ...]]]
-"""Returns what the native side has recorded since the last call."""
+"""Function that returns the native trace records since the last call."""
 
 
 @asynccontextmanager
 async def recorded(
     config: TraceExportConfig, take_records: TakeRecords | None, *, release: str, sample_ratio: float = 0.0
 ) -> AsyncIterator[Tracing | None]:
-    """Make spans for the length of an ``async with`` block, which ends before the native side does.
+    """Record spans for the duration of an ``async with`` block, which must end before the native side does.
 
     Args:
         config: Settings.
-        take_records: None where the native side records nothing.
-        release: Of the process.
-        sample_ratio: How many of the requests without a context are recorded, from 0 to 1.
+        take_records: Source of native records; None if the native side records nothing.
+        release: Version of the process.
+        sample_ratio: Fraction of the requests without a context that are recorded, from 0 to 1.
     """
     if not config.enabled:
         yield None

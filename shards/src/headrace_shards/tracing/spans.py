@@ -1,6 +1,6 @@
-"""OpenTelemetry spans of what is asked for, sent to a collector in the background.
+"""OpenTelemetry spans of requests, sent to a collector in the background.
 
-Nothing here waits for the collector: spans that it does not take in time are dropped.
+No caller waits for the collector: spans that it does not accept in time are dropped.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ _OWN_MAX: Final = 16_384
 
 
 class Tracing:
-    """Makes spans of requests, and of what the native side has recorded about them."""
+    """Creates spans of requests, and from native trace records."""
 
     def __init__(self, exporter: SpanExporter, *, resource: Mapping[str, str], sample_ratio: float) -> None:
-        """Begin.
+        """Start exporting.
 
         Args:
-            exporter: Takes the spans.
-            resource: What this process is.
-            sample_ratio: Of the requests without a context, from 0 to 1.
+            exporter: Receives the spans.
+            resource: Attributes of this process.
+            sample_ratio: Fraction of the requests without a context that are recorded, from 0 to 1.
         """
         self._provider = TracerProvider(
             sampler=ParentBased(TraceIdRatioBased(sample_ratio)),
@@ -68,18 +68,18 @@ class Tracing:
         )
         self._tracer = self._provider.get_tracer("headrace")
         self._propagator = TraceContextTextMapPropagator()
-        # Spans of this process, which are no clients to the native side.
+        # Ids of this process's spans; the native spans below them are not of kind client.
         self._own: OrderedDict[int, None] = OrderedDict()
 
     @classmethod
     def to_collector(cls, config: TraceExportConfig, *, version: str, instance: str, sample_ratio: float) -> Self:
-        """Send spans to where the settings say.
+        """Create an instance that sends spans to the collector in the settings.
 
         Args:
             config: Settings.
-            version: Of this release.
-            instance: Tells this process from others of the same service.
-            sample_ratio: Of the requests without a context, from 0 to 1.
+            version: Version of this release.
+            instance: Distinguishes this process from others of the same service.
+            sample_ratio: Fraction of the requests without a context that are recorded, from 0 to 1.
         """
         return cls(
             OTLPSpanExporter(endpoint=config.endpoint, timeout=_EXPORT_SECONDS),
@@ -93,12 +93,12 @@ class Tracing:
 
     @contextmanager
     def request(self, name: str, carrier: Mapping[str, str], attributes: Attributes) -> Iterator[Span]:
-        """The span of a request at a door, for the length of a ``with`` block. Its commands become a part of it.
+        """Record the span of an API request for the duration of a ``with`` block. Its commands become child spans.
 
         Args:
-            name: Of the route or method.
+            name: Name of the route or method.
             carrier: Headers of the request, in lower case; only ``traceparent`` and ``tracestate`` are read.
-            attributes: What is known about it at its beginning.
+            attributes: Initial attributes.
         """
         parent = self._propagator.extract(carrier)
         span = self._tracer.start_span(name, parent, kind=SpanKind.SERVER, attributes=dict(attributes))
@@ -127,15 +127,15 @@ class Tracing:
         *,
         failure: str = "",
     ) -> TraceContext:
-        """A span that has ended already; returns it as the parent of others.
+        """Record a span that has already ended; returns it as a parent for others.
 
         Args:
-            name: What was done.
-            parent: The span that it is a part of, which is recorded.
+            name: Name of the operation.
+            parent: Parent span, which must be recorded.
             began_micros: Microseconds since the Unix epoch.
-            ended_micros: The same.
-            attributes: What is known about it.
-            failure: Why it failed; empty if it did not.
+            ended_micros: Microseconds since the Unix epoch.
+            attributes: Attributes of the span.
+            failure: Reason of a failure; empty on success.
         """
         is_own = parent.span_id in self._own
         remote = SpanContext(parent.trace_id, parent.span_id, is_remote=not is_own, trace_flags=TraceFlags(1))
@@ -154,7 +154,7 @@ class Tracing:
         return TraceContext(context.trace_id, context.span_id)
 
     async def stop(self) -> None:
-        """Send what waits, if somebody takes it soon."""
+        """Export the waiting spans, with a short timeout."""
 
         def shut_down() -> None:
             self._provider.force_flush(int(_GOODBYE_SECONDS * 1000))
