@@ -1,8 +1,8 @@
-"""Make the first inputs of the fuzz targets: from the recorded exchanges, and what two replicas say to each other.
+"""Create the seed inputs of the fuzz targets: from the recorded exchanges, and from a conversation of two replicas.
 
     python core/fuzz/seeds.py
 
-Writes one file per distinct input into ``core/fuzz/corpus/<target>``, which is where cargo-fuzz looks. Running it again
+Writes one file per distinct input into ``core/fuzz/corpus/<target>``, the directory of cargo-fuzz. Running it again
 changes nothing.
 """
 
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def recorded_inputs() -> Iterator[tuple[str, bytes]]:
-    """Yield the inputs that the recording gives, each with its target."""
+    """Yield the inputs from the recording, each with its target."""
     for line in RECORDING.read_text(encoding="utf-8").splitlines():
         exchange = json.loads(line)
         request, response = bytes.fromhex(exchange["request"]), bytes.fromhex(exchange["response"])
@@ -113,14 +113,14 @@ def link_inputs() -> Iterator[tuple[str, bytes]]:
 
 
 def ticket_inputs() -> Iterator[tuple[str, bytes]]:
-    """Yield what is signed for each scope, and something that looks like a ticket."""
+    """Yield the signed contents for each scope, and a malformed ticket."""
     for kind, access in ((1, 3), (2, 1), (3, 2)):
         yield "ticket", bytes([kind, access]) + struct.pack("<IIIQQ", 1, 2, 3, 4, 5) + bytes(range(16)) + b"gateway"
     yield "ticket", b"hrt1." + b"A" * 120
 
 
 def row_inputs() -> Iterator[tuple[str, bytes]]:
-    """Yield buffers of three rows, of which any column may be made."""
+    """Yield buffers of three rows, for columns of any kind."""
     positions = {4: struct.pack("<4I", 0, 4, 8, 12), 8: struct.pack("<4Q", 0, 4, 8, 12)}
     for layout, buffer in ((0x00, positions[4]), (0xAA, positions[8]), (0xFF, b"")):
         for columns in (0x00, 0x21, 0x22, 0x24, 0x28, 0x30):
@@ -129,7 +129,7 @@ def row_inputs() -> Iterator[tuple[str, bytes]]:
 
 
 def inputs(code: int, request: bytes, status: int, response: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the inputs that one exchange gives, each with its target."""
+    """Yield the inputs from one exchange, each with its target."""
     yield "frame", struct.pack("<II", len(request) + 4, code) + request
     yield "command", struct.pack("<I", code) + request
     yield "status", struct.pack("<II", status, len(response))
@@ -145,7 +145,7 @@ def inputs(code: int, request: bytes, status: int, response: bytes) -> Iterator[
     if code == POLL_MESSAGES:
         yield from extension_inputs(request, status, response)
     if code == POLL_MESSAGES and status == 0:
-        # Every column, in large batches and in small ones; checksums as they are, and put right.
+        # All columns, in large batches and in small ones; checksums unchanged, and corrected.
         yield "columns", b"\xff\xff\xff\xff\xff\x01" + response
         yield "columns", b"\xff\xff\x02\x20\x00\x03" + response
         yield from message_inputs(response[POLLED_HEADER_BYTES:])
@@ -157,9 +157,9 @@ def inputs(code: int, request: bytes, status: int, response: bytes) -> Iterator[
 
 
 def extension_inputs(request: bytes, status: int, response: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield what the extensions make of a recorded poll: no recording has them."""
+    """Yield requests of the extensions built from a recorded poll, as no recording has them."""
     yield "command", struct.pack("<I", WAIT_MESSAGES) + request + struct.pack("<IQ", 4096, 1_000_000)
-    # Consumer and partition go; the identifiers of stream and topic stay.
+    # Consumer and partition are dropped; the identifiers of stream and topic stay.
     stream = 3 + request[2]
     topic = stream + 2 + request[stream + 1]
     path = request[stream : topic + 2 + request[topic + 1]]
@@ -178,7 +178,7 @@ def extension_inputs(request: bytes, status: int, response: bytes) -> Iterator[t
 
 
 def transaction_inputs(request: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield what makes a recorded batch one of a transaction, and what is asked about that."""
+    """Yield transaction requests built from a recorded batch, and the related queries."""
     yield "command", struct.pack("<I", STAGE_MESSAGES) + bytes(16) + struct.pack("<IIB", 60, 0, 1) + request
     yield "response", struct.pack("<I", STAGE_MESSAGES) + bytes(range(16)) + struct.pack("<QQ", 1, 2)
     stream = request[4 : 6 + request[5]]
@@ -209,7 +209,7 @@ def message_inputs(messages: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def handshake_inputs() -> Iterator[tuple[str, bytes]]:
-    """Yield what strangers and peers say, with and without the framing of a message."""
+    """Yield data from unauthenticated and authenticated peers, with and without the framing of a message."""
     release, standing, nonce, name = 0x0104 << 8, struct.pack("<BBI", 1, 0, 7), bytes(32), b"test"
     for caller, called, replicas in ((1, 0, 3), (2, 0, 3), (1, 2, 3), (0, 0, 3), (1, 0, 5)):
         members = bytes([caller, called, replicas])

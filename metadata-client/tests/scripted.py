@@ -1,4 +1,4 @@
-"""Replicas that do what they are told."""
+"""Scripted replicas."""
 
 from grpc import aio
 
@@ -23,7 +23,7 @@ def fails(code, primary=None):
 
 
 class Scripted:
-    """A replica that does what it is told, once each; afterwards it applies what it is given."""
+    """A replica that follows a script, one entry per command; afterwards it applies every command."""
 
     def __init__(self, *script):
         self.script = list(script)

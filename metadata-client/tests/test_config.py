@@ -1,4 +1,4 @@
-"""The settings by which a service finds its cluster."""
+"""Settings of a service that identify its cluster."""
 
 from pathlib import Path
 

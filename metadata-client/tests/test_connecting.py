@@ -1,4 +1,4 @@
-"""Connections are encrypted, to replicas that the cluster's authority vouches for and to nobody else (CTL-2)."""
+"""Connections are encrypted, and only open to replicas with a certificate of the cluster's authority (CTL-2)."""
 
 import logging
 
@@ -16,7 +16,7 @@ from headrace_proto.metadata.v1.service_pb2_grpc import add_MetadataServicer_to_
 
 
 class Careful(Teller):
-    """Says what it was shown."""
+    """Records the credentials that callers present."""
 
     def __init__(self):
         super().__init__(5)
@@ -77,13 +77,13 @@ async def serve(teller, certificate, port):
 
 
 async def test_the_authority_is_replaced_while_the_catalogue_is_followed(tmp_path, caplog):
-    """Both are trusted first, then the new one alone. A file that holds nothing of use changes nothing."""
+    """Both authorities are trusted first, later only the new one. A file without a certificate changes nothing."""
     caplog.set_level(logging.INFO)
     old, new = trustme.CA(), trustme.CA()
     file = tmp_path / "authority.pem"
     old.cert_pem.write_to_path(file)
     teller = Careful()
-    # Not one of those that the system gives to connections: it has to be free again and again.
+    # Outside the ephemeral port range: the port has to be free repeatedly.
     port = free_port()
     server = await serve(teller, old.issue_cert("127.0.0.1"), port)
     async with connected(target(f"127.0.0.1:{port}", file)) as connections:
@@ -110,7 +110,7 @@ async def test_the_authority_is_replaced_while_the_catalogue_is_followed(tmp_pat
         teller.reach(7)
         await follower.reaches(7)
         await server.stop(0)
-        # Who has the old one's certificate is a stranger by now.
+        # The old authority's certificate is not trusted any more.
         server = await serve(teller, old.issue_cert("127.0.0.1"), port)
         teller.reach(8)
         assert await reads.statuses() == [None]

@@ -1,4 +1,4 @@
-"""Questions with an answer from whichever replica can give it."""
+"""Reads succeed if any replica can answer them."""
 
 import asyncio
 
@@ -41,7 +41,7 @@ async def test_each_replica_says_how_it_is():
     async with told_by(Teller(5), Teller(6)) as cluster:
         await cluster.stop(0)
         async with asyncio.timeout(30):
-            # Whoever does not answer within a second counts as gone.
+            # A replica that does not answer within a second counts as down.
             while (found := await Reads(cluster.connections).statuses())[1] is None:
                 assert found[0] is None
         assert [status and status.version for status in found] == [None, 6]

@@ -1,4 +1,4 @@
-"""The caller's side of a session: a command is applied once, and what became of it is never guessed (CTL-1)."""
+"""Client side of a session: a command is applied once, and its outcome is never guessed (CTL-1)."""
 
 import asyncio
 
@@ -80,7 +80,7 @@ async def test_a_caller_that_is_not_let_in_learns_it():
 
 
 class Slow:
-    """A replica that answers when it is let; knows how many it has been asked at a time."""
+    """A replica that answers on request; records the number of concurrent calls."""
 
     def __init__(self):
         self.sessions = self.closed = self.asked = 0
@@ -105,7 +105,7 @@ async def test_a_pool_has_several_commands_in_flight_and_no_more_than_it_may():
     proposing = [asyncio.create_task(pool.propose(create_stream(str(number)))) for number in range(5)]
     while replica.asked < 3:
         await asyncio.sleep(0)
-    # The other two have come by now, too.
+    # The other two have arrived by this time.
     await asyncio.sleep(0.05)
     assert (replica.sessions, replica.asked) == (3, 3)
     replica.gate.set()

@@ -1,4 +1,4 @@
-"""The catalogue from whichever replica tells it: without a gap, never backwards, in time (CTL-2)."""
+"""The watch delivers the catalog from any replica: without a gap, never backwards, in time (CTL-2)."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -55,7 +55,7 @@ async def test_a_replica_that_lags_is_never_gone_back_to():
         async with following(cluster, version_min=8) as follower:
             await follower.reaches(8)
             assert follower.snapshots == [8]
-        # Alone, the one that lags is waited for.
+        # If the lagging replica is the only one left, the watch waits for it.
         await cluster.stop(0)
         async with following(cluster, after_version=8) as follower:
             await asyncio.sleep(0.5)
@@ -113,7 +113,7 @@ async def test_it_is_known_how_old_the_picture_is():
     async with told_by(Teller(5), Teller(5)) as cluster, following(cluster) as follower:
         assert follower.watch.age_seconds == float("inf")
         await follower.reaches(5)
-        # Nobody has told anything for half a second, and that was asked for since.
+        # No event for half a second, and the versions were checked since.
         await asyncio.sleep(0.5)
         async with asyncio.timeout(60):
             while follower.watch.age_seconds >= 0.4:

@@ -1,4 +1,4 @@
-"""Replicas that tell a catalogue over gRPC, as far as they are let."""
+"""Replicas that serve a catalog watch over gRPC, with controllable progress."""
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,7 +17,7 @@ def update(version):
 
 
 class Teller(MetadataServicer):
-    """Knows all versions up to ``version``, the older ones without their updates if ``kept_from`` says so."""
+    """A replica with all versions up to ``version``; it lacks the updates of those before ``kept_from``."""
 
     def __init__(self, version=0, kept_from=0):
         self.version = version
@@ -96,7 +96,7 @@ async def told_by(*tellers):
 
 
 class Follower:
-    """Holds what it is told, and notices when that goes back or has a gap."""
+    """Applies received events, and detects regressions and gaps."""
 
     def __init__(self, watch):
         self.watch = watch

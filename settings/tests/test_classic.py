@@ -1,4 +1,4 @@
-"""Variables of the server that existing clients come from: taken where the setting exists, else warned of."""
+"""Variables of the server that existing clients come from: applied if the setting exists, otherwise reported."""
 
 from __future__ import annotations
 

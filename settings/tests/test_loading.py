@@ -1,4 +1,4 @@
-"""Sources, their order, and what a start that is refused says."""
+"""Sources of settings, their precedence, and the messages of a refused startup."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -25,9 +25,9 @@ from headrace_settings import (
 
 class Tcp(Section):
     enabled: bool = True
-    """Whether to listen."""
+    """True if the listener is enabled."""
     address: Address = Address.parse("127.0.0.1:8090")
-    """Where to listen."""
+    """Address to listen on."""
 
 
 class Segment(Section):

@@ -1,4 +1,4 @@
-"""A configuration written out."""
+"""Rendering of a configuration."""
 
 import tomllib
 from typing import Literal
@@ -26,7 +26,7 @@ class Inner(Section):
     """The name | of it."""
     size: Size = Size.parse("1 MiB")
     password: Secret | None = None
-    """What nobody sees."""
+    """Password, never displayed."""
     hosts: tuple[str, ...] = ("x", "y")
     limit: int | None = None
 
@@ -34,7 +34,7 @@ class Inner(Section):
 class Outer(Section):
     inner: Inner = Inner()
     mode: Literal["a", "b"] = "a"
-    """How it goes."""
+    """Mode of operation."""
     ratio: float = 0.5
     on: bool = True
 

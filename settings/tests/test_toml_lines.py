@@ -1,4 +1,4 @@
-"""The line on which a key stands, whatever stands around it."""
+"""Line numbers of keys, in any context."""
 
 import tomllib
 

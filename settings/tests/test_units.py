@@ -1,4 +1,4 @@
-"""What a unit type reads, prints and refuses."""
+"""Parsing, printing and validation of unit types."""
 
 import ipaddress
 

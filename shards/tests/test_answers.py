@@ -1,4 +1,4 @@
-"""Answers of a session, however their bytes come."""
+"""Answers of a session are decoded however their bytes are split."""
 
 import asyncio
 import random
@@ -16,7 +16,7 @@ def frame(status, payload):
 
 @pytest.fixture
 async def connected():
-    """One end as a plain socket, the other as what is tested."""
+    """Connect a plain socket to the protocol under test."""
     there, here = socket.socketpair()
     for end in (there, here):
         end.settimeout(0.0)
@@ -63,7 +63,7 @@ async def test_a_large_answer_goes_where_it_is_wanted(connected):
     assert isinstance(large, memoryview)
     assert large.obj is memory
     assert large == b"x" * 200_000
-    # The next one must not overwrite it.
+    # The next answer must not overwrite it.
     await send(there, frame(0, b"y" * 200_000))
     assert (await answers.take()).payload == b"y" * 200_000
     assert large == b"x" * 200_000

@@ -1,4 +1,4 @@
-"""Which settings of shards are refused."""
+"""Validation of the shards' settings."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_every_form_of_cpu_allocation(text: str) -> None:
     "text", ["0", "-1", "some", "5..5", "8..5", "numa:", "numa:nodes=", "numa:nodes=0;no_ht=maybe"]
 )
 def test_a_bad_cpu_allocation_is_refused_with_a_message(text: str) -> None:
-    """SHARD-2: bad values are refused with a message."""
+    """SHARD-2: invalid values are refused with a message."""
     with pytest.raises(SettingsError, match=r"system\.sharding\.cpu_allocation: .*(none of|empty)"):
         loaded(HEADRACE_SYSTEM_SHARDING_CPU_ALLOCATION=text)
 

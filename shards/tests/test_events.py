@@ -1,4 +1,4 @@
-"""What shard threads have to tell reaches the log."""
+"""Events of shard threads reach the log."""
 
 import logging
 

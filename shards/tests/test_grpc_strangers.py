@@ -1,4 +1,4 @@
-"""What callers without a token may hold of a gRPC server."""
+"""Limits of unauthenticated gRPC calls."""
 
 import asyncio
 
@@ -29,7 +29,7 @@ async def test_what_comes_is_received():
 
 
 async def test_who_waits_the_longest_gives_way():
-    """However many say nothing: who says something is heard, and they hold no more than there are places."""
+    """Any number of silent callers cannot block one that sends, and they hold no more calls than there are places."""
     strangers = Strangers(places=3, seconds=60)
     silent = [asyncio.create_task(received(strangers, silence())) for _ in range(3)]
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Up to which time the shards know every commit: never further than what they act on."""
+"""The horizon, the time up to which the shards know every commit, never exceeds that of their catalog version."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ def test_it_passes_when_the_shards_have_the_version() -> None:
     horizon.reached(5)
     assert passed == [100]
     horizon.reached(6)
-    # Of an older state, and of one that is there already.
+    # An older state, and one that is already in use.
     horizon.known(4, 90)
     horizon.known(6, 150)
     assert passed == [100, 150]
@@ -34,7 +34,7 @@ def test_it_is_reached_although_there_is_always_a_later_one() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=60))
 def test_it_is_the_time_of_a_version_that_they_have(steps: list[tuple[bool, int]]) -> None:
-    """Version n has everything up to time 10 n."""
+    """Version n has all changes up to time 10 n."""
     passed: list[int] = []
     horizon = Horizon(passed.append)
     version = 0

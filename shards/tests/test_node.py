@@ -1,4 +1,4 @@
-"""The bridge between a native node and asyncio, on a stand-in for the native side."""
+"""The bridge between a native node and asyncio, with a fake native side."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from headrace_shards import Node, Recovery, StartRefused
 
 
 class StandIn:
-    """Behaves as the native node: an eventfd, requests from another thread, a stop that waits for replies."""
+    """A fake native node: an eventfd, requests from another thread, a stop that waits for replies."""
 
     def __init__(self, *, fails: bool = False) -> None:
         self.descriptor = os.eventfd(0, os.EFD_NONBLOCK)

@@ -1,4 +1,4 @@
-"""What partitions have appended reaches the metadata service, whatever happens in between."""
+"""Publications that partitions have appended reach the metadata service, despite failures in between."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from headrace_shards import Publications, publications
 
 
 def notice(*done: tuple[int, int, int]) -> PublicationsApplied:
-    """Partition, incarnation and number of each."""
+    """Build a notice from partition, incarnation and number of each."""
     return PublicationsApplied(
         partitions=[
             AppliedPublications(

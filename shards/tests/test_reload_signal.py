@@ -1,4 +1,4 @@
-"""SIGUSR1 looks for new certificates, whenever it comes, and ends nothing."""
+"""SIGUSR1 triggers a check for new certificates at any time, and never ends the process."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ class Certificates:
 
 async def sent():
     os.kill(os.getpid(), signal.SIGUSR1)
-    # The loop is told of it over a socket.
+    # The signal reaches the loop over a socket.
     await asyncio.sleep(0.01)
 
 

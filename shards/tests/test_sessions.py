@@ -1,4 +1,4 @@
-"""Sessions of this process with a real node (GW-4, GW-6: every door has the rights of the binary protocol)."""
+"""Sessions of this process with a real node (GW-4, GW-6: every API has the permissions of the binary protocol)."""
 
 import asyncio
 import contextlib
@@ -57,7 +57,7 @@ async def test_a_session_has_the_rights_of_its_user(sessions):
 
 
 async def test_sessions_are_not_clients(sessions):
-    """Nobody can see or count them among the clients; each knows itself."""
+    """Sessions are neither listed nor counted as clients; each can query itself."""
     async with sessions.of(ROOT) as one, sessions.of(ROOT) as other:
         assert await one.call(GET_CLIENTS) == (Status.OK, b"")
         ids = {(await session.call(GET_ME)).payload[:4] for session in (one, other)}
@@ -96,7 +96,7 @@ async def test_who_does_not_come_back_makes_room_for_those_who_do(node):
 
 
 async def test_a_cancelled_command_takes_its_session_with_it(sessions):
-    """Its answer is on the way: the next command must not take it for its own."""
+    """The answer of the cancelled command is still in flight: the next command must not take it for its own."""
     for _ in range(50):
         task = asyncio.ensure_future(sessions.call(ROOT, GET_CLUSTER_METADATA))
         await asyncio.sleep(0)
@@ -110,7 +110,7 @@ async def test_a_node_that_stops_ends_its_sessions(node, sessions):
     async with sessions.of(ROOT) as session:
         await session.call(PING)
         assert await asyncio.to_thread(node.stop, 30.0)
-        # Status 8 may stand before the end: it is what any client is told.
+        # Status 8 may precede the end, as for any client.
         with contextlib.suppress(SessionLost):
             assert (await session.call(PING)).status == Status.DISCONNECTED
             await session.call(PING)
@@ -120,7 +120,7 @@ async def test_a_node_that_stops_ends_its_sessions(node, sessions):
 
 
 class OtherEnd:
-    """A node that answers what a test tells it to, and may speak unasked."""
+    """A node whose answers a test controls, and which may send unsolicited data."""
 
     def __init__(self):
         self.ends = []
@@ -143,7 +143,7 @@ def other_end():
 
 
 async def test_a_goodbye_is_nobodys_answer(other_end):
-    """One that came while the session was idle ends it; so does one in place of an answer."""
+    """A disconnect notice that arrives while the session is idle ends it; so does one in place of an answer."""
     async with Sessions(other_end.connect) as sessions:
         other_end_of_call = asyncio.ensure_future(sessions.call(ROOT, PING))
         while not other_end.ends:

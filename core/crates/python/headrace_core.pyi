@@ -38,8 +38,7 @@ class CodecError(CoreError):
     """Byte offset in the input, if known."""
 
 class RecordError(CoreError):
-    """Messages of a partition are not the requested ones, or damaged. Earlier messages are taken: see `RecordDecoder`.
-    """
+    """Messages of a partition are unexpected or damaged. Earlier messages are taken: see `RecordDecoder`."""
 
     defect: Literal["truncated", "count", "partition", "offset", "range", "reserved", "checksum", "size"]
     """Kind of the error: bytes end inside a message; fewer or more messages than announced; another partition; not the
@@ -151,8 +150,9 @@ class Node:
             CoreError: The node is not running, or no descriptors are left.
         """
     def issuer_may(self, issuer: tuple[int, int, int], topic: tuple[int, int], read: bool, write: bool) -> bool:
-        """Return whether a ticket still grants access to a topic: `Ticket.issuer`, the ids of stream and topic, the
-        access.
+        """Return whether a ticket still grants access to a topic.
+
+        `issuer` is `Ticket.issuer`, `topic` the ids of stream and topic.
         """
     def fileno(self) -> int:
         """Descriptor that is readable while control requests wait: register it with the event loop."""
@@ -167,9 +167,7 @@ class Node:
     def take_traces(self) -> list[_RequestTrace | _PartitionTrace]:
         """Take the trace records since the last call, if the setting `tracing` is on."""
     def stop(self, timeout_seconds: float = 30.0) -> bool:
-        """Shut down: refuse new work, answer requests in flight, flush, sync and close. `False`: forced after the
-        timeout.
-        """
+        """Shut down: answer requests in flight, flush, sync and close. `False`: forced after the timeout."""
 
 @final
 class Edge:
@@ -200,8 +198,7 @@ class Edge:
     def take_events(self) -> list[tuple[str, str]]:
         """Take the log events, in the form of `Node.take_events`."""
     def stats_json(self) -> str:
-        """Counters as a JSON object, per listener, and for `links`: connections, handshakes, failures by reason, bytes.
-        """
+        """Counters as a JSON object, per listener and for `links`: connections, handshakes, failures, bytes."""
     def close_doors(self) -> None:
         """Stop accepting connections; open connections stay."""
     def stop(self, timeout_seconds: float = 5.0) -> bool:
@@ -288,8 +285,9 @@ class MetadataReplica:
         Raises `ReplicaError` if the files cannot be used, once for each content of the files.
         """
     def propose(self, command: bytes) -> int:
-        """Propose a command to be ordered, replicated and applied; returns its request id, the `ticket` of events
-        (never 0).
+        """Propose a command to be ordered, replicated and applied; returns its request id.
+
+        The request id, never 0, is the `ticket` of the events about the command.
 
         Raises:
             ReplicaError: The replica has stopped.
@@ -309,8 +307,8 @@ class MetadataReplica:
 
         Args:
             requests: Client (128 bits, not 0), session and number (0 to open), kind of request, packed release that
-                introduced the command, command (empty except for proposals). A repeated request must be identical in all
-                fields.
+                introduced the command, command (empty except for proposals). A repeated request must be identical in
+                all fields.
 
         Raises:
             ReplicaError: The replica has stopped.
@@ -585,8 +583,7 @@ class Client:
         group: int | str | None = None,
         auto_commit: bool = False,
     ) -> Polled:
-        """Read like `poll`, but wait until there are `minimum_bytes` of messages, or `count` of them, or until the
-        timeout.
+        """Read like `poll`, but wait for `minimum_bytes` of messages, for `count` messages, or until the timeout.
 
         With a group and without a partition it waits for all partitions that this member owns. If a signal handler
         raises during the wait, the client is closed.
@@ -804,7 +801,9 @@ def encode_send_messages_json(
     origin_timestamp_micros: int = 0,
     size_bytes_max: int = ...,
 ) -> _Encoded:
-    """Encode `{"partitioning": {"kind", "value"}, "messages": [{"id", "payload", "user_headers"}]}`, values in base64.
+    """Encode a batch given as JSON, with values in base64.
+
+    The form is `{"partitioning": {"kind", "value"}, "messages": [{"id", "payload", "user_headers"}]}`.
     """
 
 def polled_json(payload: bytes, *, numbers_as_text: bool = False, names_gap: bool = False) -> bytes:
@@ -862,14 +861,17 @@ def encode_wait_messages(
     auto_commit: bool = False,
     names_gap: bool = False,
 ) -> _Encoded:
-    """Encode a wait. The answer is that of `encode_poll_messages`; with `names_gap` also with the range of messages
-    that were removed before they could be read.
+    """Encode a wait. The answer has the form of that to `encode_poll_messages`.
+
+    With `names_gap` it also has the range of messages that were removed before they could be read.
     """
 
 def encode_watch_partitions(
     *, topics: Sequence[tuple[int | str, int | str, Sequence[int]]], remove: bool = False
 ) -> _Encoded:
-    """Encode stream, topic and partitions of each topic. Any number of payloads for `decode_watched_partitions` follow.
+    """Encode stream, topic and partitions of each topic.
+
+    Any number of payloads for `decode_watched_partitions` follow.
     """
 
 def encode_set_trace_context(*, trace_id: int, span_id: int, flags: int) -> _Encoded:
@@ -883,15 +885,17 @@ def encode_issue_ticket(
     write: bool = False,
     lifetime_seconds: int = 0,
 ) -> _Encoded:
-    """Encode a request for a ticket for reading, writing or both; 0 seconds: the server's default lifetime. Decode the
-    answer with `decode_issued_ticket`.
+    """Encode a request for a ticket for reading, writing or both; 0 seconds: the server's default lifetime.
+
+    Decode the answer with `decode_issued_ticket`.
     """
 
 def encode_plan_range(
     *, stream: int | str, topic: int | str, partition: int, start: int = 0, end: int = ..., target_bytes: int = 0
 ) -> _Encoded:
-    """Encode a request for a plan; by default up to the end, and in one part. Decode the answer with
-    `decode_planned_range`.
+    """Encode a request for a plan; by default up to the end, and in one part.
+
+    Decode the answer with `decode_planned_range`.
     """
 
 def encode_stage_messages(
@@ -923,8 +927,7 @@ def encode_commit_transaction(
     stages: Sequence[tuple[int, int, int, int]],
     fence: bool = False,
 ) -> _Encoded:
-    """Encode a commit. Each stage is given by the ids of topic and partition, the partition's incarnation, and the
-    stage.
+    """Encode a commit of stages, each given by topic id, partition id, incarnation of the partition, and stage.
 
     Decode the answer, like that of an abort, with `decode_transaction_result`.
     """
@@ -1043,8 +1046,9 @@ class Watcher:
     """A connection that receives notifications about partitions. Not thread-safe."""
 
     def add(self, topics: list[tuple[int | str, int | str, list[int]]]) -> None:
-        """Watch partitions, given as stream, topic and partitions of each topic: all or nothing. The state of each is
-        reported at once.
+        """Watch partitions, given as stream, topic and partitions of each topic: all or nothing.
+
+        The state of each partition is reported at once.
         """
     def remove(self, topics: list[tuple[int | str, int | str, list[int]]]) -> None: ...
     def ping(self) -> None: ...
@@ -1323,7 +1327,7 @@ class RecordDecoder:
         """Create a decoder.
 
         Args:
-            columns: Columns of a batch, in this order, without duplicates. Without any, batches only have a number of rows.
+            columns: Columns of a batch, in this order, without duplicates. Without any, batches only have a row count.
             start: Offset of the first message that is taken.
             end: Offset after the last message that is taken; later messages are ignored. None: no limit.
             partition: Expected partition of the messages.
@@ -1352,8 +1356,8 @@ class RecordDecoder:
         The payload may begin before the next offset: such messages are skipped. An empty payload has no messages.
 
         Args:
-            payload: Any object with the buffer protocol. A read-only one, like `bytes` or a `memoryview` of them, is not
-                copied.
+            payload: Any object with the buffer protocol. A read-only one, like `bytes` or a `memoryview` of them, is
+                not copied.
 
         Raises:
             RecordError: A message is not the expected one, or damaged. Messages before it are taken: `finish` and later
@@ -1380,8 +1384,8 @@ class InputArray:
 
         Args:
             layout: Arrow's layout.
-            buffers: The validity bitmap (None: no nulls); then offsets and values. A struct only has the first. Read-only
-                buffers are not copied.
+            buffers: The validity bitmap (None: no nulls); then offsets and values. A struct only has the first.
+                Read-only buffers are not copied.
             offset: Number of values in the buffers before the first of the array.
             width: Bytes of each value of `fixed_binary`.
             children: Of a list its values; of a struct its fields, which begin where the struct does.
@@ -1444,7 +1448,7 @@ class RecordEncoder:
             partition_by_key: Whether keys choose partitions, by the same hash as the server's.
             first_partition: Start of the round robin. Tasks that start at different partitions spread their rows.
             batch_bytes: Maximum size of a batch, index included, unless a single message is larger.
-            memory_bytes: Maximum size of the unfinished batches of all partitions; when reached, all of them are closed.
+            memory_bytes: Maximum size of the unfinished batches of all partitions; when reached, all are closed.
             origin_timestamp_micros: Origin timestamp of rows without one; microseconds since the Unix epoch.
 
         Raises:

@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     }
 
-    // What validation promises to everyone who walks over the messages later.
+    // Guarantees of validation on which all later readers of the messages rely.
     let mut end = 0;
     let mut walked = 0;
     for message in Messages::new(messages) {

@@ -1,5 +1,5 @@
-//! Messages to columns. Input: what to do (one bit for each column, rows of a batch, bytes of a batch, whether checksums
-//! are put right and looked at; six bytes), then a payload as a partition sends it.
+//! Messages to columns. Input: options (one bit for each column, rows of a batch, bytes of a batch, whether checksums
+//! are corrected and verified; six bytes), then a payload as a partition sends it.
 #![no_main]
 
 use headrace_columns::decode::{Batch, DecodeError, Decoder, Settings};
@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 
 const POLLED_HEADER_BYTES: usize = 16;
 
-/// What a library for Arrow takes for granted.
+/// Assert the invariants that Arrow libraries rely on.
 fn assert_sound(array: &Array, rows: usize) {
     assert_eq!(array.length, rows);
     if let Some(bits) = &array.buffers[0] {
@@ -66,7 +66,7 @@ fn decoded(settings: &Settings, payload: &[u8]) -> (Result<(), DecodeError>, u64
     (outcome, next_offset, batches)
 }
 
-/// Nothing would get past the checksums otherwise.
+/// Correct the checksums, which would reject almost every input otherwise.
 fn put_right(mut messages: &mut [u8]) {
     while let Some(header) = messages.first_chunk::<HEADER_BYTES>() {
         let bytes = HeaderView(header).message_bytes();
@@ -118,7 +118,7 @@ fuzz_target!(|bytes: &[u8]| {
     if checks & 2 == 2 {
         put_right(payload.get_mut(POLLED_HEADER_BYTES..).unwrap_or_default());
     }
-    // However large batches are, the same messages are taken, and the same is wrong.
+    // The batch size affects neither the messages taken nor the error.
     let (outcome, next_offset, _) = decoded(&settings, &payload);
     let whole = Settings {
         batch_rows: 1 << 30,

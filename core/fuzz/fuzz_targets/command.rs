@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// The codes that decoding leaves to the handlers.
+/// Call the accessors for codes that decoding leaves to the handlers.
 fn ask_the_accessors(command: &Command<'_>) {
     match command {
         Command::GetSnapshot(request) => {

@@ -1,4 +1,4 @@
-//! A byte stream as a connection sees it: frames back to back, decoded one after another.
+//! A byte stream as a connection receives it: frames back to back, decoded one after another.
 #![no_main]
 
 use headrace_wire::Command;

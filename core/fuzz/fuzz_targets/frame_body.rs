@@ -1,5 +1,5 @@
-//! Header and body of a replica's frame. Input: command, the 128 bytes of its area, then the body. The target puts in
-//! what all frames have in common, and the checksums; of the headers in a body too.
+//! Header and body of a replica's frame. Input: command, the 128 bytes of its area, then the body. The target sets the
+//! fields that all frames share, and the checksums, also of headers in a body.
 #![no_main]
 
 use headrace_buffer::Slice;
@@ -43,7 +43,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(frame.encode(), &*whole, "there is one encoding");
     assert_eq!(frame.header.command().code(), command);
     assert_eq!(frame.header.area.command(), frame.header.command());
-    // What was accepted can be read by whoever handles the command.
+    // Accepted fields can be read by the handler of the command.
     match frame.header.area {
         Area::Ping(_) | Area::Pong(_) => {
             let groups = progress::decode(&body).expect("checked");

@@ -1,4 +1,4 @@
-//! The header of a replica's frame. Input: the header but for its checksum, which the target puts in.
+//! The header of a replica's frame. Input: the header without its checksum, which the target sets.
 #![no_main]
 
 use headrace_vsr::frame::{HEADER_BYTES, Header, Intake, Reject, checksum_header};

@@ -1,7 +1,7 @@
-//! The handshake of two replicas. Input: who speaks (one byte), the size of a piece (one byte), what is said.
+//! The handshake of two replicas. Input: role (one byte), the size of a piece (one byte), data.
 //!
-//! A stranger's bytes are taken as they come. A peer's are the contents of its messages, which the target signs, or
-//! nothing would get past the first of them.
+//! Data of an unauthenticated peer is used unchanged. Data of a peer is the contents of its messages, which the target
+//! signs, as otherwise only the first message would be reached.
 #![no_main]
 
 use headrace_replica::handshake::{
@@ -73,7 +73,7 @@ fn dial(us: &Identity) -> (Handshake, Vec<u8>) {
     (handshake, hello)
 }
 
-/// Whoever does not know the secret gets nowhere, and makes nobody keep more than one message.
+/// A peer without the secret is refused, and cannot make the replica buffer more than one message.
 fn stranger(us: &Identity, begin: impl Fn() -> Handshake, said: &[u8], piece: u8) {
     let mut at_once = said.to_vec();
     let mut answer = Vec::new();
@@ -96,7 +96,7 @@ fn stranger(us: &Identity, begin: impl Fn() -> Handshake, said: &[u8], piece: u8
     assert!(answer.len() <= 2 * (FRAMING_BYTES + MESSAGE_BYTES_MAX));
 }
 
-/// Somebody with the secret calls, and says anything in its opening message.
+/// A peer with the secret calls with arbitrary contents in its opening message.
 fn peer_calls(us: &Identity, hello: &[u8]) {
     let Some(mut input) = message(HELLO, hello) else {
         return;
@@ -114,7 +114,7 @@ fn peer_calls(us: &Identity, hello: &[u8]) {
     }
 }
 
-/// Somebody with the secret answers: the first `length` bytes are its challenge, the others its welcome.
+/// A peer with the secret answers: the first `length` bytes are its challenge, the others its welcome.
 fn peer_answers(us: &Identity, said: &[u8], length: u8) {
     let (challenge, welcome) = said.split_at(said.len().min(usize::from(length)));
     let (mut handshake, hello) = dial(us);
@@ -138,7 +138,7 @@ fn peer_answers(us: &Identity, said: &[u8], length: u8) {
     assert_eq!(matches!(verdict, Progress::Done { .. }), is_whole);
 }
 
-/// What a peer signs with, as the documentation has it.
+/// Sign as the protocol's documentation specifies.
 fn sign(label: &[u8], transcript: &[u8]) -> hmac::Tag {
     let key = |bytes: &[u8]| hmac::Key::new(hmac::HMAC_SHA256, bytes);
     let purpose = [b"headrace cluster replicas v1\0", CLUSTER.as_bytes()].concat();

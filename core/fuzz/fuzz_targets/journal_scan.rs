@@ -83,7 +83,7 @@ fuzz_target!(|bytes: &[u8]| {
                 .any(|place| place.checksum == header.checksum)
         );
     }
-    // What was to be erased does not come back.
+    // Erased records do not reappear.
     for span in &first.erase {
         for (place, byte) in file[span.offset as usize..].iter_mut().zip(span.bytes()) {
             *place = byte;

@@ -1,4 +1,4 @@
-//! What a partition node says over a link. Input: the code as four bytes, then the payload.
+//! Messages from a partition node over a link. Input: the code as four bytes, then the payload.
 #![no_main]
 
 use headrace_buffer::Buffer;
@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let code = u32::from_le_bytes(*code);
     let small = ToGateway::decode(code, payload);
-    // Where it was received must not matter; what is understood is said in the same bytes.
+    // The kind of buffer does not matter; encoding a decoded message yields the same bytes.
     assert_eq!(ToGateway::decode_owned(code, Buffer::unpooled(payload)), small);
     if let Ok(frame) = small {
         let slices = frame.encode();

@@ -1,4 +1,4 @@
-//! What a gateway says over a link. Input: the code as four bytes, then the payload.
+//! Messages from a gateway over a link. Input: the code as four bytes, then the payload.
 #![no_main]
 
 use headrace_buffer::{Buffer, Slice};
@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     let code = u32::from_le_bytes(*code);
     let owned = ToNode::decode_owned(code, Buffer::unpooled(payload)).map(bytes_of);
     let small = ToNode::decode(code, &mut payload.to_vec()).map(SmallToNode::keep).map(bytes_of);
-    // Where it was received must not matter; what is understood is said in the same bytes.
+    // The kind of buffer does not matter; encoding a decoded message yields the same bytes.
     assert_eq!(owned, small);
     if let Ok(frame) = small {
         assert_eq!(frame[4..8], code.to_le_bytes());

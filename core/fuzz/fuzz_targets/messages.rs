@@ -1,4 +1,4 @@
-//! Walking over messages. Input: the messages.
+//! Iterating over messages. Input: the messages.
 #![no_main]
 
 use headrace_wire::message::Messages;

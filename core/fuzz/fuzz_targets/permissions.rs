@@ -1,4 +1,4 @@
-//! A record of permissions. Input: the record.
+//! Decoding of permissions. Input: the encoded permissions.
 #![no_main]
 
 use headrace_wire::permissions::Permissions;

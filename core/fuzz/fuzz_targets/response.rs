@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let mut encoded = Vec::new();
     response.encode(&mut encoded);
-    // Nothing is skipped and nothing added; only the content of permissions has more than one form.
+    // Re-encoding yields the input; only the content of permissions has more than one encoding.
     if matches!(response, Response::User(_)) {
         let again = Response::decode(code, &encoded);
         assert_eq!(again.as_ref(), Ok(&response));

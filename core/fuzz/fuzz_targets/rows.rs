@@ -1,5 +1,5 @@
-//! Columns to batches. Input: layouts and bounds (eight bytes), then the bytes that are taken for every buffer, each from
-//! another place on.
+//! Columns to batches. Input: layouts and bounds (eight bytes), then the bytes for all buffers, each from another
+//! position on.
 #![no_main]
 
 use headrace_columns::encode::{Encoder, Settings};
@@ -61,7 +61,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut encoder = Encoder::new(settings).expect("sound settings");
     let outcome = encoder.push(&rows);
     let taken = outcome.map_or_else(|error| error.row, |()| rows.count);
-    // What is taken is what a server takes, whatever was refused.
+    // Accepted rows are accepted by a server, whatever was refused.
     let mut found = 0;
     for batch in encoder.finish() {
         assert!(batch.partition < PARTITIONS);

@@ -1,4 +1,5 @@
-//! The metadata of a send, whole and from its first bytes only. Input: how much has arrived (two bytes), the payload.
+//! The metadata of a send, from the whole payload and from its prefix only. Input: number of bytes received (two
+//! bytes), the payload.
 #![no_main]
 
 use headrace_wire::command::METADATA_PREFIX_BYTES_MAX;
@@ -14,7 +15,8 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let whole = SendMetadata::decode_prefix(payload, payload_bytes);
 
-    // The documented prefix decides as the whole payload does; with less there may be an error, but no other success.
+    // The documented prefix gives the same result as the whole payload; a shorter one may fail, but never succeed
+    // differently.
     let enough = &payload[..payload.len().min(METADATA_PREFIX_BYTES_MAX)];
     assert_eq!(SendMetadata::decode_prefix(enough, payload_bytes), whole);
     let arrived = payload.len().min(usize::from(u16::from_le_bytes(*arrived)));

@@ -1,5 +1,5 @@
-//! Opening a superblock. Input: changes of a valid one, each a copy (one byte, also saying whether the checksum is to be
-//! put right), an offset (two bytes) and a value (one byte).
+//! Opening a superblock. Input: changes of a valid one, each a copy (one byte, also with a flag to correct the
+//! checksum), an offset (two bytes) and a value (one byte).
 #![no_main]
 
 use headrace_vsr::superblock::{

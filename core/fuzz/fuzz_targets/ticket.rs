@@ -1,4 +1,4 @@
-//! Tickets, from those who do not know the secret and those who do. Input: what is shown, or what is signed.
+//! Tickets, from peers without and with the secret. Input: the text to verify, or the contents to sign.
 #![no_main]
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -8,7 +8,7 @@ use ring::hmac;
 
 const SECRET: &[u8] = b"0123456789abcdef";
 
-/// The bytes, signed as the form says.
+/// Sign the bytes in the form of a ticket.
 fn signed(said: &[u8]) -> String {
     let sign = |key: &[u8], bytes: &[u8]| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), bytes);
     let key = sign(SECRET, b"headrace ticket v1\0test");

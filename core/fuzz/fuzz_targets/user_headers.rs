@@ -1,4 +1,4 @@
-//! User headers: structure, types, and back. Input: the block.
+//! User headers: structure, types, and re-encoding. Input: the block.
 #![no_main]
 
 use headrace_wire::headers;

@@ -1,5 +1,5 @@
-//! What either end of a WebSocket receives: the upgrade, then frames. Input: how many bytes arrive at a time, then the
-//! bytes.
+//! Receiving end of a WebSocket, of both roles: the upgrade, then frames. Input: the number of bytes that arrive at a
+//! time, then the bytes.
 #![no_main]
 
 use headrace_websocket::{
@@ -12,7 +12,7 @@ const LIMITS: Limits = Limits {
     message_bytes_max: 8192,
 };
 
-/// Everything that came out: kinds, payloads, and how it ended.
+/// Collect all output: kinds, payloads, and the end of the connection.
 fn listen(role: Role, stream: &[u8], piece_bytes: usize) -> Vec<String> {
     let mut decoder = Decoder::new(role, LIMITS);
     let mut waiting = Vec::new();
@@ -61,7 +61,7 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let _ = read_request(stream);
     for role in [Role::Server, Role::Client] {
-        // Where it is cut must not matter.
+        // The result does not depend on how the input is split.
         let whole = listen(role, stream, stream.len());
         assert_eq!(whole, listen(role, stream, piece_bytes.into()));
         assert_eq!(whole, listen(role, stream, 1));

@@ -1,4 +1,4 @@
-"""Calling the metadata service from other processes, whichever of its replicas is up."""
+"""Client of the metadata service for other processes, with failover between its replicas."""
 
 from headrace_metadata_client.access import CHANNEL_OPTIONS, MetadataTarget
 from headrace_metadata_client.config import ClusterSettings

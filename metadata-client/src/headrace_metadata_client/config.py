@@ -1,4 +1,4 @@
-"""Settings of everybody who calls the metadata service."""
+"""Settings of all clients of the metadata service."""
 
 from __future__ import annotations
 
@@ -17,23 +17,26 @@ _LOOPBACK: Final = re.compile(r"(127\.[0-9.]+|\[::1\]|localhost):[0-9]+")
 
 
 class ClusterSettings(Section):
-    """``[cluster]``: which cluster this process belongs to, and where its metadata service is."""
+    """``[cluster]``: the cluster of this process, and the addresses of its metadata service."""
 
     name: Name = "headrace"
-    """Its name, as its other services have it."""
+    """Name of the cluster, the same in all its services."""
     secret: Secret | None = None
-    """What its services prove to each other to know, at least 32 bytes (`openssl rand -hex 32` makes one). Needed as
-    soon as anything of it is beyond loopback."""
+    """Shared secret of the cluster's services, at least 32 bytes (create one with `openssl rand -hex 32`). Required as
+    soon as any service of the cluster is reachable beyond loopback.
+    """
     accepted_secret: Secret | None = None
-    """Another secret that is accepted as well while the secret is changed: the next one first, then the one before. See
-    docs/encryption.md."""
+    """Second secret that is also accepted while the secret is rotated: the next one first, the former one afterwards.
+    See docs/encryption.md.
+    """
     metadata: tuple[HostPort, ...] = ("127.0.0.1:8111",)
-    """Where the replicas of the metadata service answer callers, each `host:port`, in the order of their members."""
+    """Addresses of the gRPC service of the metadata replicas, each `host:port`, in the order of the members."""
     authority: str | None = None
-    """PEM file with what the certificates of the cluster's services are signed by. Needed for replicas beyond
-    loopback, unless the network is trusted."""
+    """PEM file with the authorities that sign the certificates of the cluster's services. Required for replicas beyond
+    loopback, unless the network is trusted.
+    """
     trusted_network: bool = False
-    """The network between the services is private: what goes over it may be readable."""
+    """The network between the services is private: permit unencrypted connections."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -54,12 +57,12 @@ class ClusterSettings(Section):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Those by which others are known, its own first."""
+        """Secrets that are accepted from other services, the own one first."""
         return secrets_of(self.secret, self.accepted_secret)
 
     @property
     def target(self) -> MetadataTarget:
-        """The metadata service of this cluster."""
+        """Metadata service of this cluster."""
         return MetadataTarget(
             addresses=self.metadata,
             cluster=self.name,

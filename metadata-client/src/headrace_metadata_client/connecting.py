@@ -1,4 +1,4 @@
-"""Connections to all replicas of the metadata service, and how they are made anew when their authority changes."""
+"""Connections to all replicas of the metadata service, and their renewal when the authority changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headrace_proto.metadata.v1.service_pb2_grpc import MetadataAsyncStub
 
 _CHECK_SECONDS: Final = 10.0
-# By then calls that were under way when the authority changed have ended: they have limits far below.
+# Time until former connections are closed. Calls in flight when the authority changed have far shorter timeouts.
 _LINGER_SECONDS: Final = 30.0
 
 _log = logging.getLogger(__name__)
@@ -27,26 +27,25 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Connections:
-    """All replicas, in the order of the members. Nothing is sent before the first call."""
+    """Connections to all replicas, in the order of the members. Nothing is sent before the first call."""
 
     addresses: tuple[str, ...]
     stubs: Sequence[MetadataAsyncStub]
-    """Of which the elements change: a call is made on the one that is there when it begins."""
+    """Stubs of the replicas. Elements are replaced on renewal: each call must take the current one."""
     metadata: tuple[tuple[str, str], ...]
-    """What every call carries."""
+    """Metadata of every call."""
     generation: int = 0
-    """Grows when the stubs are others. Calls that last have to be made anew then: theirs is a connection that cannot
-    come back."""
+    """Number of renewals. Long-lived calls must be restarted when it changes, as their connections cannot reconnect."""
     renewal: Renewal | None = field(default=None, repr=False)
 
     async def renew(self) -> None:
-        """Look now whether there is another authority; what comes of it is logged."""
+        """Check for a new authority now; the outcome is logged."""
         if self.renewal is not None:
             await self.renewal.look()
 
 
 class Renewal:
-    """Looks for another authority, and puts stubs on new connections in the place of the old ones."""
+    """Checks for a new authority, and replaces the stubs by ones on new connections."""
 
     def __init__(self, target: MetadataTarget, connections: Connections, stubs: list[Any]) -> None:
         self._target = target
@@ -58,7 +57,7 @@ class Renewal:
         self._closing: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
-        """Make the first connections.
+        """Open the first connections.
 
         Raises:
             AuthorityError: The file with the authority cannot be read.
@@ -67,13 +66,13 @@ class Renewal:
         self._open(self._seen)
 
     async def run(self) -> None:
-        """Look now and then, until cancelled."""
+        """Check periodically, until cancelled."""
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
             await self.look()
 
     async def look(self) -> None:
-        """Look now."""
+        """Check now."""
         try:
             pem = await asyncio.to_thread(self._target.authority_pem)
         except AuthorityError as error:
@@ -94,7 +93,7 @@ class Renewal:
         task.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
-        """Close everything."""
+        """Close all connections."""
         for task in self._closing:
             task.cancel()
         await asyncio.gather(*self._closing, return_exceptions=True)
@@ -120,7 +119,9 @@ async def _close(channels: list[aio.Channel]) -> None:
 
 @asynccontextmanager
 async def connected(target: MetadataTarget) -> AsyncIterator[Connections]:
-    """Have connections to all replicas for the length of an ``async with`` block. One that is down shows with a call.
+    """Provide connections to all replicas for the duration of an ``async with`` block.
+
+    An unreachable replica is noticed by the first call to it.
 
     Raises:
         AuthorityError: The file with the authority cannot be read, or holds no certificate.

@@ -1,14 +1,14 @@
-"""Why a call to the metadata service came to nothing.
+"""Errors of calls to the metadata service.
 
     MetadataClientError
     ├── AuthorityError              the file with the authority cannot be read or used
-    ├── StrangerError               the replicas do not accept the caller
-    ├── MetadataUnreachableError    nobody has answered a question in time
-    ├── CommandNotTakenError        nobody has taken the command in time: it is not applied
+    ├── StrangerError               the replicas refuse the caller's credentials
+    ├── MetadataUnreachableError    no replica has answered a read in time
+    ├── CommandNotTakenError        no replica has accepted the command in time: it is not applied
     └── OutcomeUnknownError         the command may or may not be applied
-        └── SessionEndedError       and the replicas have forgotten the session
+        └── SessionEndedError       and the replicas have removed the session
 
-``code`` is the status that a client is answered with; ``retryable`` says whether the same may succeed later.
+``code`` is the status for the client; ``retryable`` is True if a retry may succeed.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ class AuthorityError(MetadataClientError):
 
 
 class StrangerError(MetadataClientError):
-    """The replicas do not accept the caller: its secret or the name of its cluster is another one."""
+    """The replicas refuse the caller's credentials: its secret or the name of its cluster differs."""
 
 
 class MetadataUnreachableError(MetadataClientError):
-    """No replica has answered a question in time."""
+    """No replica has answered a read in time."""
 
     code = Status.DISCONNECTED
     retryable = True
 
 
 class CommandNotTakenError(MetadataClientError):
-    """No replica has taken the command in time. It is not applied, and will not be."""
+    """No replica has accepted the command in time. It is not applied, and will not be."""
 
     code = Status.DISCONNECTED
     retryable = True
 
 
 class OutcomeUnknownError(MetadataClientError):
-    """The command may or may not be applied, and no replica has said in time."""
+    """The command may or may not be applied: no replica has reported its outcome in time."""
 
     code = Status.DISCONNECTED
 
 
 class SessionEndedError(OutcomeUnknownError):
-    """The command may or may not be applied, and the replicas have forgotten the session that would tell."""
+    """The command may or may not be applied, and the replicas have removed the session with its outcome."""

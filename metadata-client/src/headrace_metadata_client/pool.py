@@ -1,4 +1,4 @@
-"""Several commands in flight: a session for each."""
+"""Several commands in flight, each in a session of its own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from headrace_metadata_client.session import Session
 from headrace_proto.metadata.v1 import Command, ProposeResponse
 
 SESSIONS_MAX: Final = 16
-"""Of one process. Commands that arrive together share a sync of the log, so that more of them are not slower."""
+"""Maximum number of sessions of one process. Commands that arrive together share a sync of the log, so more of them are
+not slower.
+"""
 
 
 class SessionPool:
-    """Has commands applied, once each, up to so many at a time; the others wait for their turn, in order."""
+    """Applies commands exactly once, up to a number of them concurrently; the others wait in order."""
 
     def __init__(
         self,
@@ -24,29 +26,29 @@ class SessionPool:
         attempt_seconds: float = 1.0,
         timeout_seconds: float = 10.0,
     ) -> None:
-        """Nothing is sent before the first command.
+        """Create a pool. Nothing is sent before the first command.
 
         Args:
-            connections: To all replicas.
-            sessions_max: How many commands may be in flight.
-            attempt_seconds: After so long without an answer another replica is asked.
-            timeout_seconds: For each command, over all replicas, from when its turn has come.
+            connections: Connections to all replicas.
+            sessions_max: Maximum number of commands in flight.
+            attempt_seconds: Time without an answer after which another replica is asked.
+            timeout_seconds: Timeout of each command, over all replicas, without its time in the queue.
         """
         self._connections = connections
         self._attempt_seconds = attempt_seconds
         self._timeout_seconds = timeout_seconds
         self._turns = asyncio.Semaphore(sessions_max)
-        # The one used last is used next: sessions that nobody needs are forgotten by the replicas.
+        # The one used last is used next: the replicas remove unused sessions.
         self._idle: list[Session] = []
         self._all: list[Session] = []
 
     @property
     def repeats(self) -> int:
-        """How many commands were sent again although they may have been taken."""
+        """Number of commands that were sent again although they may have been accepted."""
         return sum(session.repeats for session in self._all)
 
     async def propose(self, command: Command) -> ProposeResponse:
-        """Have a command applied, once. What it raises is what `Session.propose` raises."""
+        """Apply a command once. Raises the errors of `Session.propose`."""
         async with self._turns:
             session = self._idle.pop() if self._idle else self._another()
             try:
@@ -55,7 +57,7 @@ class SessionPool:
                 self._idle.append(session)
 
     async def close(self) -> None:
-        """Let the replicas forget the sessions."""
+        """Close the sessions on the replicas."""
         await asyncio.gather(*(session.close() for session in self._all))
 
     def _another(self) -> Session:

@@ -1,4 +1,4 @@
-"""Questions to the metadata service, with answers that have types."""
+"""Typed reads from the metadata service."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _STATUS_SECONDS: Final = 1.0
 
 
 class Reads:
-    """Answers that have seen every command that anybody was answered before the question (linearizable).
+    """Linearizable reads: an answer reflects every command that was acknowledged to any client before the read.
 
-    Any number of questions may be under way. Each raises `MetadataUnreachableError` when nobody has answered in time,
-    and `StrangerError` when the replicas do not accept the caller.
+    Any number of reads may be in flight. Each raises `MetadataUnreachableError` if no replica has answered in time, and
+    `StrangerError` if the replicas refuse the caller's credentials.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class Reads:
         attempt_seconds: float = 1.0,
         timeout_seconds: float = 10.0,
     ) -> None:
-        """Nothing is sent before the first question.
+        """Create a reader. Nothing is sent before the first read.
 
         Args:
-            connections: To all replicas.
-            reached: Returns when the caller's own picture of the catalogue has come to a version: an answer is given
-                when it has come to that of the answer.
-            attempt_seconds: After so long without an answer another replica is asked.
-            timeout_seconds: For each question, over all replicas.
+            connections: Connections to all replicas.
+            reached: Returns when the caller's own catalog view has reached a version: an answer is returned only
+                after the view has reached the answer's version.
+            attempt_seconds: Time without an answer after which another replica is asked.
+            timeout_seconds: Timeout of each read, over all replicas.
         """
         self._connections = connections
         self._reached = reached
@@ -64,7 +64,7 @@ class Reads:
         self._timeout_seconds = timeout_seconds
 
     async def credentials_of(self, user_id: int) -> CredentialsRecord | None:
-        """Return the credentials of a user, if there is such a user."""
+        """Return the credentials of a user; None if there is no such user."""
         return await self._credentials(CredentialsQuery(user_id=user_id))
 
     async def credentials_named(self, username: str) -> CredentialsRecord | None:
@@ -77,25 +77,25 @@ class Reads:
         return response.access_token if response.HasField("access_token") else None
 
     async def nodes(self) -> list[NodeRecord]:
-        """Return the partition nodes with their leases and how much is placed on them, ascending by id."""
+        """Return the partition nodes with their leases and the number of partitions placed on them, ascending by id."""
         return list((await self._read(ReadRequest(nodes=NodesQuery()))).nodes.nodes)
 
     async def placement(self, stream_id: int, topic_id: int) -> TopicPlacement | None:
-        """Return where the partitions of a topic are, if the topic exists and is placed."""
+        """Return the placement of the partitions of a topic, if the topic exists and is placed."""
         response = await self._read(ReadRequest(placement=PlacementQuery(stream_id=stream_id, topic_id=topic_id)))
         return response.placement if response.HasField("placement") else None
 
     async def transaction(self, stream_id: int, name: str) -> Transaction | None:
-        """Return what was committed last under a name, if anything was."""
+        """Return the last commit under a transaction name, if there is one."""
         response = await self._read(ReadRequest(transaction=TransactionQuery(stream_id=stream_id, name=name)))
         return response.transaction if response.HasField("transaction") else None
 
     async def version(self) -> int:
-        """Return a version of the catalogue that no answer before the question was newer than."""
+        """Return a version of the catalog that is at least that of every earlier answer."""
         return (await self._read(ReadRequest(version=VersionQuery()))).version
 
     async def statuses(self) -> list[ReplicaStatus | None]:
-        """Return how each replica says it is, in the order of the members; nothing for those that do not answer."""
+        """Return the status of each replica, in the order of the members; None for those that do not answer."""
         return await statuses(self._connections)
 
     async def _credentials(self, query: CredentialsQuery) -> CredentialsRecord | None:
@@ -122,7 +122,7 @@ class Reads:
 
 
 async def statuses(connections: Connections, timeout_seconds: float = _STATUS_SECONDS) -> list[ReplicaStatus | None]:
-    """Ask every replica at once how it is; nothing for those that do not answer."""
+    """Query the status of all replicas at once; None for those that do not answer."""
 
     async def status(index: int) -> ReplicaStatus | None:
         call = connections.stubs[index].GetStatus(

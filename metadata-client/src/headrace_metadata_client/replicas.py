@@ -1,4 +1,4 @@
-"""All replicas, and which of them is asked next."""
+"""Selection of the replica that is asked next."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _Response = TypeVar("_Response")
 
 STRANGER: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
-"""How a replica ends the calls of somebody whom it does not know."""
+"""Status codes with which a replica refuses a caller's credentials."""
 
 _NOT_TAKEN: Final = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.RESOURCE_EXHAUSTED)
 _IN_DOUBT: Final = (
@@ -36,7 +36,7 @@ _PAUSE_SECONDS_MAX: Final = 0.02
 
 
 class AskAgain(Exception):
-    """A replica gave no answer that can be relied on."""
+    """A replica gave no reliable answer; retry."""
 
     def __init__(self, *, is_in_doubt: bool, reason: str) -> None:
         super().__init__(reason)
@@ -44,21 +44,21 @@ class AskAgain(Exception):
 
 
 class OutOfTime(Exception):
-    """There is no time left to ask anybody."""
+    """The deadline has expired."""
 
 
 class Replicas:
-    """Asks one replica, mostly the primary, and turns to another when that gives no answer."""
+    """Asks one replica, usually the primary, and fails over to another if that gives no answer."""
 
     def __init__(
         self, stubs: Sequence[MetadataAsyncStub], metadata: Sequence[tuple[str, str]], attempt_seconds: float
     ) -> None:
-        """Nothing is sent before the first question.
+        """Create a selector. Nothing is sent before the first call.
 
         Args:
-            stubs: Of all replicas, in the order of the members.
-            metadata: What every call carries.
-            attempt_seconds: After so long without an answer another replica is asked.
+            stubs: Stubs of all replicas, in the order of the members.
+            metadata: Metadata of every call.
+            attempt_seconds: Time without an answer after which another replica is asked.
         """
         self._stubs = stubs
         self._metadata = tuple(metadata)
@@ -67,17 +67,17 @@ class Replicas:
         self.attempt_seconds = attempt_seconds
 
     async def ask(self, call: Callable[..., Awaitable[_Response]], deadline: float) -> _Response:
-        """Ask once.
+        """Make one attempt.
 
         Args:
-            call: Is given a stub and the keyword arguments of a call.
-            deadline: When it is too late, by `time.monotonic`.
+            call: Called with a stub and the keyword arguments of a call.
+            deadline: Deadline by `time.monotonic`.
 
         Raises:
-            AskAgain: No answer from there; the next one who is asked is another.
-            OutOfTime: It is too late.
-            StrangerError: The replica does not accept the caller.
-            AioRpcError: The replica does not accept what it was asked.
+            AskAgain: No answer; the next attempt uses another replica.
+            OutOfTime: The deadline has expired.
+            StrangerError: The replica refuses the caller's credentials.
+            AioRpcError: The replica refuses the request.
         """
         left = deadline - time.monotonic()
         if left <= 0:
@@ -102,7 +102,7 @@ class Replicas:
 
     async def _turn_from(self, target: int, error: aio.AioRpcError) -> None:
         if target != self._target:
-            # Somebody who asks at the same time has turned already.
+            # A concurrent call has already switched.
             return
         named = dict(error.trailing_metadata() or ()).get(PRIMARY_METADATA)
         primary = int(named) if isinstance(named, str) else target
@@ -111,6 +111,6 @@ class Replicas:
         if is_sent_on and not self._was_sent_here:
             self._was_sent_here = True
             return
-        # Two that name each other, while one takes over from the other, are not asked as fast as they answer.
+        # Back off if two replicas name each other as primary during a hand-over.
         self._was_sent_here = False
         await asyncio.sleep(random.uniform(0, _PAUSE_SECONDS_MAX))  # noqa: S311  (so that callers do not march)

@@ -1,8 +1,8 @@
-"""The caller's side of a session: a command is applied once, whichever replica takes it and whatever happens to it.
+"""Client side of a session: a command is applied exactly once, despite failures of replicas and retries.
 
-A replica that dies, is cut off or loses its place as primary leaves a command of which nobody knows what became of it.
-A session sends it again, under the same number, to the others, until one of them says what came of it. What remains
-unknown is what is not answered before a deadline.
+If a replica dies, is partitioned or loses its role as primary, the outcome of a command in flight is unknown. The
+session sends the command again, under the same number, to the other replicas, until one of them reports the outcome.
+The outcome stays unknown only if none has reported it before a deadline.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ _CLIENT_BYTES: Final = 16
 
 
 class Session:
-    """Commands of one caller, one after the other. Callers that want several in flight have several sessions.
+    """Commands of one caller, one after the other. Callers that want several in flight use several sessions.
 
-    Attributes:
-        repeats: How many commands were sent again although they may have been taken.
+    Attributes: repeats: Number of commands that were sent again although they may have been accepted.
     """
 
     def __init__(
@@ -47,12 +46,12 @@ class Session:
         *,
         attempt_seconds: float = 1.0,
     ) -> None:
-        """Nothing is sent before the first command.
+        """Create a session. Nothing is sent before the first command.
 
         Args:
-            stubs: Of all replicas, in the order of the members.
-            metadata: What every call carries.
-            attempt_seconds: After so long without an answer another replica is asked.
+            stubs: Stubs of all replicas, in the order of the members.
+            metadata: Metadata of every call.
+            attempt_seconds: Time without an answer after which another replica is asked.
         """
         self._replicas = Replicas(stubs, metadata, attempt_seconds)
         self._client = b""
@@ -62,19 +61,19 @@ class Session:
         self.repeats = 0
 
     async def propose(self, command: Command, *, timeout_seconds: float = 10.0) -> ProposeResponse:
-        """Have a command applied, once.
+        """Apply a command exactly once.
 
         Raises:
-            CommandNotTakenError: No replica has taken it in time; it is not applied.
-            OutcomeUnknownError: It may or may not be applied, and no replica has said in time.
-            SessionEndedError: It may or may not be applied, and the replicas have forgotten the session. The next
+            CommandNotTakenError: No replica has accepted it in time; it is not applied.
+            OutcomeUnknownError: It may or may not be applied: no replica has reported its outcome in time.
+            SessionEndedError: It may or may not be applied, and the replicas have removed the session. The next
                 command opens another one.
-            StrangerError: The replicas do not accept the caller.
-            AioRpcError: The replicas do not accept the command.
+            StrangerError: The replicas refuse the caller's credentials.
+            AioRpcError: The replicas refuse the command.
         """
         deadline = time.monotonic() + timeout_seconds
         async with self._lock:
-            # A number whose command nobody answered for is left behind: it may still be applied, but only once.
+            # The number of a command without an answer is not reused: it may still be applied, but only once.
             self._number += 1
             is_in_doubt = False
             while True:
@@ -93,10 +92,11 @@ class Session:
                     self._session = 0
                     if is_in_doubt:
                         raise
-                    # It was never taken, so it cannot have been applied: a new session may begin with it.
+                    # The command was never accepted, so it cannot have been applied: it may be the first of a new
+                    # session.
 
     async def close(self) -> None:
-        """Let the replicas forget the session, if the one asked last can be reached. They would in time."""
+        """Close the session on the replicas, if the one asked last can be reached. Otherwise it expires there."""
         async with self._lock:
             if self._session == 0:
                 return
@@ -110,7 +110,7 @@ class Session:
 
     async def _open(self, deadline: float) -> None:
         while self._session == 0:
-            # An attempt that is applied late must not put an end to a session in use.
+            # A new client id, so that an attempt that is applied late cannot end a session in use.
             self._client = secrets.token_bytes(_CLIENT_BYTES)
             try:
                 opened = await self._ask(

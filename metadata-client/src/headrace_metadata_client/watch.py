@@ -1,8 +1,8 @@
-"""The catalogue as it changes, whichever replica tells it.
+"""Watch of the catalog, with failover between the replicas.
 
-One replica at a time is listened to. When it is gone, says nothing although others have news, or does not answer any
-more, another one goes on behind what was heard last. What was heard is never taken back: a replica that has not come
-that far is waited for, or left for one that has.
+One replica at a time is watched. If it fails, sends nothing although others have newer versions, or does not answer any
+more, another one continues after the last received version. The catalog never goes backwards: the client waits for a
+replica that has not reached that version, or switches to one that has.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headrace_proto.catalog.v1 import Snapshot, Update
 from headrace_proto.metadata.v1 import WatchRequest, WatchResponse
 
 CatalogueEvent: TypeAlias = Snapshot | Update
-"""A snapshot replaces everything that came before it; an update follows the version before without a gap."""
+"""Event of the catalog. A snapshot replaces the previous state; an update follows the version before without a gap."""
 
 _PAUSE_SECONDS: Final = 0.05
 _PAUSE_SECONDS_MAX: Final = 2.0
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class CatalogueWatch:
-    """Follows the catalogue.
+    """Follows the catalog.
 
     All methods belong to one event loop.
     """
@@ -52,14 +52,14 @@ class CatalogueWatch:
         look_seconds: float = 2.0,
         patience_seconds: float = 1.0,
     ) -> None:
-        """Nothing is sent before the first event is asked for.
+        """Create a watch. Nothing is sent before the first event is requested.
 
         Args:
-            connections: To all replicas.
-            after_version: What the caller holds: its updates follow. None: nothing, and it begins with a snapshot.
-            version_min: What somebody has seen before; an older snapshot is not accepted.
-            look_seconds: After so long in silence all replicas are asked whether there is any news.
-            patience_seconds: A replica may be so long behind what others know.
+            connections: Connections to all replicas.
+            after_version: Version that the caller has: its updates follow. None: starts with a snapshot.
+            version_min: Minimum version, known from elsewhere; an older snapshot is not accepted.
+            look_seconds: Time without events after which all replicas are queried for their versions.
+            patience_seconds: Maximum time that the watched replica may lag behind the newest known version.
         """
         self._connections = connections
         self._version = after_version
@@ -68,36 +68,37 @@ class CatalogueWatch:
         self._patience_seconds = patience_seconds
         self._expected = asyncio.Event()
         self._current_at: float | None = None
-        # Whoever is told takes its time; meanwhile nothing is read, and that is not the replica's fault.
+        # True while the caller processes an event: nothing is read meanwhile, which must not count as the replica's
+        # lag.
         self._is_busy = False
 
     @property
     def version(self) -> int | None:
-        """Of the last event; none before the first."""
+        """Version of the last event; None before the first."""
         return self._version
 
     @property
     def age_seconds(self) -> float:
-        """How long ago it was seen that nothing newer was known; infinite before the first time."""
+        """Age of the last confirmation that no newer version was known; infinite before the first one."""
         return time.monotonic() - self._current_at if self._current_at is not None else float("inf")
 
     def expect(self, version: int) -> None:
-        """Say that this version exists, because a reply named it: the replica listened to must come that far soon."""
+        """Note that this version exists, because a reply named it: the watched replica must reach it soon."""
         self._wanted = max(self._wanted, version)
         if version > (self._version or 0):
             self._expected.set()
 
     async def events(self) -> AsyncGenerator[CatalogueEvent, None]:
-        """Snapshot and updates, without end. To be closed (`contextlib.aclosing`) by whoever leaves it.
+        """Snapshot and updates, without end. The caller must close the generator (`contextlib.aclosing`).
 
         Raises:
-            StrangerError: No replica accepts the caller, and none has before.
+            StrangerError: All replicas refuse the caller's credentials, and none has accepted them before.
         """
         replicas_count = len(self._connections.stubs)
         target = random.randrange(replicas_count)  # noqa: S311  (any of them will do)
         failures = refusals = 0
         while True:
-            # Who tells a large catalogue needs longer than who has nothing to tell: each time there is more patience.
+            # Double the timeout with each failure: sending a large catalog takes longer than sending updates.
             patience_seconds = min(self._patience_seconds * 2 ** min(failures, _DOUBLINGS_MAX), _PATIENCE_SECONDS_MAX)
             try:
                 async with aclosing(self._told_by(target, patience_seconds)) as events:
@@ -113,7 +114,7 @@ class CatalogueWatch:
                 if refusals >= replicas_count and self._version is None:
                     raise StrangerError(error.details()) from error
             address = self._connections.addresses[target]
-            # While nobody answers, an hour of it is a dozen lines.
+            # Log with exponential back-off: an hour without an answer is a dozen lines.
             level = logging.WARNING if failures & (failures - 1) == 0 else logging.DEBUG
             _log.log(level, "the catalogue is not followed at %s any more: %s", address, reason)
             target = (target + 1) % replicas_count
@@ -150,10 +151,10 @@ class CatalogueWatch:
         return response.update
 
     async def _look_after(self, call: _Call, target: int, patience_seconds: float) -> str:
-        """Look at all replicas whenever nothing was told for a while; end the call if another one knows more.
+        """Check all replicas whenever no event came for a while; end the call if another one is ahead.
 
         Returns:
-            Why it was ended.
+            The reason for ending the call.
         """
         behind_since: float | None = None
         generation = self._connections.generation
@@ -183,11 +184,11 @@ class CatalogueWatch:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._expected.wait(), seconds)
             self._expected.clear()
-            # Mostly the update is on its way, as the reply was.
+            # The update is usually already on its way, as the reply was.
             await asyncio.sleep(self._patience_seconds / 4)
 
     async def _lag(self, target: int) -> str | None:
-        """What speaks against listening to this replica; None: it tells everything that is known."""
+        """Return the reason for leaving this replica; None: it is up to date."""
         found = await statuses(self._connections, self._patience_seconds)
         answers = [status for status in found if status is not None]
         known = max([self._wanted, *(status.version for status in answers)])
@@ -203,14 +204,14 @@ class CatalogueWatch:
 
 
 class _Behind(Exception):
-    """The replica tells less than is known."""
+    """The replica lags behind the newest known version."""
 
 
 async def _read(call: _Call, looking: asyncio.Task[str]) -> WatchResponse | None:
     try:
         response = await call.read()
     except asyncio.CancelledError:
-        # Either somebody ends this task, or it was found that another replica should be listened to.
+        # Either the caller cancels this task, or the check has decided to switch replicas.
         task = asyncio.current_task()
         if looking.done() and not looking.cancelled() and not (task is not None and task.cancelling()):
             raise _Behind(looking.result()) from None

@@ -1,5 +1,4 @@
-"""The encrypted listeners in front of a node, and its encrypted links. The native side runs them on threads of its own.
-"""
+"""The encrypted listeners in front of a node, and its encrypted links, which run on native threads."""
 
 from __future__ import annotations
 
@@ -91,9 +90,7 @@ class Edge(Generic[NativeNode_contra]):
 
 
 class ReloadSignal:
-    """Handler of SIGUSR1, which triggers a check for new certificates. Without a handler the signal would end the
-    process.
-    """
+    """Handler of SIGUSR1, which triggers a check for new certificates. Unhandled, the signal would end the process."""
 
     def __init__(self) -> None:
         """Handle the signal from now on; needs a running event loop."""

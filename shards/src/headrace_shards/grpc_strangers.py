@@ -113,21 +113,15 @@ class Strangers:
 
 
 class Everybody(aio.ServerInterceptor):
-    """Limits unauthenticated calls of library services, whose handlers would otherwise run only after the whole request
-    was received.
+    """Limits unauthenticated calls of library services.
 
+    The library calls their handlers only after the whole request was received, so this interceptor receives it.
     Watching the health is refused, as a watch lasts as long as its caller likes. Client libraries that watch by default
     treat an unimplemented watch as healthy.
     """
 
     def __init__(self, strangers: Strangers, services: tuple[str, ...], refuse: Refuse) -> None:
-        """Create an interceptor for some services.
-
-        Args:
-            strangers: Places of unauthenticated calls.
-            services: Names of the services.
-            refuse: Ends a call.
-        """
+        """Limit the calls of `services` to the places in `strangers`; `refuse` ends a refused call."""
         self._strangers = strangers
         self._prefixes = tuple(f"/{service}/" for service in services)
         self._refuse = refuse

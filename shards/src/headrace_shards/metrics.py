@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from headrace_proto.errors import Status, find
 
 Statistics = Callable[[], Mapping[str, Any]]
-"""Counters of the node by their native names; under ``doors`` those of the encrypted listeners."""
+"""Counters of the node by their native names; under `doors` those of the encrypted listeners."""
 
 _MICROS: Final = 1_000_000
 _COUNTERS: Final = {

@@ -16,8 +16,7 @@ Hosting: TypeAlias = Literal["everything", "placed", "nothing"]
 
 
 class NativeNode(Protocol):
-    """Interface of `headrace_core.Node`: threads, sockets and files of one node. Methods may be called from any thread.
-    """
+    """Interface of `headrace_core.Node`: threads, sockets and files of a node. Methods are thread-safe."""
 
     def publish_snapshot(self, snapshot: bytes) -> int:
         """Replace the catalog by an encoded `headrace.catalog.v1.Snapshot`; returns its version."""

@@ -1,4 +1,4 @@
-//! Requests and replies over loopback: both drivers beside threads that block, in the same run.
+//! Requests and replies over loopback: both drivers and blocking threads, in the same run.
 //!
 //! ```text
 //! cargo bench -p headrace-runtime --bench ping_pong [-- seconds [rounds [free|pin [server [load]]]]]
@@ -6,13 +6,12 @@
 //!
 //! `server` is a part of a server's name, `load` the number of one of the loads, from 0; without them all run.
 //!
-//! `pin` keeps the server on processor 0 and the clients on processor 1: comparable figures. Left `free`, the
-//! scheduler decides each time anew whether the two sides share a cache, which moves figures by half.
+//! `pin` keeps the server on processor 0 and the clients on processor 1 for comparable results. With `free`, the
+//! scheduler decides each time anew whether the two sides share a cache, which changes results by half.
 //!
-//! One server thread (or one thread per connection for the baseline) answers clients that each have one request
-//! in flight. The servers take turns within every round, and the medians over the rounds are printed; the first
-//! round only warms up. What the server costs is its threads' own time, so the clients' share of a busy machine
-//! does not blur it.
+//! One server thread (or one thread per connection for the baseline) answers clients that each have one request in
+//! flight. The servers take turns within every round, and the medians over the rounds are printed; the first round only
+//! warms up. The cost of a server is its threads' own time, so the clients' share of a busy machine does not affect it.
 #![allow(
     clippy::print_stdout,
     clippy::cast_precision_loss,
@@ -92,7 +91,7 @@ impl Server {
     }
 }
 
-/// Of one server under one load.
+/// Results of one server under one load.
 #[derive(Clone, Copy)]
 struct Figures {
     requests_per_second: f64,

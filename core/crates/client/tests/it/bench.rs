@@ -17,7 +17,7 @@ use headrace_client::bench::{
 };
 use headrace_wire::Status;
 
-/// One null listener for all tests: it serves until the process ends.
+/// One null listener for all tests; it serves until the process ends.
 fn null_listener() -> SocketAddr {
     static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
     *ADDRESS.get_or_init(|| {
@@ -123,7 +123,7 @@ fn every_report_survives_json() {
     );
     let json = serde_json::to_string(&report).expect("serialisable");
     let mut back: BenchReport = serde_json::from_str(&json).expect("parses");
-    // The password does not travel.
+    // The password is not part of the report.
     back.config.password.clone_from(&report.config.password);
     assert_eq!(back.config, report.config);
     assert_eq!(
@@ -183,12 +183,12 @@ fn balanced_batches_are_the_servers_to_place() {
     );
 }
 
-/// LOG-1 as a consumer sees it: with both at work everything arrives once, in order, undamaged.
+/// LOG-1 from a consumer's view: with producers and consumers at work every message arrives once, in order, undamaged.
 #[test]
 fn consumers_get_all_that_producers_send() {
     for cursor in [Cursor::Client, Cursor::Server] {
         let server = MemoryServer::start(Fault::None);
-        // What is there before is none of this run's business.
+        // Messages from before the run are not part of it.
         measure(BenchConfig {
             producers: 2,
             amount: Amount::Batches(3),
@@ -317,7 +317,7 @@ fn verification_finds_damage_and_gaps() {
     }
 }
 
-/// One actor that fails ends the run at once, whatever the others would still have to do.
+/// One failing actor ends the run at once, whatever the others still have to do.
 #[test]
 fn a_refusal_ends_the_run_with_its_status() {
     let server = MemoryServer::start(Fault::RefuseAfter(15));
@@ -381,11 +381,11 @@ fn a_stop_reports_what_was_measured() {
     assert!(start.elapsed() < Duration::from_secs(20));
 }
 
-/// A server that hangs does not hold the stop button.
+/// A hanging server does not prevent a stop.
 #[test]
 fn a_stop_does_not_wait_for_a_server_that_hangs() {
     let server = MemoryServer::start(Fault::None);
-    // The topic is there, then a proxy that swallows batches takes the server's place.
+    // The topic exists; a proxy that drops batches takes the server's place.
     let proxied = server.address;
     let address = crate::support::listen(move |mut client| {
         use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! What Headrace servers offer beyond the classic protocol, against a server that follows a script.
+//! Extensions of Headrace servers to the binary protocol, against a scripted server.
 #![allow(clippy::disallowed_methods, reason = "clients read clocks")]
 
 use std::io::{Read, Write};
@@ -28,7 +28,7 @@ fn serve(script: impl FnOnce(TcpStream) + Send + 'static) -> SocketAddr {
     address
 }
 
-/// Take a request, which must be this one.
+/// Read a request, which must equal this one.
 fn expect(stream: &mut TcpStream, command: &Command<'_>) {
     let mut header = [0; REQUEST_HEADER_BYTES];
     stream.read_exact(&mut header).expect("a request");
@@ -94,8 +94,8 @@ fn tickets_are_shown() {
     assert_eq!(refusal.status(), Some(Status::INVALID_TICKET));
 }
 
-/// What a server says of a refusal is in the error, whether or not the answer could have had a payload; a server that knows
-/// no explanations does not matter.
+/// The server's explanation of a refusal is in the error, whether or not the answer could have had a payload; a server
+/// without explanations does not matter.
 #[test]
 fn refusals_are_explained() {
     let explained = |text: &str| {
@@ -159,7 +159,7 @@ fn capabilities_come_as_they_are() {
     assert_eq!(capabilities.limit(LimitKind::PollBytes), None);
 }
 
-/// GW-7: the time of the wait does not count as a late answer, and what is late is late after it.
+/// GW-7: the time of the wait does not count towards the timeout of the answer, which starts after it.
 #[test]
 fn a_wait_may_take_longer_than_an_answer() {
     let patience = Duration::from_millis(200);
@@ -179,7 +179,7 @@ fn a_wait_may_take_longer_than_an_answer() {
         let gap = ReadGap { from: 4, to: 6 };
         answer(&mut stream, |out| ReadAnswer { gap, polled }.encode(out));
         expect(&mut stream, &Command::ReadMessages(short));
-        // No answer: the client hangs up.
+        // No answer: the client disconnects.
         let _ = stream.read(&mut [0]);
     });
     let mut client = connect(address, patience);
@@ -223,7 +223,7 @@ fn entry(partition_id: u32, next_offset: u64) -> WatchedPartition {
     }
 }
 
-/// GW-7: notifications come between answers, many at once, and none is taken for an answer.
+/// GW-7: notifications arrive between answers, many at once, and none is taken for an answer.
 #[test]
 fn a_watcher_tells_notifications_from_answers() {
     let many: Vec<_> = (0..3000).map(|id| entry(id, 9)).collect();

@@ -1,4 +1,4 @@
-//! A door of WebSocket in front of a plain server, whose frames are cut as unkindly as the standard permits.
+//! A WebSocket proxy in front of a plain server that splits frames as adversely as the standard permits.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -16,14 +16,14 @@ const LIMITS: Limits = Limits {
     message_bytes_max: 64 << 20,
 };
 
-/// What a server hands to a client piece by piece.
+/// Splitting of the server's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// As it comes from the server.
+    /// No splitting.
     Not,
-    /// Into parts of messages with pings between them, of so many bytes each.
+    /// Fragments of this size, with pings between them.
     Every(usize),
-    /// The connection ends with a close frame in place of the first answer.
+    /// A close frame in place of the first answer.
     Closed,
 }
 

@@ -1,4 +1,4 @@
-//! TLS between a gateway's links and the port of a partition node, with sessions that say everything again.
+//! TLS between a gateway's links and the port of a partition node, with echo sessions.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -27,7 +27,7 @@ use tempfile::TempDir;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Sessions that say everything again.
+/// Sessions that echo all data.
 struct Echo;
 
 impl Shards for Echo {
@@ -57,7 +57,7 @@ impl Shards for Echo {
     }
 }
 
-/// An authority, and the folder that its certificates are put into.
+/// An authority, and the directory of its certificates.
 struct Authority {
     folder: TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -82,7 +82,7 @@ impl Authority {
         self.folder.path().join(name)
     }
 
-    /// A certificate and its key for a host, in `NAME.pem` and `NAME.key`.
+    /// Issue a certificate and its key for a host, as `NAME.pem` and `NAME.key`.
     fn issue(&self, name: &str, host: &str) -> (PathBuf, PathBuf) {
         self.issue_with(name, host, |_| {})
     }
@@ -107,7 +107,8 @@ impl Authority {
     }
 }
 
-/// The port of a node that shows this certificate; with `clients`, gateways have to show one of this authority.
+/// Start a node's listener with this certificate; with `clients`, gateways must present a certificate of this
+/// authority.
 fn node(files: (PathBuf, PathBuf), clients: Option<&Authority>) -> (Edge, SocketAddr) {
     let shards: Arc<dyn Shards> = Arc::new(Echo);
     node_of(files, clients, &shards)
@@ -142,7 +143,7 @@ fn node_of(
     (edge, address)
 }
 
-/// A gateway that trusts this authority.
+/// Create a gateway that trusts this authority.
 fn gateway(authority: &Path, own: Option<(PathBuf, PathBuf)>, name: Option<&str>) -> Edge {
     let (cert_file, key_file) = own.unzip();
     Edge::bind(EdgeConfig {
@@ -164,7 +165,7 @@ fn connect(gateway: &Edge, address: SocketAddr) -> io::Result<UnixStream> {
     connected.map(UnixStream::from)
 }
 
-/// Whether everything that is said comes back, more than fits anywhere on the way.
+/// Assert that all data is echoed, more than fits the buffers on the way.
 fn assert_echoes(mut link: UnixStream) {
     let all: Vec<u8> = (0..3_000_000_u32)
         .map(|index| index.to_le_bytes()[1])
@@ -178,7 +179,7 @@ fn assert_echoes(mut link: UnixStream) {
     assert!(heard == all);
 }
 
-/// The one line about what failed.
+/// The one log line about the failure.
 fn failure(edge: &Edge) -> String {
     let since = Instant::now();
     loop {
@@ -210,7 +211,7 @@ fn what_is_said_over_a_link_arrives() {
     assert!(connect(&gateway, address).is_err(), "it is over");
 }
 
-/// Sessions that say goodbye.
+/// Sessions that send a disconnect notice.
 struct Goodbye;
 
 impl Shards for Goodbye {
@@ -227,7 +228,7 @@ impl Shards for Goodbye {
     }
 }
 
-/// The end of one side is that of the other, behind everything that was said before.
+/// The end of one side becomes that of the other, after all earlier data.
 #[test]
 fn an_end_goes_through() {
     let authority = Authority::new("authority");
@@ -251,7 +252,7 @@ fn an_end_goes_through() {
     }
 }
 
-/// Nothing is said to a node that cannot prove who it is.
+/// No data is sent to a node that cannot prove its identity.
 #[test]
 fn a_node_has_to_be_whom_the_authority_says() {
     let authority = Authority::new("authority");
@@ -278,7 +279,7 @@ fn a_node_has_to_be_whom_the_authority_says() {
             "{line}"
         );
         assert_eq!(failures(&gateway, "links"), [reason]);
-        // The node hears what is thought of it.
+        // The node receives the alert.
         assert!(failure(&node).contains("alert"));
         assert_eq!(node.report()["binary"].open, 0);
     }
@@ -287,7 +288,8 @@ fn a_node_has_to_be_whom_the_authority_says() {
     assert_echoes(connect(&gateway, address).unwrap());
 }
 
-/// Mutual TLS: who shows no certificate, or one of somebody else's authority, does not reach a shard and is told why.
+/// Mutual TLS: a peer without a certificate, or with one of another authority, does not reach a shard and receives the
+/// reason.
 #[test]
 fn a_node_may_ask_gateways_for_certificates() {
     let authority = Authority::new("authority");
@@ -299,7 +301,8 @@ fn a_node_may_ask_gateways_for_certificates() {
     for own in [None, Some(foreign)] {
         let gateway = gateway(&trusted, own, None);
         let mut link = connect(&gateway, address).unwrap();
-        // It may be over by now: the handshake ends at the gateway before the node has looked at its certificate.
+        // The connection may have ended: the handshake completes at the gateway before the node has checked its
+        // certificate.
         let _ = link.write_all(&vec![7; 300_000]);
         assert_eq!(link.read(&mut [0; 10]).unwrap_or(0), 0);
         assert!(failure(&gateway).contains("alert"));
@@ -313,7 +316,7 @@ fn a_node_may_ask_gateways_for_certificates() {
     }
 }
 
-/// Neither side ever falls back to plain text.
+/// Neither side ever falls back to unencrypted connections.
 #[test]
 fn what_is_not_encrypted_is_not_understood() {
     let authority = Authority::new("authority");
@@ -331,7 +334,7 @@ fn what_is_not_encrypted_is_not_understood() {
     let address = listener.local_addr().unwrap();
     let answering = std::thread::spawn(move || {
         let (mut peer, _) = listener.accept().unwrap();
-        // What a node says to what is no request.
+        // A node's response to an invalid request.
         peer.write_all(&[3, 0, 0, 0, 0, 0, 0, 0]).unwrap();
         let mut hello = Vec::new();
         let _ = peer.read_to_end(&mut hello);
@@ -347,7 +350,7 @@ fn what_is_not_encrypted_is_not_understood() {
     );
 }
 
-/// A node that takes connections and says nothing costs its time and no more.
+/// A node that accepts connections and stays silent costs its timeout and no more.
 #[test]
 fn a_silent_node_is_given_up() {
     let authority = Authority::new("authority");
@@ -363,7 +366,7 @@ fn a_silent_node_is_given_up() {
     assert_eq!(failures(&gateway, "links"), ["timeout"]);
 }
 
-/// New connections use new files, on both sides; a bad one changes nothing.
+/// New connections use new files, on both sides; an invalid one changes nothing.
 #[test]
 fn certificates_are_renewed_while_links_live() {
     let authority = Authority::new("authority");
@@ -393,7 +396,7 @@ fn certificates_are_renewed_while_links_live() {
 }
 
 impl Authority {
-    /// A certificate of this authority for the host of the tests, in another one's folder.
+    /// Issue a certificate of this authority for the host of the tests, in another one's directory.
     fn issue_in(&self, other: &Self, name: &str) -> (PathBuf, PathBuf) {
         let (certificate, key) = self.issue(name, "127.0.0.1");
         let files = (

@@ -1,4 +1,4 @@
-//! GW-3: the QUIC door between a client that behaves as the official one does and a session that only counts.
+//! GW-3: the QUIC listener between a client that behaves as the official one does and a session that only counts.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -33,7 +33,7 @@ use tokio::runtime::Runtime;
 
 const PING: u32 = 1;
 
-/// Sessions that answer a request of four bytes with so many bytes as they say.
+/// Sessions that answer a request of four bytes with the number of bytes it contains.
 struct Echo;
 
 impl Shards for Echo {
@@ -66,7 +66,8 @@ impl Shards for Echo {
     }
 }
 
-/// Takes any certificate, as the official client does by default, and knows the one scheme that it knows.
+/// Accepts any certificate, as the official client does by default, and supports only that client's one signature
+/// scheme.
 #[derive(Debug)]
 struct AnyP256;
 
@@ -150,7 +151,8 @@ impl Bench {
         }
     }
 
-    /// A client that lets one stream have so many bytes under way, and all of them together ten times as many.
+    /// Connect a client that lets one stream have this number of bytes in flight, and all of them together ten times as
+    /// many.
     async fn connect(&self, stream_window_bytes: u32) -> (Endpoint, Connection) {
         let tls = rustls::ClientConfig::builder_with_provider(Arc::new(
             rustls::crypto::ring::default_provider(),
@@ -204,7 +206,7 @@ fn an_answer_that_is_not_read_does_not_keep_others_from_theirs() {
         for size in [0, 10, 1000, 100_000, 300_000] {
             assert_eq!(answered(&connection, size).await, size as usize);
         }
-        // They are still whole for who reads them late.
+        // The answers are complete even if read late.
         for mut receiver in unread {
             let answer = receiver.read_to_end(64 << 20).await.unwrap();
             assert_eq!(answer.len(), 8 + (1 << 20));
@@ -218,7 +220,7 @@ fn who_gives_an_answer_up_has_the_connection_for_other_things() {
     bench.runtime.block_on(async {
         let (_endpoint, connection) = bench.connect(20_000).await;
         for _ in 0..200 {
-            // More together than all budgets: only what is given back can be used again.
+            // More than all budgets together: only released room can be used again.
             let mut receiver = ask(&connection, 1 << 20).await;
             receiver.stop(VarInt::from_u32(0)).unwrap();
         }
@@ -234,7 +236,7 @@ fn connections_are_told_when_the_doors_stop() {
         let (_endpoint, connection) = bench.connect(20_000).await;
         assert_eq!(answered(&connection, 10).await, 10);
         assert!(bench.edge.report()["quic"].open == 1);
-        // Nobody ends the session: the doors do, when their time is over.
+        // The session does not end by itself: the listeners end it at the timeout.
         let edge = &bench.edge;
         let stopped = tokio::task::block_in_place(|| edge.stop(Duration::from_millis(200)));
         assert!(!stopped);

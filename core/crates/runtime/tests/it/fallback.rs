@@ -1,6 +1,6 @@
-//! SHARD-10: where the kernel forbids the ring, a slower driver runs and says so.
+//! SHARD-10: if the kernel forbids the ring, a slower driver is used and reported.
 //!
-//! A seccomp filter on the test's own thread does what a container's profile does to a process.
+//! A seccomp filter on the test's own thread has the effect of a container's profile on a process.
 
 use std::{io, thread};
 
@@ -18,7 +18,7 @@ fn forbid(number: libc::c_long, errno: i32) {
     };
     let number = u32::try_from(number).expect("numbers are small");
     let mut filter = [
-        // The number is the first word of what a filter sees.
+        // The system call number is the first word of a filter's input.
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
         libc::sock_filter {
             jf: 1,
@@ -99,7 +99,7 @@ fn a_forbidden_ring_is_replaced_and_explained() {
     }
 }
 
-/// A profile that lets a ring be made and not be used.
+/// A profile that allows a ring to be created but not to be used.
 #[test]
 fn a_ring_that_cannot_be_used_is_no_ring() {
     for number in [libc::SYS_io_uring_enter, libc::SYS_io_uring_register] {

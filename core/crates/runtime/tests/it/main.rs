@@ -1,4 +1,4 @@
-//! The host: its drivers, and nodes and gateways as they run.
+//! The host: its drivers, and complete nodes and gateways.
 
 mod driver;
 mod fallback;

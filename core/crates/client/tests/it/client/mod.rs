@@ -73,7 +73,7 @@ fn poll_request(strategy: PollingStrategy, count: u32) -> PollMessages<'static> 
     }
 }
 
-/// GW-1: every typed command, there and back.
+/// GW-1: a round trip of every typed command.
 #[test]
 fn a_session_from_login_to_deletion() {
     let server = MemoryServer::start(Fault::None);
@@ -168,7 +168,7 @@ fn a_session_from_login_to_deletion() {
         .expect("nothing was sent of what has no encoding");
 }
 
-/// GW-1: consumer groups, there and back.
+/// GW-1: a round trip of the commands for consumer groups.
 #[test]
 fn a_membership_from_creation_to_deletion() {
     let server = MemoryServer::start(Fault::None);
@@ -249,7 +249,7 @@ fn a_membership_from_creation_to_deletion() {
     );
 }
 
-/// A poll buffer grows to what comes and is used again for less.
+/// A poll buffer grows to the size of the answer and is reused for smaller ones.
 #[test]
 fn answers_of_any_size_fit_the_buffer() {
     let server = MemoryServer::start(Fault::None);
@@ -283,8 +283,8 @@ fn answers_of_any_size_fit_the_buffer() {
     assert_eq!((polled.messages_count, polled.message_bytes.len()), (0, 0));
 }
 
-/// The server hears all frames before it answers the first: they really are on their way together. Answers
-/// match requests in order, refusals included.
+/// The server receives all frames before it answers the first: they really are in flight together. Answers match
+/// requests in order, refusals included.
 #[test]
 fn a_pipeline_keeps_its_window_full_and_its_order() {
     const WINDOW: usize = 4;
@@ -296,7 +296,7 @@ fn a_pipeline_keeps_its_window_full_and_its_order() {
             let Ok(Command::SendMessages(request)) = Command::decode(code, &payload) else {
                 panic!("only batches are sent");
             };
-            // The count tells the batches apart: every third is refused.
+            // The count identifies the batches: every third is refused.
             let status = if request.messages_count % 3 == 0 {
                 Status::PARTITION_NOT_FOUND
             } else {
@@ -339,7 +339,7 @@ fn a_pipeline_keeps_its_window_full_and_its_order() {
     }
 }
 
-/// Answers that wait together are cut by the network wherever it likes.
+/// Pipelined answers may be split by the network anywhere.
 #[test]
 fn pipelined_answers_are_cut_anywhere() {
     let address = listen(|mut stream| {
@@ -347,7 +347,7 @@ fn pipelined_answers_are_cut_anywhere() {
         for _ in 0..6 {
             read_frame(&mut stream);
         }
-        // Answers that differ, so that a shifted one is seen: every second is a refusal.
+        // Answers that differ, so that a shifted one is detected: every second is a refusal.
         let answers: Vec<u8> = (0..6)
             .flat_map(|index| {
                 let status = if index % 2 == 0 {
@@ -378,7 +378,7 @@ fn pipelined_answers_are_cut_anywhere() {
     }
 }
 
-/// The network may cut the bytes anywhere.
+/// The network may split the bytes anywhere.
 #[test]
 fn answers_that_come_byte_by_byte_are_put_together() {
     let address = listen(|mut stream| {
@@ -409,7 +409,7 @@ fn answers_that_come_byte_by_byte_are_put_together() {
     }
 }
 
-/// GW-10: a server that shuts down says so without being asked; the next request hears it.
+/// GW-10: a server that shuts down sends an unsolicited notice; the next request reports it.
 #[test]
 fn a_farewell_is_the_answer_to_the_next_request() {
     let address = listen(|mut stream| {
@@ -443,7 +443,7 @@ fn answering_once(answer: &'static [u8]) -> Client {
 
 #[test]
 fn answers_that_break_the_protocol_are_told_apart() {
-    // An error with a payload that explains nothing, because it is longer than a page of text.
+    // An error whose payload is not an explanation, because it is longer than one may be.
     let mut client = answering_once(&[42, 0, 0, 0, 1, 4, 0, 0, 0]);
     assert!(matches!(
         client.login("ann", "secret"),
@@ -459,7 +459,7 @@ fn answers_that_break_the_protocol_are_told_apart() {
         client.login("ann", "secret"),
         Err(ClientError::Malformed { .. })
     ));
-    // Cut off within the header, within the payload.
+    // Truncated within the header, and within the payload.
     for cut in [&[0, 0, 0][..], &[0, 0, 0, 0, 4, 0, 0, 0, 1]] {
         let mut client = answering_once(cut);
         assert!(matches!(
@@ -469,7 +469,7 @@ fn answers_that_break_the_protocol_are_told_apart() {
         let mut client = answering_once(&cut[..3]);
         assert!(matches!(client.ping(), Err(ClientError::Disconnected)));
     }
-    // A status that no registry knows.
+    // A status that is not in the registry.
     let mut client = answering_once(&[0x39, 0x30, 0, 0, 0, 0, 0, 0]);
     let unknown = client.ping().expect_err("refused");
     assert_eq!(unknown.status(), Some(Status(12345)));
@@ -485,7 +485,7 @@ fn a_server_that_does_not_answer_is_given_up() {
     };
     let mut client = Client::connect(&address.to_string(), &options).expect("listens");
     assert!(matches!(client.ping(), Err(ClientError::Timeout { .. })));
-    // The answer may still come: whoever asks next must not take it for the answer to another question.
+    // The late answer may still arrive: it must not be taken for the answer to the next request.
     assert!(matches!(client.ping(), Err(ClientError::Disconnected)));
 
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");

@@ -1,4 +1,4 @@
-//! The client in the messages of a WebSocket.
+//! The client over WebSocket.
 
 use super::*;
 use crate::websocket::{Cut, door};
@@ -12,7 +12,7 @@ fn connect_websocket(address: std::net::SocketAddr) -> Result<Client, ClientErro
     Client::connect(&address.to_string(), &options)
 }
 
-/// GW-2: batches of every size go out masked, and answers come back whole however a server cuts them.
+/// GW-2: batches of every size are sent masked, and answers are read correctly however the server splits them.
 #[test]
 fn the_same_over_websocket() {
     let cuts = [
@@ -64,7 +64,7 @@ fn the_same_over_websocket() {
     }
 }
 
-/// A request above the size of a frame goes out in several messages.
+/// A request above the maximum frame size is sent as several messages.
 #[test]
 fn a_request_beyond_a_frame_over_websocket() {
     let server = MemoryServer::start(Fault::None);

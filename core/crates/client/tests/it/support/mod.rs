@@ -1,4 +1,4 @@
-//! A server small enough to be obviously right: one stream, one topic, everything in memory.
+//! A minimal in-memory server with one stream and one topic, simple enough to be obviously correct.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -17,7 +17,7 @@ use headrace_wire::{
     Command, CompressionAlgorithm, Partitioning, PollingStrategy, SendMessages, Status, batch,
 };
 
-/// Listen on a free port and hand every connection to `serve` on a thread of its own.
+/// Listen on a free port and serve every connection by `serve` on a thread of its own.
 pub fn listen(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -31,7 +31,7 @@ pub fn listen(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     address
 }
 
-/// The next frame: its code and payload; `None` when the client is gone.
+/// Read the next frame: its code and payload; `None` if the client has disconnected.
 pub fn read_frame(stream: &mut TcpStream) -> Option<(u32, Vec<u8>)> {
     let mut header = [0; REQUEST_HEADER_BYTES];
     stream.read_exact(&mut header).ok()?;
@@ -41,20 +41,20 @@ pub fn read_frame(stream: &mut TcpStream) -> Option<(u32, Vec<u8>)> {
     Some((header.code, payload))
 }
 
-/// What goes wrong on purpose.
+/// Deliberate faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// Every message of this offset is returned with another payload than was sent.
+    /// Every message at this offset is returned with a modified payload.
     FlipPayloadAt(u64),
-    /// Polls skip the message of this offset.
+    /// Polls skip the message at this offset.
     SkipOffset(u64),
-    /// Batches are refused once this many were taken.
+    /// Batches are refused after this number was accepted.
     RefuseAfter(usize),
 }
 
-/// The one group, which has one member at most: it owns every partition.
+/// The only group, which has one member at most: it owns every partition.
 #[derive(Debug)]
 struct Group {
     name: String,
@@ -73,7 +73,7 @@ struct State {
     fault: Fault,
 }
 
-/// The server's memory, for a look from outside.
+/// Server state, shared with the test.
 #[derive(Debug, Clone)]
 pub struct MemoryServer {
     pub address: SocketAddr,
@@ -101,7 +101,7 @@ impl MemoryServer {
         Self { address, state }
     }
 
-    /// Messages of each partition.
+    /// Number of messages in each partition.
     pub fn messages_counts(&self) -> Vec<usize> {
         let state = self.state.lock().expect("no panic");
         let partitions = state.partitions.as_deref().unwrap_or_default();
@@ -129,7 +129,7 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) -> io::Result<()> {
 }
 
 impl State {
-    /// The payload of the answer.
+    /// Execute a command; returns the payload of the answer.
     fn execute(&mut self, command: &Command<'_>) -> Result<Vec<u8>, Status> {
         let response = match command {
             Command::LoginUser(login) if login.password == "iggy" => {

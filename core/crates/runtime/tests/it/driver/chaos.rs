@@ -1,5 +1,5 @@
-//! Random operations, cancellations and closings: whatever happens, every operation ends exactly once, every
-//! byte arrives where it belongs, and nothing is kept.
+//! Random operations, cancellations and closings: every operation ends exactly once, every byte arrives where it
+//! belongs, and no resource leaks.
 
 use std::{
     collections::BTreeMap,
@@ -19,19 +19,19 @@ const SEEDS: u64 = 12;
 const STEPS: u32 = 600;
 const CONNECTIONS_MAX: usize = 12;
 
-/// Both directions of a connection carry the bytes 0, 1, ... 255, 0, ...
+/// A connection; both directions carry the bytes 0, 1, ... 255, 0, ...
 struct Connection {
     client: TcpStream,
     socket: RawFd,
     receive: Option<u64>,
     send: Option<u64>,
-    /// Next byte of the client's, as written by it and as received here.
+    /// Next byte of the client's data, as written by the client and as received by the driver.
     written: u8,
     received: u8,
-    /// Next byte of the host's, as sent here and as read by the client.
+    /// Next byte of the host's data, as sent by the driver and as read by the client.
     sent: u8,
     read: u8,
-    /// An error or cancellation lost count.
+    /// True if an error or cancellation made the position unknown.
     broken: bool,
 }
 
@@ -77,7 +77,7 @@ struct Chaos {
     host: Host,
     random: Random,
     connections: BTreeMap<RawFd, Connection>,
-    /// Receives and sends of connections that are gone.
+    /// Receives and sends of closed connections.
     orphans: Vec<u64>,
     closings: Vec<u64>,
 }
@@ -145,13 +145,13 @@ impl Chaos {
             18 if self.random.below(4) == 0 => self.close(socket),
             _ if self.random.below(8) == 0 => {
                 let connection = self.connections.get_mut(&socket).unwrap();
-                // From now on only errors, at both ends.
+                // From now on both ends only get errors.
                 sockopt::set_socket_linger(&connection.client, Some(Duration::ZERO)).unwrap();
                 connection.client =
                     TcpStream::connect(self.host.listener.local_addr().unwrap()).unwrap();
                 connection.client.set_nonblocking(true).unwrap();
                 connection.broken = true;
-                // Its other end is accepted and forgotten.
+                // The client's connection is accepted and dropped.
                 let accepted = self.host.accept();
                 self.closings.push(
                     self.host
@@ -256,7 +256,7 @@ impl Chaos {
             .push(self.host.submit(Operation::CloseSocket { socket }));
     }
 
-    /// Look at what has ended.
+    /// Process the completions.
     fn settle(&mut self) {
         let host = &mut self.host;
         for connection in self.connections.values_mut() {

@@ -1,4 +1,4 @@
-//! Cancelling, closing, dropping: everything ends exactly once and nothing is kept.
+//! Cancelling, closing, dropping: every operation ends exactly once and no resource leaks.
 
 use std::{
     fs,
@@ -40,7 +40,7 @@ pub fn cancels_what_waits(choice: DriverChoice) {
             other => panic!("{other:?}"),
         }
     }
-    // A token whose operation is over means nothing.
+    // The token of a completed operation is ignored.
     host.driver.cancel(1);
     assert_eq!(host.turn(Some(Duration::from_millis(5))), 0);
     host.close(socket);
@@ -71,7 +71,7 @@ pub fn cancels_a_send_that_is_stuck(choice: DriverChoice) {
     assert!(!host.has_arrived(send));
     host.driver.cancel(send);
     assert_eq!(errno(host.sent(send)), libc::ECANCELED);
-    // One that is small may have been sent before the cancellation; it ends once all the same.
+    // A small send may have completed before the cancellation; it ends once all the same.
     let send = host.submit(Operation::Send {
         socket,
         slices: vec![Slice::from_static(b"late")],
@@ -101,7 +101,7 @@ pub fn closes_under_a_receive(choice: DriverChoice) {
         errno(host.sent(send)),
         libc::EPIPE | libc::ECANCELED
     ));
-    // The peer sees the end and not silence.
+    // The peer sees the end of the stream.
     let mut rest = Vec::new();
     let _ = client.read_to_end(&mut rest);
 }
@@ -118,7 +118,7 @@ pub fn a_number_used_again_is_another_connection(choice: DriverChoice) {
         let (buffer, result) = host.received(receive);
         assert_eq!((result.unwrap(), buffer[0]), (1, round));
         if round % 2 == 0 {
-            // Something is left behind for the driver to hear of after the end.
+            // Unread data remains, of which the driver is notified after the end.
             client.write_all(b"unread").unwrap();
         }
         host.close(socket);
@@ -127,7 +127,7 @@ pub fn a_number_used_again_is_another_connection(choice: DriverChoice) {
     assert!(numbers.len() < 20, "numbers do come back: {numbers:?}");
 }
 
-/// What was submitted before a close never reaches the socket that gets its number next.
+/// Operations submitted before a close never reach the socket that gets its number next.
 pub fn what_precedes_a_close_stays_with_its_socket(choice: DriverChoice) {
     let mut host = Host::new(choice);
     for _ in 0..20 {
@@ -138,7 +138,7 @@ pub fn what_precedes_a_close_stays_with_its_socket(choice: DriverChoice) {
             slices: vec![Slice::from_static(b"for the old one")],
         });
         let close = host.submit(Operation::CloseSocket { socket: old });
-        // Whoever opens something now gets the lowest free number.
+        // The next descriptor opened gets the lowest free number.
         let next = TcpStream::connect(host.listener.local_addr().unwrap()).unwrap();
         let mut new_client = TcpStream::connect(host.listener.local_addr().unwrap()).unwrap();
         new_client.write_all(b"for the new one").unwrap();
@@ -163,7 +163,7 @@ pub fn what_precedes_a_close_stays_with_its_socket(choice: DriverChoice) {
     }
 }
 
-/// A receive that has to go on does not go on with the connection that got its socket's number.
+/// A partial receive does not continue on the connection that got its socket's number.
 pub fn half_a_frame_ends_with_its_socket(choice: DriverChoice) {
     let mut host = Host::new(choice);
     for _ in 0..20 {

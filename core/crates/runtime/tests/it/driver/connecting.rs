@@ -1,4 +1,4 @@
-//! Connections to other processes, opened where waiting does no harm and then served by the driver.
+//! Connections to other processes, opened on threads that may block and then served by the driver.
 
 use std::{
     io::{self, Read, Write},
@@ -66,7 +66,7 @@ pub fn resolves_a_name(choice: DriverChoice) {
     let mut host = Host::new(choice);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    // The name may stand for the IPv6 address, too, where nobody listens.
+    // The name may also resolve to the IPv6 address, which refuses connections.
     let socket = connect(&mut host, format!("localhost:{port}"), PATIENCE).unwrap();
     listener.accept().unwrap();
     host.close(socket);
@@ -93,7 +93,7 @@ pub fn waits_no_longer_for_a_silent_peer(choice: DriverChoice) {
     assert!(clock.elapsed() < PATIENCE);
 }
 
-/// A listener that accepts nobody and whose queue is full: the kernel answers nobody else.
+/// A listener that never accepts and whose queue is full: the kernel ignores further connections.
 fn deaf() -> (OwnedFd, Vec<TcpStream>, SocketAddr) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();

@@ -118,7 +118,7 @@ pub fn reports_errors_with_the_buffer(choice: DriverChoice) {
     assert_eq!(result.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
 }
 
-/// More at once than either queue of the ring holds.
+/// Reads that exceed the size of either queue of the ring.
 pub fn many_reads_at_once(choice: DriverChoice) {
     let mut host = Host::new(choice);
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A shard thread in small: one driver, its completions by token.
+//! A minimal shard thread: one driver, its completions by token.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use headrace_runtime::driver::{
     Completion, Driver, DriverChoice, Operation, Outcome, Selection, Waker, Workers,
 };
 
-/// Nothing in these tests takes this long, even on a busy machine.
+/// Timeout of the tests, longer than any step takes even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub struct Host {
@@ -46,7 +46,7 @@ impl Host {
         self.next_token
     }
 
-    /// One turn; returns how many completions it brought.
+    /// Run one turn; returns the number of completions.
     pub fn turn(&mut self, timeout: Option<Duration>) -> usize {
         let mut out = Vec::new();
         self.driver.poll(timeout, &mut out).unwrap();
@@ -72,7 +72,7 @@ impl Host {
         }
     }
 
-    /// Let the kernel see everything submitted; nothing may complete by that.
+    /// Pass all submitted operations to the kernel; none of them may complete yet.
     pub fn start_everything(&mut self) {
         assert_eq!(self.turn(Some(Duration::from_millis(5))), 0);
     }
@@ -94,7 +94,7 @@ impl Host {
         }
     }
 
-    /// A client and the driver's end of its connection.
+    /// Connect a client; returns it and the driver's end.
     pub fn connect(&mut self) -> (TcpStream, RawFd) {
         let client = TcpStream::connect(self.listener.local_addr().unwrap()).unwrap();
         client.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -134,7 +134,7 @@ impl Host {
     }
 }
 
-/// Bytes that differ from place to place.
+/// Bytes that depend on their position.
 pub fn pattern(length: usize) -> Vec<u8> {
     (0..length)
         .map(|index| (index * 31 + index / 251) as u8)

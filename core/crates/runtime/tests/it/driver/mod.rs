@@ -1,4 +1,4 @@
-//! The contract of `Driver`, shown on both drivers with real sockets, files and threads.
+//! The contract of `Driver`, tested on both drivers with real sockets, files and threads.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::disallowed_methods,
@@ -14,7 +14,7 @@ mod harness;
 mod sockets;
 mod tasks;
 
-/// One test of each driver per function, which takes the driver to test.
+/// Define one test per driver for each function, which takes the driver to test.
 macro_rules! on_both_drivers {
     ($module:ident: $($name:ident),+ $(,)?) => {
         mod $module {

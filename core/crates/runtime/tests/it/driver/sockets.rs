@@ -111,7 +111,7 @@ pub fn receives_exactly_what_a_large_frame_needs(choice: DriverChoice) {
     let (buffer, result) = host.received(rest);
     assert_eq!(result.unwrap(), frame.len() - head);
     assert_eq!(&buffer[..], &frame[..]);
-    // The following bytes are still there for the following receive.
+    // The following bytes remain for the next receive.
     let next = host.submit(host.receive(socket, 100, 4));
     let (buffer, result) = host.received(next);
     assert_eq!(result.unwrap(), 4);
@@ -150,7 +150,7 @@ pub fn reports_the_end_of_the_stream(choice: DriverChoice) {
         assert_eq!(&buffer[..20], &pattern(20)[..]);
         let after = host.submit(host.receive(socket, 10, 1));
         assert_eq!(host.received(after).1.unwrap(), 0);
-        // The other direction is open still.
+        // The other direction is still open.
         let send = host.submit(Operation::Send {
             socket,
             slices: vec![Slice::from_static(b"bye")],
@@ -204,7 +204,7 @@ pub fn survives_a_peer_that_resets(choice: DriverChoice) {
     linger_zero(&client);
     drop(client);
     assert_eq!(errno(host.received(receive).1), libc::ECONNRESET);
-    // No signal ends the process.
+    // No SIGPIPE ends the process.
     let send = host.submit(Operation::Send {
         socket,
         slices: slices(&pattern(1000), 100),
@@ -212,7 +212,7 @@ pub fn survives_a_peer_that_resets(choice: DriverChoice) {
     assert_eq!(errno(host.sent(send)), libc::EPIPE);
     host.close(socket);
 
-    // A send that waits learns of it, too.
+    // A waiting send fails, too.
     let (client, socket) = host.connect();
     let send = host.submit(Operation::Send {
         socket,
@@ -284,7 +284,7 @@ pub fn a_thousand_connections_at_once(choice: DriverChoice) {
     }
 }
 
-/// SHARD-6: nothing that arrives while a socket changes hands is lost.
+/// SHARD-6: no data that arrives while a socket moves is lost.
 pub fn moves_a_socket_to_another_driver(choice: DriverChoice) {
     let mut old = Host::new(choice);
     let mut new = Host::new(choice);
@@ -295,7 +295,7 @@ pub fn moves_a_socket_to_another_driver(choice: DriverChoice) {
         client.write_all(b"a").unwrap();
         assert_eq!(old.received(receive).1.unwrap(), 1);
         if round > 0 {
-            // Also with a receive that has to be ended first.
+            // The same with a receive that has to be cancelled first.
             let receive = old.submit(old.receive(socket, 16, 1));
             old.start_everything();
             old.driver.cancel(receive);
@@ -331,8 +331,8 @@ pub fn takes_sockets_that_do_not_block(choice: DriverChoice) {
     host.close(socket);
 }
 
-/// A client that sends its header apart and waits for the acknowledgement before it sends the rest: 20 such
-/// frames take 20 times 40 ms when acknowledgements are delayed.
+/// A client that sends its header separately and waits for the acknowledgement before it sends the rest: 20 such frames
+/// take 20 times 40 ms if acknowledgements are delayed.
 pub fn acknowledges_a_lone_header_at_once(choice: DriverChoice) {
     const ROUNDS: usize = 20;
     let mut host = Host::new(choice);
@@ -370,7 +370,8 @@ pub fn acknowledges_a_lone_header_at_once(choice: DriverChoice) {
         taken.push(clock.elapsed());
     }
     peer.join().unwrap();
-    // Each round would take that long, whatever else a machine does in some of them.
+    // With delayed acknowledgements even the fastest round would take that long, so slow rounds of a busy machine do
+    // not matter.
     taken.sort_unstable();
     assert!(taken[ROUNDS / 2] < Duration::from_millis(35), "{taken:?}");
     host.close(socket);
@@ -415,7 +416,7 @@ pub fn skips_connections_that_died_while_waiting(choice: DriverChoice) {
     host.close(socket);
 }
 
-/// A connection's replies leave in order, however the driver sends them.
+/// Replies of a connection leave in order, however the driver sends them.
 pub fn sends_in_the_order_of_submission(choice: DriverChoice) {
     let mut host = Host::new(choice);
     let (mut client, socket) = host.connect();

@@ -34,7 +34,7 @@ pub fn runs_work_elsewhere(choice: DriverChoice) {
         assert_ne!(thread::current().id(), here);
         Ok(TaskOutput::new(String::from("value")))
     }));
-    // The wait ends by the completion and not by its timeout.
+    // The completion ends the wait, not the timeout.
     let clock = Instant::now();
     while !host.has_arrived(token) {
         host.turn(None);
@@ -53,7 +53,7 @@ pub fn a_panic_is_an_error(choice: DriverChoice) {
     let mut host = Host::new(choice);
     let token = host.submit(task(|| panic!("on purpose")));
     assert!(output(host.wait(token)).is_err());
-    // The thread lives on.
+    // The thread survives.
     let token = host.submit(task(|| Err(io::Error::from_raw_os_error(libc::ENOSPC))));
     assert_eq!(errno(output(host.wait(token))), libc::ENOSPC);
 }
@@ -106,7 +106,7 @@ pub fn wakes_from_another_thread(choice: DriverChoice) {
 pub fn coalesces_wake_ups(choice: DriverChoice) {
     let mut host = Host::new(choice);
     let waker = host.driver.waker();
-    // While the driver is awake they cost nothing and make the next wait return at once, once.
+    // While the driver is awake, wake-ups cost nothing and make the next wait return at once, once.
     for _ in 0..1000 {
         waker.wake();
     }
@@ -141,7 +141,7 @@ pub fn waits_no_longer_than_told(choice: DriverChoice) {
     assert!(clock.elapsed() < Duration::from_secs(5));
 }
 
-/// A message and its wake-up come at any moment of the driver's turn; the wait after it must not outlast it.
+/// A message and its wake-up may come at any moment of the driver's turn; the next wait must end because of it.
 pub fn never_misses_a_wake_up(choice: DriverChoice) {
     const MESSAGES: u64 = 20_000;
     let mut host = Host::new(choice);

@@ -1,4 +1,4 @@
-//! A gateway and two nodes in one process, with a catalogue made by hand.
+//! A gateway and two nodes in one process, with a manually built catalog.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -12,9 +12,9 @@ use tempfile::TempDir;
 
 use crate::links::{proxy::Proxy, session::Session};
 
-/// Nothing takes longer, on a busy machine either.
+/// Timeout of the tests, longer than any step takes even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// Shards of each process.
+/// Number of shards of each process.
 const SHARDS: u32 = 2;
 
 /// A partition node that can be stopped and started.
@@ -29,7 +29,7 @@ pub struct PartitionNode {
 pub struct Cluster {
     gateway: Node,
     pub nodes: Vec<PartitionNode>,
-    /// Between the gateway and each node.
+    /// Proxies between the gateway and each node.
     pub proxies: Vec<Proxy>,
 }
 
@@ -43,14 +43,14 @@ fn config(driver: &str, name: &str, hosting: &str) -> NodeConfig {
         cluster_name: "cluster".into(),
         cluster_secret: "a secret of the cluster".into(),
         link_connect_timeout_micros: 1_000_000,
-        // Longer than the longest pause between two attempts to reach a node, and what it takes to start one.
+        // Longer than the longest pause between two attempts to reach a node, plus the time to start one.
         link_patience_micros: 5_000_000,
         memory_pool_bytes: 512 << 20,
         ..NodeConfig::default()
     }
 }
 
-/// The node that has a partition.
+/// Node that serves a partition.
 fn holder(id: u32) -> u32 {
     id % 2 + 1
 }
@@ -182,12 +182,12 @@ impl Cluster {
         }
     }
 
-    /// A client of the gateway, logged in.
+    /// Connect a client to the gateway and log in.
     pub fn session(&self) -> Session {
         Session::new(self.gateway.open_session(UserId(0), None).unwrap())
     }
 
-    /// Folders of partitions that a node has.
+    /// Number of partition directories of a node.
     pub fn folders(&self, node: usize) -> usize {
         let partitions = self.nodes[node]
             .folder
@@ -196,7 +196,7 @@ impl Cluster {
         std::fs::read_dir(partitions).map_or(0, Iterator::count)
     }
 
-    /// What the gateway's log has by the time that something was said twice.
+    /// Log of the gateway, once the expected event was logged twice.
     pub fn events(&self) -> Vec<String> {
         let deadline = Instant::now() + PATIENCE;
         let mut said = Vec::new();

@@ -1,4 +1,4 @@
-//! Gateways and partition nodes as they run: shard threads, sockets and files.
+//! Gateways and partition nodes in full: shard threads, sockets and files.
 #![allow(missing_docs, reason = "a test")]
 #![allow(clippy::unwrap_used, reason = "what is missing fails the test")]
 #![allow(
@@ -19,7 +19,7 @@ use headrace_wire::{
 
 use crate::links::cluster::{Cluster, PATIENCE};
 
-/// One test of each driver per function.
+/// Define one test per driver for each function.
 macro_rules! on_both_drivers {
     ($($name:ident),+ $(,)?) => {
         mod uring {
@@ -38,7 +38,7 @@ on_both_drivers!(
     nobody_waits_for_a_node_that_is_not_there,
 );
 
-/// ARCH-2, GW-2, GW-7: what a node has is reached through a gateway as if it were there.
+/// ARCH-2, GW-2, GW-7: partitions of all nodes are reachable through a gateway as if they were local.
 fn clients_reach_every_partition_of_every_node(driver: &str) {
     let cluster = Cluster::start(driver, 8);
     let mut session = cluster.session();
@@ -50,14 +50,14 @@ fn clients_reach_every_partition_of_every_node(driver: &str) {
     }
     let folders = |node: usize| cluster.folders(node);
     assert_eq!((folders(0), folders(1)), (4, 4));
-    // Figures come from both.
+    // Statistics come from both nodes.
     let stream = Command::GetStream(StreamPath {
         stream: Identifier::Numeric(0),
     });
     let payload = session.ask(&stream).unwrap().payload;
     let count = u64::from_le_bytes(payload[24..32].try_into().unwrap());
     assert_eq!(count, 16);
-    // Somebody waits, and somebody watches.
+    // One client waits, and one watches.
     let mut watcher = cluster.session();
     let watch = Command::WatchPartitions(WatchPartitions {
         action: WatchAction::Add,
@@ -68,7 +68,7 @@ fn clients_reach_every_partition_of_every_node(driver: &str) {
         }],
     });
     assert_eq!(watcher.ask(&watch).unwrap().status, Status::OK);
-    // How they are now: each entry has 48 bytes, behind the count of entries.
+    // Current states: each entry has 48 bytes, after the count of entries.
     let mut seen = 0;
     while seen < 8 {
         seen += watcher.reply().unwrap().payload.len() / 48;
@@ -81,7 +81,7 @@ fn clients_reach_every_partition_of_every_node(driver: &str) {
     assert!(!watcher.reply().unwrap().payload.is_empty());
 }
 
-/// A rolling restart: what is under way is answered or done later, once.
+/// A rolling restart: requests in flight are answered or executed later, once.
 fn a_node_that_is_stopped_and_started_costs_nobody_a_connection(driver: &str) {
     let mut cluster = Cluster::start(driver, 2);
     let mut sessions: Vec<_> = (0..4).map(|_| cluster.session()).collect();
@@ -117,7 +117,7 @@ fn a_node_that_is_stopped_and_started_costs_nobody_a_connection(driver: &str) {
     }
 }
 
-/// What a client was told is there once; who was told nothing is disconnected.
+/// Acknowledged batches exist exactly once; clients without an answer are disconnected.
 fn a_broken_link_ends_those_whose_batches_were_under_way(driver: &str) {
     let cluster = Cluster::start(driver, 2);
     let mut acknowledged = Vec::new();
@@ -130,7 +130,7 @@ fn a_broken_link_ends_those_whose_batches_were_under_way(driver: &str) {
         for text in &texts {
             writer.send_only(0, &[text.as_bytes()]);
         }
-        // Some of it is answered by now.
+        // Some of the batches are answered by now.
         let mut replies = vec![writer.reply().unwrap()];
         cluster.proxies[0].cut();
         let rest = std::iter::from_fn(|| writer.reply());
@@ -139,7 +139,7 @@ fn a_broken_link_ends_those_whose_batches_were_under_way(driver: &str) {
             assert_eq!(reply.status, Status::OK);
             acknowledged.push(text.clone());
         }
-        // A poll has waited for the next link.
+        // The poll has waited for the next link.
         assert!(reader.poll(0).len() >= acknowledged.len());
     }
     let log: Vec<String> = (reader.poll(0).into_iter())
@@ -170,7 +170,7 @@ fn nobody_waits_for_a_node_that_is_not_there(driver: &str) {
     assert!(clock.elapsed() >= Duration::from_secs(1));
     assert_eq!(session.send(0, &[b"x"]), Some(Status::OK));
     cluster.nodes[1].start();
-    // It was away for so long that what comes now waits for a moment only.
+    // The node was away for so many attempts that new requests wait only briefly.
     let started = Instant::now();
     while session.send(1, &[b"found"]) != Some(Status::OK) {
         assert!(started.elapsed() < Duration::from_secs(20));

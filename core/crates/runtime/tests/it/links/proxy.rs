@@ -1,4 +1,4 @@
-//! What stands between a gateway and a node, and can break.
+//! A proxy between a gateway and a node that can cut connections.
 
 use std::{
     io,
@@ -20,7 +20,7 @@ impl Proxy {
         let kept = Arc::clone(&streams);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // Dropped, where the node is not there.
+                // Dropped, if the node is down.
                 let Ok(other) = TcpStream::connect(node) else {
                     continue;
                 };
@@ -41,7 +41,7 @@ impl Proxy {
         Self { address, streams }
     }
 
-    /// Every connection breaks, with what is on its way.
+    /// Cut every connection, losing the data in flight.
     pub fn cut(&self) {
         for stream in self.streams.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);

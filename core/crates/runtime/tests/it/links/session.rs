@@ -24,7 +24,7 @@ pub struct Reply {
     pub payload: Vec<u8>,
 }
 
-/// The payloads of the messages of a poll.
+/// Extract the payloads of the messages of a poll.
 pub fn messages(payload: &[u8]) -> Vec<Vec<u8>> {
     let polled = Polled::decode(payload).unwrap();
     polled
@@ -59,11 +59,11 @@ impl Session {
     pub fn say(&mut self, command: &Command<'_>) {
         let mut frame = Vec::new();
         command.try_encode_frame(&mut frame).expect("representable");
-        // A connection that has ended says so when it is read.
+        // The end of a connection is noticed by the next read.
         let _ = self.stream.write_all(&frame);
     }
 
-    /// The next response; `None`: the connection has ended.
+    /// Read the next response; `None`: the connection has ended.
     pub fn reply(&mut self) -> Option<Reply> {
         let mut head = [0; RESPONSE_HEADER_BYTES];
         if let Err(error) = self.stream.read_exact(&mut head) {
@@ -102,7 +102,7 @@ impl Session {
         self.reply().map(|reply| reply.status)
     }
 
-    /// Everything that a partition has.
+    /// Poll all messages of a partition.
     pub fn poll(&mut self, id: u32) -> Vec<Vec<u8>> {
         let reply = self.ask(&Command::PollMessages(poll(id, PollingStrategy::First)));
         let reply = reply.expect("an answer");
@@ -110,7 +110,7 @@ impl Session {
         messages(&reply.payload)
     }
 
-    /// Ask to wait for what comes from an offset on.
+    /// Send a request that waits for messages from an offset on.
     pub fn wait(&mut self, id: u32, offset: u64) {
         self.say(&Command::WaitMessages(WaitMessages {
             poll: poll(id, PollingStrategy::Offset(offset)),
