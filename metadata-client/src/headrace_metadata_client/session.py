@@ -36,7 +36,8 @@ _CLIENT_BYTES: Final = 16
 class Session:
     """Commands of one caller, one after the other. Callers that want several in flight use several sessions.
 
-    Attributes: repeats: Number of commands that were sent again although they may have been accepted.
+    Attributes:
+        repeats: Number of commands that were sent again although they may have been accepted.
     """
 
     def __init__(

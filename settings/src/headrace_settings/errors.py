@@ -1,6 +1,7 @@
 """Errors in the settings.
 
-SettingsError Problem, one for each setting that is unknown or invalid
+SettingsError
+    Problem, one for each setting that is unknown or invalid
 """
 
 from __future__ import annotations

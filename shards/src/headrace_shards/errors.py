@@ -1,7 +1,10 @@
 """Errors of a node.
 
-NodeError StartRefused: it cannot run on this machine with these settings NotRunning:   it was used before its start or
-after its end ShardEnded:   one of its threads ended while it ran FolderInUse:  another process uses its directory
+NodeError
+    StartRefused: it cannot run on this machine with these settings
+    NotRunning:   it was used before its start or after its end
+    ShardEnded:   one of its threads ended while it ran
+    FolderInUse:  another process uses its directory
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ pub(crate) enum Message {
     Mail(Mail),
     /// A connection that another shard accepted, or that was opened in this process.
     Connection { socket: OwnedFd, arrival: Arrival },
-    /// A connection that moves to the receiver, because most of its requests are for partitions there.
+    /// A connection that moves to the receiver, which owns the partitions that it uses.
     Moved { socket: OwnedFd, luggage: Luggage },
     /// The control plane's answer.
     ControlReply {

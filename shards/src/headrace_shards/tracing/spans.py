@@ -68,7 +68,7 @@ class Tracing:
         )
         self._tracer = self._provider.get_tracer("headrace")
         self._propagator = TraceContextTextMapPropagator()
-        # Ids of this process's spans; the native spans below them are not of kind client.
+        # Ids of this process's spans; children of other spans have the kind SERVER.
         self._own: OrderedDict[int, None] = OrderedDict()
 
     @classmethod

@@ -299,7 +299,7 @@ impl NullProcess {
 
 impl Drop for NullProcess {
     fn drop(&mut self) {
-        // Fails if the process has ended by itself.
+        // The process may have ended by itself.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -370,8 +370,7 @@ pub fn acknowledges_a_lone_header_at_once(choice: DriverChoice) {
         taken.push(clock.elapsed());
     }
     peer.join().unwrap();
-    // With delayed acknowledgements even the fastest round would take that long, so slow rounds of a busy machine do
-    // not matter.
+    // With delayed acknowledgements every round would take that long; the median ignores slow rounds of a busy machine.
     taken.sort_unstable();
     assert!(taken[ROUNDS / 2] < Duration::from_millis(35), "{taken:?}");
     host.close(socket);

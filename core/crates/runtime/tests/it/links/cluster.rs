@@ -196,7 +196,7 @@ impl Cluster {
         std::fs::read_dir(partitions).map_or(0, Iterator::count)
     }
 
-    /// Log of the gateway, once the expected event was logged twice.
+    /// Log events of the gateway, once there are at least two.
     pub fn events(&self) -> Vec<String> {
         let deadline = Instant::now() + PATIENCE;
         let mut said = Vec::new();

@@ -170,7 +170,7 @@ fn nobody_waits_for_a_node_that_is_not_there(driver: &str) {
     assert!(clock.elapsed() >= Duration::from_secs(1));
     assert_eq!(session.send(0, &[b"x"]), Some(Status::OK));
     cluster.nodes[1].start();
-    // The node was away for so many attempts that new requests wait only briefly.
+    // The node has been unreachable for a while, so requests that arrive now wait only briefly.
     let started = Instant::now();
     while session.send(1, &[b"found"]) != Some(Status::OK) {
         assert!(started.elapsed() < Duration::from_secs(20));
