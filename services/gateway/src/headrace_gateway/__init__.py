@@ -1,1 +1,1 @@
-"""The gateway: what stands between clients, however they are connected, and the metadata service."""
+"""The gateway: the service between clients of every protocol and the metadata service."""

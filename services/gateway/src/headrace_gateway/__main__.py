@@ -1,6 +1,6 @@
 """The service process: ``python -m headrace_gateway [--config FILE]``.
 
-The one module of this package that hands the native node to the service: here the two are put together.
+The only module of this package that depends on both the native node and the service; it wires them together.
 """
 
 from __future__ import annotations

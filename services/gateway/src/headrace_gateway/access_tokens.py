@@ -1,4 +1,4 @@
-"""Access tokens that somebody shows: each is asked for once, and from then on looked up in the catalogue."""
+"""Validation of personal access tokens: the first use asks the metadata service, later uses read the catalog."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE
 from headrace_proto.errors import Status
 
 REMEMBERED_MAX: Final = 10_000
-"""Of how many tokens it is known whose they are; of the others it is asked again."""
+"""Maximum number of token digests whose owner is cached; any other token is looked up at the metadata service again."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """Which token somebody has shown."""
+    """Key of an access token."""
 
     user_id: int
     name: str
     incarnation: int
-    """Tells it from another one of this user and name."""
+    """Incarnation, which distinguishes tokens of the same user and name."""
     expires_at_micros: int
-    """Microseconds since the Unix epoch; 0: never."""
+    """Expiry in microseconds since the Unix epoch; 0: never."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What came of showing a token."""
+    """Result of presenting a token."""
 
     status: Status
     token: AccessToken | None = None
-    """If there is one, whether it is good or not."""
+    """The token, if the text belongs to one, valid or not."""
 
 
 class AccessTokens:
-    """Knows tokens by their text, and whether they are good."""
+    """Finds access tokens by their text and validates them."""
 
     def __init__(
         self,
@@ -55,11 +55,11 @@ class AccessTokens:
         self._remembered: OrderedDict[bytes, AccessToken] = OrderedDict()
 
     def remembers(self, text: str) -> bool:
-        """Whether it is known whose token this is without asking."""
+        """Return whether the owner of this token is cached, so that no request to the metadata service is needed."""
         return digest_of(text) in self._remembered
 
     async def find(self, text: str) -> Shown:
-        """Say whose token this is. Statuses in the order in which they are checked: 20, 54, 47."""
+        """Return the owner of a token. Statuses in the order of the checks: 20, 54, 47."""
         digest = digest_of(text)
         remembered = self._remembered.get(digest)
         if remembered is not None:
@@ -78,7 +78,7 @@ class AccessTokens:
         return Shown(self.status_of(token), token)
 
     def status_of(self, token: AccessToken) -> Status:
-        """Say whether a token that was shown before is still good: 20, 54, 47 if it is not."""
+        """Return the status of a token presented earlier: success, or 20, 54, 47 if it is no longer valid."""
         record = self._accounts.token_of(token.user_id, token.name)
         if record is None or record.incarnation != token.incarnation:
             return Status.RESOURCE_NOT_FOUND
@@ -91,5 +91,5 @@ class AccessTokens:
 
 
 def digest_of(token: str) -> bytes:
-    """Return what is stored of an access token. It is random enough for a plain digest: there is nothing to guess."""
+    """Return the stored digest of an access token. A plain digest suffices because the token is random."""
     return hashlib.sha256(token.encode()).digest()

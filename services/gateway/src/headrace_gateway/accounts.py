@@ -28,7 +28,7 @@ _U64_MAX: Final = (1 << 64) - 1
 
 
 class Accounts:
-    """Turns secrets into hashes and digests, and those into commands."""
+    """Hashes secrets and builds the commands that contain the hashes and digests."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Accounts:
         if request.status not in {USER_STATUS_ACTIVE, USER_STATUS_INACTIVE}:
             return Reply(status=Status.INVALID_COMMAND)
         if self._accounts.user_named(request.username) is not None:
-            # The command would say so, too; this saves the hash.
+            # The state machine checks this, too; checking here first saves computing the hash.
             return Reply(status=Status.USER_ALREADY_EXISTS)
         create_user = metadata_v1.CreateUser(
             username=request.username,
@@ -69,7 +69,7 @@ class Accounts:
         return await self._propose(metadata_v1.Command(actor_user_id=actor_user_id, create_user=create_user))
 
     async def change_password(self, actor_user_id: int, request: ChangePassword) -> Reply:
-        """Change the password of a user who, or whose administrator, knows the present one."""
+        """Change a password; the user, or the administrator who acts for the user, must know the current password."""
         if len(request.current_password) not in PASSWORD_BYTES or len(request.new_password) not in PASSWORD_BYTES:
             return Reply(status=Status.INVALID_PASSWORD)
         credentials = await self._credentials.credentials_of(request.user_id)
@@ -83,12 +83,12 @@ class Accounts:
         )
         reply = await self._propose(metadata_v1.Command(actor_user_id=actor_user_id, change_password=change_password))
         if reply.status == Status.OK:
-            # For the session of the user that has asked. If it was changed again meanwhile, this is not the last one.
+            # For the session of the requesting user. After a concurrent change, this version is not the newest one.
             reply.credential.CopyFrom(Credential(password_version=credentials.password_version + 1))
         return reply
 
     async def create_access_token(self, actor_user_id: int, request: CreateAccessToken) -> Reply:
-        """Create an access token of the user who asks. Its text is in the reply and nowhere else."""
+        """Create an access token of the requesting user. Only the reply contains the text of the token."""
         token = base64.b64encode(secrets.token_bytes(_TOKEN_BYTES)).decode()
         create_access_token = metadata_v1.CreateAccessToken(
             name=request.name,
@@ -102,7 +102,7 @@ class Accounts:
         return reply if reply.status != Status.OK else Reply(access_token=token)
 
     async def _refusal_of_password(self, actor_user_id: int, credentials: Credentials, password: bytes) -> int:
-        """Whoever has somebody's session must not find out his password by guessing here what he may not at a login."""
+        """Apply the login limits: a stolen session must not allow more password guesses here than the login does."""
         whose, actor = f"user {credentials.user_id}", f"user {actor_user_id}"
         async with self._passwords.turns:
             if self._password_limits.refused_for_micros(whose, actor, self._clock()) > 0:
@@ -117,7 +117,7 @@ class Accounts:
         if expiry_micros in {0, NEVER_EXPIRES}:
             return 0
         expires_at_micros = self._clock() + expiry_micros
-        # Half a million years from now: as good as never, and that can be written down.
+        # Expiry does not fit in 64 bits (half a million years): store "never".
         return expires_at_micros if expires_at_micros < _U64_MAX else 0
 
     async def _propose(self, command: metadata_v1.Command) -> Reply:

@@ -24,51 +24,58 @@ class TcpConfig(Section):
     """`tcp`: the binary protocol over TCP."""
 
     enabled: bool = True
-    """Listen at all."""
+    """Listen for TCP connections."""
     address: Address = Address.parse("127.0.0.1:8090")
-    """Where to listen; port 0 picks a free one."""
+    """Address to listen on; port 0 picks a free port."""
     max_connections: Annotated[int, Between(1, 1_000_000)] = 10_000
-    """How many clients may be connected at a time; one more is refused."""
+    """Maximum number of connected clients; further connections are refused."""
     login_timeout: Annotated[Duration, Between(Duration(0), Duration.parse("1 day"))] = Duration.parse("10 s")
-    """A client that has not logged in after so long is disconnected, whatever else it asks for; `0 s`: never. It holds
-    for `websocket` and `quic`, too."""
+    """Time after which a client that has not logged in is disconnected, regardless of its other requests; `0 s`: never.
+    Applies to `websocket` and `quic`, too.
+    """
     max_request_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("128 MiB")
-    """How large one request to send messages may be; a larger one is skipped and refused."""
+    """Maximum size of a request to send messages; a larger request is skipped and refused."""
     max_response_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("64 MiB")
-    """How many bytes of messages one poll returns at most, but always at least one message."""
+    """Maximum number of bytes of messages that one poll returns. A poll always returns at least one message if there is
+    one.
+    """
     tls: TlsConfig = TlsConfig()
 
 
 class GrpcConfig(Section):
-    """`grpc`."""
+    """`grpc`: the gRPC API."""
 
     enabled: bool = True
-    """Listen at all."""
+    """Listen for gRPC connections."""
     address: Address = Address.parse("127.0.0.1:8094")
-    """Where to listen; port 0 picks a free one."""
+    """Address to listen on; port 0 picks a free port."""
     max_request_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("8 MiB")
-    """How large one request may be; a larger one is refused."""
+    """Maximum size of one request; a larger request is refused."""
     max_memory: Annotated[Size, Between(Size.parse("512 KiB"), Size.parse("1 TiB"))] = Size.parse("2 GiB")
-    """What calls may hold in all, at least eight times `max_request_size`. A half is for requests of streams, each of
-    which counts `max_request_size` as long as it is open for more; a quarter for responses of streams; a quarter for
-    all other calls. One user has at most half of each; more than that waits, and is refused after a while."""
+    """Memory budget of all calls, at least eight times `max_request_size`. One half is for requests of streaming calls,
+    each of which counts `max_request_size` while it accepts requests; one quarter is for responses of streaming calls;
+    one quarter for all other calls. One user may use at most half of each part; calls beyond that wait, and are refused
+    after a timeout.
+    """
     max_connections: Annotated[int, Between(1, 1_000_000)] = 1000
-    """How many clients may be connected at a time; one more is refused."""
+    """Maximum number of connected clients; further connections are refused."""
     handshake_timeout: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 m"))] = Duration.parse(
         "10 s"
     )
-    """A client that has not said what it speaks by then is disconnected."""
+    """Time within which a client has to complete the HTTP/2 handshake; a slower client is disconnected."""
     idle_timeout: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 day"))] = Duration.parse("5 m")
-    """A client that has had no call under way for so long is disconnected; libraries connect again with the next."""
+    """Time without an active call after which a client is disconnected; client libraries reconnect with the next call.
+    """
     max_calls: Annotated[int, Between(1, 1_000_000)] = 1000
-    """How many calls may be under way at a time; one more is refused."""
+    """Maximum number of calls in progress; further calls are refused."""
     max_streams: Annotated[int, Between(0, 1_000_000)] = 500
-    """How many of them may be such that last: streams of batches, subscriptions; one more is refused."""
+    """Maximum number of long-lived calls (streams of batches, subscriptions) among them; further ones are refused."""
     keepalive_interval: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 day"))] = (
         Duration.parse("20 s")
     )
-    """How often a connection in silence is asked whether it lives; its calls end when it does not answer for as long.
-    Clients may ask twice as often."""
+    """Interval of keepalive pings on an idle connection; its calls end if the client does not answer within the same
+    time. Clients may send pings twice as often.
+    """
     tls: GrpcTlsConfig = GrpcTlsConfig()
 
     @model_validator(mode="after")
@@ -79,87 +86,96 @@ class GrpcConfig(Section):
 
 
 class WebsocketConfig(Section):
-    """`websocket`: the binary protocol in the messages of a WebSocket."""
+    """`websocket`: the binary protocol in WebSocket messages."""
 
     enabled: bool = True
-    """Listen at all."""
+    """Listen for WebSocket connections."""
     address: Address = Address.parse("127.0.0.1:8092")
-    """Where to listen; port 0 picks a free one. The limits of `tcp` hold here, too."""
+    """Address to listen on; port 0 picks a free port. The limits of `tcp` apply here, too."""
     max_frame_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("16 MiB")
-    """How large one frame of a client may be; a larger one closes its connection. A larger request goes into several
-    frames or several messages."""
+    """Maximum size of one frame of a client; a larger frame closes the connection. A larger request has to be split
+    into several frames or messages.
+    """
     max_message_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("64 MiB")
-    """How large one message of a client may be, in however many frames; a larger one closes its connection."""
+    """Maximum size of one message of a client, over all its frames; a larger message closes the connection."""
     handshake_timeout: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 h"))] = Duration.parse(
         "10 s"
     )
-    """A client that has not asked for the upgrade to WebSocket after so long is disconnected."""
+    """Time within which a client has to request the upgrade to WebSocket; a slower client is disconnected."""
     tls: TlsConfig = TlsConfig()
 
 
 class HeartbeatConfig(Section):
-    """`heartbeat`: what becomes of clients that have fallen silent."""
+    """`heartbeat`: removal of clients that no longer send pings."""
 
     enabled: bool = False
-    """Take clients that have not sent a ping for 1.2 times the interval out of the list of clients and of their groups.
-    Their connections go on; a command registers them again, and as members of groups they have to join again."""
+    """Remove clients that have not sent a ping for 1.2 times the interval from the client list and from their groups.
+    Their connections stay open; the next command registers them again, and group members have to join again.
+    """
     interval: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 day"))] = Duration.parse("5 s")
-    """How often clients are expected to send a ping."""
+    """Interval at which clients are expected to send a ping."""
 
 
 class WaitConfig(Section):
-    """`wait`: requests that wait for messages, and connections that are notified of them."""
+    """`wait`: long polls and connections that are notified of new messages."""
 
     max_time: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 h"))] = Duration.parse("1 m")
-    """How long one request waits at most; what asks for more is answered after this time."""
+    """Maximum time that one request waits for messages; a request for a longer wait is answered after this time."""
     max_partitions: Annotated[int, Between(1, 10_000_000)] = 131_072
-    """How many partitions may be waited for or watched at a time, by all connections together; one more is refused."""
+    """Maximum number of partitions that all connections together may wait for or watch; further ones are refused."""
 
 
 class TicketConfig(Section):
-    """`ticket`: what users let others do with a topic, at partition nodes."""
+    """`ticket`: short-lived capabilities by which users grant others access to a topic at partition nodes."""
 
     max_lifetime: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("30 days"))] = Duration.parse(
         "1 day"
     )
-    """How long a ticket is valid at most; who asks for more gets this, and who does not say gets ten minutes. It ends
-    earlier when the user who has asked is deleted, deactivated, gets another password, or loses the right."""
+    """Maximum lifetime of a ticket. A request for more gets this lifetime, a request without a lifetime gets ten
+    minutes. A ticket ends earlier when its user is deleted, deactivated, gets another password, or loses the
+    permission.
+    """
 
 
 class LoginConfig(Section):
-    """`login`: what logins may take from the rest of the server."""
+    """`login`: limits on the resources that logins use."""
 
     hashing_threads: Annotated[int, Between(1, 64)] = 2
-    """How many passwords are verified at a time; each takes a core for some 30 ms, and 19 MiB."""
+    """Number of passwords that are verified concurrently; each takes one core for about 30 ms, and 19 MiB of memory."""
     remembered_for: Annotated[Duration, Between(Duration.parse("0 s"), Duration.parse("1 day"))] = Duration.parse("5 m")
-    """Time for which a verified password is known to be right, so that a client that connects again costs no hash.
-    Kept in memory as a digest under a key of the process, and no longer than the user's password stays the same. `0 s`:
-    every login is hashed."""
+    """Time for which a verified password is cached, so that a client that reconnects costs no hash. The cache is in
+    memory and holds digests keyed with a key of the process; an entry ends when the password of the user changes. `0
+    s`: every login is hashed.
+    """
     failures_max: Annotated[int, Between(0, 1_000_000)] = 10
-    """How many logins of one user from one address may fail in a row before further ones are refused for a while;
-    ten times as many from one address as anybody, which does not concern users who have logged in from there lately.
-    When ten times as many of one user have failed from anywhere, addresses that are new to the user have one attempt.
-    Of IPv6, the first 64 bits are the address. 0: as many as they like."""
+    """Number of failed logins in a row of one user from one address after which further logins are refused for a while;
+    0: unlimited. Ten times as many failures of all users from one address block that address, except for users who
+    logged in from there recently. Ten times as many failures of one user from all addresses limit each address new to
+    that user to one attempt. An IPv6 address counts by its first 64 bits.
+    """
     failures_interval: Annotated[Duration, Between(Duration.parse("1 ms"), Duration.parse("1 day"))] = Duration.parse(
         "6 s"
     )
-    """After so long, one more attempt is allowed."""
+    """Time after which one more attempt is allowed."""
 
 
 class ConsumerGroupConfig(Section):
-    """`consumer_group`."""
+    """`consumer_group`: consumer groups and the heartbeats of gateways."""
 
     rebalancing_timeout: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 h"))] = Duration.parse(
         "30 s"
     )
-    """How long a member may hold on to a partition that another one is to read, if it does not store the offset of
-    the last message that it was given. Of groups that are created from now on."""
+    """Maximum time for which a member keeps a partition that is to move to another member without storing the offset of
+    the last message it was sent. Applies to groups created from now on.
+    """
     rebalancing_check_interval: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 m"))] = (
         Duration.parse("5 s")
     )
-    """How often to look for partitions whose time is over, and to say that this gateway and its members live."""
+    """Interval at which expired rebalances are looked for, and at which this gateway sends its heartbeat and its
+    members'.
+    """
     gateway_timeout: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 h"))] = Duration.parse("20 s")
-    """The members at a gateway that says nothing for so long are lost."""
+    """Time without a heartbeat of a gateway after which its members are removed from their groups."""
 
     @model_validator(mode="after")
     def _outlasts_two_checks(self) -> Self:
@@ -169,42 +185,44 @@ class ConsumerGroupConfig(Section):
 
 
 class TokenCleanerConfig(Section):
-    """`personal_access_token.cleaner`."""
+    """`personal_access_token.cleaner`: removal of expired access tokens."""
 
     enabled: bool = True
-    """Remove access tokens that have expired. They are refused in any case, but count until they are removed."""
+    """Remove expired access tokens. They are refused in any case, but count against the limit until they are removed.
+    """
     interval: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 day"))] = Duration.parse("1 m")
-    """How often to look for them."""
+    """Interval at which expired access tokens are looked for."""
 
 
 class PersonalAccessTokenConfig(Section):
-    """`personal_access_token`."""
+    """`personal_access_token`: access tokens of users."""
 
     max_tokens_per_user: Annotated[int, Between(1, 1_000_000)] = 100
-    """How many access tokens a user may have, expired ones included."""
+    """Maximum number of access tokens of one user, including expired ones."""
     cleaner: TokenCleanerConfig = TokenCleanerConfig()
 
 
 class TopicConfig(Section):
-    """`system.topic`: what topics get whose creator leaves it to the server."""
+    """`system.topic`: defaults for topics whose creator leaves a property to the server."""
 
     max_size: SizeLimit = SizeLimit(UNLIMITED)
-    """The size beyond which the oldest messages of a topic may go."""
+    """Size of a topic beyond which its oldest messages may be deleted."""
     message_expiry: ServerExpiry = Expiry(NEVER_EXPIRES)
-    """The age at which messages may go."""
+    """Age at which messages may be deleted."""
     durability: tuple[TopicDurability, ...] = ()
-    """What acknowledgements promise for topics with these names, for example
-    `[orders/*=fsync,logs/debug=memory]`. The first match decides when a topic is created, and the topic keeps it;
-    for topics without a match the setting `durability` decides."""
+    """Durability of acknowledgements for topics by name pattern, for example `[orders/*=fsync,logs/debug=memory]`. The
+    first matching pattern decides when a topic is created, and the topic keeps this durability; for topics without a
+    match, the setting `durability` decides.
+    """
 
 
 class RootUserConfig(Section):
-    """`root`: whom a first start creates. Whose settings these are says what for."""
+    """`root`: the user that the first start creates. See the settings that contain this section."""
 
     username: str | None = None
-    """Its name, 3 to 50 bytes."""
+    """User name, 3 to 50 bytes."""
     password: Secret | None = None
-    """Its password, 3 to 100 bytes."""
+    """Password, 3 to 100 bytes."""
 
     @model_validator(mode="after")
     def _both_or_neither(self) -> Self:
@@ -218,23 +236,25 @@ class RootUserConfig(Section):
 
 
 WELL_KNOWN_PASSWORD: Final = "iggy"  # noqa: S105 - the one to refuse
-"""What everybody tries first."""
+"""Well-known default password, which is refused."""
 
 
 class TracingConfig(TraceExportConfig):
-    """`tracing`: OpenTelemetry traces from a client's header to the disk."""
+    """`tracing`: OpenTelemetry traces from the client's header to the disk."""
 
     sample_ratio: Annotated[float, Between(0.0, 1.0)] = 0.01
-    """How many of the requests to HTTP and gRPC that carry no `traceparent` are recorded. Those that carry one are
-    recorded if it says so."""
+    """Fraction of the HTTP and gRPC requests without a `traceparent` that are recorded. Requests with a `traceparent`
+    are recorded if its sampled flag is set.
+    """
 
 
 class GatewayConfig(Section):
-    """Everything that a gateway can be told, except for `system.topic`."""
+    """All settings of a gateway except `system.topic`."""
 
     trusted_network: bool = False
-    """Whether only those who may read everything can read the network: then a port that is not encrypted may listen
-    beyond loopback. What goes over it, passwords among it, is for whoever sees the packets."""
+    """Allow unencrypted ports to listen beyond loopback. Set this only if everyone who can read the network may read
+    all data: passwords and messages are then sent in the clear.
+    """
 
     tcp: TcpConfig = TcpConfig()
     http: HttpConfig = HttpConfig()
@@ -255,7 +275,7 @@ class GatewayConfig(Section):
 
     @property
     def beyond_loopback(self) -> dict[str, bool]:
-        """Settings with addresses that others than this machine can reach, and whether what goes there is encrypted."""
+        """Settings with addresses reachable from other machines, each with true if the port is encrypted."""
         addresses = {
             "tcp": (self.tcp.enabled, self.tcp.address, self.tcp.tls.enabled),
             "websocket": (self.websocket.enabled, self.websocket.address, self.websocket.tls.enabled),
@@ -280,10 +300,10 @@ class GatewayConfig(Section):
         return self
 
     def check_root_password(self, password: str) -> None:
-        """Check that a first user's password is not one that everybody knows, where others can reach a port.
+        """Check that the password of the first user is not the well-known one if other machines can reach a port.
 
         Raises:
-            ValueError: It is.
+            ValueError: The password is the well-known one.
         """
         if password == WELL_KNOWN_PASSWORD and self.beyond_loopback:
             raise ValueError(

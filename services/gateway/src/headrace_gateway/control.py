@@ -1,4 +1,4 @@
-"""Everything that a front asks for besides moving message bytes."""
+"""Dispatch of all requests of a front other than moving messages."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from headrace_shards.caller import CALLER
 
 _log = logging.getLogger(__name__)
 
-# They come as requests of their own, as a front has no hashes and digests to put in.
+# These commands have request types of their own because a front cannot compute hashes and digests.
 _COMMANDS_WITH_SECRETS = frozenset({"create_user", "change_password", "create_access_token"})
 
 
 class Control:
     """Answers the requests of fronts.
 
-    A front has decoded the request, knows who is logged in, and has checked the permission. That something exists is
-    checked where the command is applied, in the order of all commands.
+    A front has already decoded the request, authenticated the user and checked the permission. The existence of objects
+    is checked when the command is applied, in the order of all commands.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Control:
         )
 
     async def handle(self, request: Request) -> Reply:
-        """Answer one request. Whatever happens, there is a reply, as somebody waits for it."""
+        """Answer one request. Every outcome, including an exception, produces a reply: the front waits for it."""
         marked, traced = CALLER.set(caller_of(request)), REQUEST.set(_recorded(request))
         try:
             return await self._audited(request)
@@ -212,7 +212,7 @@ class Control:
                 return Reply(status=refusal)
             self._topic_defaults.resolve(command.create_topic)
             stream_name = self._streams.stream_name(command.create_topic.stream_id)
-            # Without a stream the command will be refused, in its place among all commands.
+            # Without a stream the command is refused when it is applied, in the order of all commands.
             if stream_name is not None:
                 self._topic_defaults.resolve_durability(command.create_topic, stream_name)
         elif operation == "update_topic":
@@ -229,7 +229,7 @@ class Control:
 
 
 def _recorded(request: Request) -> Recorded | None:
-    """The trace that a request is a part of, so that what is asked of others for it becomes one, too."""
+    """Return the trace that contains the request, so that requests to other services join the trace."""
     if not request.HasField("trace"):
         return None
     trace_id, span_id = (int.from_bytes(part, "big") for part in (request.trace.trace_id, request.trace.span_id))

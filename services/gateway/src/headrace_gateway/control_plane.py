@@ -1,4 +1,4 @@
-"""What decides and remembers behind the doors of a gateway, the same whatever the metadata service is to it."""
+"""Control plane of a gateway behind its listeners; independent of where the metadata service runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from headrace_shards.background import background
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """The metadata service, as one gateway has it."""
+    """Interface of one gateway to the metadata service."""
 
     proposer: Proposer
     credentials: CredentialsReader
@@ -47,27 +47,29 @@ class Metadata:
     members: MembershipReader
     revocations: Revocations
     reach: Reach = everything_is_known
-    """Waits for what another gateway knew already."""
+    """Waits until the catalog contains what another gateway knew already."""
     catch_up: CatchUp | None = None
-    """Waits for what any gateway may know; None where there is one, whose catalogue is the metadata service's own."""
+    """Waits until the catalog contains everything any gateway may know; None if the only gateway shares the metadata
+    service's own catalog.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Itself:
-    """What a gateway knows about itself."""
+    """Identity and environment of this gateway."""
 
     gateway_id: int
-    """Of this run of the process alone."""
+    """Id of this run of the process."""
     gateway_name: str
-    """The same in every run, of this gateway alone."""
+    """Name of this gateway, the same in every run."""
     data_folder: Path
-    """Exists; the device that it is on is the one whose space is reported."""
+    """Existing directory; the free space of its device is reported."""
     settings: str
-    """In force, without secrets."""
+    """Effective settings without secrets."""
 
 
 class ControlPlane:
-    """Logins, accounts, memberships and everything that changes the catalogue, for all doors of a gateway."""
+    """Logins, accounts, memberships and all catalog changes, for all listeners of a gateway."""
 
     def __init__(
         self,
@@ -79,16 +81,16 @@ class ControlPlane:
         *,
         login_keys: Sequence[bytes] = (),
     ) -> None:
-        """Put it together.
+        """Assemble the control plane.
 
         Args:
             config: Settings.
-            topic_defaults: What topics get whose creator leaves it to the server.
-            metadata: Where everything is kept.
-            passwords: Hashes and verifies.
-            itself: Which gateway this is.
-            login_keys: The first signs the tokens of logins where the settings have no secret, all are recognised;
-                none: a random one.
+            topic_defaults: Defaults for topics whose creator leaves a property to the server.
+            metadata: The metadata service.
+            passwords: Hashes and verifies passwords.
+            itself: Identity of this gateway.
+            login_keys: Keys of login tokens. The first one signs where the settings have no secret, all are accepted;
+                empty: a random key is used.
         """
         self._config = config
         self._metadata = metadata
@@ -155,15 +157,15 @@ class ControlPlane:
         )
 
     async def members_left(self) -> None:
-        """End the memberships of connections that ended with the node, so that nobody has to wait for a timeout."""
+        """End the memberships of connections that ended with the node, before they time out."""
         await self._memberships.ended()
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
-        """Keep members alive and clean up, for the length of an ``async with`` block.
+        """Send heartbeats for members and run cleanups for the duration of an ``async with`` block.
 
         Raises:
-            CodedError: The members of earlier runs cannot be ended.
+            CodedError: The members of earlier runs cannot be removed.
         """
         cleaning = self._config.personal_access_token.cleaner
         async with AsyncExitStack() as stack:

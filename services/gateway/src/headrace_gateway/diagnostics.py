@@ -1,4 +1,4 @@
-"""An archive for support: what the machine and the process look like from the inside."""
+"""Diagnostics archive for support: state of the machine and the process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace_proto.errors import Status
 # Codes of the binary protocol.
 _ALL: Final = 100
 _TEST: Final = 4
-# Method 95 (xz) is in no release of the standard library, method 93 (zstd) in those from 3.14.
+# No release of the standard library supports method 95 (xz); releases from 3.14 support method 93 (zstd).
 _COMPRESSIONS: Final = {
     1: zipfile.ZIP_STORED,
     2: zipfile.ZIP_DEFLATED,
@@ -32,7 +32,7 @@ _LOG_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 class DiagnosticsRefusedError(Exception):
-    """There is no such archive."""
+    """The requested archive cannot be made."""
 
     def __init__(self, code: Status) -> None:
         super().__init__(code)
@@ -40,16 +40,16 @@ class DiagnosticsRefusedError(Exception):
 
 
 class Diagnostics:
-    """Collects what helps to find out what is wrong with a server."""
+    """Collects information about a faulty server."""
 
     def __init__(self, *, host: Host, data_folder: Path, log_folder: Path | None, configuration: str) -> None:
-        """Collect nothing yet.
+        """Configure the sources; nothing is collected yet.
 
         Args:
-            host: Where the process runs.
-            data_folder: What is listed.
-            log_folder: Where log files are, if there are any.
-            configuration: In force, without secrets.
+            host: Machine of the process.
+            data_folder: Directory to list.
+            log_folder: Directory of the log files, if any.
+            configuration: Effective settings without secrets.
         """
         self._host = host
         self._data_folder = data_folder
@@ -65,7 +65,7 @@ class Diagnostics:
         }
 
     def archive(self, compression: int, kinds: Sequence[int]) -> bytes:
-        """Return a ZIP archive with one text file for each kind. Slow: not for the event loop.
+        """Return a ZIP archive with one text file for each kind. Slow: do not call on the event loop.
 
         Args:
             compression: 1 stored, 2 deflated, 3 bzip2, 4 zstd, 5 lzma, 6 xz.
@@ -73,8 +73,9 @@ class Diagnostics:
                 configuration; or 100 alone, for all of them except the test.
 
         Raises:
-            DiagnosticsRefusedError: 3, a code is not known, or "all" is not alone; 5, this release cannot
-                compress that way.
+            DiagnosticsRefusedError: 3, an unknown code, or "all" combined with other kinds; 5, this release does not
+                support
+                the compression.
         """
         if compression not in _COMPRESSIONS or any(kind not in self._kinds and kind != _ALL for kind in kinds):
             raise DiagnosticsRefusedError(Status.INVALID_COMMAND)
@@ -111,7 +112,7 @@ class Diagnostics:
         return _text(lines)
 
     def _process_list(self) -> str:
-        # No command lines: they are where passwords of other programs are found.
+        # No command lines: they may contain passwords of other programs.
         lines = ["id, user, state, resident bytes, threads, name"]
         attributes = ["pid", "username", "status", "memory_info", "num_threads", "name"]
         for process in psutil.process_iter(attributes):
@@ -141,7 +142,7 @@ class Diagnostics:
     def _server_logs(self) -> str:
         if self._log_folder is None or not self._log_folder.is_dir():
             return "There are no log files: the server writes its log to standard output.\n"
-        # The newest matter most, so they are read first and the oldest are left out.
+        # Read the newest files first because they matter most; the oldest are left out.
         newest_first = sorted(self._log_folder.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
         parts: list[str] = []
         remaining_bytes = _LOG_BYTES_MAX
@@ -162,7 +163,7 @@ def _files_below(folder: Path) -> Iterator[tuple[Path, int]]:
             try:
                 yield path, path.stat().st_size
             except OSError:
-                # It was removed while we looked.
+                # The file was removed during the listing.
                 continue
 
 

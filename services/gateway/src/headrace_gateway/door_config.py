@@ -1,4 +1,4 @@
-"""Settings of the doors that encrypt: certificates of the server, certificates of its clients."""
+"""Settings of encrypted listeners: server certificates and client certificates."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from headrace_settings import Address, Between, Duration, Section, Size
 
 
 class CertificateConfig(Section):
-    """What a door shows."""
+    """Certificate that a listener presents."""
 
     self_signed: bool = True
-    """Where there is no certificate file, make a certificate for `localhost` (ECDSA, P-256) that lives as long as the
-    process. Without, the start is refused until the files are there."""
+    """Without a certificate file, generate a certificate for `localhost` (ECDSA, P-256) for the lifetime of the
+    process. If false, the start fails until the files exist.
+    """
     cert_file: str | None = None
-    """PEM file with the certificate, followed by those between it and its authority. A new one is noticed and used for
-    new connections; one that cannot be used, or is not valid now, is reported, and the old one stays."""
+    """PEM file with the certificate, followed by the intermediate certificates. A changed file is detected and used for
+    new connections; an unusable or currently invalid certificate is reported, and the previous one stays in use.
+    """
     key_file: str | None = None
-    """PEM file with its private key (PKCS#8, PKCS#1 or SEC1)."""
+    """PEM file with the private key (PKCS#8, PKCS#1 or SEC1)."""
 
     @model_validator(mode="after")
     def _a_certificate_from_somewhere(self) -> Self:
@@ -34,18 +36,20 @@ class TlsConfig(CertificateConfig):
     """`tls` of a listener: TLS 1.2 and 1.3."""
 
     enabled: bool = False
-    """Every connection on the port is TLS."""
+    """Accept only TLS connections on the port."""
     client_certificates: Literal["none", "optional", "required"] = "none"
-    """Whether clients are asked for a certificate. Who shows one is the user of that name and need not log in: the
-    common name of its subject, or an alternative name (host, mailbox). A certificate that is not of one active user is
-    refused (`access_denied`)."""
+    """Request a certificate of clients. A client that presents one is authenticated as the user named by the common
+    name of the subject or by an alternative name (host, mailbox), and need not log in. A certificate that does not name
+    exactly one active user is refused (`access_denied`).
+    """
     client_ca_file: str | None = None
-    """PEM file with the authorities that the certificates of clients are signed by."""
+    """PEM file with the certificate authorities of client certificates."""
     client_crl_file: str | None = None
-    """PEM file with the certificate revocation lists of all these authorities: a certificate that is in one is refused,
-    and so is every certificate once a list has ended. A new file is noticed like a new certificate; connections whose
-    certificate is in it end. One that cannot be read, or has ended, keeps the server from starting, and is reported and
-    not used afterwards."""
+    """PEM file with the certificate revocation lists of all these authorities. A revoked certificate is refused, and so
+    is every certificate once a list has expired. A changed file is detected like a changed certificate; connections
+    whose certificate is revoked are closed. An unreadable or expired list prevents the start; if it appears later, it
+    is reported and not used.
+    """
 
     @model_validator(mode="after")
     def _somebody_vouches_for_clients(self) -> Self:
@@ -60,12 +64,13 @@ class GrpcTlsConfig(CertificateConfig):
     """`grpc.tls`: TLS 1.2 and 1.3."""
 
     enabled: bool = False
-    """Every connection on the port is TLS."""
+    """Accept only TLS connections on the port."""
     client_certificates: Literal["none", "required"] = "none"
-    """Whether clients have to show a certificate. Calls without a token then belong to the user of that name: the
-    common name of its subject, or an alternative name (host, mailbox)."""
+    """Require a certificate of clients. Calls without a token then belong to the user named by the common name of the
+    subject or by an alternative name (host, mailbox).
+    """
     client_ca_file: str | None = None
-    """PEM file with the authorities that the certificates of clients are signed by."""
+    """PEM file with the certificate authorities of client certificates."""
 
     @model_validator(mode="after")
     def _somebody_vouches_for_clients(self) -> Self:
@@ -75,40 +80,42 @@ class GrpcTlsConfig(CertificateConfig):
 
 
 class UdpSocketConfig(Section):
-    """`quic.socket`."""
+    """`quic.socket`: buffers of the UDP socket."""
 
     override_defaults: bool = False
-    """Ask the system for buffers of these sizes in place of its own."""
+    """Request socket buffers of these sizes instead of the system's defaults."""
     recv_buffer_size: Annotated[Size, Between(Size.parse("1 KB"), Size.parse("256 MiB"))] = Size.parse("64 KB")
-    """For what has arrived and was not looked at; the system may give less."""
+    """Size of the receive buffer; the system may grant less."""
     send_buffer_size: Annotated[Size, Between(Size.parse("1 KB"), Size.parse("256 MiB"))] = Size.parse("64 KB")
-    """For what is on its way out."""
+    """Size of the send buffer; the system may grant less."""
 
 
 class QuicConfig(Section):
     """`quic`: the binary protocol over QUIC.
 
-    A connection is a session, each request has a stream of its own. Clients offer no application protocol (ALPN).
+    A connection is a session; each request uses a stream of its own. Clients offer no application protocol (ALPN).
     """
 
     enabled: bool = True
-    """Listen at all."""
+    """Listen for QUIC connections."""
     address: Address = Address.parse("127.0.0.1:8080")
-    """Where to listen (UDP); port 0 picks a free one."""
+    """Address to listen on (UDP); port 0 picks a free port."""
     max_concurrent_bidi_streams: Annotated[int, Between(1, 1_000_000)] = 10_000
-    """How many requests of one connection may be under way."""
+    """Maximum number of concurrent requests of one connection."""
     send_window: Annotated[Size, Between(Size.parse("16 KiB"), Size.parse("64 MiB"))] = Size.parse("100 KB")
-    """How much may be on its way to one client without an acknowledgement. More is faster over long distances, and
-    costs so much memory for each connection that does not read."""
+    """Maximum number of unacknowledged bytes sent to one client. A larger window is faster over long distances, and
+    costs that much memory for each connection that does not read.
+    """
     receive_window: Annotated[Size, Between(Size.parse("16 KiB"), Size.parse("64 MiB"))] = Size.parse("100 KB")
-    """How much one client may have sent that was not read yet."""
+    """Maximum number of bytes received from one client that were not read yet."""
     initial_mtu: Annotated[Size, Between(Size(1200), Size(65_527))] = Size(1200)
-    """Size of datagrams until the path's own is found. One that is too large for the path costs every handshake a
-    second."""
+    """Size of datagrams until the path MTU is discovered. A size too large for the path delays every handshake by a
+    second.
+    """
     keep_alive_interval: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("5 s")
-    """How often a connection at rest is kept alive; 0: it is not."""
+    """Interval of keep-alive packets on an idle connection; 0: none are sent."""
     max_idle_timeout: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("10 s")
-    """A client that is silent for so long is gone; 0: never."""
+    """Time of silence after which a client is considered disconnected; 0: never."""
     certificate: CertificateConfig = CertificateConfig()
     socket: UdpSocketConfig = UdpSocketConfig()
 

@@ -1,4 +1,4 @@
-"""The doors of one process, native and not: taken before its node starts, opened when that listens."""
+"""Listeners of one process, native and Python: bound before the node starts, served once the node listens."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ ConfigT = TypeVar("ConfigT", bound=GatewayConfig)
 
 
 class TracedNode(NativeNode, Protocol):
-    """`headrace_core.Node`, with what it records of requests."""
+    """`headrace_core.Node` with trace collection."""
 
     def take_traces(self) -> Sequence[tuple[Any, ...]]:
-        """What was recorded since the last call."""
+        """Return the trace records collected since the last call."""
 
 
 NativeT = TypeVar("NativeT", bound=TracedNode)
@@ -45,27 +45,27 @@ NativeT = TypeVar("NativeT", bound=TracedNode)
 
 @dataclass(frozen=True, slots=True)
 class Opened(Generic[ConfigT]):
-    """Doors that clients can come in by."""
+    """Listeners that accept clients."""
 
     config: ConfigT
-    """With the addresses really bound."""
+    """Settings with the addresses actually bound."""
     certificates: Certificates | None
-    """Of the doors that are not native."""
+    """Certificates of the listeners that are not native."""
 
 
 class Doors(Generic[ConfigT, NativeT]):
-    """All doors of a process."""
+    """All listeners of a process."""
 
     def __init__(self, config: ConfigT, edge: Edge[NativeT], listener: socket.socket | None) -> None:
-        """Use `taken`."""
+        """Use `taken` instead."""
         self.config = config
         self.edge = edge
         self._listener = listener
 
     def front(self, gateway_id: int) -> Front:
-        """What the native node is told about its doors and those in front of it."""
+        """Return the description of the listeners for the native node: its own and those of the edge."""
         config = self.config
-        # A port on which everything is encrypted is the edge's; the node tells clients where it is.
+        # Encrypted ports belong to the edge; the node reports their addresses to clients.
         encrypted = {name: Address.parse(address) for name, address in self.edge.addresses.items()}
         return Front(
             tcp_address=config.tcp.address if config.tcp.enabled and "tcp" not in encrypted else None,
@@ -104,23 +104,23 @@ class Doors(Generic[ConfigT, NativeT]):
         collectors: Sequence[Collector] = (),
         supervision: Supervision = UNSUPERVISED,
     ) -> AsyncIterator[Opened[ConfigT]]:
-        """Let clients in for the length of an ``async with`` block; the node listens already.
+        """Accept clients for the duration of an ``async with`` block; the node is already listening.
 
         Args:
             native: The native node.
-            node: The same on the event loop.
-            plane: What answers that the node does not.
-            topics: Knows which there are, and where.
-            logs: The newest records.
-            settings: Lists those in force.
-            release: Of the server.
-            collectors: Tell about other parts of the process when metrics are asked for.
-            supervision: By those who are no users.
+            node: The same node on the event loop.
+            plane: Control plane, which answers requests that the node does not.
+            topics: Index of topics and their placement.
+            logs: Recent log records.
+            settings: Lists the effective settings.
+            release: Version of the server.
+            collectors: Metrics of other parts of the process.
+            supervision: Access for supervisors that are not users.
 
         Raises:
-            ListenError: gRPC cannot be served where the settings say.
-            CertificateError: A certificate of gRPC is not what it should be.
-            HttpStartError: A certificate of HTTP is not what it should be.
+            ListenError: The gRPC address cannot be bound.
+            CertificateError: A certificate for gRPC is invalid.
+            HttpStartError: A certificate for HTTP is invalid.
         """
         config = self.config
         async with AsyncExitStack() as stack:
@@ -195,21 +195,21 @@ def _certificate_files(tls: GrpcTlsConfig) -> CertificateFiles:
 async def taken(
     config: ConfigT, make_edge: Callable[[str], NativeEdge[NativeT]], links: Mapping[str, Any] | None = None
 ) -> AsyncIterator[Doors[ConfigT, NativeT]]:
-    """Take the addresses of the doors that the node itself does not bind, for the length of an ``async with`` block.
+    """Bind the listeners that the node does not bind itself, for the duration of an ``async with`` block.
 
-    It encloses the life of the node: its goodbye goes through the doors.
+    The block encloses the lifetime of the node because the node's last replies are sent through these listeners.
 
     Args:
         config: Settings.
         make_edge: `headrace_core.Edge`.
-        links: How connections with partition nodes are encrypted; None: they are not.
+        links: Encryption of connections to partition nodes; None: unencrypted.
 
     Raises:
-        HttpStartError: Somebody else has the address of HTTP.
-        Exception: What the native edge refuses the start with.
+        HttpStartError: The HTTP address is in use by another process.
+        Exception: Start errors of the native edge.
     """
     async with AsyncExitStack() as stack:
-        # Bound before the node starts, which tells clients where it is; served after the node listens.
+        # Bound before the node starts because the node reports the address to clients; served after the node listens.
         listener = stack.enter_context(http.bind(config.http.address)) if config.http.enabled else None
         if listener is not None:
             address = config.http.address.with_port(listener.getsockname()[1])

@@ -1,4 +1,4 @@
-"""What the native doors of a gateway are told."""
+"""Configuration document of the native listeners of a gateway."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from headrace_shards.edge import edge_fields
 
 
 def edge_document(config: GatewayConfig, links: Mapping[str, Any] | None = None) -> str:
-    """The JSON document that `headrace_core.Edge` takes: plain numbers with their units in the names.
+    """Return the JSON document that `headrace_core.Edge` takes: plain numbers with their units in the names.
 
     Args:
-        config: Of the doors.
-        links: How connections with partition nodes are encrypted; None: not by the edge.
+        config: Settings of the listeners.
+        links: Encryption of connections to partition nodes; None: not done by the edge.
     """
     return json.dumps(
         {

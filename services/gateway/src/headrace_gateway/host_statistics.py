@@ -1,4 +1,4 @@
-"""What the process and the machine are doing."""
+"""Statistics of the process and the machine."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ class Host:
     """The machine that this process runs on."""
 
     def __init__(self, data_folder: Path) -> None:
-        """Begin to measure.
+        """Start measuring.
 
         Args:
-            data_folder: Exists; the device that it is on is the one whose space is reported.
+            data_folder: Existing directory; the free space of its device is reported.
         """
         self._data_folder = data_folder
         self._process = psutil.Process()
         self._started_at_seconds = self._process.create_time()
         self._names = _system_names()
-        # Usage of the CPU is that since the previous question, so one is asked at a time and the first one here.
+        # CPU usage is measured since the previous call, so calls are serialized and the first one is made here.
         self._one_at_a_time = threading.Lock()
         self._process.cpu_percent()
         psutil.cpu_percent()
 
     def statistics(self) -> HostStatistics:
-        """Measure. Reads many small files: not for the event loop."""
+        """Measure. Reads many small files: do not call on the event loop."""
         with self._one_at_a_time:
             memory = psutil.virtual_memory()
             disk = shutil.disk_usage(self._data_folder)
@@ -66,7 +66,7 @@ class Host:
         try:
             counters = self._process.io_counters()
         except psutil.AccessDenied:
-            # Some containers keep these counters from the process itself.
+            # Some containers hide these counters from the process itself.
             return 0, 0
         return counters.read_bytes, counters.write_bytes
 

@@ -1,17 +1,17 @@
-"""How often logins may fail before further ones are refused for a while.
+"""Rate limits of failed logins.
 
-Failures fill three buckets, of the user at that address, of the address, and of the user from anywhere; each leaks
-steadily. While one of the first two is full, a login is refused before its password is looked at: guessing gets slow,
-refusing is cheap. Those of the address and of the user are ten times as large.
+Failures fill three buckets: of the user at that address, of the address, and of the user from all addresses; each leaks
+steadily. While one of the first two is full, a login is refused before its password is verified: guessing gets slow,
+and refusing is cheap. The buckets of the address and of the user are ten times as large.
 
-No bucket keeps somebody out who has nothing to do with the failures:
+No bucket locks out users unrelated to the failures:
 
-- That of the user from anywhere only makes the others' patience short. While it is full, an address that is new to the
-  user has one attempt where it would have ten, so an owner who knows his password comes in from wherever he is.
-- That of the address does not count for a user who has logged in from there lately.
+- The bucket of the user from all addresses only tightens the others. While it is full, an address that is new to the
+  user has one attempt instead of ten, so an owner who knows the password can log in from any address.
+- The bucket of the address does not apply to a user who has logged in from there recently.
 
-An address is what its holder cannot choose anew: of IPv6 the network of 64 bits, and IPv4 in one form however it is
-written. Tokens that do not exist fill a bucket of their address alone.
+An address is normalised to the part that its owner cannot vary freely: the 64-bit network of IPv6, and one canonical
+form of IPv4. Unknown access tokens fill only a bucket of their address.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 _WIDE: Final = 10
-# What is remembered of addresses and names that somebody makes up is bounded; the oldest failures are forgotten first.
+# Maximum number of buckets, because clients can invent addresses and names; the oldest failures are dropped first.
 _BUCKETS_MAX: Final = 100_000
-# Users where they have logged in, the latest first to stay.
+# Maximum number of remembered pairs of user and address with a successful login; the oldest are dropped first.
 _KNOWN_MAX: Final = 100_000
 _KNOWN_MICROS: Final = 30 * 86_400 * 1_000_000
 _IPV6_PREFIX: Final = 64
 
 
 class _Key(NamedTuple):
-    """What is counted together; None: whatever it is."""
+    """Key of a bucket; None matches any value."""
 
     username: str | None
     host: str | None
@@ -45,10 +45,10 @@ class _Bucket:
 
 
 def place_of(address: str) -> str:
-    """Return what counts of an address, so that nobody has more than one of it for the asking.
+    """Return the part of an address that the limits count, so that a client cannot obtain more than one at will.
 
     Args:
-        address: With or without a port, of any family and in any form.
+        address: Address with or without port, of any family and in any form.
     """
     host = address
     if host.startswith("["):
@@ -72,11 +72,11 @@ class LoginLimits:
     """Counts failed logins by user and address."""
 
     def __init__(self, *, failures_max: int, interval_micros: int) -> None:
-        """Describe the narrow bucket.
+        """Configure the bucket of one user at one address.
 
         Args:
-            failures_max: Failures in a row of one user at one address until he is refused; 0: never.
-            interval_micros: After so long one more attempt is allowed.
+            failures_max: Failures in a row of one user at one address until further logins are refused; 0: unlimited.
+            interval_micros: Time in microseconds after which one more attempt is allowed.
         """
         self._failures_max = failures_max
         self._interval_micros = interval_micros
@@ -84,11 +84,11 @@ class LoginLimits:
         self._known: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def refused_for_micros(self, username: str, address: str, now_micros: int) -> int:
-        """Return after how long a login may be tried; 0: now.
+        """Return the microseconds after which a login may be tried; 0: now.
 
         Args:
-            username: Who wants to log in.
-            address: Where from.
+            username: User who logs in.
+            address: Address of the client.
             now_micros: Microseconds since the Unix epoch.
         """
         if self._failures_max == 0:
@@ -110,7 +110,7 @@ class LoginLimits:
         self._count((_Key(username, host), _Key(None, host), _Key(username, None)), now_micros)
 
     def succeeded(self, username: str, address: str, now_micros: int) -> None:
-        """Forget the failures of a user at this address, for he mistyped; and know him there."""
+        """Clear the failures of a user at this address, which were typos, and remember the address for the user."""
         host = place_of(address)
         self._buckets.pop(_Key(username, host), None)
         self._known[username, host] = now_micros
@@ -119,7 +119,7 @@ class LoginLimits:
             self._known.popitem(last=False)
 
     def token_refused_for_micros(self, address: str, now_micros: int) -> int:
-        """Return after how long a token that is not known yet may be shown; 0: now."""
+        """Return the microseconds after which an unknown token may be tried; 0: now."""
         if self._failures_max == 0:
             return 0
         excess = self._excess(_Key(None, place_of(address), is_token=True), now_micros)
@@ -137,15 +137,15 @@ class LoginLimits:
             self._buckets.popitem(last=False)
 
     def _excess(self, key: _Key, now_micros: int) -> float:
-        """By how much a wide bucket would be too full with one failure more."""
+        """Return by how much one more failure would overflow a wide bucket."""
         return self._level(key, now_micros) + 1 - self._failures_max * _WIDE
 
     def _level(self, key: _Key, now_micros: int) -> float:
         bucket = self._buckets.get(key)
         if bucket is None:
             return 0.0
-        # A clock that was set back lets nothing leak, and nobody in.
+        # A clock that was set back does not leak the buckets.
         leaked = max(0, now_micros - bucket.at_micros) / self._interval_micros
-        # The wide buckets leak as much faster as they are larger.
+        # Wide buckets leak proportionally faster.
         is_narrow = key.username is not None and key.host is not None
         return max(0.0, bucket.level - leaked * (1 if is_narrow else _WIDE))

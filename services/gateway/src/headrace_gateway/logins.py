@@ -1,7 +1,7 @@
-"""Who a connection belongs to.
+"""Authentication of connections.
 
-Statuses in the order in which they are checked, which clients of the binary protocol rely on:
-with a password 43, 44, 20000 after too many failures, 42 for an unknown user, 47, 42; with an access token 20, 54, 47.
+Statuses in the order in which they are checked, which clients of the binary protocol rely on: with a password 43, 44,
+20000 after too many failures, 42 for an unknown user, 47, 42; with an access token 20, 54, 47.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What came of an attempt to log in."""
+    """Result of a login attempt."""
 
     status: Status
     user_id: int = 0
-    """Who it is, if the status is 0."""
+    """User id, if the status is 0."""
     password_version: int = 0
-    """Of this user at the time: what the login gives is over with the next one."""
+    """Password version at the login: a password change ends the login."""
     access_token: AccessToken | None = None
-    """With which it was, if it was: what the login gives is over with it."""
+    """Access token used for the login, if any: its deletion ends the login."""
 
 
 class Logins:
@@ -59,15 +59,15 @@ class Logins:
         self._clock = clock
 
     def retry_after_seconds(self, username: str, address: str) -> float:
-        """After how long this user is let in from this address again, after too many failures; 0: now."""
+        """Return the seconds after which this user may log in from this address, after too many failures; 0: now."""
         return self._limits.refused_for_micros(username, address, self._clock()) / 1_000_000
 
     async def with_password(self, login: LoginWithPassword, address: str) -> Login:
         """Check a username and a password. An unknown user takes as long as a wrong password.
 
         Args:
-            login: What the client sent.
-            address: Where it sent it from.
+            login: Request of the client.
+            address: Address of the client.
         """
         made = await self._with_password(login, address)
         await self._recorded("login_with_password", made, login.username)
@@ -81,7 +81,7 @@ class Logins:
         if self._is_refused(login.username, address):
             return Login(Status.TOO_MANY_LOGIN_ATTEMPTS)
         async with self._passwords.turns:
-            # Those that came at the same time have failed meanwhile, and count.
+            # Check again: concurrent attempts may have failed meanwhile.
             if self._is_refused(login.username, address):
                 return Login(Status.TOO_MANY_LOGIN_ATTEMPTS)
             return await self._verified(login, address)
@@ -96,7 +96,8 @@ class Logins:
         if not await self._passwords.verify(credentials.password_hash, login.password):
             return self._failed(login.username, address)
 
-        # Much can have happened in the meantime; the password that was verified must still be the one.
+        # Read again: the user may have changed during the verification; the verified password must still be the current
+        # one.
         current = await self._credentials.credentials_of(credentials.user_id)
         if current is None or current.password_hash != credentials.password_hash:
             return self._failed(login.username, address)
@@ -106,11 +107,11 @@ class Logins:
         return Login(Status.OK, credentials.user_id, credentials.password_version)
 
     async def with_token(self, login: LoginWithToken, address: str) -> Login:
-        """Check an access token. The session is the one that a password would have given.
+        """Check an access token. The resulting session is the same as after a login with a password.
 
         Args:
-            login: What the client sent.
-            address: Where it sent it from.
+            login: Request of the client.
+            address: Address of the client.
         """
         made = await self._with_token(login, address)
         await self._recorded("login_with_access_token", made)
@@ -125,11 +126,11 @@ class Logins:
         return Login(Status.OK, token.user_id, user.password_version, token)
 
     async def shown(self, text: str, address: str) -> Shown:
-        """Say whose access token this is. Who shows many that do not exist has to wait, but for those that do.
+        """Return the access token with this text. Unknown tokens are rate-limited, known ones are not.
 
         Args:
             text: The token.
-            address: Where it comes from.
+            address: Address of the client.
         """
         if not self.access_tokens.remembers(text):
             wait_micros = self._limits.token_refused_for_micros(address, self._clock())
@@ -141,10 +142,10 @@ class Logins:
         return shown
 
     def with_certificate(self, names: Iterable[str]) -> Login:
-        """Find the user that a certificate which was verified speaks for.
+        """Find the user of a verified certificate.
 
         Args:
-            names: Those that the certificate gives its holder. Two active users are as bad as none: which is meant?
+            names: Names in the certificate. Matching two active users is refused as ambiguous.
         """
         users = (self._accounts.user_named(name) for name in names)
         found = {user.id: user for user in users if user is not None and user.status == USER_STATUS_ACTIVE}
@@ -157,7 +158,7 @@ class Logins:
         if self.audit is None:
             return
         is_in = made.status == Status.OK
-        # What is no name may be anything, a password by mistake as well.
+        # Do not record an invalid username: it may be a mistyped password.
         shown = username if made.status != Status.INVALID_USERNAME else None
         user_id = made.user_id if is_in else None
         await self.audit.logged_in(action, made.status, username=shown, user_id=user_id)

@@ -1,7 +1,7 @@
-"""Memberships in consumer groups of the connections that this gateway holds: how they begin, and that they end.
+"""Consumer group memberships of this gateway's connections: their begin and their end.
 
-A membership ends with its connection. That takes more than passing the news on: it can come while the connection is
-still joining, or while nothing can be proposed, and the gateway itself can go without a word.
+A membership ends with its connection. Forwarding the disconnect is not enough: the connection may close while it is
+still joining, or while no command can be proposed, and the gateway itself may crash.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from headrace_proto.well_known import ROOT_USER_ID
 
 _log = logging.getLogger(__name__)
 
-# Whoever joins is told a little later, when partitions that nobody has read yet have moved. Those in use take longer.
+# A join is answered with a delay, after unread partitions have moved. Partitions in use take longer.
 _SETTLING_POLLS: Final = 25
 _SETTLING_POLL_SECONDS: Final = 0.002
 
@@ -37,18 +37,18 @@ _RETRY_SECONDS_MAX: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipLimits:
-    """How long things may take."""
+    """Timeouts and intervals."""
 
     revocation_micros: int
-    """A member may hold on to a partition that it is to give up."""
+    """Time for which a member may keep a partition that is being revoked."""
     gateway_micros: int
-    """A gateway that was not heard from for so long is lost with its members."""
+    """Time without a heartbeat after which a gateway is lost with its members."""
     check_seconds: float
-    """How often to say that this gateway lives, and to look for what is over."""
+    """Interval of heartbeats and of checks for expired revocations."""
 
 
 class Memberships:
-    """Joins and leaves in the name of connections, and keeps the gateway's members alive."""
+    """Joins and leaves groups on behalf of connections, and sends heartbeats for the gateway's members."""
 
     def __init__(
         self,
@@ -63,11 +63,11 @@ class Memberships:
         """Describe a gateway.
 
         Args:
-            proposer: Takes the commands.
-            reader: Knows who is a member.
-            gateway_id: Of this run of the process alone.
-            gateway_name: The same in every run, of this gateway alone.
-            limits: How long things may take.
+            proposer: Proposes the commands.
+            reader: Source of the memberships.
+            gateway_id: Id of this run of the process.
+            gateway_name: Name of this gateway, the same in every run.
+            limits: Timeouts and intervals.
             clock: Returns microseconds since the Unix epoch.
         """
         self._proposer = proposer
@@ -77,20 +77,20 @@ class Memberships:
         self._clock = clock
         self._joining: dict[int, asyncio.Event] = {}
         self._leaving: set[int] = set()
-        # Connections that nobody could say of whether they have joined.
+        # Connections whose join has an unknown outcome.
         self._in_doubt: set[int] = set()
 
     async def started(self) -> None:
-        """End the memberships that earlier runs of this gateway have left behind."""
+        """Remove the members left by earlier runs of this gateway."""
         if self._reader.has_earlier_gateway(self._gateway.name, self._gateway.id):
             command = ReplaceGateway(gateway_id=self._gateway.id, name=self._gateway.name)
             await self._proposer.propose(Command(actor_user_id=ROOT_USER_ID, replace_gateway=command))
 
     async def ended(self) -> None:
-        """End all memberships at this gateway, which holds no connection any more; they would end in time."""
+        """Remove all members of this gateway, which has no connections any more; otherwise they would time out."""
         if not self._reader.has_members(self._gateway.id):
             return
-        # As if another run had begun, which no run has the number of.
+        # Replace this run by a run with the id 0, which no run has.
         command = ReplaceGateway(gateway_id=0, name=self._gateway.name)
         try:
             await self._proposer.propose(Command(actor_user_id=ROOT_USER_ID, replace_gateway=command))
@@ -98,15 +98,15 @@ class Memberships:
             _log.warning("members of consumer groups at this gateway are lost by its timeout only: %s", error)
 
     async def create(self, command: Command) -> Reply:
-        """Create a group, by a command that lacks what only this gateway knows."""
+        """Create a group; complete the command with the fields that only this gateway knows."""
         command.create_consumer_group.revocation_timeout_micros = self._limits.revocation_micros
         return await self._proposer.propose(command)
 
     async def join(self, client_id: int, command: Command) -> Reply:
-        """Make a connection a member, by such a command."""
+        """Make a connection a member; complete the command likewise."""
         command.join_consumer_group.gateway.CopyFrom(self._gateway)
         command.join_consumer_group.client_id = client_id
-        # A connection asks for one thing at a time, so there is nobody else's event to be replaced here.
+        # A connection has at most one request in flight, so this cannot overwrite another event.
         joined = self._joining[client_id] = asyncio.Event()
         try:
             reply = await self._proposer.propose(command)
@@ -121,13 +121,13 @@ class Memberships:
         return reply
 
     async def leave(self, client_id: int, command: Command) -> Reply:
-        """End one membership of a connection, by such a command."""
+        """End one membership of a connection; complete the command likewise."""
         command.leave_consumer_group.gateway_id = self._gateway.id
         command.leave_consumer_group.client_id = client_id
         return await self._proposer.propose(command)
 
     async def client_gone(self, client_id: int) -> None:
-        """End all memberships of a connection that has closed; does not give up before that is done."""
+        """End all memberships of a closed connection; retry until that succeeds."""
         if client_id in self._leaving:
             return
         self._leaving.add(client_id)
@@ -139,21 +139,21 @@ class Memberships:
             self._leaving.discard(client_id)
 
     async def revocation_completed(self, request: CompleteRevocation) -> None:
-        """Let a partition move whose owner has processed all that it was given."""
+        """Move a partition whose owner has processed all messages it was sent."""
         await self._proposer.propose(Command(actor_user_id=ROOT_USER_ID, complete_revocation=request))
 
     async def run(self) -> NoReturn:
-        """Say that this gateway lives, and that time passes, until cancelled."""
+        """Send heartbeats and expire revocations periodically, until cancelled."""
         while True:
             await asyncio.sleep(self._limits.check_seconds)
             try:
                 await self.check()
             except Exception:  # noqa: BLE001  (see below)
-                # The next turn may have more luck; until then members are at the mercy of the gateway's timeout.
+                # Retried with the next interval; until then the gateway's timeout is running.
                 _log.exception("the members of consumer groups at this gateway cannot be kept alive")
 
     async def check(self) -> None:
-        """Do so once. Nothing is proposed as long as nobody is a member."""
+        """Send one heartbeat. Nothing is proposed while there are no members."""
         if self._reader.has_members(self._gateway.id):
             heartbeat = GatewayHeartbeat(gateway_id=self._gateway.id)
             await self._proposer.propose(Command(actor_user_id=ROOT_USER_ID, gateway_heartbeat=heartbeat))

@@ -29,21 +29,21 @@ _SALT_BYTES: Final = 16
 
 
 class Passwords:
-    """Some threads that do nothing else.
+    """Thread pool for password hashing.
 
-    Each hash takes tens of milliseconds of a core and 19 MiB, so the number of threads bounds what logins can take
-    from the rest of the process. How many wait is bounded by the connections, of which each waits for one.
+    Each hash takes tens of milliseconds of a core and 19 MiB, so the number of threads bounds the resources that logins
+    use. The number of waiting requests is bounded by the number of connections, each of which waits for one.
 
     Attributes:
-        turns: As many as there are threads. Who decides something right before a password is looked at takes one.
+        turns: Semaphore with one permit per thread. Take a permit to do a check right before a password is verified.
     """
 
     def __init__(self, threads: int, *, remembered_seconds: float = 0.0) -> None:
-        """Start without a thread; they are made when needed.
+        """Create the pool; threads start on demand.
 
         Args:
-            threads: How many hashes are computed at a time.
-            remembered_seconds: How long a password that was verified is not hashed again.
+            threads: Number of concurrent hashes.
+            remembered_seconds: Time for which a verified password is not hashed again.
         """
         self._remembered = VerifiedPasswords(remembered_seconds)
         self._hasher = PasswordHasher(
@@ -56,7 +56,7 @@ class Passwords:
         )
         self._threads = ThreadPoolExecutor(threads, "passwords")
         self.turns = asyncio.Semaphore(threads)
-        # The hash of no password: nobody has computed it.
+        # A hash that belongs to no password.
         self._hash_of_nobody = (
             f"$argon2id$v=19$m={_MEMORY_KIB},t={_PASSES},p={_LANES}"
             f"${_base64(secrets.token_bytes(_SALT_BYTES))}${_base64(secrets.token_bytes(_HASH_BYTES))}"
@@ -69,7 +69,7 @@ class Passwords:
         return password_hash
 
     async def verify(self, password_hash: str, password: bytes) -> bool:
-        """Say whether a hash is one of this password."""
+        """Return whether a hash belongs to this password."""
         if self._remembered.knows(password_hash, password):
             return True
         loop = asyncio.get_running_loop()
@@ -79,11 +79,11 @@ class Passwords:
         return is_right
 
     async def verify_for_nobody(self, password: bytes) -> None:
-        """Take as long as ``verify`` does, so that the time does not tell whether a user exists."""
+        """Take as long as ``verify`` does, so that the duration does not disclose whether a user exists."""
         await self.verify(self._hash_of_nobody, password)
 
     def close(self) -> None:
-        """End the threads after what they have been given."""
+        """Stop the threads after their queued work."""
         self._threads.shutdown()
 
     async def __aenter__(self) -> Self:
@@ -105,5 +105,5 @@ class Passwords:
 
 
 def _base64(data: bytes) -> str:
-    # PHC strings leave the padding out.
+    # PHC strings have no padding.
     return base64.b64encode(data).rstrip(b"=").decode()

@@ -1,4 +1,4 @@
-"""What the gateway needs from the metadata service, wherever that runs."""
+"""Interfaces that the gateway needs from the metadata service, local or remote."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def wall_clock_micros() -> int:
 
 
 class Proposer(Protocol):
-    """Takes commands."""
+    """Proposes commands."""
 
     async def propose(self, command: Command) -> Reply:
-        """Return what came of a command, once it is durable and everybody knows.
+        """Return the result of a command once it is durable and visible at this gateway.
 
         Raises:
-            CodedError: It was not taken, or it is not known whether it was.
+            CodedError: The command was not accepted, or its outcome is unknown.
         """
 
 
 class Credentials(Protocol):
-    """What a login is checked against."""
+    """Credentials that a login is checked against."""
 
     @property
     def user_id(self) -> int:
-        """Whose they are."""
+        """Id of the user."""
 
     @property
     def password_hash(self) -> str:
@@ -43,19 +43,19 @@ class Credentials(Protocol):
 
     @property
     def is_active(self) -> bool:
-        """Whether the user may log in."""
+        """True if the user may log in."""
 
     @property
     def password_version(self) -> int:
-        """Which of the user's passwords it is, as `User.password_version` says."""
+        """Version of the password, see `User.password_version`."""
 
 
 class AccessTokenCredentials(Protocol):
-    """What a login with an access token is checked against."""
+    """Credentials that a login with an access token is checked against."""
 
     @property
     def user_id(self) -> int:
-        """Whose token it is."""
+        """Id of the owner."""
 
     @property
     def digest(self) -> bytes:
@@ -63,25 +63,26 @@ class AccessTokenCredentials(Protocol):
 
     @property
     def expires_at_micros(self) -> int:
-        """Microseconds since the Unix epoch; 0 if it never expires."""
+        """Expiry in microseconds since the Unix epoch; 0: never."""
 
     @property
     def is_active(self) -> bool:
-        """Whether its owner may log in."""
+        """True if the owner may log in."""
 
     @property
     def name(self) -> str:
-        """Under which its owner has it."""
+        """Name of the token, unique for the owner."""
 
     @property
     def incarnation(self) -> int:
-        """Tells it from another one of this owner and name."""
+        """Incarnation, which distinguishes tokens of the same owner and name."""
 
 
 class CredentialsReader(Protocol):
-    """Answers that have seen every command which anybody was answered before the question.
+    """Linearizable reads of credentials.
 
-    When there is an answer, `Accounts` says nothing older. Each question raises `NoAnswer` when nobody answers.
+    An answer reflects every command acknowledged to any client before the request. After an answer, `Accounts` returns
+    nothing older. Each read raises `NoAnswer` if the metadata service is unavailable.
     """
 
     async def credentials_of(self, user_id: int) -> Credentials | None:
@@ -95,45 +96,45 @@ class CredentialsReader(Protocol):
 
 
 class TransactionReader(Protocol):
-    """Knows what was committed; an answer has seen every command which anybody was answered before the question."""
+    """Linearizable reads of transactions: an answer reflects every command acknowledged before the request."""
 
     async def transaction(self, stream_id: int, name: str) -> Transaction | None:
-        """Return what was committed last under a name, if anything was.
+        """Return the last transaction committed under a name, if any.
 
         Raises:
-            NoAnswer: Nobody answers.
+            NoAnswer: The metadata service is unavailable.
         """
 
 
 class Accounts(Protocol):
-    """What the catalogue says of users, without waiting: asked with every request. It holds no secret."""
+    """Users in the catalog, read locally with every request. Contains no secrets."""
 
     @property
     def version(self) -> int:
-        """Of the catalogue."""
+        """Version of the catalog."""
 
     def user(self, user_id: int) -> User | None:
-        """Return a user, if there is such a user."""
+        """Return a user; None if the user does not exist."""
 
     def user_named(self, username: str) -> User | None:
-        """Return the user with this name, if there is one."""
+        """Return the user with this name; None if there is none."""
 
     def token_of(self, user_id: int, name: str) -> AccessToken | None:
-        """Return the access token that a user has under this name, if there is one, expired or not."""
+        """Return the user's access token with this name, expired or not; None if there is none."""
 
     def has_expired_access_tokens(self, now_micros: int) -> bool:
-        """Say whether a command that deletes expired access tokens would find any."""
+        """Return whether any access token has expired and can be deleted."""
 
 
 class StreamNames(Protocol):
-    """What the catalogue says of streams, without waiting."""
+    """Streams in the catalog, read locally."""
 
     def stream_name(self, stream_id: int) -> str | None:
-        """Return the name of a stream, if there is such a stream."""
+        """Return the name of a stream; None if the stream does not exist."""
 
 
 class TopicPlaces(NamedTuple):
-    """A topic, and where its partitions are."""
+    """A topic with the placement of its partitions."""
 
     stream_id: int
     stream_name: str
@@ -141,63 +142,64 @@ class TopicPlaces(NamedTuple):
     name: str
     incarnation: int
     grpc_addresses: Sequence[str]
-    """Of each partition, where it can be read and written in whole batches; empty where that is nowhere."""
+    """Addresses for raw batches, by partition; empty if there is none."""
 
 
 class Topics(Protocol):
-    """What the catalogue says of topics, without waiting. Streams and topics go by their ids or their names."""
+    """Topics in the catalog, read locally. Streams and topics are given by id or name."""
 
     def find_topic(self, stream: int | str, topic: int | str) -> TopicPlaces | None:
-        """Return a topic, if there is such a topic."""
+        """Return a topic; None if it does not exist."""
 
     def topics_of(self, stream: int | str) -> Sequence[TopicPlaces] | None:
-        """Return the topics of a stream, ascending by id, if there is such a stream."""
+        """Return the topics of a stream, ascending by id; None if the stream does not exist."""
 
 
 class Revocations(Protocol):
-    """Tokens of logins that were taken back before their time."""
+    """Login tokens revoked before their expiry."""
 
     def holds(self, token_id: str) -> bool:
-        """Whether this token was taken back, here or at another gateway of the cluster."""
+        """Return whether this token was revoked, here or at another gateway of the cluster."""
 
     async def add(self, token_id: str, expires_at: int, *, expired_before: int) -> bool:
-        """Take a token back; when this returns, over a crash as well.
+        """Revoke a token; the revocation is durable when this returns.
 
         Args:
-            token_id: Whose.
-            expires_at: When it would end by itself (Unix seconds).
-            expired_before: Tokens that have ended before then (Unix seconds) need not be remembered.
+            token_id: Id of the token.
+            expires_at: Expiry of the token (Unix seconds).
+            expired_before: Tokens that expired before this time (Unix seconds) need not be remembered.
 
         Returns:
-            Whether it was good until now: of all who take back the same one, at whichever gateways, one is told so.
+            True if the token was valid until now. Of concurrent revocations, at whichever gateways, exactly one returns
+                true.
         """
 
 
 class MembershipReader(Protocol):
-    """Knows the members of consumer groups, from the state of all committed commands, without waiting."""
+    """Members of consumer groups, from the local state of all committed commands."""
 
     def has_members(self, gateway_id: int) -> bool:
-        """Say whether a connection of this gateway is a member of any group."""
+        """Return whether a connection of this gateway is a member of any group."""
 
     def is_member(self, gateway_id: int, client_id: int) -> bool:
-        """Say whether this connection is a member of any group."""
+        """Return whether this connection is a member of any group."""
 
     def awaits_partitions(self, gateway_id: int, client_id: int) -> bool:
-        """Say whether partitions are to move to this connection."""
+        """Return whether partitions are about to move to this connection."""
 
     def has_earlier_gateway(self, name: str, gateway_id: int) -> bool:
-        """Say whether a gateway of this name but with another id has members."""
+        """Return whether a gateway with this name but another id has members."""
 
     def is_pulse_due(self, now_micros: int) -> bool:
-        """Say whether a gateway or a revocation is over at this time."""
+        """Return whether a gateway or a revocation has timed out."""
 
 
 CatchUp = Callable[[], Awaitable[None]]
-"""Returns when the catalogue here has all that anybody was answered before, or when that takes too long."""
+"""Returns when the catalog contains all changes acknowledged to any client before the call, or after a timeout."""
 
 
 class NoAnswer(Exception):
-    """Nobody in the metadata service has answered in time. Nothing was changed; the same may succeed later."""
+    """The metadata service did not answer in time. Nothing was changed; a retry may succeed."""
 
     code = Status.DISCONNECTED
     is_in_doubt = False
@@ -205,7 +207,7 @@ class NoAnswer(Exception):
 
 @runtime_checkable
 class CodedError(Protocol):
-    """An exception that knows the status a client is answered with."""
+    """An exception with the status for the client."""
 
     code: int
     """A code of ``proto/errors.toml``."""

@@ -1,4 +1,4 @@
-"""Balancers in front of the gateway, and where what comes through them comes from."""
+"""Trusted load balancers in front of the gateway, and the client addresses they forward."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import AfterValidator
 from headrace_settings import Section
 
 HEADER: Final = "X-Forwarded-For"
-"""Where balancers of HTTP and gRPC say for whom they speak."""
+"""Header in which load balancers of HTTP and gRPC forward the client address."""
 
 
 def _network(text: str) -> str:
@@ -19,38 +19,40 @@ def _network(text: str) -> str:
 
 
 class ProxyConfig(Section):
-    """`proxy`: balancers in front of the gateway, which say where a connection comes from."""
+    """`proxy`: load balancers in front of the gateway, which forward the addresses of clients."""
 
     trusted: tuple[Annotated[str, AfterValidator(_network)], ...] = ()
-    """Their addresses or networks, such as `[10.0.0.7, fd00::/64]`. From these, connections to `tcp` and `websocket`
-    have to begin with a header of the PROXY protocol, version 2, and the last address in `X-Forwarded-For` that is none
-    of these counts for HTTP and gRPC. From others, such a header is refused, or means nothing."""
+    """Addresses or networks of trusted load balancers, such as `[10.0.0.7, fd00::/64]`. Connections from these to `tcp`
+    and `websocket` must begin with a PROXY protocol header, version 2; for HTTP and gRPC, the client address is the
+    last address in `X-Forwarded-For` that is not trusted. From other addresses, a PROXY header is refused and
+    `X-Forwarded-For` is ignored.
+    """
 
     @property
     def networks(self) -> tuple[tuple[str, int], ...]:
-        """Each with how many of its bits count."""
+        """Networks, each with its prefix length in bits."""
         parsed = map(ipaddress.ip_network, self.trusted)
         return tuple((str(network.network_address), network.prefixlen) for network in parsed)
 
 
 class Proxies:
-    """Those that are trusted."""
+    """The trusted proxies."""
 
     def __init__(self, config: ProxyConfig) -> None:
         self._networks = tuple(map(ipaddress.ip_network, config.trusted))
 
     def source_of(self, peer: str, forwarded: Iterable[str]) -> str:
-        """Return where a request comes from, without a port.
+        """Return the source address of a request, without port.
 
         Args:
-            peer: Whose connection it came by.
-            forwarded: Every `X-Forwarded-For` of it, in their order.
+            peer: Address of the connection.
+            forwarded: All `X-Forwarded-For` headers of the request in their order.
         """
         if not self._networks:
             return peer
         source = peer
         names = ",".join(forwarded).split(",")
-        # Each balancer adds at the end: what stands before the last stranger is that stranger's own word.
+        # Each proxy appends an address: entries before the last untrusted address were made up by that client.
         while names and self._is_trusted(source):
             name = names.pop().strip()
             if _parsed(name) is None:
@@ -72,4 +74,4 @@ def _parsed(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 NONE: Final = Proxies(ProxyConfig())
-"""No balancer is trusted."""
+"""No trusted proxies."""

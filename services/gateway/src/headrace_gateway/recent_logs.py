@@ -1,4 +1,4 @@
-"""The newest records of the process's log, kept in memory for those who look at a running server."""
+"""Ring buffer of the process's newest log records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 from headrace_gateway.correlation import Correlation
 
 _TEXT_MAX: Final = 8 * 1024
-# What every record has; anything else was given as `extra`.
+# Attributes of every record; any other attribute was given as `extra`.
 _PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _FORMATTER: Final = logging.Formatter()
 
@@ -23,7 +23,7 @@ class LogRecord:
     """One record."""
 
     sequence: int
-    """Counts the records of this process, from 1."""
+    """Sequence number within this process, from 1."""
     timestamp: int
     """Microseconds since the Unix epoch."""
     level: str
@@ -36,13 +36,13 @@ class LogRecord:
 
 
 class RecentLogs(logging.Handler):
-    """A ring of records: the oldest goes when it is full. What is below the level of the loggers never gets here."""
+    """A ring of records: the oldest is dropped when it is full. The level of the loggers applies before it."""
 
     def __init__(self, count_max: int) -> None:
-        """Keep nothing yet.
+        """Create an empty ring.
 
         Args:
-            count_max: How many records are kept.
+            count_max: Capacity in records.
         """
         super().__init__()
         self.addFilter(Correlation())
@@ -52,18 +52,18 @@ class RecentLogs(logging.Handler):
 
     @property
     def last(self) -> int:
-        """The number of the newest record; 0 if there never was one."""
+        """Sequence number of the newest record; 0 if there never was one."""
         return self._last
 
     @property
     def oldest(self) -> int:
-        """The number of the oldest record that is kept; of the next one if there is none."""
+        """Sequence number of the oldest record; of the next one if the ring is empty."""
         with self._guard:
             return self._records[0].sequence if self._records else self._last + 1
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Take records for as long as this lasts."""
+        """Collect records for the duration of a ``with`` block."""
         root = logging.getLogger()
         root.addHandler(self)
         try:
@@ -72,12 +72,12 @@ class RecentLogs(logging.Handler):
             root.removeHandler(self)
 
     def after(self, sequence: int, *, count: int, level: int = logging.NOTSET) -> list[LogRecord]:
-        """The oldest records behind a number that are important enough, in their order.
+        """Return the oldest records after a sequence number with at least this level, in order.
 
         Args:
-            sequence: Of the last one that is known already. 0: nothing is, and the newest records are wanted.
-            count: How many at most.
-            level: The least level, as `logging` numbers them.
+            sequence: Last known sequence number. 0: return the newest records.
+            count: Maximum number of records.
+            level: Minimum level, numbered as in `logging`.
         """
         with self._guard:
             records = list(self._records)
@@ -106,7 +106,7 @@ class RecentLogs(logging.Handler):
                     logger=record.name,
                     message=message[:_TEXT_MAX],
                     fields=fields,
-                    # The end of a traceback says what has happened.
+                    # The end of a traceback contains the cause.
                     exception=exception[-_TEXT_MAX:] if exception else None,
                 )
             )

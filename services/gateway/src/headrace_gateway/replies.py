@@ -1,4 +1,4 @@
-"""From replies of the metadata service to replies of the gateway."""
+"""Conversion of replies of the metadata service to replies of the gateway."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace_proto.metadata import v1 as metadata_v1
 
 
 def control_reply(reply: metadata_v1.Reply) -> Reply:
-    """Return the same outcome for the front."""
+    """Return the reply for the front."""
     match reply.WhichOneof("body"):
         case "stream":
             return Reply(status=reply.status, stream=reply.stream)
@@ -23,7 +23,7 @@ def control_reply(reply: metadata_v1.Reply) -> Reply:
             return Reply(status=reply.status, transaction_result=reply.transaction_result)
         case "pin_result":
             return Reply(status=reply.status, pin_result=reply.pin_result)
-        # Nobody at the front asks for a node.
+        # Fronts do not send node commands.
         case "node" | "rebalanced" | None:
             return Reply(status=reply.status)
         case unknown:

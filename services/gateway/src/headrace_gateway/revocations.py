@@ -1,7 +1,7 @@
-"""Tokens that were given back before their time, also over a restart.
+"""Revoked tokens, kept across restarts.
 
-The file has a line for each: expiry, id in hexadecimal digits, checksum. Lines are added, so that giving a token back
-costs the same however many there are; now and then the file is written anew without those that have expired anyway.
+The file has one line per token: expiry, id in hexadecimal digits, checksum. Lines are appended, so that the cost of a
+revocation does not depend on their number; the file is compacted occasionally, which drops expired tokens.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from headrace_shards.folders import make_folder, replace_file, sync_folder
 
 _Revoked = dict[str, int]
 
-# The file is written anew when it has twice as many lines as it had then, and so many more.
+# The file is compacted when it has twice as many lines as after the last compaction, plus this number.
 _SPARE_LINES: Final = 256
 
 
 class RevocationsFile:
-    """Ids of revoked tokens, until they would have expired anyway."""
+    """Ids of revoked tokens, until their expiry."""
 
     def __init__(self, file: Path, revoked: _Revoked, *, lines_count: int = 0, size_bytes: int = 0) -> None:
         self._file = file
         self._revoked = revoked
-        # Whole lines of the file, behind which there may be one that a crash has torn off.
+        # Number of complete lines; a line torn by a crash may follow them.
         self._lines_count = lines_count
         self._size_bytes = size_bytes
         self._lines_max = 2 * lines_count + _SPARE_LINES
@@ -35,17 +35,17 @@ class RevocationsFile:
 
     @classmethod
     def open(cls, file: Path) -> RevocationsFile:
-        """Read what earlier runs have revoked.
+        """Read the revocations of earlier runs.
 
         Raises:
-            OSError: The file is there and cannot be read.
-            ValueError: It is not what it should be. Going on would let revoked tokens in again.
+            OSError: The file exists but cannot be read.
+            ValueError: The file is damaged. Ignoring this would accept revoked tokens again.
         """
         try:
             contents = file.read_bytes()
         except FileNotFoundError:
             return cls(file, {})
-        # Its name may be that of a file that a killed process has just put in the place of another.
+        # A killed process may have replaced the file without syncing the directory.
         sync_folder(file.parent)
         whole, newline, _torn = contents.rpartition(b"\n")
         lines = whole.split(b"\n") if newline else []
@@ -56,24 +56,24 @@ class RevocationsFile:
         return cls(file, revoked, lines_count=len(lines), size_bytes=len(whole) + len(newline))
 
     def holds(self, token_id: str) -> bool:
-        """Whether this token was revoked."""
+        """Return whether this token was revoked."""
         return token_id in self._revoked
 
     async def add(self, token_id: str, expires_at: int, *, expired_before: int) -> bool:
-        """Revoke a token from now on; when this returns, over a crash as well.
+        """Revoke a token; the revocation is durable when this returns.
 
         Args:
-            token_id: Whose.
-            expires_at: When it would end by itself (Unix seconds).
-            expired_before: Tokens that have ended before then (Unix seconds) need not be remembered.
+            token_id: Id of the token.
+            expires_at: Expiry of the token (Unix seconds).
+            expired_before: Tokens that expired before this time (Unix seconds) need not be remembered.
 
         Returns:
-            Whether it was good until now.
+            True if the token was valid until now.
         """
         was_good = token_id not in self._revoked
         self._revoked[token_id] = expires_at
         self._unwritten.append(_line(token_id, expires_at))
-        # Who does not wait any longer does not stop what others wait for.
+        # A cancelled caller must not cancel the write that others share.
         await asyncio.shield(self._write(expired_before))
         return was_good
 
@@ -81,12 +81,12 @@ class RevocationsFile:
         async with self._writing:
             lines, self._unwritten = self._unwritten, []
             if not lines:
-                # They went with those of somebody else.
+                # Another caller's write included these entries.
                 return
             try:
                 if self._lines_count + len(lines) > self._lines_max:
                     self._forget(expired_before)
-                    # Until that has worked nobody knows how long the file is: it is tried again.
+                    # Forces a compaction on the next try because the length of the file is unknown after a failure.
                     self._lines_max = -1
                     lines = [_line(*entry) for entry in self._revoked.items()]
                     await asyncio.to_thread(self._replace, b"".join(lines))
@@ -109,7 +109,7 @@ class RevocationsFile:
             self._replace(lines)
             return
         with self._file.open("r+b") as file:
-            # Over what a crash, or a write that failed, has left behind the last whole line.
+            # Overwrite the remains of a crash or a failed write after the last complete line.
             file.seek(position)
             file.write(lines)
             file.truncate()
@@ -122,7 +122,7 @@ class RevocationsFile:
 
 
 def _line(token_id: str, expires_at: int) -> bytes:
-    # Who has the secret may make tokens with any id.
+    # A holder of the secret can create tokens with any id.
     entry = b"%d %s" % (expires_at, token_id.encode("utf-8", "surrogatepass").hex().encode())
     return b"%s %08x\n" % (entry, zlib.crc32(entry))
 

@@ -12,16 +12,16 @@ from headrace_proto.well_known import ROOT_USER_ID
 
 
 class RootUserError(Exception):
-    """The root user cannot be created like this."""
+    """The root user cannot be created from these settings."""
 
 
 async def create_root_user(
     *, proposer: Proposer, credentials: CredentialsReader, passwords: Passwords, username: str, password: str
 ) -> bool:
-    """Create the root user, with all global permissions, unless there is one. Before the first front is opened.
+    """Create the root user, with all global permissions, unless it exists. Called before the first listener opens.
 
     Returns:
-        Whether it was created; otherwise username and password were not looked at.
+        True if it was created; otherwise username and password were not checked.
 
     Raises:
         RootUserError: The username or the password is too short or too long.
@@ -47,7 +47,7 @@ async def create_root_user(
     )
     reply = await proposer.propose(Command(actor_user_id=ROOT_USER_ID, create_user=create_user))
     if reply.status == Status.USER_ALREADY_EXISTS:
-        # Somebody else was faster.
+        # Another gateway created it first.
         return False
     if reply.status != Status.OK or reply.user.id != ROOT_USER_ID:
         raise RootUserError(f"the root user was not created: status {reply.status}")

@@ -1,4 +1,4 @@
-"""Removing access tokens that have expired."""
+"""Removal of expired access tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 class TokenCleaner:
-    """Proposes the removal whenever there is something to remove, so that the journal does not grow for nothing."""
+    """Proposes the removal only if there are expired tokens, so that the journal does not grow needlessly."""
 
     def __init__(
         self,
@@ -29,17 +29,17 @@ class TokenCleaner:
         self._clock = clock
 
     async def run(self) -> None:
-        """Look after every interval, until cancelled."""
+        """Check periodically, until cancelled."""
         while True:
             await asyncio.sleep(self._interval_seconds)
             try:
                 await self.clean()
             except Exception:  # noqa: BLE001  (see below)
-                # Logins refuse expired tokens in any case; the next turn may have more luck.
+                # Logins refuse expired tokens in any case; the removal is retried with the next interval.
                 _log.exception("expired access tokens cannot be removed")
 
     async def clean(self) -> None:
-        """Look once."""
+        """Check once."""
         if self._accounts.has_expired_access_tokens(self._clock()):
             await self._proposer.propose(
                 Command(actor_user_id=ROOT_USER_ID, delete_expired_access_tokens=DeleteExpiredAccessTokens())

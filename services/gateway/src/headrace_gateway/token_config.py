@@ -1,4 +1,4 @@
-"""Settings of the tokens that a login gives."""
+"""Settings of login tokens."""
 
 from __future__ import annotations
 
@@ -14,34 +14,36 @@ _SECRET_BYTES_MIN: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
 
 
 class JwtConfig(Section):
-    """`http.jwt`: the tokens that a login gives, over HTTP and gRPC alike."""
+    """`http.jwt`: login tokens, for HTTP and gRPC alike."""
 
     algorithm: Literal["HS256", "HS384", "HS512"] = "HS256"
-    """How they are signed."""
+    """Signature algorithm."""
     issuer: str = "headrace"
-    """Written into tokens."""
+    """Issuer claim of new tokens."""
     audience: str = "headrace"
-    """Written into tokens."""
+    """Audience claim of new tokens."""
     valid_issuers: tuple[str, ...] = ("headrace",)
     """Issuers whose tokens are accepted."""
     valid_audiences: tuple[str, ...] = ("headrace",)
     """Audiences whose tokens are accepted."""
     access_token_expiry: Annotated[Duration, Between(Duration.parse("1 s"), None)] = Duration.parse("1 h")
-    """For how long a token is good."""
+    """Lifetime of a login token."""
     clock_skew: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("5 s")
-    """For how much longer it is accepted, as clocks differ."""
+    """Time after the expiry for which a token is still accepted, to allow for clock differences."""
     max_revocations_per_second: Annotated[int, Between(1, 1_000_000)] = 10
-    """How many tokens of one user may be exchanged or given back each second in the long run, and a hundred times as
-    many at once: each is remembered until it would have expired. More are refused with 429."""
+    """Maximum rate at which tokens of one user may be exchanged or revoked per second, with bursts of a hundred times
+    as many: each is remembered until its expiry. Requests beyond it are refused with 429.
+    """
     not_before: Annotated[Duration, Between(Duration(0), Duration.parse("1 day"))] = Duration(0)
-    """Written into tokens, for other services that read them; not enforced here."""
+    """Time after the issue before which a token is not valid, as a claim for other services; not enforced here."""
     encoding_secret: Secret | None = None
-    """Signs tokens. With neither secret a random one is used, and every token ends with the process; gateways of a
-    cluster use one that they derive from its secret."""
+    """Secret that signs tokens. Without any secret a random one is used, and every token ends with the process;
+    gateways of a cluster use a secret derived from the cluster's secret.
+    """
     decoding_secret: Secret | None = None
-    """Verifies tokens. One of the two alone is used for both."""
+    """Secret that verifies tokens. If only one of the two is set, it is used for both."""
     use_base64_secret: bool = False
-    """Whether the secrets are given in base64."""
+    """Decode the secrets as base64."""
 
     @model_validator(mode="after")
     def _secrets_are_long_enough(self) -> Self:
@@ -54,10 +56,10 @@ class JwtConfig(Section):
         return self
 
     def key(self, secret: Secret) -> bytes:
-        """The bytes of a secret.
+        """Return the bytes of a secret.
 
         Raises:
-            ValueError: It should be base64 and is not.
+            ValueError: The secret is not valid base64.
         """
         if not self.use_base64_secret:
             return secret.reveal().encode()

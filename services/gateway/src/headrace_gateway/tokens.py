@@ -1,7 +1,7 @@
-"""JSON Web Tokens: what a login gives and every other request carries.
+"""JSON Web Tokens, which a login issues and every other request carries.
 
-A token says who somebody was at login. Whether that is still so is looked up with every request: the user must exist
-and be active, the password must be the one of the login, and an access token that was used instead must still be good.
+A token identifies the user at the time of the login. Every request checks that it is still valid: the user must exist
+and be active, the password must be the one of the login, and an access token used instead must still be valid.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Seconds = Callable[[], float]
 """Returns seconds since the Unix epoch."""
 
 Reach = Callable[[int], Awaitable[None]]
-"""Returns when this gateway knows a version of the catalogue."""
+"""Returns when this gateway has a version of the catalog."""
 
 _REQUIRED: Final = ["jti", "iss", "aud", "sub", "iat", "nbf", "exp"]
-# Of ours alone: the version of the password at the login, the access token that was used instead of it, and the
-# version of the catalogue in which its user was looked up.
+# Private claims: the version of the password at the login, the access token used instead of a password, and the catalog
+# version at which the user was looked up.
 _PASSWORD: Final = "pwd"  # noqa: S105 - the name of a claim
 _ACCESS_TOKEN: Final = "pat"  # noqa: S105 - the name of a claim
 _CATALOGUE: Final = "cat"
-# Tokens of a user that may be taken back at once, of so many seconds.
+# Burst of revocations of one user, in seconds of the rate limit.
 _BURST_SECONDS: Final = 100
 
 
@@ -49,7 +49,7 @@ class Issued:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Bearer:
-    """Whoever has shown a good token."""
+    """Identity from a valid login token."""
 
     text: str
     user_id: int
@@ -57,24 +57,24 @@ class Bearer:
     expires_at: int
     """Unix seconds."""
     password_version: int | None
-    """Of its user when it was given; None: somebody else gave it, who has the secret."""
+    """Password version of the user at the issue; None: the token was issued by another holder of the secret."""
     access_token: AccessToken | None
-    """The access token that it was given for, if it was."""
+    """Access token that the login token was issued for, if any."""
 
 
 class InvalidToken(Exception):
-    """It is malformed, expired, revoked, not ours, or of somebody who may not come in any more."""
+    """The token is malformed, expired, revoked, foreign, or of a user who may no longer log in."""
 
 
 class EndedToken(InvalidToken):
-    """It was good once: it has expired, was revoked, or its user may not come in any more."""
+    """The token was valid once: it has expired, was revoked, or its user may no longer log in."""
 
 
 class NotKnownYet(InvalidToken):
-    """It was given by a gateway that knew more of its user than this one does.
+    """The token was issued by a gateway with a newer catalog than this one has.
 
     Attributes:
-        version: Of the catalogue, in which it will be known whether it is good.
+        version: Catalog version from which on the token can be validated.
     """
 
     def __init__(self, reason: str, version: int) -> None:
@@ -83,10 +83,10 @@ class NotKnownYet(InvalidToken):
 
 
 class TooManyRevocations(Exception):
-    """A user exchanges or gives back more tokens than may be remembered.
+    """A user exchanges or revokes more tokens than may be remembered.
 
     Attributes:
-        retry_after_seconds: When it is worth another try.
+        retry_after_seconds: Time after which to retry.
     """
 
     def __init__(self, retry_after_seconds: float) -> None:
@@ -95,11 +95,11 @@ class TooManyRevocations(Exception):
 
 
 async def everything_is_known(_version: int) -> None:
-    """Wait for nothing: where there is one gateway, it knows what it knew when it gave a token."""
+    """Return at once: a single gateway has all the knowledge with which it issued a token."""
 
 
 class Tokens:
-    """Gives tokens and checks them."""
+    """Issues and validates login tokens."""
 
     def __init__(
         self,
@@ -112,17 +112,17 @@ class Tokens:
         reach: Reach = everything_is_known,
         now: Seconds = time.time,
     ) -> None:
-        """Know the keys.
+        """Set up the keys.
 
         Args:
             config: Settings.
-            accounts: Say whether a user may still come in.
-            access_tokens: Say the same of the access tokens that some were given for.
-            revocations: Those that were taken back.
-            shared_keys: The first signs tokens when the settings have no secret, and all are recognised; none: a random
-                one.
-            reach: Waits for a version of the catalogue.
-            now: The time.
+            accounts: Source of users, to check that a user may still log in.
+            access_tokens: Validates access tokens that login tokens were issued for.
+            revocations: Revoked login tokens.
+            shared_keys: Keys of the cluster. The first one signs where the settings have no secret, all are accepted;
+                empty: a random key is used.
+            reach: Waits for a version of the catalog.
+            now: Clock.
         """
         self._config = config
         self._reach = reach
@@ -137,15 +137,16 @@ class Tokens:
         self._decoding_keys = (config.key(decoding),) if decoding else keys
 
     def issue(self, user_id: int, password_version: int | None, access_token: AccessToken | None = None) -> Issued:
-        """Give a token to a user who has just logged in.
+        """Issue a token to a user who has just logged in.
 
         Args:
-            user_id: Who it is.
-            password_version: Of the user at the login: the token is over with the next one. None: at this time.
-            access_token: With which it was, if it was: the token is over with it.
+            user_id: Id of the user.
+            password_version: Password version at the login: a password change ends the token. None: the current
+                version.
+            access_token: Access token used for the login, if any: its deletion ends the token.
 
         Raises:
-            InvalidToken: The user is gone in the meantime.
+            InvalidToken: The user was deleted meanwhile.
         """
         config, now = self._config, int(self._now())
         user = self._accounts.user(user_id)
@@ -168,11 +169,11 @@ class Tokens:
         return Issued(jwt.encode(claims, self._encoding_key, config.algorithm), expires_at)
 
     async def identify(self, text: str) -> Bearer:
-        """Say who shows this token; waits for what another gateway knew when it gave it.
+        """Return the identity of a token; wait for the catalog version at which it was issued.
 
         Raises:
-            InvalidToken: It is not good, or not any more.
-            NoAnswer: Nobody tells this gateway what that was.
+            InvalidToken: The token is invalid or no longer valid.
+            NoAnswer: The catalog version did not arrive in time.
         """
         try:
             return self.check(text)
@@ -181,16 +182,16 @@ class Tokens:
             return self.check(text)
 
     def check(self, text: str) -> Bearer:
-        """Say who shows this token, at once.
+        """Return the identity of a token, without waiting.
 
         Raises:
-            InvalidToken: It is not good, or not any more; `NotKnownYet` if that may change in a moment.
+            InvalidToken: The token is invalid or no longer valid; `NotKnownYet` if a newer catalog may change that.
         """
         config = self._config
         try:
             claims = self._claims(text)
         except (jwt.InvalidTokenError, ValueError) as error:
-            # A text that is not even ASCII is no error of the library's own.
+            # Text that is not ASCII raises an exception that is not the library's own.
             raise InvalidToken(str(error)) from error
         expires_at = _expiry(claims)
         if expires_at + config.clock_skew.seconds <= self._now():
@@ -230,12 +231,12 @@ class Tokens:
             algorithms=[config.algorithm],
             audience=config.valid_audiences,
             issuer=config.valid_issuers,
-            # Expiry is compared elsewhere, with the clock that this object was given.
+            # Expiry is checked below with the clock of this object.
             options={"require": _REQUIRED, "verify_exp": False, "verify_nbf": False, "verify_iat": False},
         )
 
     def is_good(self, bearer: Bearer) -> bool:
-        """Whether a token that was checked before is still good."""
+        """Return whether a token that was validated before is still valid."""
         if bearer.expires_at + self._config.clock_skew.seconds <= self._now():
             return False
         if self._revocations.holds(bearer.token_id):
@@ -247,12 +248,12 @@ class Tokens:
         return True
 
     async def exchange(self, bearer: Bearer) -> Issued:
-        """Give a new token for this one, which nobody comes in with any more; once, whichever gateways are asked.
+        """Issue a new token for this one and revoke this one; succeeds once in the whole cluster.
 
         Raises:
-            InvalidToken: It was taken back meanwhile, or its user is gone.
-            TooManyRevocations: The user exchanges too many.
-            NoAnswer: Nobody can say.
+            InvalidToken: The token was revoked meanwhile, or its user was deleted.
+            TooManyRevocations: The user exchanges too many tokens.
+            NoAnswer: The outcome of the revocation is unknown.
         """
         issued = self.issue(bearer.user_id, bearer.password_version, bearer.access_token)
         if not await self.revoke(bearer):
@@ -260,11 +261,11 @@ class Tokens:
         return issued
 
     async def revoke(self, bearer: Bearer) -> bool:
-        """Take a token back: from this moment nobody comes in with it. Returns whether it was good until then.
+        """Revoke a token, effective at once. Returns whether it was valid until then.
 
         Raises:
-            TooManyRevocations: The user gives back too many.
-            NoAnswer: Nobody can say.
+            TooManyRevocations: The user revokes too many tokens.
+            NoAnswer: The outcome of the revocation is unknown.
         """
         if self._revocations.holds(bearer.token_id):
             return False
@@ -283,7 +284,7 @@ class Tokens:
 
 
 class _Pace:
-    """Bounds what users may have remembered: for each, when all that was taken is worn off."""
+    """Rate limit of revocations per user; stores for each user the time at which the burst is fully available again."""
 
     def __init__(self, per_second: int) -> None:
         self._interval_seconds = 1 / per_second
@@ -321,7 +322,7 @@ def _user_id(claims: dict[str, Any]) -> int:
 
 def _password_version(claims: dict[str, Any]) -> int | None:
     version = claims.get(_PASSWORD)
-    # Without: somebody else made the token, who has the secret, and has no word about the password.
+    # Absent if another holder of the secret issued the token, who does not know the password version.
     if version is not None and (not isinstance(version, int) or isinstance(version, bool)):
         raise InvalidToken("pwd is no version of a password")
     return version

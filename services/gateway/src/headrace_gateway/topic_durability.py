@@ -1,6 +1,6 @@
-"""Rules that give topics a durability of their own, by their names.
+"""Rules for the durability of topics by name.
 
-The classic protocol has no field for it, so what a topic gets is decided here, when it is created.
+The binary protocol has no field for it, so the durability is decided here when a topic is created.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAMES = {level: name for name, level in _LEVELS.items()}
 
 @dataclass(frozen=True, slots=True)
 class TopicDurability(Quantity):
-    """One rule: topics whose stream and name match get this level."""
+    """One rule: topics whose stream and topic name match get this durability."""
 
     ALLOWED: ClassVar[str] = "stream/topic=level: names with shell wildcards, and memory, os or fsync"
     EXAMPLES: ClassVar[tuple[str, ...]] = ("orders/*=fsync", "logs/debug=memory")
@@ -36,7 +36,7 @@ class TopicDurability(Quantity):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``orders/*=fsync``. What follows the last ``=`` is the level: names may hold one, too."""
+        """Parse ``orders/*=fsync``. The level follows the last ``=``, because names may contain one."""
         pattern, separator, level = text.rpartition("=")
         if not separator:
             raise ValueError(f"{text!r} has no =level at its end")
@@ -44,14 +44,14 @@ class TopicDurability(Quantity):
         if not stream or not topic:
             raise ValueError(f"{pattern.strip()!r} in {text!r} is not stream/topic")
         if "/" in topic:
-            # Otherwise it would depend on the reader which of them parts the two names.
+            # With several slashes the boundary between stream and topic name would be ambiguous.
             raise ValueError(f"{pattern.strip()!r} in {text!r} has more than one /; a ? stands for one within a name")
         if level.strip() not in _LEVELS:
             raise ValueError(f"{level.strip()!r} in {text!r} is not a level of durability")
         return cls(stream, topic, _LEVELS[level.strip()])
 
     def matches(self, stream_name: str, topic_name: str) -> bool:
-        """Say whether this rule is about a topic. A wildcard does not reach from one name into the other."""
+        """Return whether this rule applies to a topic. A wildcard does not match across the slash."""
         return fnmatchcase(stream_name, self.stream) and fnmatchcase(topic_name, self.topic)
 
     def __str__(self) -> str:
@@ -59,6 +59,6 @@ class TopicDurability(Quantity):
 
 
 def durability_of(rules: Iterable[TopicDurability], stream_name: str, topic_name: str) -> Durability.ValueType:
-    """Return what the first matching rule gives a topic; unspecified, the server's, when none matches."""
+    """Return the durability of the first matching rule; unspecified (the server's) if none matches."""
     levels = (rule.level for rule in rules if rule.matches(stream_name, topic_name))
     return next(levels, DURABILITY_UNSPECIFIED)

@@ -65,7 +65,7 @@ _Method = Callable[[Any, _Request, _Context], Awaitable[_Response]]
 
 
 def _refusing(method: _Method[_Request, _Response]) -> _Method[_Request, _Response]:
-    """Turn what the replica raises into a status of the call."""
+    """Convert exceptions of the replica to a status of the call."""
 
     @functools.wraps(method)
     async def call(service: Any, request: _Request, context: _Context) -> _Response:
@@ -91,13 +91,13 @@ class MetadataService(MetadataServicer):
 
     @_refusing
     async def Propose(self, request: ProposeRequest, _context: _Context) -> ProposeResponse:  # noqa: N802  (gRPC's name)
-        """Have a command committed."""
+        """Commit a command."""
         return await self._propose(request)
 
     async def ProposeStream(  # noqa: N802
         self, requests: AsyncIterator[ProposeRequest], context: _Context
     ) -> AsyncIterator[ProposeOutcome]:
-        """Have one command after the other committed."""
+        """Commit commands one after the other."""
         async for request in requests:
             try:
                 yield ProposeOutcome(response=await self._propose(request))
@@ -133,7 +133,7 @@ class MetadataService(MetadataServicer):
         return response
 
     async def Watch(self, request: WatchRequest, _context: _Context) -> AsyncIterator[WatchResponse]:  # noqa: N802
-        """Tell the catalogue and its updates until the caller has heard enough."""
+        """Stream the catalog and its updates until the caller cancels."""
         state, history = self._replica.state, self._history
         if request.HasField("after_version"):
             version = request.after_version
@@ -155,17 +155,17 @@ class MetadataService(MetadataServicer):
                 await history.wait_beyond(version)
 
     async def GetStatus(self, _request: GetStatusRequest, _context: _Context) -> ReplicaStatus:  # noqa: N802
-        """Say how this replica is."""
+        """Return the status of this replica."""
         return replica_status(self._replica, self._facts)
 
     async def ReadLog(self, request: ReadLogRequest, _context: _Context) -> ReadLogResponse:  # noqa: N802
-        """Tell the last commands."""
+        """Return the last commands."""
         return ReadLogResponse(entries=self._replica.state.last_commands(request.count_max))
 
     async def GetSnapshot(  # noqa: N802
         self, request: GetSnapshotRequest, context: _Context
     ) -> AsyncIterator[SnapshotChunk]:
-        """Hand out the whole state."""
+        """Return the whole state."""
         try:
             await self._reach(request.consistency, context)
         except MetadataError as error:
@@ -190,12 +190,12 @@ class MetadataService(MetadataServicer):
         finally:
             self._metrics.proposed(outcome, time.perf_counter() - started)
             self._trace_commit(request, began_micros, outcome)
-        # Both of one moment: whoever has that version has every change up to that time.
+        # Read both at one moment: the state at this version contains every change up to this time.
         state = self._replica.state
         return ProposeResponse(reply=reply, version=state.version, timestamp_micros=state.timestamp_micros)
 
     def _trace_commit(self, request: ProposeRequest, began_micros: int, outcome: str) -> None:
-        """From when the replica has taken the command until a majority had it on disk and it was applied."""
+        """Record the span from the proposal until the command was durable on a majority and applied."""
         call = REQUEST.get()
         if self._tracing is None or call is None:
             return

@@ -45,18 +45,18 @@ class RunningService:
     peer_certificates: PeerCertificates
 
     async def reload_certificates(self) -> None:
-        """Look for new certificates now; what comes of it is logged."""
+        """Check for new certificates now; the result is logged."""
         await self.grpc.reload_certificates()
         await self.peer_certificates.look()
 
 
 @asynccontextmanager
 async def running(config: MetadataConfig, make_native: MakeNative) -> AsyncIterator[RunningService]:
-    """Run one replica with its gRPC server for the length of an ``async with`` block.
+    """Run one replica with its gRPC server for the duration of an ``async with`` block.
 
     Raises:
         MetadataError: The service cannot be offered.
-        Exception: What the native replica refuses the start with.
+        Exception: Start errors of the native replica.
     """
     description = ReplicaDescription(
         folder=Path(config.system.path), cluster=config.cluster, state=config.system.state, tls=config.tls

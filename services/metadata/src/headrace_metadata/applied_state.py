@@ -1,4 +1,4 @@
-"""The state of all committed commands: who may read it, and who is told when it changes."""
+"""The state of all committed commands, with its readers and its change notifications."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ Subscriber = Callable[[Update], None]
 Restored = Callable[[Snapshot], None]
 
 LOG_ENTRIES_MAX: Final = 1024
-"""How many of the last commands can be looked at."""
+"""Maximum number of recent commands kept for inspection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a login is checked against."""
+    """Credentials that a login is checked against."""
 
     user_id: int
     username: str
     password_hash: str
     is_active: bool
     password_version: int
-    """Grows with every change of the password."""
+    """Version of the password; incremented with every change."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessTokenCredentials:
-    """What a login with an access token is checked against.
+    """Credentials that a login with an access token is checked against.
 
     Attributes:
-        user_id: Whose token it is.
+        user_id: Owner of the token.
         digest: SHA-256 of its text.
-        expires_at_micros: Microseconds since the Unix epoch; 0 if it never expires.
-        is_active: Whether its owner may log in.
-        name: Of the token, among those of its owner.
+        expires_at_micros: Expiry in microseconds since the Unix epoch; 0: never.
+        is_active: True if the owner may log in.
+        name: Name of the token, unique for the owner.
         incarnation: Never reused by tokens of this owner and name.
     """
 
@@ -70,8 +70,8 @@ class AccessTokenCredentials:
 class AppliedState:
     """A state machine with its readers and subscribers.
 
-    Whatever orders commands and makes them durable drives this: it calls ``apply`` for each command, in
-    order, once the command is committed. All methods belong to the thread of the event loop.
+    The component that orders commands and makes them durable calls ``apply`` for each committed command, in order. All
+    methods must be called on the thread of the event loop.
     """
 
     def __init__(self, machine: StateMachine) -> None:
@@ -81,12 +81,12 @@ class AppliedState:
 
     @property
     def op(self) -> int:
-        """The op that was applied last."""
+        """The op applied last."""
         return self._machine.op
 
     @property
     def version(self) -> int:
-        """The version of the catalogue."""
+        """The version of the catalog."""
         return self._machine.version
 
     @property
@@ -95,10 +95,10 @@ class AppliedState:
         return self._machine.timestamp_micros
 
     def apply(self, op: int, timestamp_micros: int, command: Command) -> Reply:
-        """Apply the next committed command, and tell all subscribers before returning the reply.
+        """Apply the next committed command, and notify all subscribers before returning the reply.
 
-        An exception, from a subscriber as well, means that this state or somebody's picture of it is not what
-        was committed: the caller must stop.
+        An exception, also from a subscriber, means that this state or a subscriber's view differs from the committed
+        state: the caller must stop.
         """
         applied = self._machine.apply(op, timestamp_micros, command)
         if applied.update is not None:
@@ -117,57 +117,57 @@ class AppliedState:
         return applied.reply
 
     def apply_committed(self, timestamp_nanos: int, command: Command) -> Reply:
-        """Apply the next command of an op that was committed at this time; what `apply` says holds.
+        """Apply the next command of an op committed at this time; see `apply`.
 
-        The commands of one op share its time; the state machine wants it to grow from command to command.
+        The commands of one op share its time, but the state machine requires increasing timestamps.
         """
         timestamp_micros = max(self.timestamp_micros + 1, timestamp_nanos // 1000)
         return self.apply(self.op + 1, timestamp_micros, command)
 
     def restore(self, machine: StateMachine) -> None:
-        """Go on from the state of ``machine``, which other replicas have reached by commands that this one missed."""
+        """Continue from the state of ``machine``, received from other replicas because this one missed commands."""
         self._machine = machine
         self._log.clear()
         for restored in self._subscribers.values():
             restored(machine.catalog())
 
     def subscribe(self, subscriber: Subscriber, restored: Restored) -> Snapshot:
-        """Return the catalogue, and have ``subscriber`` called with every update from then on, without a gap.
+        """Return the catalog, and call ``subscriber`` with every later update, without a gap.
 
-        Both are called in the event loop and must neither block nor raise nor change what they are given.
+        Both callbacks run on the event loop and must neither block nor raise nor modify their argument.
 
         Args:
-            subscriber: Is told each update.
-            restored: Is told the catalogue when it was replaced as a whole; updates then follow that one.
+            subscriber: Called with each update.
+            restored: Called with the catalog when it was replaced as a whole; later updates follow that catalog.
         """
         self._subscribers[subscriber] = restored
         return self._machine.catalog()
 
     def catalog(self) -> Snapshot:
-        """Return the whole catalogue."""
+        """Return the whole catalog."""
         return self._machine.catalog()
 
     def last_commands(self, count_max: int) -> list[LogEntry]:
-        """Return at most so many of the commands that were applied last, oldest first; of a restored state none."""
+        """Return up to this number of recently applied commands, oldest first; empty after a restore."""
         return list(self._log)[-count_max:] if count_max > 0 else list(self._log)
 
     def fork_machine(self) -> StateMachine:
-        """Return a machine in the present state that can be used in another thread."""
+        """Return a machine in the current state that can be used in another thread."""
         return self._machine.fork()
 
     def credentials_of(self, user_id: int) -> Credentials | None:
-        """Return the credentials of a user, if there is such a user."""
+        """Return the credentials of a user; None if the user does not exist."""
         accounts = self._machine.state.accounts
         user = accounts.find_user(user_id)
         return self._credentials(user) if user is not None else None
 
     def credentials_named(self, username: str) -> Credentials | None:
-        """Return the credentials of the user with this name, if there is one."""
+        """Return the credentials of the user with this name; None if there is none."""
         user_id = self._machine.state.accounts.user_id_named(username)
         return self.credentials_of(user_id) if user_id is not None else None
 
     def access_token(self, digest: bytes) -> AccessTokenCredentials | None:
-        """Return the access token whose text has this SHA-256 digest, if there is one, expired or not."""
+        """Return the access token whose text has this SHA-256 digest, expired or not; None if there is none."""
         accounts = self._machine.state.accounts
         token = accounts.token_with_digest(digest)
         if token is None:
@@ -178,40 +178,40 @@ class AppliedState:
         )
 
     def user(self, user_id: int) -> User | None:
-        """Return a user as the catalogue shows it, if there is such a user."""
+        """Return the catalog record of a user; None if the user does not exist."""
         return self._machine.state.accounts.find_user(user_id)
 
     def user_named(self, username: str) -> User | None:
-        """Return the user with this name as the catalogue shows it, if there is one."""
+        """Return the catalog record of the user with this name; None if there is none."""
         user_id = self._machine.state.accounts.user_id_named(username)
         return self.user(user_id) if user_id is not None else None
 
     def token_of(self, user_id: int, name: str) -> AccessToken | None:
-        """Return the access token that a user has under this name as the catalogue shows it, if there is one."""
+        """Return the catalog record of the user's access token with this name; None if there is none."""
         token = self._machine.state.accounts.token(user_id, name)
         return public_token(token) if token is not None else None
 
     def stream_id_named(self, name: str) -> int | None:
-        """Return which stream has this name, if any."""
+        """Return the id of the stream with this name; None if there is none."""
         return self._machine.state.catalogue.stream_id_named(name)
 
     def stream_with_topics(self, stream_id: int) -> tuple[Stream, list[Topic]] | None:
-        """Return a stream and its topics, ascending by id, if there is such a stream."""
+        """Return a stream and its topics, ascending by id; None if the stream does not exist."""
         catalogue = self._machine.state.catalogue
         stream = catalogue.find_stream(stream_id)
         return (stream, list(catalogue.topics_of(stream_id))) if stream is not None else None
 
     def stream_name(self, stream_id: int) -> str | None:
-        """Return the name of a stream, if there is such a stream."""
+        """Return the name of a stream; None if the stream does not exist."""
         stream = self._machine.state.catalogue.find_stream(stream_id)
         return stream.name if stream is not None else None
 
     def find_topic(self, stream_id: int, topic: int | str) -> Topic | None:
-        """Return a topic of a stream by its id or its name, if there is such a topic."""
+        """Return a topic of a stream by id or name; None if it does not exist."""
         return self._machine.state.catalogue.find_topic(stream_id, topic)
 
     def nodes(self) -> list[NodeRecord]:
-        """Return the partition nodes with their leases and how much is placed on them, ascending by id."""
+        """Return the partition nodes with their leases and numbers of placed replicas, ascending by id."""
         nodes = self._machine.state.nodes
         replicas: Counter[int] = Counter()
         primaries: Counter[int] = Counter()
@@ -233,15 +233,15 @@ class AppliedState:
         ]
 
     def placement(self, stream_id: int, topic_id: int) -> TopicPlacement | None:
-        """Return where the partitions of a topic are, if the topic exists and is placed."""
+        """Return the placement of a topic's partitions, if the topic exists and is placed."""
         return self._machine.state.nodes.placement(stream_id, topic_id)
 
     def transaction(self, stream_id: int, name: str) -> Transaction | None:
-        """Return what was committed last under a name, if anything was."""
+        """Return the last transaction committed under a name, if any."""
         return self._machine.state.transactions.find(stream_id, name)
 
     def figures(self) -> dict[str, int]:
-        """Return how much of some things there is."""
+        """Return object counts for the metrics."""
         state = self._machine.state
         return {
             "pending_publications": state.stages.publications_count,
@@ -253,7 +253,7 @@ class AppliedState:
         }
 
     def has_expired_access_tokens(self, now_micros: int) -> bool:
-        """Say whether a command that deletes expired access tokens would find any."""
+        """Return whether any access token has expired and can be deleted."""
         accounts = self._machine.state.accounts
         over_at = accounts.next_forgotten_at_micros()
         if over_at is not None and over_at <= now_micros:
@@ -261,24 +261,24 @@ class AppliedState:
         return any(has_expired(token, now_micros) for token in accounts.tokens())
 
     def has_members(self, gateway_id: int) -> bool:
-        """Say whether a connection of this gateway is a member of any consumer group."""
+        """Return whether a connection of this gateway is a member of any consumer group."""
         return self._machine.state.groups.find_gateway(gateway_id) is not None
 
     def is_member(self, gateway_id: int, client_id: int) -> bool:
-        """Say whether this connection is a member of any consumer group."""
+        """Return whether this connection is a member of any consumer group."""
         return bool(self._machine.state.groups.groups_of_client(gateway_id, client_id))
 
     def awaits_partitions(self, gateway_id: int, client_id: int) -> bool:
-        """Say whether partitions are to move to this connection."""
+        """Return whether partitions are about to move to this connection."""
         return is_partition_awaited(self._machine.state, gateway_id, client_id)
 
     def has_earlier_gateway(self, name: str, gateway_id: int) -> bool:
-        """Say whether a gateway of this name but with another id has members."""
+        """Return whether a gateway with this name but another id has members."""
         gateways = (record.gateway for record in self._machine.state.groups.gateways())
         return any(gateway.name == name and gateway.id != gateway_id for gateway in gateways)
 
     def is_pulse_due(self, now_micros: int) -> bool:
-        """Say whether anything is over at this time that a pulse would end."""
+        """Return whether a `Pulse` command at this time would expire anything."""
         return is_pulse_due(self._machine.state, now_micros)
 
     def _credentials(self, user: User) -> Credentials:

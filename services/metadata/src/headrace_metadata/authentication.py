@@ -1,4 +1,4 @@
-"""Who may call the service: those who know the cluster's shared secret, or the other one while it is changed."""
+"""Authentication of callers by the cluster's shared secret, or the second accepted secret during a change."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from grpc import aio
 
 from headrace_proto.cluster_token import HEADER, authorization, is_one_of
 
-# A balancer or a supervisor that asks whether the process is well has no secret.
-# It asks again and again; to watch would hold a call for as long as somebody likes.
+# Public: load balancers and supervisors that check the health have no secret. Only the unary check is public because a
+# watch would let unauthenticated clients hold calls for any time.
 _OPEN: Final = "/grpc.health.v1.Health/Check"
 
 
 class SharedSecretInterceptor(aio.ServerInterceptor):
-    """Refuses every call without the token of the cluster, except for those that ask for its health."""
+    """Refuses calls without the cluster's token, except for health checks."""
 
     def __init__(self, secrets: Sequence[str], cluster_name: str) -> None:
         self._expected = tuple(authorization(secret, cluster_name) for secret in secrets)
@@ -27,7 +27,7 @@ class SharedSecretInterceptor(aio.ServerInterceptor):
                 "the token is missing or is not that of this cluster: check the cluster's name and its secret",
             )
 
-        # As a stream, of which nothing is received.
+        # Refuse as a stream handler, so that no request is received.
         self._refusal: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(refuse)
 
     async def intercept_service(
@@ -35,7 +35,7 @@ class SharedSecretInterceptor(aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        """Let the call through, or answer it with a refusal."""
+        """Continue the call, or return a handler that refuses it."""
         if handler_call_details.method == _OPEN or self._is_known(handler_call_details):
             return await continuation(handler_call_details)
         return self._refusal

@@ -16,60 +16,65 @@ from headrace_settings.names import HostPort, Name
 from headrace_shards.tracing import TraceExportConfig
 
 PREFIX: Final = "HEADRACE_METADATA"
-"""Of the environment variables of the service process: ``grpc.address`` is ``HEADRACE_METADATA_GRPC_ADDRESS``."""
+"""Prefix of environment variables: ``grpc.address`` is ``HEADRACE_METADATA_GRPC_ADDRESS``."""
 
 _MEMBERS_COUNTS: Final = (1, 3, 5)
 
 
 class StateSettings(Section):
-    """``[system.state]``: how the catalogue survives."""
+    """``[system.state]``: durability of the catalog."""
 
     enforce_fsync: bool = True
-    """Acknowledge a command only when it is on the device. Without, a loss of power may lose the newest
-    commands; the death of the process never does. A cluster always syncs."""
+    """Acknowledge a command only when it is on the device. If false, a power failure may lose the newest commands; a
+    crash of the process never does. A cluster always syncs.
+    """
 
     snapshot_commands: Annotated[int, Between(1, 1_000_000)] = 1024
-    """Take a snapshot, and shorten the journal, after this many entries; commands that arrive together share
-    one."""
+    """Take a snapshot and truncate the journal after this many entries; commands that arrive together share one entry.
+    """
 
     snapshot_journal_size: Annotated[Size, Between(Size(64 * 1024), None)] = Size(16 * 1024 * 1024)
-    """Take a snapshot earlier when the journal has grown by this much."""
+    """Take a snapshot earlier if the journal has grown by this size."""
 
 
 class StorageSettings(Section):
-    """``[system]``."""
+    """``[system]``: storage of this replica."""
 
     path: str = "local_metadata"
-    """The folder of this replica. One process at a time uses it."""
+    """Data directory of this replica, used by one process at a time."""
     state: StateSettings = StateSettings()
 
 
 class ClusterSettings(Section):
-    """``[cluster]``: who the replicas are."""
+    """``[cluster]``: replicas of the cluster."""
 
     name: Name = "headrace"
-    """Replicas and callers of another cluster are refused. It is kept in the folder."""
+    """Name of the cluster. Replicas and callers of another cluster are refused. Stored in the data directory."""
     members: tuple[HostPort, ...] = ("127.0.0.1:8110",)
-    """Where the replicas reach each other, one, three or five of `host:port`: the same list, in the same order, for
-    every replica."""
+    """Addresses of the replicas for each other, one, three or five of `host:port`: the same list, in the same order,
+    for every replica.
+    """
     replica: Annotated[int, Between(0, 4)] = 0
-    """Which of the members this process is, from 0. It is kept in the folder."""
+    """Index of this replica in the list of members, from 0. Stored in the data directory."""
     listen: Address | None = None
-    """Where this replica listens to the others, if not at its own address in the list."""
+    """Address on which this replica listens to the others, if different from its address in the list."""
     given_up: tuple[Annotated[int, Between(0, 4)], ...] = ()
-    """Which of the other members are gone for good, from 0. A replica that comes back with an empty folder waits for
-    all other replicas, because one of them may be the only one that has what it forgot. It does not wait for these,
-    and what only they had is lost. A member that stands here is not let in: take it out when it comes with an empty
-    folder."""
+    """Indexes of members that are permanently lost, from 0. A replica that restarts with an empty data directory waits
+    for all other replicas, because any of them may be the only one with the data it lost. It does not wait for the
+    members listed here, and data that only they had is lost. A listed member is refused: remove it from this list when
+    it rejoins with an empty data directory.
+    """
     secret: Secret | None = None
-    """What replicas and callers prove to know, at least 32 bytes (`openssl rand -hex 32` makes one). Needed as soon as
-    there is more than one replica, or anything listens beyond loopback."""
+    """Shared secret of replicas and callers, at least 32 bytes (`openssl rand -hex 32` makes one). Required with more
+    than one replica, or if any address is beyond loopback.
+    """
     accepted_secret: Secret | None = None
-    """Another secret that is accepted as well while the secret is changed: the next one first, then the one before. See
-    docs/encryption.md."""
+    """Second secret accepted while the secret is changed: first the new one, later the old one. See docs/encryption.md.
+    """
     timeouts: Literal["default", "seed", "wan"] = "default"
-    """How soon a silent primary is replaced: `default` (below a second), `wan` (replicas far from each other), `seed`
-    (heartbeats of 5 s)."""
+    """Timeouts after which a silent primary is replaced: `default` (below a second), `wan` (replicas far from each
+    other), `seed` (heartbeats of 5 s).
+    """
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -90,12 +95,12 @@ class ClusterSettings(Section):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Those by which others are known, its own first."""
+        """Accepted secrets, this replica's own first."""
         return secrets_of(self.secret, self.accepted_secret)
 
     @property
     def replicas_address(self) -> str | None:
-        """The setting by which this replica listens to others beyond loopback, if it does."""
+        """Setting by which this replica listens to the others beyond loopback, if any."""
         if len(self.members) == 1 and self.listen is None:
             return None
         if self.listen is not None:
@@ -112,36 +117,38 @@ def _is_loopback(host: str) -> bool:
 
 
 class GrpcSettings(Section):
-    """``[grpc]``."""
+    """``[grpc]``: the gRPC API of the metadata service."""
 
     address: Address = Address.parse("127.0.0.1:8111")
-    """Where commands, reads and watches are served; port 0 picks a free one."""
+    """Address for commands, reads and watches; port 0 picks a free port."""
 
 
 class MetricsSettings(Section):
-    """``[metrics]``."""
+    """``[metrics]``: metrics over HTTP."""
 
     address: Address | None = None
-    """Where metrics are served over HTTP in the text format of Prometheus, under `/metrics`; nowhere by default. Where
-    there is a secret, who asks presents the token that is derived from it. `/health` tells anybody whether the replica
-    is at work."""
+    """Address for metrics in the Prometheus text format over HTTP, under `/metrics`; not served by default. If there is
+    a secret, callers have to present the token derived from it. `/health` returns without a token whether the replica
+    is working.
+    """
 
 
 class TlsSettings(Section):
-    """``[tls]``: for the connections of callers and for those between replicas."""
+    """``[tls]``: TLS of the connections with callers and between replicas."""
 
     certificate: str | None = None
-    """PEM file with the certificate of this replica, followed by those between it and the authority."""
+    """PEM file with the certificate of this replica, followed by the intermediate certificates."""
     key: str | None = None
-    """PEM file with its private key."""
+    """PEM file with the private key."""
     authority: str | None = None
-    """PEM file with the certificate that those of the other replicas are signed by."""
+    """PEM file with the authority that signs the certificates of the other replicas."""
     certificate_check_interval: Annotated[Duration, Between(Duration.parse("10 ms"), Duration.parse("1 day"))] = (
         Duration.parse("10 s")
     )
-    """How often the files are looked at: a new certificate, and a new authority, are for connections that are made from
-    then on, those between replicas included. What cannot be used is reported, and the old one stays. The signal USR1
-    makes it happen at once."""
+    """Interval at which the files are checked for changes: a new certificate or authority applies to new connections,
+    those between replicas included. Unusable files are reported, and the previous ones stay in use. The signal USR1
+    triggers the check at once.
+    """
 
     @model_validator(mode="after")
     def _all_or_nothing(self) -> Self:
@@ -151,7 +158,7 @@ class TlsSettings(Section):
 
     @property
     def files(self) -> tuple[str, str, str] | None:
-        """Certificate, key and authority; none if nothing is to be encrypted."""
+        """Certificate, key and authority; None without TLS."""
         if self.certificate is None or self.key is None or self.authority is None:
             return None
         return self.certificate, self.key, self.authority
@@ -161,11 +168,11 @@ class TracingSettings(TraceExportConfig):
     """`[tracing]`: the spans of calls that are part of a recorded trace."""
 
     service_name: str = "headrace-metadata"
-    """What this process is called in traces."""
+    """Service name of this process in traces."""
 
 
 class MetadataConfig(Section):
-    """Everything that the service process can be told."""
+    """All settings of the service process."""
 
     cluster: ClusterSettings = ClusterSettings()
     grpc: GrpcSettings = GrpcSettings()
@@ -203,7 +210,7 @@ def load_config(
     """Read the configuration of the service process.
 
     Raises:
-        SettingsError: Something is unknown or wrong.
+        SettingsError: A setting is unknown or invalid.
     """
     renamed = {"system.logging.level": "logging.level"}
     return load(MetadataConfig, file=file, environment=environment, prefix=PREFIX, options=options, renamed=renamed)

@@ -1,20 +1,20 @@
-"""What can go wrong outside the rules of the state machine.
+"""Errors outside the rules of the state machine.
 
     MetadataError
     ├── AppendFailedError           the device is full
-    ├── ListenError                 the service cannot be offered where the settings say
-    ├── NotPrimaryError             another replica takes commands at present
-    ├── ReplicaBusyError            too much is in flight
-    ├── OutcomeUnknownError         nobody can say whether the command was taken
-    ├── SessionEndedError           the session is gone, and with it what is known of its last request
+    ├── ListenError                 the service cannot be offered at the configured address
+    ├── NotPrimaryError             another replica is the primary
+    ├── ReplicaBusyError            too many commands are in flight
+    ├── OutcomeUnknownError         the command may or may not have been applied
+    ├── SessionEndedError           the session has ended, and the result of its last request is lost
     ├── StaleRequestError           a later request of the session was applied before
     ├── RequestReusedError          the number of the request belongs to another command
     ├── InvalidRequestError         the request does not name its place in a session
-    ├── UnsupportedCommandError     a newer release has committed what this one does not know
+    ├── UnsupportedCommandError     a newer release has committed a command unknown to this one
     └── ReplicaStoppedError         the replica takes no commands (any more)
 
-``code`` is the status that a client is answered with; ``retryable`` says whether the unchanged command may
-succeed when it is proposed again.
+``code`` is the status for the client; ``retryable`` is true if the unchanged command may succeed when it is proposed
+again.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ class MetadataError(Exception):
 
 
 class AppendFailedError(MetadataError):
-    """The journal takes no more, for example because the device is full. The command was not taken."""
+    """The journal cannot be written, for example because the device is full. The command was not taken."""
 
     code = Status.CANNOT_APPEND_TO_FILE
     retryable = True
 
 
 class ListenError(MetadataError):
-    """The service cannot be offered where the settings say."""
+    """The service cannot be offered at the configured address."""
 
 
 class NotPrimaryError(MetadataError):
-    """Another replica takes commands at present. This one has not taken it.
+    """Another replica is the primary. This one has not taken the command.
 
     Attributes:
-        primary: Index of the replica to ask; none if nobody knows.
+        primary: Index of the primary; None if unknown.
     """
 
     code = Status.DISCONNECTED
@@ -58,7 +58,7 @@ class NotPrimaryError(MetadataError):
 
 
 class ReplicaBusyError(MetadataError):
-    """Too much is in flight. The command was not taken."""
+    """Too many commands are in flight. The command was not taken."""
 
     code = Status.DISCONNECTED
     retryable = True
@@ -71,9 +71,9 @@ class OutcomeUnknownError(MetadataError):
 
 
 class SessionEndedError(MetadataError):
-    """The session was closed, or forgotten for others, or its caller has opened a newer one.
+    """The session was closed, evicted in favour of others, or replaced by a newer one of the same caller.
 
-    The command was not taken now. If it was sent before, nobody can say any more whether it was taken then.
+    The command was not taken now. If it was sent before, the result of that attempt is unknown.
     """
 
 
@@ -82,23 +82,23 @@ class StaleRequestError(MetadataError):
 
 
 class RequestReusedError(MetadataError):
-    """The number was given to another command before. This one was not taken."""
+    """The request number was used for another command before. This one was not taken."""
 
 
 class InvalidRequestError(MetadataError):
-    """The request does not say where it belongs in a session. It was not taken."""
+    """The request does not name its place in a session. The command was not taken."""
 
     code = Status.INVALID_FORMAT
 
 
 class UnsupportedCommandError(MetadataError):
-    """A command was committed that this release does not know. Skipping it would make this replica differ."""
+    """A committed command is unknown to this release. Skipping it would make this replica diverge."""
 
     def __init__(self, op: int) -> None:
         super().__init__(f"op {op} holds an unknown command; start the release that wrote it, or a newer one")
 
 
 class ReplicaStoppedError(MetadataError):
-    """The replica was closed, or it stopped at a failure, which is then the cause."""
+    """The replica was closed, or stopped at a failure, which is then the cause."""
 
     code = Status.DISCONNECTED

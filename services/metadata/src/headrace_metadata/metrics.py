@@ -1,4 +1,4 @@
-"""Figures of one replica, in the text format of Prometheus."""
+"""Metrics of one replica, in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _APPLY_COMMANDS: Final = (1, 2, 5, 10, 20, 50, 100, 500)
 _ROLES: Final = ("primary", "backup", "view_change", "recovering", "stopped")
 _PREFIX: Final = "headrace_metadata_"
 _AT_WORK: Final = ("primary", "backup")
-"""The roles in which a replica does what it is for."""
+"""Roles of a working replica."""
 _CHALLENGE: Final = ("WWW-Authenticate", "Bearer")
 
 
 class Metrics:
-    """What is counted, and where it can be fetched."""
+    """Counters of a replica, and their HTTP server."""
 
     def __init__(self, status: Callable[[], Mapping[str, Any]]) -> None:
-        """Count from zero.
+        """Start with zero.
 
         Args:
-            status: Returns what the native replica tells about itself; may be called from any thread.
+            status: Returns the status of the native replica; may be called from any thread.
         """
         self._status = status
         self._registry = CollectorRegistry()
@@ -66,11 +66,11 @@ class Metrics:
         )
 
     def applied(self, commands_count: int, seconds: float) -> None:
-        """Count what was applied in one go.
+        """Count a batch of applied commands.
 
         Args:
-            commands_count: How many commands.
-            seconds: How long it took.
+            commands_count: Number of commands.
+            seconds: Duration.
         """
         self._applied.observe(seconds)
         self._together.observe(commands_count)
@@ -80,18 +80,18 @@ class Metrics:
 
         Args:
             outcome: ``applied``, or the name of the error.
-            seconds: How long it took.
+            seconds: Duration.
         """
         self._commands.labels(outcome).inc()
         self._seconds.observe(seconds)
 
     @contextmanager
     def served(self, address: Address | None, authorizations: Sequence[str] = ()) -> Iterator[Address | None]:
-        """Serve ``/metrics`` and ``/health`` for the length of a ``with`` block; yields the address really bound.
+        """Serve ``/metrics`` and ``/health`` for the duration of a ``with`` block; yield the address actually bound.
 
         Args:
-            address: Where; nowhere if there is none.
-            authorizations: What the header of that name may say for ``/metrics``; none: it is open.
+            address: Address to listen on; None: do not serve.
+            authorizations: Accepted values of the header ``Authorization`` for ``/metrics``; empty: no authentication.
 
         Raises:
             ListenError: The address cannot be bound.
@@ -115,7 +115,7 @@ class Metrics:
 
 
 class _Site:
-    """What is answered over HTTP: figures to who is known, and to anybody whether the replica is at work."""
+    """HTTP endpoints: metrics for authenticated callers, health of the replica for all."""
 
     def __init__(
         self, registry: CollectorRegistry, status: Callable[[], Mapping[str, Any]], authorizations: Sequence[str]
@@ -140,7 +140,7 @@ class _Site:
 
 class _Silent(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Requests are no events of the service."""
+        """Do not log requests."""
 
 
 def _plain(start_response: StartResponse, status: str, text: str, *headers: tuple[str, str]) -> list[bytes]:
@@ -149,22 +149,22 @@ def _plain(start_response: StartResponse, status: str, text: str, *headers: tupl
 
 
 class ReplicaCollector(Collector):
-    """The native replica's status: its counters, what it says about each peer, and every other number as a gauge."""
+    """Status of the native replica: its counters, values about each peer, and every other number as a gauge."""
 
     def __init__(self, status: Callable[[], Mapping[str, Any]]) -> None:
-        """Tell about a replica.
+        """Describe the source.
 
         Args:
-            status: Returns what the native replica tells about itself; may be called from any thread.
+            status: Returns the status of the native replica; may be called from any thread.
         """
         self._status = status
 
     def describe(self) -> list[Metric]:
-        """Nothing to compare with the others: the names are not known before the replica is asked."""
+        """Return nothing: the metric names are known only from the status of the replica."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Ask the replica."""
+        """Read the status of the replica."""
         status = self._status()
         role = GaugeMetricFamily(f"{_PREFIX}role", "1 for what this replica is now", labels=["role"])
         for name in _ROLES:

@@ -1,4 +1,4 @@
-"""What the native module offers a replica, and the document that configures it."""
+"""Interface of the native replica, and its configuration document."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ ReplicaEvent: TypeAlias = (
     | tuple[Literal["log"], str, str]
     | tuple[Literal["stopped"], str]
 )
-"""What a native replica has to tell, in order; the stub of `headrace_core` says what each means."""
+"""Events of a native replica, in order; documented in the type stub of `headrace_core`."""
 
 SessionQuestion: TypeAlias = tuple[int, int, int, Literal["open", "propose", "close"], int, bytes]
-"""What is asked of a session: client, session, number, what, and the command with its release, packed."""
+"""Session request: client, session, number, kind, and the command with its packed release."""
 
 
 class NativeReplica(Protocol):
@@ -33,22 +33,22 @@ class NativeReplica(Protocol):
     """
 
     def start(self) -> dict[str, str]:
-        """Lock, open and recover the folder, listen to the peers, start the thread; returns what there is to tell."""
+        """Lock and recover the data directory, listen to peers, start the thread; return messages for the log."""
 
     def fileno(self) -> int:
         """A descriptor that is readable while events wait."""
 
     def take(self) -> list[ReplicaEvent]:
-        """Events since the last call, oldest first."""
+        """Return the events since the last call, oldest first."""
 
     def propose_many(self, commands: list[bytes], since: list[int]) -> list[int]:
-        """Have commands ordered, replicated and applied; returns their tickets. Each comes with its release, packed."""
+        """Order, replicate and apply commands, each with its packed release; return their request ids."""
 
     def request_many(self, requests: list[SessionQuestion]) -> list[int]:
-        """Have requests of sessions executed, each at most once; returns their tickets."""
+        """Execute session requests at most once each; return their request ids."""
 
     def read_index(self) -> int:
-        """Ask for the op that a linearizable read has to see; returns the ticket of the `read` event."""
+        """Request the op that a linearizable read has to wait for; return the request id of the `read` event."""
 
     def applied(self, op: int, replies: list[bytes]) -> None:
         """Answer an `apply`."""
@@ -60,30 +60,30 @@ class NativeReplica(Protocol):
         """Answer a `restore`."""
 
     def abdicate(self) -> None:
-        """If primary: have the others choose another one."""
+        """Make the replicas choose another primary, if this one is the primary."""
 
     def renew_certificates(self) -> bool:
-        """Look at the certificate files; whether others are used for connections with peers from now on."""
+        """Check the certificate files; return whether new ones are used for connections with peers from now on."""
 
     def status_json(self) -> str:
-        """View, primary, ops, journal, peers and counters as JSON."""
+        """Return view, primary, ops, journal, peers and counters as JSON."""
 
     def stop(self, timeout_seconds: float = ...) -> bool:
-        """Make durable what was written, end the thread and release the folder; whether that was in time."""
+        """Sync, end the thread, release the data directory; return whether this finished before the timeout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaDescription:
-    """What a native replica is told."""
+    """Configuration of a native replica."""
 
     folder: Path
-    """Of this replica alone."""
+    """Data directory of this replica alone."""
     cluster: ClusterSettings
     state: StateSettings
     tls: TlsSettings
 
     def document(self) -> str:
-        """The JSON document that `headrace_core.MetadataReplica` takes."""
+        """Return the JSON document that `headrace_core.MetadataReplica` takes."""
         files = self.tls.files
         alone = len(self.cluster.members) == 1
         return json.dumps(

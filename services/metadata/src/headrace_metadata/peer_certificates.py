@@ -1,4 +1,4 @@
-"""Certificates of the connections between replicas, which are replaced while these go on."""
+"""Renewal of the certificates of connections between replicas, without closing them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _log = logging.getLogger(__name__)
 
 
 class Renews(Protocol):
-    """The part of `headrace_core.MetadataReplica` that knows the files."""
+    """Interface of `headrace_core.MetadataReplica` for renewing certificates."""
 
     def renew_certificates(self) -> bool:
-        """Look at the files; whether there are others in them, which connections are made with from then on."""
+        """Check the files; return whether they have changed, which applies to new connections."""
 
 
 class PeerCertificates:
-    """Has a replica look at its files now and then."""
+    """Periodic check of a replica's certificate files."""
 
     def __init__(self, native: Renews) -> None:
         self._native = native
         self._complaint = ""
 
     async def look(self) -> None:
-        """Look now; what comes of it is logged, and what cannot be used is not used."""
+        """Check now; the result is logged, and unusable files are ignored."""
         try:
             renewed = await asyncio.to_thread(self._native.renew_certificates)
         except Exception as error:  # noqa: BLE001 - the native module has its own, which nothing here may import
@@ -42,7 +42,7 @@ class PeerCertificates:
 
     @asynccontextmanager
     async def watched(self, interval_seconds: float) -> AsyncIterator[None]:
-        """Look now and then, for the length of an ``async with`` block."""
+        """Check periodically for the duration of an ``async with`` block."""
         async with background(self._watch(interval_seconds), "peer-certificates"):
             yield
 

@@ -1,4 +1,4 @@
-"""What can be asked of the applied state."""
+"""Queries of the applied state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace_proto.metadata.v1 import (
 
 
 def answer(state: AppliedState, request: ReadRequest) -> ReadResponse | None:  # noqa: PLR0912  (a table)
-    """Answer a query; ``None`` if there is none that this release knows."""
+    """Answer a query; ``None`` if this release does not know it."""
     response = ReadResponse(version=state.version)
     match request.WhichOneof("query"):
         case "catalog":

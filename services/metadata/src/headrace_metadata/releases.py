@@ -1,7 +1,7 @@
-"""Since which release there is each command, for the release gate: no replica is given one that it may not know.
+"""Release that introduced each command, for the release gate: no replica receives a command that it may not know.
 
-Replicas are upgraded one by one. A command is taken when all of them are known to run the release that brought it, or a
-later one.
+Replicas are upgraded one by one. A command is accepted when all of them are known to run the release that introduced
+it, or a later one.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ COMMANDS: Final = {
         "delete_transaction",
     ),
 }
-"""The commands that each release has brought. One that gets a field which changes what it does is a new command."""
+"""Commands introduced by each release. A command with a new field that changes its effect counts as a new command."""
 
 
 def packed(release: str) -> int:
-    """Return a release as frames and folders have it: ``major << 16 | minor << 8 | patch``."""
+    """Return a release as encoded in frames and data directories: ``major << 16 | minor << 8 | patch``."""
     major, minor, patch = (int(number) for number in release.split("."))
     return major << 16 | minor << 8 | patch
 
@@ -70,11 +70,11 @@ _SINCE: Final = {name: packed(release) for release, names in COMMANDS.items() fo
 
 
 def since(command: Command) -> int | None:
-    """Return the packed release since which there is a command; ``None`` when it is none that this release knows."""
+    """Return the packed release that introduced a command; ``None`` if this release does not know the command."""
     name = command.WhichOneof("operation")
     return None if name is None else _SINCE[name]
 
 
 def is_of_a_later_release(command: Command) -> bool:
-    """Return whether a command that this release does not know holds something all the same."""
+    """Return whether a command unknown to this release has any content."""
     return command.WhichOneof("operation") is None and len(UnknownFieldSet(command)) > 0

@@ -1,7 +1,7 @@
 """A metadata replica: the state machine, driven by the native replica that orders commands and makes them durable.
 
-Clients of this module know ``propose``, ``synchronise`` and ``state``. How a command comes to be committed in between
-is the native side's business: alone it is a sync of the journal, among others a round to a majority.
+Clients of this module use ``propose``, ``synchronise`` and ``state``. The native side commits commands: by a sync of
+the journal if the replica is alone, otherwise also by a round trip to a majority.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Outcome = TypeVar("Outcome")
 
 _log = logging.getLogger(__name__)
 
-# Whoever proposes beyond this many waits until an earlier proposal is answered.
+# Beyond this number, proposals wait until an earlier one is answered.
 _PROPOSALS_IN_FLIGHT_MAX: Final = 4096
 _RETRY_SECONDS: Final = 0.01
 _STOP_TIMEOUT_SECONDS: Final = 10.0
@@ -50,9 +50,9 @@ class RequestId:
     """The place of a command in a session.
 
     Attributes:
-        client: 128 bits that no other session has ever had; not 0.
-        session: What opening it was answered with.
-        number: Above that of every earlier request, and the same whenever this one is sent again.
+        client: 128-bit id of the session's client, never reused; not 0.
+        session: Session number from opening the session.
+        number: Request number, above that of every earlier request, and unchanged when the request is sent again.
     """
 
     client: int
@@ -61,16 +61,16 @@ class RequestId:
 
 
 class Replica:
-    """Proposes, applies what was committed, and answers.
+    """Proposes commands, applies committed ones, and answers.
 
-    All methods belong to the thread of the event loop.
+    All methods must be called on the thread of the event loop.
 
     Attributes:
-        state: What the committed commands have led to.
+        state: State after the committed commands.
     """
 
     def __init__(self, native: NativeReplica) -> None:
-        """Use ``Replica.open``."""
+        """Use ``Replica.open`` instead."""
         self.state = AppliedState(StateMachine())
         self._native = native
         self._loop = asyncio.get_running_loop()
@@ -90,10 +90,10 @@ class Replica:
 
     @classmethod
     async def open(cls, native: NativeReplica) -> Self:
-        """Recover what the native replica's folder holds, and start.
+        """Recover the native replica's data directory, and start.
 
         Raises:
-            Exception: What the native replica refuses the start with; its message says why and what to do.
+            Exception: Start errors of the native replica; the message names the cause and the remedy.
         """
         replica = cls(native)
         await asyncio.to_thread(native.start)
@@ -106,24 +106,24 @@ class Replica:
         return self._role
 
     def on_applied(self, applied: Callable[[int, float], None]) -> None:
-        """Have ``applied`` called with how many commands were applied together, and how many seconds that took."""
+        """Register a callback for the number of commands applied together, and the seconds that took."""
         self._on_applied.append(applied)
 
     def on_role(self, changed: Callable[[str], None]) -> None:
-        """Have ``changed`` called with every role from now on, and at once with the present one."""
+        """Register a callback for every change of the role, and call it with the current one."""
         self._on_role.append(changed)
         changed(self._role)
 
     async def propose(self, command: Command) -> Reply:
-        """Have a command ordered, made durable and applied, and return what came of it.
+        """Order a command, make it durable, apply it, and return the result.
 
-        When this returns, every subscriber of this replica knows the change. When it is cancelled, the command may be
-        applied all the same. A refusal is a reply with a status, not an exception; that of a command that some replica
-        may not know yet is `FEATURE_UNAVAILABLE`.
+        When this returns, every subscriber of this replica has the change. If it is cancelled, the command may still be
+        applied. A refusal is a reply with a status, not an exception; a command that some replica may not know yet is
+        refused with `FEATURE_UNAVAILABLE`.
 
         Raises:
-            NotPrimaryError: Another replica has to be asked; the command was not taken.
-            ReplicaBusyError: Too much is in flight; the command was not taken.
+            NotPrimaryError: Another replica is the primary; the command was not taken.
+            ReplicaBusyError: Too many commands are in flight; the command was not taken.
             AppendFailedError: The command could not be written and was not taken.
             OutcomeUnknownError: The command may or may not be applied.
             ReplicaStoppedError: The command may or may not have been taken.
@@ -136,19 +136,19 @@ class Replica:
             self._check_running()
             proposal: asyncio.Future[Reply] = self._loop.create_future()
             if not self._waiting:
-                # Whatever else is proposed in this turn of the loop goes with it, and shares one write.
+                # Further proposals of this turn of the event loop are batched with it, and share one write.
                 self._loop.call_soon(self._hand_over)
             self._waiting.append((encoded, since, proposal))
             return await proposal
 
     async def request(self, request: RequestId, command: Command) -> Reply:
-        """As `propose`, but at most once: the same request, here or at another replica, has the same reply.
+        """Propose a command at most once: the same request, here or at another replica, has the same reply.
 
         Raises:
-            MetadataError: What `propose` raises. After `OutcomeUnknownError` the request can be sent again.
-            SessionEndedError: There is no such session (any more).
+            MetadataError: The same errors as `propose`. After `OutcomeUnknownError` the request can be sent again.
+            SessionEndedError: The session does not exist (any more).
             StaleRequestError: A later request was applied before.
-            RequestReusedError: The number was given to another command.
+            RequestReusedError: The number was used for another command.
         """
         since = releases.since(command)
         if since is None:
@@ -158,11 +158,12 @@ class Replica:
         return Reply.FromString(reply)
 
     async def open_session(self, client: int) -> int:
-        """Begin a session of a client that has none, and return its number.
+        """Open a session for a client without one, and return its number.
 
         Raises:
-            MetadataError: What `propose` raises. An attempt whose outcome is not known leaves a session that nobody
-                uses; it is forgotten in time.
+            MetadataError: The same errors as `propose`. An attempt with an unknown outcome may leave an unused session,
+                which
+                is evicted eventually.
         """
         session, _ = await self._ask((client, 0, 0, "open", 0, b""))
         return session
@@ -171,7 +172,7 @@ class Replica:
         """End a session.
 
         Raises:
-            MetadataError: What `request` raises.
+            MetadataError: The same errors as `request`.
         """
         await self._ask((request.client, request.session, request.number, "close", 0, b""))
 
@@ -185,12 +186,12 @@ class Replica:
             return await answer
 
     async def synchronise(self) -> None:
-        """Return when ``state`` holds every command that was answered, by whichever replica, before this call.
+        """Wait until ``state`` contains every command that any replica acknowledged before this call.
 
         Raises:
-            NotPrimaryError: Another replica has to be asked.
-            ReplicaBusyError: Too much is in flight.
-            OutcomeUnknownError: The replicas choose another primary; ask again.
+            NotPrimaryError: Another replica is the primary.
+            ReplicaBusyError: Too many requests are in flight.
+            OutcomeUnknownError: A view change is in progress; ask again.
             ReplicaStoppedError: This replica does not run.
         """
         self._check_running()
@@ -203,10 +204,10 @@ class Replica:
         await read
 
     async def wait_recovered(self) -> None:
-        """Return when a replica that is alone has applied all that its folder holds.
+        """Wait until a single replica has applied everything in its data directory.
 
         Raises:
-            ReplicaStoppedError: It does not come that far.
+            ReplicaStoppedError: The replica stopped before.
         """
         while True:
             try:
@@ -217,32 +218,32 @@ class Replica:
                 return
 
     def log_time_micros(self) -> int:
-        """Return about the timestamp that a command would get that is proposed now."""
+        """Return the approximate timestamp of a command that would be proposed now."""
         ahead_ns: int = json.loads(self._native.status_json())["clock"]["log_ahead_ns"]
         return (time.time_ns() + ahead_ns) // 1000
 
     def status(self) -> dict[str, Any]:
-        """Return what the native replica tells about itself, and figures of the applied state; from any thread."""
+        """Return the status of the native replica, with counts of the applied state; may be called from any thread."""
         status: dict[str, Any] = json.loads(self._native.status_json())
         return status | {"state": self.state.figures()}
 
     async def wait_stopped(self) -> None:
-        """Return when the replica was closed.
+        """Wait until the replica was closed.
 
         Raises:
-            ReplicaStoppedError: It stopped at a failure. The process should end, and start again.
+            ReplicaStoppedError: The replica stopped at a failure. The process should end, and start again.
         """
         await self._stopped.wait()
         if self._failure is not None:
             self._refuse_as_stopped()
 
     async def close(self) -> None:
-        """Finish what was proposed as far as it can be, take no more, and release the folder."""
+        """Finish pending proposals as far as possible, refuse new ones, and release the data directory."""
         if self._closing:
             await self._stopped.wait()
             return
         self._closing = True
-        # What was proposed in this turn of the loop is handed over in the next.
+        # Proposals of this turn of the event loop are passed to the native replica in the next.
         await asyncio.sleep(0)
         waiting: list[asyncio.Future[Any]] = [*self._proposals.values(), *self._requests.values()]
         if self._failure is None and waiting:
@@ -267,7 +268,7 @@ class Replica:
     def _take(self) -> None:
         for event in self._native.take():
             if self._failure is not None:
-                # What follows a failure would be applied to a state that is not what was committed.
+                # Events after a failure must not be applied to a state that differs from the committed one.
                 return
             try:
                 self._handle(event)
@@ -396,7 +397,7 @@ class Replica:
 
 
 _REFUSALS: Final = {"oversize": Status.INVALID_COMMAND, "release": Status.FEATURE_UNAVAILABLE}
-"""What is refused for good, by the reason that the native replica gives."""
+"""Statuses of permanent refusals, by the reason of the native replica."""
 
 
 def _refuse_unknown(command: Command) -> Reply:
@@ -428,14 +429,14 @@ def _refusal(reason: str, primary: int) -> Exception:
 
 
 def _gone(error: Exception) -> ReplicaStoppedError:
-    """The native replica takes nothing any more, and the event that says why is still on its way."""
+    """The native replica has stopped, and the event with the cause is still on its way."""
     stopped = ReplicaStoppedError(f"the metadata replica stopped: {error}")
     stopped.__cause__ = error
     return stopped
 
 
 def _resolve(waiting: asyncio.Future[Outcome] | None, outcome: Outcome) -> None:
-    # It is done already when whoever waited was cancelled.
+    # The future is done already if its caller was cancelled.
     if waiting is not None and not waiting.done():
         waiting.set_result(outcome)
 

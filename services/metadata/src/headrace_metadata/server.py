@@ -28,12 +28,12 @@ from headrace_shards.tracing import Tracing
 
 _SERVICE: Final[ServiceDescriptor] = service_pb2.DESCRIPTOR.services_by_name["Metadata"]
 _GRACE_SECONDS: Final = 2.0
-# Each gateway and each node has a few at a time.
+# Each gateway and each node has a few calls at a time.
 _CALLS_MAX: Final = 16_384
 _OPTIONS: Final[Sequence[tuple[str, Any]]] = (
-    # A second process on the same port would take half of the calls without anybody noticing.
+    # A second process on the same port would silently take half of the calls.
     ("grpc.so_reuseport", 0),
-    # A whole catalogue is one message.
+    # A whole catalog is one message.
     ("grpc.max_send_message_length", 256 * 1024 * 1024),
     ("grpc.max_receive_message_length", 16 * 1024 * 1024),
 )
@@ -41,14 +41,14 @@ _OPTIONS: Final[Sequence[tuple[str, Any]]] = (
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The service, which callers can reach."""
+    """The service, reachable for callers."""
 
     address: Address
-    """Really bound."""
+    """Address actually bound."""
     certificates: Certificates | None
 
     async def reload_certificates(self) -> None:
-        """Look for a new certificate now; what comes of it is logged."""
+        """Check for a new certificate now; the result is logged."""
         if self.certificates is not None:
             await self.certificates.look()
 
@@ -62,18 +62,18 @@ async def serving(
     tls: TlsSettings,
     tracing: Tracing | None = None,
 ) -> AsyncIterator[Served]:
-    """Serve for the length of an ``async with`` block.
+    """Serve for the duration of an ``async with`` block.
 
     Args:
-        service: Answers the calls.
-        replica: Whose it is.
-        address: Where it is served.
-        cluster: Who is let in.
-        tls: How connections are encrypted.
-        tracing: Makes spans of calls, where that is on.
+        service: Service that answers the calls.
+        replica: Its replica.
+        address: Address to listen on.
+        cluster: Settings of the cluster, with the accepted secrets.
+        tls: TLS settings.
+        tracing: Creates spans of calls, if enabled.
 
     Raises:
-        ListenError: The address cannot be bound, or a file for the encryption cannot be read or used.
+        ListenError: The address cannot be bound, or a TLS file cannot be read or used.
     """
     interceptors: list[aio.ServerInterceptor] = []
     if cluster.secrets:
@@ -121,7 +121,7 @@ def _certificates(tls: TlsSettings) -> Certificates | None:
     if tls.files is None:
         return None
     certificate, key, _ = (Path(file) for file in tls.files)
-    # Callers are known by the token; their certificates are not asked for.
+    # Callers authenticate with the token; no client certificates are requested.
     files = CertificateFiles(door="tls", chain=certificate, key=key)
     try:
         return Certificates(files, lambda: datetime.now(UTC))
@@ -130,7 +130,7 @@ def _certificates(tls: TlsSettings) -> Certificates | None:
 
 
 async def _report_health(healths: health.aio.HealthServicer, roles: asyncio.Queue[str]) -> None:
-    """Say that the service serves while this replica follows or is a primary: then it answers, or knows who does."""
+    """Report the service as serving while this replica is a backup or the primary: it answers or redirects."""
     serving_status = health_pb2.HealthCheckResponse.SERVING
     not_serving = health_pb2.HealthCheckResponse.NOT_SERVING
     while True:

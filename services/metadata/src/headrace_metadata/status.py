@@ -1,4 +1,4 @@
-"""How a replica describes itself."""
+"""Status report of a replica."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STATES: Final[dict[str, ReplicaState.ValueType]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFacts:
-    """What does not change while the process runs."""
+    """Properties that are constant while the process runs."""
 
     cluster_name: str
     replica: int
@@ -36,7 +36,7 @@ class ReplicaFacts:
 
 
 def replica_status(replica: Replica, facts: ReplicaFacts) -> ReplicaStatus:
-    """Return what this replica knows about itself and the others."""
+    """Return the status of this replica and its view of the others."""
     native = replica.status()
     connected = {peer["replica"] for peer in native["peers"] if peer["connected"]} | {facts.replica}
     return ReplicaStatus(

@@ -1,4 +1,4 @@
-"""Calls as spans of the traces that their callers are a part of."""
+"""Spans of calls, as part of the traces of their callers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from grpc import aio
 
 from headrace_shards.tracing import Tracing
 
-# Types of this library cannot be subscribed while it runs.
+# The types of this library are not subscriptable at run time.
 _Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
 _Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[_Handler]]"
 
 
 class TracedCalls(aio.ServerInterceptor):
-    """Stands in front of the service. Calls with one request and one answer get spans; those that last do not."""
+    """Interceptor of the service. Unary calls get spans; streaming calls do not."""
 
     def __init__(self, tracing: Tracing) -> None:
         self._tracing = tracing
@@ -24,7 +24,7 @@ class TracedCalls(aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: _Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> _Handler:
-        """Put a span around what serves the call, if the call says that it is recorded."""
+        """Wrap the handler in a span if the caller's trace is sampled."""
         handler = await continuation(handler_call_details)
         if handler is None or handler.unary_unary is None:
             return handler

@@ -1,4 +1,4 @@
-"""The newest updates of the catalogue, for those who follow it from elsewhere."""
+"""Recent updates of the catalog, for remote followers."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Final
 from headrace_proto.catalog.v1 import Snapshot, Update
 
 UPDATES_MAX: Final = 8192
-"""How many updates are kept at most."""
+"""Maximum number of updates kept."""
 BYTES_MAX: Final = 16 * 1024 * 1024
-"""How many encoded bytes they may have together."""
+"""Maximum size of their encoded bytes."""
 
 
 class UpdateHistory:
-    """A bounded window on the updates, which any number of followers read at a pace of their own.
+    """A bounded window of updates, which any number of followers read at their own pace.
 
-    Nothing is kept per follower: one that falls behind the window begins again with a snapshot, so a slow one costs
-    no memory. All methods belong to the thread of the event loop.
+    There is no state per follower: a follower that falls behind the window restarts with a snapshot, so a slow one
+    costs no memory. All methods must be called on the thread of the event loop.
     """
 
     def __init__(self, version: int, *, updates_max: int = UPDATES_MAX, bytes_max: int = BYTES_MAX) -> None:
         """Start empty.
 
         Args:
-            version: Of the catalogue at the beginning.
-            updates_max: How many updates are kept at most.
-            bytes_max: How many encoded bytes they may have together.
+            version: Initial version of the catalog.
+            updates_max: Maximum number of updates.
+            bytes_max: Maximum size of their encoded bytes.
         """
         self._version = version
         self._updates: deque[tuple[Update, int]] = deque()
@@ -38,11 +38,11 @@ class UpdateHistory:
 
     @property
     def version(self) -> int:
-        """Of the newest update."""
+        """Version of the newest update."""
         return self._version
 
     def append(self, update: Update) -> None:
-        """Keep the next update, give up the oldest if need be, and wake the followers."""
+        """Append an update, drop the oldest ones beyond the limits, and wake the followers."""
         size_bytes = update.ByteSize()
         self._updates.append((update, size_bytes))
         self._bytes += size_bytes
@@ -52,17 +52,17 @@ class UpdateHistory:
         self._wake()
 
     def restart(self, snapshot: Snapshot) -> None:
-        """Go on from another version of the catalogue, which was reached without updates."""
+        """Continue from another catalog version, which was reached without updates."""
         self._updates.clear()
         self._bytes = 0
         self._version = snapshot.version
         self._wake()
 
     def after(self, version: int, *, count_max: int) -> list[Update] | None:
-        """Return the oldest updates after ``version``; none of them if that one is the newest or still to come.
+        """Return the oldest updates after ``version``; an empty list if there are none yet.
 
         Returns:
-            At most ``count_max`` updates without a gap, or ``None`` if the first of them is not kept any more.
+            At most ``count_max`` updates without a gap, or ``None`` if the first of them is no longer kept.
         """
         if version >= self._version:
             return []
@@ -73,11 +73,11 @@ class UpdateHistory:
         return [self._updates[index][0] for index in range(first, min(first + count_max, len(self._updates)))]
 
     async def wait_beyond(self, version: int) -> None:
-        """Return when there is an update after ``version``."""
+        """Wait for an update after ``version``."""
         while self._version <= version:
             await self._changed.wait()
 
     def _wake(self) -> None:
-        # A new event each time: whoever waits on the old one is woken, whoever comes later waits for the next.
+        # Replace the event: current waiters are woken, later ones wait for the next update.
         self._changed.set()
         self._changed = asyncio.Event()

@@ -1,6 +1,6 @@
 """The service process: ``python -m headrace_partition_node [--config FILE]``.
 
-The one module of this package that knows the native one: here the two are put together.
+The only module of this package that imports the native one; it wires them together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process: shards with the partitions that are placed here, in a cluster."""
+"""The partition node process: the shards with the partitions placed on this node."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from headrace_shards.native import NO_SECRET
 from headrace_shards.sessions import Sessions
 from headrace_shards.tracing import recorded
 
-# Nobody speaks WebSocket with a partition node.
+# Partition nodes do not serve WebSocket.
 _NO_WEBSOCKET: Final = Size(64 * 1024)
 
 RELEASE: Final = version("headrace-partition-node")
@@ -55,11 +55,11 @@ class NativeShards(NativeNode, EventSource, Protocol):
     """`headrace_core.Node`."""
 
     def take_traces(self) -> Sequence[tuple[Any, ...]]:
-        """Return what was recorded of requests since the last call."""
+        """Return the trace records collected since the last call."""
 
 
 class MakeTicketKey(Protocol):
-    """`headrace_core.TicketKey`, or another that makes such keys."""
+    """Constructor of `headrace_core.TicketKey` or a substitute."""
 
     def __call__(self, secret: str, cluster: str, *, accepted_secret: str) -> TicketKey:
         """Derive a key."""
@@ -67,26 +67,26 @@ class MakeTicketKey(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Natives:
-    """What the native module makes."""
+    """Constructors of native objects."""
 
     node: Callable[[str], NativeShards]
-    """From the document that describes a node."""
+    """Creates a node from its configuration document."""
     ticket_key: MakeTicketKey
-    """From the secret and the name of a cluster."""
+    """Derives a ticket key from the secret and the name of a cluster."""
     edge: Callable[[str], NativeEdge[Any]]
-    """From the document that describes an encrypted binary port."""
+    """Creates an edge from the document of an encrypted binary listener."""
 
 
 @dataclass(slots=True)
 class _Life:
-    """How far this process has come, and what has to go on for it to go on."""
+    """Startup state of this process, and its essential background tasks."""
 
     health: http.Health = "starting"
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     @asynccontextmanager
     async def background(self, work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[asyncio.Task[None]]:
-        """Have something go on for the length of an ``async with`` block."""
+        """Run an essential task for the duration of an ``async with`` block."""
         task = asyncio.create_task(work, name=name)
         self.tasks.add(task)
         try:
@@ -96,7 +96,7 @@ class _Life:
             await _ended(task)
 
     async def until(self, happened: asyncio.Event) -> None:
-        """Wait for something; raises what ended anything of what has to go on."""
+        """Wait for an event; raise the failure of an essential task."""
         waiting = asyncio.create_task(happened.wait())
         try:
             await asyncio.wait({waiting, *self.tasks}, return_when=asyncio.FIRST_COMPLETED)
@@ -105,7 +105,7 @@ class _Life:
         self.check()
 
     def check(self) -> None:
-        """Raise what ended anything of what has to go on."""
+        """Raise the failure of an essential task, if any."""
         for task in self.tasks:
             if task.done() and not task.cancelled():
                 task.result()
@@ -113,50 +113,50 @@ class _Life:
 
 @dataclass(frozen=True, slots=True)
 class RunningNode:
-    """A node that serves what is placed on it."""
+    """A node that serves its partitions."""
 
     node: Node
     node_id: int
     binary_address: str
-    """Really bound."""
+    """Address actually bound."""
     grpc_address: Address
-    """Really bound."""
+    """Address actually bound."""
     http_address: Address | None
-    """Really bound."""
+    """Address actually bound."""
     _life: _Life
     _edge: Edge[Any]
     _grpc: Served
     _connections: Connections
 
     async def reload_certificates(self) -> None:
-        """Look for new certificates now; what comes of it is logged."""
+        """Check for new certificates now; the result is logged."""
         await self._edge.reload_certificates()
         await self._grpc.reload_certificates()
         await self._connections.renew()
 
     async def until(self, stop: asyncio.Event) -> None:
-        """Wait until somebody sets ``stop``.
+        """Wait until ``stop`` is set.
 
         Raises:
-            PartitionNodeError: The cluster does not want this run of the node any more.
+            PartitionNodeError: The cluster has fenced this run of the node.
             NodeError: A shard has ended.
-            OSError: The data folder cannot be written.
+            OSError: The data directory cannot be written.
         """
         await self._life.until(stop)
 
 
 @asynccontextmanager
 async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterator[RunningNode]:
-    """Run a node for the length of an ``async with`` block; to begin with it waits for the metadata service.
+    """Run a node for the duration of an ``async with`` block; startup waits for the metadata service.
 
     Raises:
-        PartitionNodeError: It cannot start.
-        NodeError: The shards or the folder cannot be used.
+        PartitionNodeError: The node cannot start.
+        NodeError: The shards or the data directory cannot be used.
         MetadataClientError: The metadata service does not accept this node.
         OSError: A file or an address cannot be used.
     """
     life = _Life()
-    # What stands in `outer` ends after the shards have stopped, who have things to tell until then.
+    # Contexts in `outer` end after the shards have stopped, because shards report events until then.
     async with AsyncExitStack() as outer, AsyncExitStack() as inner:
         folder = outer.enter_context(
             data_folder.opened(config.system.path, node_name=config.node.name, cluster_name=config.cluster.name)
@@ -192,11 +192,11 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         await life.until(begun)
 
         events = ShardEvents(native, edge)
-        # After the node has stopped, for what its end was like.
+        # Log the events of the shutdown, after the node has stopped.
         outer.callback(events.log)
         await inner.enter_async_context(node)
         await inner.enter_async_context(recorded(config.tracing, native.take_traces, release=RELEASE))
-        # Nothing is published to shards that stop.
+        # Stop following the catalog before the shards stop.
         inner.push_async_callback(_ended, following)
         await inner.enter_async_context(life.background(events.watch(), "shard-events"))
         await inner.enter_async_context(life.background(this.reconciler.run(), "reconciler"))
@@ -228,7 +228,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         await outer.enter_async_context(life.background(this.registration.keep(registered), "lease"))
 
         def recovering(_recovery: Recovery) -> None:
-            # Partitions of a shard that has ended would recover for ever.
+            # Without this check, partitions of a failed shard would appear to recover forever.
             life.check()
 
         await node.listen(recovering)
@@ -246,10 +246,10 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
 
 
 async def serve(config: PartitionNodeConfig, natives: Natives) -> None:
-    """Run until the process is asked to stop (SIGINT, SIGTERM), or the node cannot go on.
+    """Run until the process is asked to stop (SIGINT, SIGTERM), or the node fails.
 
     Raises:
-        PartitionNodeError: It cannot start, or the cluster does not want it any more.
+        PartitionNodeError: The node cannot start, or the cluster has fenced it.
         NodeError: The shards cannot start, or one of them has ended.
         MetadataClientError: The metadata service does not accept this node.
         OSError: A file or an address cannot be used.
@@ -264,7 +264,7 @@ async def serve(config: PartitionNodeConfig, natives: Natives) -> None:
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     await _ended(stopping)
     if not is_started.is_set() and not serving.done():
-        # It may wait for a metadata service that never comes.
+        # Startup may be waiting for a metadata service that never becomes available.
         _log.info("asked to stop before everything was there")
         await _ended(serving)
         return
@@ -359,7 +359,7 @@ def _document(config: PartitionNodeConfig, folder: DataFolder, encrypted: Mappin
 
 def _ticket_key(config: PartitionNodeConfig, natives: Natives) -> TicketKey:
     cluster = config.cluster
-    # Without one everything is on loopback, where those who know the cluster's name sign tickets.
+    # Without a secret all addresses are on loopback, and knowledge of the cluster's name suffices to sign tickets.
     secret, accepted = cluster.secret or NO_SECRET, cluster.accepted_secret or NO_SECRET
     return natives.ticket_key(secret.reveal(), cluster.name, accepted_secret=accepted.reveal())
 

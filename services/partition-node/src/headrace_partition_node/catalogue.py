@@ -1,4 +1,4 @@
-"""The catalogue on its way from the metadata service to the shards."""
+"""Distribution of the catalog from the metadata service to the shards."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from headrace_partition_node.placements import Placements
 from headrace_proto.catalog.v1 import Snapshot, Update
 from headrace_shards import Horizon
 
-# Updates that wait for those before them to be acted on; whoever tells them waits beyond that.
+# Maximum number of updates that wait for the shards; further reading from the metadata service is paused.
 _WAITING_MAX: Final = 1024
 
 _log = logging.getLogger(__name__)
 
 
 class Shards(Protocol):
-    """What acts on the catalogue: `headrace_shards.Node`."""
+    """Interface of `headrace_shards.Node` for the catalog."""
 
     def publish_snapshot(self, snapshot: Snapshot) -> None:
-        """Replace everything; returns when every shard acts on it."""
+        """Replace the whole catalog; returns when every shard uses it."""
 
     def publish_update(self, update: Update) -> None:
-        """Take the next version; returns when every shard acts on it."""
+        """Apply the next version; returns when every shard uses it."""
 
 
 class Catalogue:
-    """Brings what the metadata service tells to the shards: in order, none twice, and nothing old ever.
+    """Passes the catalog and its updates to the shards: in order, without duplicates, and never an older version.
 
-    The version is on the disk before it is acted on, so that the next run accepts none that is older. What comes while
-    the disk is written is written together.
+    A version is written to disk before the shards use it, so that the next run accepts no older one. Updates that
+    arrive during a write share the next write.
     """
 
     def __init__(
@@ -54,29 +54,29 @@ class Catalogue:
 
     @property
     def version(self) -> int:
-        """The version that the shards act on; 0 before the first."""
+        """Version that the shards use; 0 before the first."""
         return self._version
 
     @property
     def age_seconds(self) -> float:
-        """How long ago it was seen that there was nothing newer."""
+        """Seconds since the catalog was last confirmed to be current."""
         return self._watch.age_seconds
 
     def known(self, version: int, timestamp_micros: int) -> None:
-        """Say that this version exists, because a reply named it.
+        """Record that a version exists because a reply named it.
 
         Args:
-            version: As the reply says.
-            timestamp_micros: Of the newest operation in it.
+            version: Version in the reply.
+            timestamp_micros: Timestamp of its newest operation.
         """
         self._watch.expect(version)
         self._horizon.known(version, timestamp_micros)
 
     async def follow(self, begun: asyncio.Event) -> NoReturn:
-        """Act on what is told, for ever.
+        """Follow the catalog forever.
 
         Args:
-            begun: Set as soon as the shards have a catalogue.
+            begun: Set as soon as the shards have a catalog.
 
         Raises:
             StrangerError: The metadata service does not accept this node.
@@ -98,7 +98,7 @@ class Catalogue:
                     await reading
 
     def _act_on(self, event: CatalogueEvent) -> None:
-        # Both in one go: whoever compares what he was answered with what exists sees them at one version.
+        # Update both together, so that readers of placements and shards see one version.
         if isinstance(event, Update):
             self._shards.publish_update(event)
             self._placements.update(event)
@@ -116,7 +116,7 @@ async def _read(events: AsyncGenerator[CatalogueEvent, None], waiting: asyncio.Q
 
 
 async def _taken(waiting: asyncio.Queue[CatalogueEvent], reading: asyncio.Task[None]) -> list[CatalogueEvent]:
-    """Everything that waits, at least one event."""
+    """Return all waiting events, at least one."""
     if waiting.empty():
         taking = asyncio.create_task(waiting.get())
         try:

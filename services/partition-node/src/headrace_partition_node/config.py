@@ -19,7 +19,7 @@ from headrace_shards.edge_config import EdgeSettings
 from headrace_shards.tracing import TraceExportConfig
 
 PREFIX: Final = "HEADRACE_NODE"
-"""Of the environment variables of the process: ``grpc.address`` is ``HEADRACE_NODE_GRPC_ADDRESS``."""
+"""Prefix of environment variables: ``grpc.address`` is ``HEADRACE_NODE_GRPC_ADDRESS``."""
 
 _ADVERTISED: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]\s]+):[1-9][0-9]{0,4}")
 
@@ -31,40 +31,46 @@ def _advertised(text: str) -> str:
 
 
 class IdentitySettings(Section):
-    """``[node]``: which node this is."""
+    """``[node]``: identity of this node."""
 
     name: Name = "node-1"
-    """Its name in the cluster, the same in every run: by it the cluster knows what this node holds. It is kept in the
-    folder."""
+    """Name of this node, unique in the cluster and the same in every run: the cluster identifies the node's partitions
+    by it. Stored in the data directory.
+    """
     lease: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 hour"))] = Duration.parse("10 s")
-    """The cluster places nothing new on a node that it has not heard from for so long. What the node holds stays."""
+    """Time without a heartbeat after which the cluster places nothing new on this node. Its replicas stay."""
     expect_loss: bool = False
-    """Start although the folder is not the one that the cluster expects on this node: what is not in it is lost."""
+    """Start although the data directory is not the one that the cluster expects on this node: data missing in it is
+    lost.
+    """
     stop_timeout: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 hour"))] = Duration.parse("30 s")
-    """How long requests in flight may take when the process is asked to stop."""
+    """Time that requests in flight get to finish when the process is asked to stop."""
 
 
 class BinaryTlsSettings(Section):
     """``[binary.tls]``: TLS 1.2 and 1.3 on the binary port."""
 
     enabled: bool = False
-    """Every connection on the port is TLS. Gateways need `links.tls` for it."""
+    """Accept only TLS connections on the port. Gateways then need `links.tls`."""
     cert_file: str | None = None
-    """PEM file with the certificate of this node, followed by those between it and its authority; `tls.certificate` if
-    there is none. A new one is noticed and used for new connections; one that cannot be used, or is not valid now, is
-    reported, and the old one stays."""
+    """PEM file with the certificate of this node, followed by the intermediate certificates; `tls.certificate` if not
+    set. A changed file is detected and used for new connections; an unusable or currently invalid certificate is
+    reported, and the previous one stays in use.
+    """
     key_file: str | None = None
-    """PEM file with its private key (PKCS#8, PKCS#1 or SEC1); `tls.key` if there is none."""
+    """PEM file with the private key (PKCS#8, PKCS#1 or SEC1); `tls.key` if not set."""
     client_certificates: Literal["none", "required"] = "none"
-    """Whether gateways, and clients with a ticket, have to show a certificate that an authority in `client_ca_file`
-    vouches for. Whose it is makes no difference: the ticket says what they may do."""
+    """Require a certificate of gateways, and of clients with a ticket, signed by an authority in `client_ca_file`. The
+    name in the certificate is not used: the ticket determines the permissions.
+    """
     client_ca_file: str | None = None
-    """PEM file with these authorities; `cluster.authority` if there is none."""
+    """PEM file with these authorities; `cluster.authority` if not set."""
     client_crl_file: str | None = None
-    """PEM file with the certificate revocation lists of all these authorities: a certificate that is in one is refused,
-    and so is every certificate once a list has ended. A new file is noticed like a new certificate; connections whose
-    certificate is in it end. One that cannot be read, or has ended, keeps the node from starting, and is reported and
-    not used afterwards."""
+    """PEM file with the certificate revocation lists of all these authorities. A revoked certificate is refused, and so
+    is every certificate once a list has expired. A changed file is detected like a changed certificate; connections
+    whose certificate is revoked are closed. An unreadable or expired list prevents the start; if it appears later, it
+    is reported and not used.
+    """
 
     @model_validator(mode="after")
     def _all_or_nothing(self) -> Self:
@@ -76,54 +82,54 @@ class BinaryTlsSettings(Section):
 
 
 class BinarySettings(Section):
-    """``[binary]``: the port that gateways, and clients with a ticket, use."""
+    """``[binary]``: the port for gateways, and for clients with a ticket."""
 
     address: Address = Address.parse("127.0.0.1:8100")
-    """Where it listens; port 0 picks a free one."""
+    """Address to listen on; port 0 picks a free port."""
     advertised: Annotated[str, AfterValidator(_advertised)] | None = None
-    """Where others find it, `host:port`, if not at the address it listens on."""
+    """Address for other processes, `host:port`, if different from the listening address."""
     max_connections: Annotated[int, Between(1, 1_000_000)] = 4096
-    """One more is refused."""
+    """Maximum number of connections; further connections are refused."""
     max_request_size: Annotated[Size, Between(Size(1024), Size.parse("512 MiB"))] = Size.parse("256 MiB")
-    """Payload of one batch that a client with a ticket sends; a larger one is refused."""
+    """Maximum payload of one batch from a client with a ticket; a larger one is refused."""
     max_response_size: Annotated[Size, Between(Size(1024), Size.parse("512 MiB"))] = Size.parse("16 MiB")
-    """Messages of one poll; a single message may be larger."""
+    """Maximum size of the messages that one poll returns; a single message may be larger."""
     max_waits: Annotated[int, Between(1, 10_000_000)] = 131_072
-    """Partitions that gateways and clients wait for and watch, all together."""
+    """Maximum number of partitions that gateways and clients together wait for or watch."""
     tls: BinaryTlsSettings = BinaryTlsSettings()
 
 
 class GrpcSettings(Section):
-    """``[grpc]``: reading and writing whole batches."""
+    """``[grpc]``: reading and writing of raw batches."""
 
     address: Address = Address.parse("127.0.0.1:8101")
-    """Where it is served; port 0 picks a free one."""
+    """Address to listen on; port 0 picks a free port."""
     advertised: Annotated[str, AfterValidator(_advertised)] | None = None
-    """Where others find it, `host:port`, if not at the address it listens on."""
+    """Address for other processes, `host:port`, if different from the listening address."""
     max_connections: Annotated[int, Between(1, 100_000)] = 1024
-    """One more waits, and is given up soon."""
+    """Maximum number of connections; a further one waits, and soon times out."""
     max_calls: Annotated[int, Between(1, 100_000)] = 1024
-    """At a time; one more is refused."""
+    """Maximum number of calls in progress; further calls are refused."""
     max_request_size: Annotated[Size, Between(Size(1024), Size.parse("512 MiB"))] = Size.parse("64 MiB")
-    """One batch; a larger one is refused."""
+    """Maximum size of one batch; a larger one is refused."""
     max_memory: Annotated[Size, Between(Size.parse("1 MiB"), Size.parse("1 TiB"))] = Size.parse("256 MiB")
-    """What is held of batches on their way in and out, all calls together; beyond it they wait."""
+    """Memory budget for batches of all calls, in both directions; calls beyond it wait."""
 
 
 class HttpSettings(Section):
     """``[http]``: health and metrics."""
 
     address: Address | None = Address.parse("127.0.0.1:8102")
-    """Where `/health`, `/live` and `/metrics` are served; port 0 picks a free one."""
+    """Address for `/health`, `/live` and `/metrics`; port 0 picks a free port."""
 
 
 class TlsSettings(Section):
-    """``[tls]``: for gRPC, and for the binary port where `binary.tls` names no certificate."""
+    """``[tls]``: TLS for gRPC, and for the binary port if `binary.tls` names no certificate."""
 
     certificate: str | None = None
-    """PEM file with the certificate of this node, followed by those between it and the authority."""
+    """PEM file with the certificate of this node, followed by the intermediate certificates."""
     key: str | None = None
-    """PEM file with its private key."""
+    """PEM file with the private key."""
 
     @model_validator(mode="after")
     def _all_or_nothing(self) -> Self:
@@ -133,28 +139,28 @@ class TlsSettings(Section):
 
     @property
     def files(self) -> tuple[Path, Path] | None:
-        """Certificate and key; none if nothing is to be encrypted."""
+        """Certificate and key; None without TLS."""
         if self.certificate is None or self.key is None:
             return None
         return Path(self.certificate), Path(self.key)
 
 
 class TracingSettings(TraceExportConfig):
-    """`tracing`: the spans of requests that are part of a recorded trace, from their arrival to the disk."""
+    """`tracing`: spans of sampled requests, from their arrival to the disk."""
 
     service_name: str = "headrace-node"
-    """What this process is called in traces."""
+    """Service name of this process in traces."""
 
 
 class NodeStorageConfig(StorageConfig):
-    """`system`."""
+    """`system`: storage of this node."""
 
     path: str = "local_node"
-    """The data folder. One process at a time uses it, of one node of one cluster."""
+    """Data directory, used by one process at a time, for one node of one cluster."""
 
 
 class PartitionNodeConfig(ShardsConfig):
-    """Everything that the process can be told."""
+    """All settings of the process."""
 
     cluster: ClusterSettings = ClusterSettings()
     node: IdentitySettings = IdentitySettings()
@@ -169,7 +175,7 @@ class PartitionNodeConfig(ShardsConfig):
 
     @property
     def binary_files(self) -> tuple[Path, Path] | None:
-        """Certificate and key that the binary port shows, if there are any."""
+        """Certificate and key of the binary port, if any."""
         own = self.binary.tls
         if own.cert_file is None or own.key_file is None:
             return self.tls.files
@@ -177,7 +183,7 @@ class PartitionNodeConfig(ShardsConfig):
 
     @property
     def binary_client_authority(self) -> str | None:
-        """What vouches for those who connect to the binary port."""
+        """File with the authorities of client certificates on the binary port."""
         return self.binary.tls.client_ca_file or self.cluster.authority
 
     @model_validator(mode="after")
@@ -242,7 +248,7 @@ def load_config(
     """Read the configuration of the process.
 
     Raises:
-        SettingsError: Something is unknown or wrong.
+        SettingsError: A setting is unknown or invalid.
     """
     renamed = {"system.logging.level": "logging.level"}
     return load(

@@ -1,7 +1,7 @@
-"""The data folder of a partition node: of one node of one cluster, used by one process at a time.
+"""The data directory of a partition node: for one node of one cluster, used by one process at a time.
 
-info.json             whose folder it is
-catalogue_version     the newest version of the catalogue that was acted on
+info.json             owner of the directory
+catalogue_version     the newest version of the catalog that was used
 headrace.lock         held by the running process
 streams/              the partitions
 """
@@ -24,36 +24,36 @@ from headrace_shards.folders import LOCK, locked, make_folder, replace_file
 
 PRODUCT: Final = "headrace-partition-node"
 FORMAT_VERSION: Final = 1
-"""Of everything in the folder together. A release opens its own format."""
+"""Version of the format of the whole directory. A release opens only its own format."""
 
 _INFO: Final = "info.json"
 _VERSION: Final = "catalogue_version"
-# A write of one sector is whole or not at all.
+# A write of one sector is atomic.
 _SLOT_BYTES: Final = 512
 _SLOTS_COUNT: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
-    """Whose folder it is."""
+    """Owner of the data directory."""
 
     product: str
     format_version: int
     version: str
-    """Of the release that made it."""
+    """Release that created the directory."""
     created_at: str
     node_name: str
     cluster_name: str
     cluster_id: str = ""
-    """Empty until the metadata service has told it."""
+    """Cluster id; empty until the metadata service has reported it."""
     registered: int = 0
-    """Incarnation of the run that was registered last; 0: none ever was."""
+    """Incarnation of the last registered run; 0: none."""
     registering: int = 0
-    """Of the run that has asked last to be registered; it may have been."""
+    """Incarnation of the last run that requested registration; the request may have succeeded."""
 
 
 class DataFolder:
-    """The folder of this process."""
+    """The data directory of this process."""
 
     def __init__(self, path: Path, info: Info) -> None:
         self._path = path
@@ -61,23 +61,23 @@ class DataFolder:
 
     @property
     def path(self) -> Path:
-        """Absolute."""
+        """Absolute path."""
         return self._path
 
     @property
     def was_registered(self) -> bool:
-        """Whether the cluster knows that there is this folder."""
+        """True if the cluster knows this directory."""
         return self._info.registered != 0
 
     def is_of(self, incarnation: int) -> bool:
-        """Whether the run with this incarnation used this folder, as far as it was the last one or the one before."""
+        """Return whether the last run in this directory, or the one before, had this incarnation."""
         return incarnation in {self._info.registered, self._info.registering}
 
     def claim(self, cluster_id: str) -> None:
-        """Make it the folder of this cluster, if it is of none yet.
+        """Assign the directory to this cluster, if it belongs to none yet.
 
         Raises:
-            ForeignFolder: It is another cluster's.
+            ForeignFolder: The directory belongs to another cluster.
         """
         if self._info.cluster_id == cluster_id:
             return
@@ -90,11 +90,11 @@ class DataFolder:
         self._write(replace(self._info, cluster_id=cluster_id))
 
     def registering(self, incarnation: int) -> None:
-        """Note that a run is about to ask to be registered."""
+        """Record that a run is about to request registration."""
         self._write(replace(self._info, registering=incarnation))
 
     def registered(self) -> None:
-        """Note that it is registered."""
+        """Record that the run is registered."""
         self._write(replace(self._info, registered=self._info.registering))
 
     def _write(self, info: Info) -> None:
@@ -104,20 +104,20 @@ class DataFolder:
 
 @contextmanager
 def opened(name: str, *, node_name: str, cluster_name: str) -> Iterator[DataFolder]:
-    """Hold the data folder for the length of a ``with`` block; made if it is missing.
+    """Lock the data directory for the duration of a ``with`` block; create it if missing.
 
     Args:
-        name: The folder, as the setting says it.
-        node_name: Of this node.
-        cluster_name: Of its cluster.
+        name: Path as in the setting.
+        node_name: Name of this node.
+        cluster_name: Name of its cluster.
 
     Raises:
-        FolderInUse: Another process works on it.
-        ForeignFolder: It is not this node's, or was written by a newer release.
-        OSError: It cannot be made or written.
+        FolderInUse: Another process uses the directory.
+        ForeignFolder: The directory belongs to another node, or was written by a newer release.
+        OSError: The directory cannot be created or written.
     """
     path = Path(name).expanduser().absolute()
-    # Messages are not everybody's. What is there already is as its owner wants it.
+    # Messages are confidential, so the directory is created private. The mode of an existing directory is kept.
     make_folder(path)
     with locked(path):
         info = _read_info(path)
@@ -172,10 +172,10 @@ def _read_info(path: Path) -> Info | None:
 
 
 class HighestVersion:
-    """The newest version of the catalogue that this folder has seen acted on. It is on the disk before it is acted on.
+    """The newest catalog version used in this directory. A version is on disk before it is used.
 
-    A replica of the metadata service that lags behind tells an older catalogue, in which partitions do not exist yet
-    whose messages are here. A node that starts anew has nothing else to know that by.
+    A lagging replica of the metadata service may return an older catalog that lacks existing partitions. A restarted
+    node detects that only by this version.
     """
 
     def __init__(self, descriptor: int, version: int, slot: int) -> None:
@@ -186,11 +186,11 @@ class HighestVersion:
     @classmethod
     @contextmanager
     def opened(cls, folder: Path) -> Iterator[Self]:
-        """Have it for the length of a ``with`` block.
+        """Open the file for the duration of a ``with`` block.
 
         Raises:
             ForeignFolder: The file is damaged.
-            OSError: It cannot be read or made.
+            OSError: The file cannot be read or created.
         """
         path = folder / _VERSION
         if not path.exists():
@@ -211,18 +211,18 @@ class HighestVersion:
 
     @property
     def value(self) -> int:
-        """The version; 0 when there is none yet."""
+        """Current version; 0 if there is none yet."""
         return self._version
 
     def raise_to(self, version: int) -> None:
-        """Note a newer version, durably. Blocks for as long as the disk takes.
+        """Store a newer version durably. Blocks on the disk.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: The version cannot be written.
         """
         if version <= self._version:
             return
-        # The slot of the version before stays as it is, should the power fail meanwhile.
+        # Write to the other slot: the previous version survives a power failure during the write.
         slot = (self._slot + 1) % _SLOTS_COUNT
         os.pwrite(self._descriptor, _encoded(version).encode(), slot * _SLOT_BYTES)
         os.fdatasync(self._descriptor)

@@ -1,4 +1,4 @@
-"""The encrypted binary port, which is in front of the shards."""
+"""The encrypted binary listener, an edge in front of the shards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace_shards.edge import edge_fields
 
 
 def edge_document(config: PartitionNodeConfig) -> str:
-    """The JSON document that `headrace_core.Edge` takes; without encryption there is no door in it."""
+    """Return the JSON document that `headrace_core.Edge` takes; without encryption it contains no listener."""
     return json.dumps({"binary": _binary(config), **edge_fields(config.edge)})
 
 

@@ -1,45 +1,45 @@
-"""Why a partition node does not start, or does not go on.
+"""Errors that prevent the start of a partition node, or stop it.
 
 PartitionNodeError
     ListenError:    an address cannot be bound, or a certificate cannot be used
-    ForeignFolder:  the data folder is not one that this node may touch
-    AnotherCluster: the metadata service is not the one that this folder has followed
-    DataLost:       the folder is not the one that the cluster expects on this node
+    ForeignFolder:  the data directory does not belong to this node
+    AnotherCluster: the metadata service is not the one that this directory has followed
+    DataLost:       the directory is not the one that the cluster expects on this node
     NodeReplaced:   a later run of this node has registered
-    NodeRemoved:    somebody has removed this node from the cluster
-    RegistrationRefused: the metadata service does not take this node
+    NodeRemoved:    this node was removed from the cluster
+    RegistrationRefused: the metadata service refuses this node
 """
 
 from __future__ import annotations
 
 
 class PartitionNodeError(Exception):
-    """The partition node does not start, or cannot go on. The message says why."""
+    """The partition node cannot start or continue. The message contains the reason."""
 
 
 class ListenError(PartitionNodeError):
-    """An address cannot be bound, or a file for the encryption cannot be used."""
+    """An address cannot be bound, or a TLS file cannot be used."""
 
 
 class ForeignFolder(PartitionNodeError):
-    """The data folder is not one that this node may touch."""
+    """The data directory does not belong to this node."""
 
 
 class AnotherCluster(PartitionNodeError):
-    """The metadata service is not the one that this folder has followed, or it has lost what it knew."""
+    """The metadata service is not the one that this directory has followed, or it has lost data."""
 
 
 class DataLost(PartitionNodeError):
-    """The folder is not the one that the cluster expects on this node."""
+    """The data directory is not the one that the cluster expects on this node."""
 
 
 class NodeReplaced(PartitionNodeError):
-    """A later run of this node has registered; this one must not answer any more."""
+    """A later run of this node has registered; this one is fenced."""
 
 
 class NodeRemoved(PartitionNodeError):
-    """Somebody has removed this node from the cluster."""
+    """This node was removed from the cluster."""
 
 
 class RegistrationRefused(PartitionNodeError):
-    """The metadata service does not take this node."""
+    """The metadata service refuses this node."""

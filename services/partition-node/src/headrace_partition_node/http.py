@@ -1,7 +1,7 @@
 """Health and metrics over HTTP.
 
-`/live` is 200 as long as the process goes on, `/health` when this node serves what is placed on it, and both say in a
-word how it is. `/metrics` wants the cluster's token for metrics.
+`/live` is 200 while the process runs, `/health` when this node serves its partitions, and both contain a one-word
+status. `/metrics` requires the cluster's token for metrics.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _STOP_SECONDS: Final = 1.0
 async def serving(
     address: Address | None, *, health: Callable[[], Health], metrics: CollectorRegistry, authorizations: Sequence[str]
 ) -> AsyncIterator[Address | None]:
-    """Serve for the length of an ``async with`` block; yields the address really bound.
+    """Serve for the duration of an ``async with`` block; yield the address actually bound.
 
     Args:
-        address: Where; nowhere if there is none.
-        health: How this node is.
-        metrics: What there is to tell.
-        authorizations: Metrics are for those who show one of these; none: for everybody.
+        address: Address to listen on; None: do not serve.
+        health: Returns the health of this node.
+        metrics: Registry of the metrics.
+        authorizations: Accepted authorizations for metrics; empty: no authentication.
 
     Raises:
         ListenError: The address cannot be bound.
@@ -76,7 +76,7 @@ class _Pages:
     async def metrics(self, request: web.Request) -> web.Response:
         if not self._is_known(request):
             return web.Response(status=401, headers={"WWW-Authenticate": "Bearer"})
-        # Shards are asked, and the text is long.
+        # Rendered in a thread: it queries the shards, and the text is long.
         body = await asyncio.to_thread(generate_latest, self._metrics)
         return web.Response(body=body, headers={"Content-Type": _METRICS_TYPE})
 

@@ -1,7 +1,7 @@
-"""Whether this folder and this cluster belong together, before either acts on the other.
+"""Check that data directory and cluster belong together, before either acts on the other.
 
-The shards remove what the catalogue says is gone. A catalogue that is not the one of this folder must never reach them;
-nor may empty partitions be offered in place of those that this node had.
+The shards delete partitions that are missing in the catalog. Therefore the catalog of another cluster must never reach
+them; nor may empty partitions be offered in place of those that this node had.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _log = logging.getLogger(__name__)
 async def check(
     reads: Reads, folder: DataFolder, *, node_name: str, highest_version: int, is_loss_expected: bool
 ) -> None:
-    """Compare what both know of each other; waits for the metadata service.
+    """Compare the records of directory and cluster; waits for the metadata service.
 
     Args:
-        reads: Questions to the metadata service.
-        folder: Of this node.
-        node_name: Of this node.
-        highest_version: Of the catalogue, that was ever acted on here.
-        is_loss_expected: It is known that this is not the folder that the node had.
+        reads: Queries to the metadata service.
+        folder: Data directory of this node.
+        node_name: Name of this node.
+        highest_version: Newest catalog version ever used here.
+        is_loss_expected: The operator knows that this is not the node's former directory.
 
     Raises:
         StrangerError: The metadata service does not accept the caller.
-        ForeignFolder: The folder is another cluster's.
-        AnotherCluster: The metadata service is younger than the folder.
-        DataLost: The folder is not the one that the node had.
+        ForeignFolder: The directory belongs to another cluster.
+        AnotherCluster: The metadata service is older than the directory's state.
+        DataLost: The directory is not the one that the node had.
     """
     cluster_id, version, node = await _known(reads, node_name)
     await asyncio.to_thread(folder.claim, cluster_id)
@@ -72,10 +72,10 @@ async def check(
 
 
 async def _known(reads: Reads, node_name: str) -> tuple[str, int, NodeRecord | None]:
-    """The mark of the cluster, the newest version of its catalogue, and what it knows of this node."""
+    """Return the cluster id, the newest version of its catalog, and its record of this node."""
     while True:
         try:
-            # Linearizable: a replica that lags behind is not taken for a cluster that has lost its data.
+            # Linearizable, so that a lagging replica is not mistaken for a cluster that has lost its data.
             version = await reads.version()
             nodes = await reads.nodes()
         except MetadataUnreachableError as error:

@@ -1,4 +1,4 @@
-"""Figures of this node beside those of its shards."""
+"""Metrics of this node in addition to those of its shards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PREFIX: Final = "headrace_partition_node_"
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """At one moment."""
+    """Snapshot of the node's metrics."""
 
     is_ready: bool
     is_registered: bool
@@ -64,10 +64,10 @@ class _Collector(Collector):
 
 
 def registry(figures: Callable[[], Figures], statistics: Statistics) -> CollectorRegistry:
-    """Make what `/metrics` is rendered from.
+    """Return the registry of `/metrics`.
 
     Args:
-        figures: Returns those of this node; called in any thread.
+        figures: Returns the metrics of this node; called in any thread.
         statistics: Returns the counters of the shards; called in any thread.
     """
     collected = CollectorRegistry()

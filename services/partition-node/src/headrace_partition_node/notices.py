@@ -1,4 +1,4 @@
-"""What the shards have found out and the metadata service has to know."""
+"""Notices from the shards to the metadata service."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ _WAITING_MAX: Final = 100_000
 _log = logging.getLogger(__name__)
 
 _Group = tuple[int, int, int, int]
-"""Stream, topic, group, and what tells it from a later one."""
+"""Stream, topic, group, and incarnation of the group."""
 
 
 class Notices:
-    """Partitions whose owners in a consumer group have processed all that they were given: they may move.
+    """Completed revocations: partitions whose owners in a consumer group have processed all messages they were sent.
 
-    Told until the metadata service has heard it. A partition of which it never hears moves at its deadline, so what is
-    beyond a bound may be left out.
+    Each is reported until the metadata service has acknowledged it. An unreported partition moves at its deadline, so
+    notices beyond a bound may be dropped.
     """
 
     def __init__(self, proposer: Proposer) -> None:
         self._proposer = proposer
-        # In the order in which they came; a partition that is told again takes no second place.
+        # Ordered by arrival; a repeated notice keeps its position.
         self._waiting: dict[_Group, dict[int, CompletedRevocation]] = {}
         self._count = 0
         self._came = asyncio.Event()
 
     @property
     def waiting_count(self) -> int:
-        """How many partitions are to be told of."""
+        """Number of partitions to report."""
         return self._count
 
     def revoked(self, notice: CompleteRevocation) -> None:
-        """Tell of these partitions."""
+        """Queue a notice."""
         group = (notice.stream_id, notice.topic_id, notice.group_id, notice.group_key)
         partitions = self._waiting.setdefault(group, {})
         for revocation in notice.revocations:
@@ -56,7 +56,7 @@ class Notices:
         self._came.set()
 
     async def run(self) -> NoReturn:
-        """Tell what waits, until cancelled."""
+        """Report queued notices until cancelled."""
         pause_seconds = _RETRY_SECONDS
         while True:
             await self._came.wait()
@@ -86,14 +86,14 @@ class Notices:
             _log.warning("the metadata service did not hear that partitions of a group may move: %s", error)
             return False
         if response.reply.status != Status.OK:
-            # The group is gone, and what its members owned with it.
+            # The group was deleted, including the ownership of its members.
             _log.debug("partitions of a group that may move: status %d", response.reply.status)
         return True
 
     def _forget(self, group: _Group, told: dict[int, CompletedRevocation]) -> None:
         waiting = self._waiting[group]
         for number, revocation in told.items():
-            # Another revocation of the same partition may have come meanwhile.
+            # Keep the entry if another revocation of the same partition has arrived meanwhile.
             if waiting[number] == revocation:
                 del waiting[number]
                 self._count -= 1
@@ -102,7 +102,7 @@ class Notices:
 
 
 class Control:
-    """Answers what the shards ask for: what clients of a partition node may not ask it for is refused."""
+    """Answers requests of the shards; requests that clients must not send to a partition node are refused."""
 
     def __init__(self, notices: Notices, publications: Publications) -> None:
         self._notices = notices
@@ -118,7 +118,7 @@ class Control:
                 self._publications.applied(request.publications_applied)
                 return Reply()
             case "client_gone" | "noted":
-                # Members of groups are connections of gateways, which keep the trail of what users do as well.
+                # Members of groups are connections of gateways, which also write the audit trail.
                 return Reply()
             case _:
                 return Reply(status=Status.FEATURE_UNAVAILABLE)

@@ -1,4 +1,4 @@
-"""Which partitions there are, and which of them the catalogue places on this node."""
+"""Index of partitions, and of those that the catalog places on this node."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ class _Partitions(NamedTuple):
 
 
 class Placements:
-    """The part of the catalogue that says which partitions exist and where they are, as this node reads it."""
+    """Partitions and placements of the catalog, as seen by this node."""
 
     def __init__(self, node_name: str) -> None:
         self._name = node_name
         self._node: Node | None = None
         self._topics: dict[_TopicId, _Partitions] = {}
-        # Of each topic, for each of its partitions, the id of the node that serves it.
+        # Id of the leader of each partition, by topic.
         self._holders: dict[_TopicId, array[int]] = {}
         self._count = 0
 
     @property
     def node(self) -> Node | None:
-        """This node, as the catalogue has it; none if it is not registered."""
+        """Record of this node in the catalog; None if it is not registered."""
         return self._node
 
     @property
     def count(self) -> int:
-        """How many partitions are placed here."""
+        """Number of partitions placed on this node."""
         return self._count
 
     def find(self, stream_id: int, topic_id: int, partition_id: int) -> Found | None:
-        """Return what the catalogue says of a partition, if it exists."""
+        """Return a partition's record in the catalog, if it exists."""
         partitions = self._topics.get((stream_id, topic_id))
         if partitions is None or partition_id >= len(partitions.incarnations):
             return None
@@ -59,14 +59,14 @@ class Placements:
         )
 
     def replace(self, snapshot: Snapshot) -> None:
-        """Take a whole catalogue in."""
+        """Replace the whole catalog."""
         self._node = next((node for node in snapshot.nodes if node.name == self._name), None)
         self._topics = {(topic.stream_id, topic.id): _partitions_of(topic) for topic in snapshot.topics}
         self._holders = {(one.stream_id, one.topic_id): _holders_of(one) for one in snapshot.topic_placements}
         self._recount()
 
     def update(self, update: Update) -> None:
-        """Take the changes of one version in."""
+        """Apply the changes of one version."""
         for delta in update.deltas:
             self._change(delta)
 

@@ -1,7 +1,7 @@
-"""What is wanted here and what is here: looked at again and again, whatever happened in between.
+"""Comparison of placed and open partitions, repeated periodically.
 
-The shards open what the catalogue places here, and close what it places elsewhere, by themselves, as soon as they have
-a newer catalogue. Here it is watched what came of that, for those who ask how this node is.
+The shards themselves open partitions that the catalog places here, and close partitions placed elsewhere, as soon as
+they have a newer catalog. This module watches the result for health reports.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ _log = logging.getLogger(__name__)
 
 
 class Shards(Protocol):
-    """What the shards tell of their partitions: `headrace_shards.Node`."""
+    """Interface of `headrace_shards.Node` for partition states."""
 
     def recovery(self) -> Recovery:
-        """Partitions that they have, and how many of them still recover."""
+        """Return the number of partitions and of those still recovering."""
 
     def failures(self) -> list[tuple[str, str]]:
-        """Partitions that closed themselves, and why."""
+        """Return the partitions that closed themselves, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """At one moment."""
+    """Snapshot of the comparison."""
 
     placed_count: int = 0
-    """Partitions that the catalogue places here."""
+    """Number of partitions that the catalog places here."""
     open_count: int = 0
-    """Partitions that the shards have, open or recovering."""
+    """Number of partitions that the shards have, open or recovering."""
     recovering_count: int = 0
     failures: tuple[tuple[str, str], ...] = ()
-    """Partitions that closed themselves, and why."""
+    """Partitions that closed themselves, with the reason."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing recovers, and everything that is wanted is here or has failed."""
+        """True if nothing recovers, and every placed partition is open or has failed."""
         return self.recovering_count == 0 and self.open_count + len(self.failures) >= self.placed_count
 
 
 class Reconciler:
-    """Compares the two."""
+    """Compares placed and open partitions."""
 
     def __init__(self, shards: Shards, placements: Placements) -> None:
         self._shards = shards
@@ -59,11 +59,11 @@ class Reconciler:
 
     @property
     def state(self) -> State:
-        """As it was seen last."""
+        """Result of the last comparison."""
         return self._state
 
     def look(self) -> State:
-        """Look now; what is new goes to the log."""
+        """Compare now; changes are logged."""
         recovery, failures = self._shards.recovery(), self._shards.failures()
         state = self._state = State(
             self._placements.count, recovery.partitions_count, recovery.recovering_count, tuple(sorted(failures))
@@ -86,7 +86,7 @@ class Reconciler:
         return state
 
     async def run(self) -> NoReturn:
-        """Look again and again, until cancelled."""
+        """Compare periodically, until cancelled."""
         while True:
             self.look()
             await asyncio.sleep(_INTERVAL_SECONDS)

@@ -1,4 +1,4 @@
-"""This node in the cluster: it registers when it starts, and says that it lives for as long as it does."""
+"""Registration of this node in the cluster: registered at the start, renewed by heartbeats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace_proto.errors import Status, find
 from headrace_proto.metadata.v1 import Command, ProposeResponse, RegisterNode, RenewNodeLease
 from headrace_proto.well_known import ROOT_USER_ID
 
-# It may be late twice before it is missed.
+# Two renewals may be late before the lease expires.
 _RENEWALS_PER_LEASE: Final = 3
 _RETRY_SECONDS: Final = 0.2
 _RETRY_SECONDS_MAX: Final = 5.0
@@ -25,10 +25,10 @@ _log = logging.getLogger(__name__)
 
 
 class Proposer(Protocol):
-    """Takes commands: `headrace_metadata_client.Session`."""
+    """Interface of `headrace_metadata_client.Session`."""
 
     async def propose(self, command: Command, *, timeout_seconds: float = ...) -> ProposeResponse:
-        """Have a command applied, once."""
+        """Apply a command at most once."""
 
 
 class Registration:
@@ -40,11 +40,12 @@ class Registration:
         """Describe a run.
 
         Args:
-            proposer: Takes the commands.
-            name: Of the node, the same in every run.
-            lease_seconds: It counts as silent when it was not heard from for so long.
-            known: Told of states of the metadata service: a version of the catalogue, in which this run is registered,
-                and the time of the newest operation in it (microseconds since the Unix epoch).
+            proposer: Proposes the commands.
+            name: Name of the node, the same in every run.
+            lease_seconds: Time without a renewal after which the node counts as silent.
+            known: Called with a catalog version in which this run is registered, and the timestamp of its newest
+                operation
+                (microseconds since the Unix epoch).
         """
         self._proposer = proposer
         self._name = name
@@ -56,24 +57,24 @@ class Registration:
 
     @property
     def node(self) -> Node | None:
-        """As it was registered; None before."""
+        """Record of the registered node; None before the registration."""
         return self._node
 
     @property
     def age_seconds(self) -> float:
-        """How long ago the cluster heard from this run; infinite before the first time."""
+        """Seconds since the last successful renewal; infinite before the registration."""
         return time.monotonic() - self._renewed_at if self._renewed_at is not None else float("inf")
 
     async def register(self, *, binary_address: str, grpc_address: str, shards_count: int) -> Node:
-        """Register this run; waits for the metadata service if need be.
+        """Register this run; waits for the metadata service if necessary.
 
         Args:
-            binary_address: Where others find the binary protocol.
-            grpc_address: Where others find gRPC.
-            shards_count: Its capacity.
+            binary_address: Address of the binary protocol for others.
+            grpc_address: Address of gRPC for others.
+            shards_count: Number of shards, the capacity of the node.
 
         Raises:
-            RegistrationRefused: The cluster does not take this node.
+            RegistrationRefused: The cluster refuses this node.
             StrangerError: The metadata service does not accept the caller.
         """
         command = RegisterNode(
@@ -86,7 +87,7 @@ class Registration:
         )
         pause_seconds = _RETRY_SECONDS
         while True:
-            # Once more is no harm: it is the same run.
+            # Retrying is idempotent: it registers the same run.
             response = await self._attempt(Command(actor_user_id=ROOT_USER_ID, register_node=command))
             if response is not None:
                 break
@@ -100,15 +101,15 @@ class Registration:
         return self._node
 
     async def keep(self, node: Node) -> NoReturn:
-        """Renew the lease until cancelled. While the metadata service is away the node goes on without.
+        """Renew the lease until cancelled. While the metadata service is unavailable, the node continues without.
 
         Args:
-            node: As it was registered.
+            node: Record of the registered node.
 
         Raises:
             NodeReplaced: A later run has registered.
             NodeRemoved: The node was removed.
-            RegistrationRefused: The lease is not renewed for another reason.
+            RegistrationRefused: The renewal was refused for another reason.
         """
         renewal = RenewNodeLease(node_id=node.id, incarnation=self.incarnation)
         interval_seconds = self._lease_seconds / _RENEWALS_PER_LEASE
@@ -117,7 +118,8 @@ class Registration:
             try:
                 response = await self._attempt(Command(actor_user_id=ROOT_USER_ID, renew_node_lease=renewal))
             except StrangerError as error:
-                # It did accept it. Whoever changed a secret is not done yet, and the partitions are needed.
+                # The node was accepted before: a change of the secret is in progress, and the partitions are still
+                # needed.
                 _log.error("the metadata service does not accept this node any more: %s", error)
                 continue
             if response is None:

@@ -1,4 +1,4 @@
-"""The parts of a node, and what others ask about it as a whole."""
+"""The components of a node, and its answers about the node as a whole."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headrace_shards.grpc_refusals import Refused
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThisNode:
-    """The node as it answers for itself."""
+    """The node as the subject of calls and metrics."""
 
     name: str
     node: Node
@@ -39,7 +39,7 @@ class ThisNode:
     calls: Calls
 
     def figures(self, *, is_ready: bool) -> Figures:
-        """How it is, for metrics."""
+        """Return the node's metrics."""
         state = self.reconciler.state
         return Figures(
             is_ready=is_ready,
@@ -59,7 +59,7 @@ class ThisNode:
         )
 
     def statistics(self) -> GetStatisticsResponse:
-        """How it is, for calls; without its partitions."""
+        """Return the node's statistics, without its partitions."""
         state = self.reconciler.look()
         registered, known = self.registration.node, self.placements.node
         return GetStatisticsResponse(
@@ -76,10 +76,10 @@ class ThisNode:
         )
 
     async def drain(self, *, is_draining: bool) -> None:
-        """Have the cluster place nothing new here, or again.
+        """Exclude this node from new placements, or include it again.
 
         Raises:
-            Refused: It is not registered, or the metadata service does not take the command.
+            Refused: The cluster refuses the change.
         """
         registered = self.registration.node
         if registered is None:

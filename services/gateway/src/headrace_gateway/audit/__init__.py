@@ -1,1 +1,1 @@
-"""The audit trail: who logged in, who was refused, who changed what; apart from the log, on the disk, bounded."""
+"""The audit trail: logins, refusals and changes; kept on disk apart from the log, with bounded size."""

@@ -8,13 +8,15 @@ from headrace_settings import Between, Section, Size
 
 
 class AuditConfig(Section):
-    """`audit`: who logged in, who was refused, who changed what."""
+    """`audit`: the record of logins, refusals and changes."""
 
     enabled: bool = True
-    """Whether the trail is written."""
+    """Write the audit trail."""
 
     max_file_size: Annotated[Size, Between(Size.parse("4 KiB"), Size.parse("1 GiB"))] = Size.parse("8 MiB")
-    """A file of the trail that has this size is followed by another one."""
+    """Size at which a file of the audit trail is full and the next file is started."""
 
     max_files: Annotated[int, Between(2, 10_000)] = 16
-    """How many files there are of each kind at most: changes, and logins with refusals. The oldest goes."""
+    """Maximum number of files of each kind (changes; logins and refusals). The oldest file is deleted beyond this
+    number.
+    """

@@ -1,4 +1,4 @@
-"""What stands in the trail."""
+"""Events of the audit trail."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ Kind = Literal["login", "refusal", "change"]
 CHANGES: Final = "changes"
 ACCESS: Final = "access"
 SERIES: Final = (CHANGES, ACCESS)
-"""The files apart: whatever strangers do, it does not push out what was changed."""
+"""File series. They are separate so that events of unauthenticated clients cannot displace recorded changes."""
 
 BEGUN: Final = "begun"
-"""The result of a change of which it is not known what came of it: the server has died before it was answered."""
+"""Result of a change whose outcome is unknown because the server died before answering."""
 
 
 class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One line."""
+    """One event: one line of the trail."""
 
     id: str
-    """The same for a change that begins and its end."""
+    """Event id, shared by the begin and the end event of a change."""
     at: int
     """Microseconds since the Unix epoch."""
     event: Kind
     action: str
-    """Name of the command, or how somebody logged in."""
+    """Name of the command, or login method."""
     result: str
     """``ok``, ``begun``, or the name of the status."""
     user_id: int | None = None
     username: str | None = None
-    """Of the user who has acted, or as whom somebody tried to log in."""
+    """Name of the acting user, or the name given in a login attempt."""
     address: str = ""
     transport: str = ""
     client_id: int = 0
-    """Of the connection; 0: it has none."""
+    """Client id of the connection; 0: no connection."""
     gateway: str = ""
-    """Where it happened."""
+    """Name of the gateway that recorded the event."""
     subject: dict[str, Any] = {}
-    """What it is about."""
+    """Object of the action: fields of the request without secrets."""
     suppressed: int = 0
-    """How many events of its kind were not written since the last that was: there were too many."""
+    """Number of events of the same kind that the rate limit suppressed since the last one written."""
 
     @property
     def series(self) -> str:
-        """In which files it is."""
+        """Name of the file series that holds the event."""
         return CHANGES if self.event == "change" else ACCESS
 
 
 def encoded(event: Event) -> bytes:
-    """Return the line of an event, with its end."""
+    """Return the event as a line, including the line end."""
     return msgspec.json.encode(event) + b"\n"
 
 
 def decoded(line: bytes) -> Event | None:
-    """Return the event of a line; None: it is damaged."""
+    """Return the event of a line; None if the line is damaged."""
     try:
         return msgspec.json.decode(line, type=Event)
     except msgspec.MsgspecError:

@@ -1,7 +1,7 @@
-"""The files of the trail: lines of JSON, added at the end of the newest file of a series.
+"""Files of the trail: JSON lines, appended to the newest file of a series.
 
-Files are numbered in the order in which they were begun. A file that is full is followed by the next one, and the
-oldest goes when there are too many. What a crash has torn off at the end is cut.
+Files are numbered in the order of their creation. A full file is followed by the next number, and the oldest file is
+deleted when there are too many. An incomplete line that a crash left at the end is truncated.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _DIGITS: Final = 10
 
 
 class Series:
-    """The files of one kind of records. Not to be used by two threads at a time."""
+    """Files of one kind of records. Not safe for use by two threads at a time."""
 
     def __init__(self, folder: Path, name: str, *, file_bytes_max: int, files_max: int) -> None:
-        """Describe where they are; nothing is opened before something is added.
+        """Describe the series; no file is opened before the first append.
 
         Args:
-            folder: Made when it is missing.
-            name: Their names begin with it.
-            file_bytes_max: A file is full when it has so many bytes.
-            files_max: The oldest goes when there are more.
+            folder: Directory of the files; created if missing.
+            name: Prefix of the file names.
+            file_bytes_max: Size in bytes at which a file is full.
+            files_max: Maximum number of files; the oldest one is deleted beyond it.
         """
         self._folder = folder
         self._name = name
@@ -37,10 +37,10 @@ class Series:
         self._size_bytes = 0
 
     def add(self, lines: Sequence[bytes]) -> None:
-        """Add lines, each with its end. They are on the device when this returns.
+        """Append lines, each including its line end. The lines are synced to the device when this returns.
 
         Raises:
-            OSError: They may not be there, or not all of them.
+            OSError: The lines may be missing or incomplete.
         """
         for chunk in self._chunks(lines):
             if self._descriptor < 0:
@@ -73,7 +73,7 @@ class Series:
                 self._size_bytes += written
                 chunk = chunk[written:]
         except OSError:
-            # Half a line may be there: it is cut when the file is opened again.
+            # The write may be partial; the incomplete line is truncated when the file is opened again.
             self.close()
             raise
 
@@ -113,7 +113,7 @@ def numbered(folder: Path, name: str) -> list[tuple[int, Path]]:
 
 
 def newest_first(folder: Path, name: str) -> Iterator[bytes]:
-    """Iterate over the whole lines of a series, without their ends. Files that go meanwhile are passed over."""
+    """Iterate over the complete lines of a series, newest first, without line ends. Skip deleted files."""
     for _, path in reversed(numbered(folder, name)):
         try:
             contents = path.read_bytes()

@@ -1,4 +1,4 @@
-"""How many failures are written: a flood of them must neither fill the disk nor keep it busy."""
+"""Rate limits for recorded failures: a flood of failures must not fill the disk or keep it busy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 _ADDRESSES_MAX: Final = 10_000
 _BURST_OF_ADDRESS: Final = 20
 _BURST_OF_ALL: Final = 200
-# Microseconds until one more is written.
+# Microseconds until one more failure may be written.
 _INTERVAL_OF_ADDRESS: Final = 5_000_000
 _INTERVAL_OF_ALL: Final = 100_000
 
@@ -30,7 +30,7 @@ class _Bucket:
 
 
 class FailureLimits:
-    """Counts what is written of each address, and of all."""
+    """Limits the failures written for each address and for all addresses together."""
 
     def __init__(self) -> None:
         self._all: _Bucket | None = None
@@ -38,21 +38,21 @@ class FailureLimits:
         self._suppressed = 0
 
     def take(self, host: str, now: int) -> int | None:
-        """Take the place of one event; returns how many before it had none.
+        """Take a slot for one event; return the number of events suppressed since the last slot.
 
         Args:
-            host: Where it comes from.
-            now: Microseconds.
+            host: Source address.
+            now: Time in microseconds.
 
         Returns:
-            None: It is not to be written.
+            None if the event must not be written.
         """
         every = self._all = self._all or _Bucket(_BURST_OF_ALL, _INTERVAL_OF_ALL, now)
         one = self._of.pop(host, None) or _Bucket(_BURST_OF_ADDRESS, _INTERVAL_OF_ADDRESS, now)
         self._of[host] = one
         if len(self._of) > _ADDRESSES_MAX:
             self._of.popitem(last=False)
-        # Both are filled, whatever comes of it.
+        # Refill both buckets regardless of the result.
         if not all([every.fill(now), one.fill(now)]):
             self._suppressed += 1
             return None

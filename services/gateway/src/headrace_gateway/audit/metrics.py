@@ -1,4 +1,4 @@
-"""Figures of the trail itself."""
+"""Metrics of the audit trail itself."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _PREFIX: Final = "headrace_audit_"
 
 
 class TrailCollector(Collector):
-    """How many events the trail does not hold."""
+    """Counts of events that are missing in the trail."""
 
     def __init__(self, trail: Trail) -> None:
         self._trail = trail
 
     def collect(self) -> Iterator[Metric]:
-        """Read what there is now."""
+        """Return the current values."""
         lost = CounterMetricFamily(
             f"{_PREFIX}lost_events",
             "Events that are not in the audit trail: too many waited for the disk (queue), or it refused them (disk).",

@@ -14,23 +14,23 @@ from headrace_gateway.audit.files import newest_first
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which events."""
+    """Filter for events."""
 
     since: int = 0
-    """Microseconds since the Unix epoch."""
+    """Begin of the time range, inclusive, in microseconds since the Unix epoch."""
     until: int = 2**64 - 1
-    """Before this time."""
+    """End of the time range, exclusive."""
     event: str | None = None
     action: str | None = None
     user: str | None = None
-    """Name or id."""
+    """Name or id of the user."""
     address: str | None = None
-    """With or without the port."""
+    """Address, with or without port."""
     result: str | None = None
-    """``failed``: any but ``ok``."""
+    """Result; ``failed`` means any result but ``ok``."""
 
     def includes(self, event: Event) -> bool:
-        """Whether this is one of them."""
+        """Return whether the event matches the filter."""
         return (
             self.since <= event.at < self.until
             and self.event in {None, event.event}
@@ -42,14 +42,14 @@ class Wanted:
 
 
 def read(folder: Path, wanted: Wanted, count_max: int) -> list[Event]:
-    """Return the newest events that are wanted, newest first.
+    """Return the newest events that match, newest first.
 
-    Of a change that has ended its end alone.
+    For a finished change, only the end event is returned.
 
     Args:
-        folder: Of the trail.
-        wanted: Which.
-        count_max: At most so many.
+        folder: Directory of the trail.
+        wanted: Filter.
+        count_max: Maximum number of events.
     """
     series = (_events(folder, name, wanted.since) for name in SERIES)
     merged = heapq.merge(*series, key=lambda event: event.at, reverse=True)

@@ -1,4 +1,4 @@
-"""What control requests mean for the trail. Secrets do not get into it."""
+"""Mapping from control requests to audit events, without secrets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace_shards.caller import INTERFACES, Caller
 
 _TRANSPORTS: Final = {1: "tcp", 2: "quic", 3: "", 4: "websocket"}
 
-# Commands of the state machine that a user has given; others belong to working with messages, or are the cluster's.
+# State machine commands that users issue. The others belong to message processing or are internal to the cluster.
 _CHANGES: Final = frozenset(
     {
         *("create_stream", "update_stream", "delete_stream", "purge_stream"),
@@ -27,13 +27,13 @@ _CODES: Final = {503: "delete_segments", 10_004: "disconnect_client"}
 
 
 def caller_of(request: Request) -> Caller:
-    """Return where a request came from."""
+    """Return the origin of a request."""
     interface = INTERFACES[request.interface] if request.interface < len(INTERFACES) else ""
     return Caller(request.address, interface or _TRANSPORTS.get(request.transport, ""))
 
 
 def change_of(request: Request) -> tuple[str, dict[str, Any]] | None:
-    """Return which change a request asks for, and of what; None: it is not one for the trail."""
+    """Return the action and subject of a change; None if the request is not recorded in the trail."""
     match request.WhichOneof("operation"):
         case "create_user":
             return "create_user", subject_of(request.create_user)

@@ -1,4 +1,4 @@
-"""Writing the trail: what is recorded is on the device before the request is answered."""
+"""Writing of the trail: an event is on the device before the request is answered."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ from headrace_proto.errors import Status, find
 from headrace_shards.caller import CALLER
 
 FOLDER: Final = "audit"
-"""In the data folder."""
+"""Subdirectory of the data directory."""
 
 QUEUE: Final = "queue"
 DISK: Final = "disk"
 REASONS: Final = (QUEUE, DISK)
-"""Why events are lost: too many waited for the disk, or it has refused them."""
+"""Reasons for lost events: too many events waited for the disk, or the disk refused the write."""
 
 _OK: Final = "ok"
-# After a line about events that were lost, those that follow share one.
+# Minimum interval between log lines about lost events; further losses share one line.
 _LINE_SECONDS: Final = 10.0
-# Lines that wait for the disk; what comes beyond them is lost, and counted.
+# Maximum number of lines that wait for the disk. Further events are dropped and counted.
 _WAITING_MAX: Final = 4096
 
 _log = logging.getLogger(__name__)
 
 
 class Trail:
-    """Records events, many together while it is ``working``."""
+    """Records events; batches writes while ``working`` is active."""
 
     def __init__(self, config: AuditConfig, folder: Path, *, gateway: str, accounts: Accounts, clock: Clock) -> None:
-        """Describe the trail; the disk is not touched before the first event.
+        """Describe the trail; the disk is not accessed before the first event.
 
         Args:
             config: Settings.
-            folder: The data folder.
-            gateway: The name of the process.
-            accounts: Knows the names of users.
-            clock: The time.
+            folder: Data directory.
+            gateway: Name of the process.
+            accounts: Source of user names.
+            clock: Clock.
         """
         self.folder = folder / FOLDER
         self.lost_counts = dict.fromkeys(REASONS, 0)
-        """How many events are not in the files although they should be, by the reason."""
+        """Number of events lost instead of being written, by reason."""
         self.suppressed_count = 0
-        """Of how many failures there is no more than a number in the line of another one."""
+        """Number of failures that were only counted in the line of a later failure."""
         self._unsaid_count = 0
         self._said_at: float | None = None
         self._is_enabled = config.enabled
@@ -74,7 +74,7 @@ class Trail:
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
-        """Write what is recorded for the length of an ``async with`` block, and what is left at its end."""
+        """Write recorded events for the duration of an ``async with`` block, and the remaining ones at its end."""
         task = asyncio.create_task(self._run(), name="audit")
         self._is_working = True
         try:
@@ -88,7 +88,7 @@ class Trail:
                 series.close()
 
     async def begun(self, action: str, subject: dict[str, object], *, user_id: int, client_id: int = 0) -> Event | None:
-        """Record that a change is asked for; returns what its end is recorded with."""
+        """Record the begin of a change; return the event that ``ended`` takes."""
         if not self._is_enabled:
             return None
         event = self._event("change", action, BEGUN, subject=subject, client_id=client_id, user_id=user_id)
@@ -96,14 +96,14 @@ class Trail:
         return event
 
     async def ended(self, begun: Event | None, status: int) -> None:
-        """Record what came of a change."""
+        """Record the result of a change."""
         if begun is not None:
             await self._record(msgspec.structs.replace(begun, at=self._clock(), result=_result(status)))
 
     async def changed(
         self, action: str, subject: dict[str, object], *, user_id: int | None, client_id: int = 0
     ) -> None:
-        """Record a change that has succeeded."""
+        """Record a successful change."""
         if self._is_enabled:
             event = self._event("change", action, _OK, subject=subject, client_id=client_id, user_id=user_id)
             await self._record(event)
@@ -119,7 +119,7 @@ class Trail:
         subject: dict[str, object] | None = None,
         suppressed: int = 0,
     ) -> None:
-        """Record an attempt to log in; of failures no more than there is room for."""
+        """Record a login attempt; failures are rate-limited."""
         if not self._is_enabled:
             return
         event = self._event(
@@ -146,9 +146,9 @@ class Trail:
         subject: dict[str, object] | None = None,
         suppressed: int = 0,
     ) -> None:
-        """Record that somebody was not served: for a missing right, or at the entrance.
+        """Record a refused request: a missing permission, or a refusal at the listener.
 
-        No more of these than there is room for are written.
+        These events are rate-limited.
         """
         if self._is_enabled:
             event = self._event(
@@ -200,14 +200,14 @@ class Trail:
         if self._is_working:
             self._came.set()
         else:
-            # The process starts or stops: there is little to be written together.
+            # Startup or shutdown: few events, so batching is pointless.
             await self._write()
         await written
 
     async def _run(self) -> None:
         while True:
             await self._came.wait()
-            # What has begun is carried through: the lines of a torn write would be there twice.
+            # Finish a write once started: cancelling and retrying it would duplicate lines.
             await asyncio.shield(self._write())
 
     async def _write(self) -> None:
@@ -221,7 +221,7 @@ class Trail:
         try:
             await asyncio.to_thread(self._add, [event for event, _ in waiting])
         except OSError as error:
-            # A server whose disk is full still has to serve those who make room on it.
+            # Do not fail the request: a server with a full disk must still serve the clients that free space.
             self._lost(DISK, len(waiting), str(error))
         for _, written in waiting:
             if not written.done():

@@ -1,4 +1,4 @@
-"""The console: pages for browsers, built from `web/console` and served by the HTTP door."""
+"""The console: web pages built from `web/console` and served by the HTTP listener."""
 
 from headrace_gateway.console.pages import Console
 

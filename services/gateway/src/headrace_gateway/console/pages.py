@@ -1,4 +1,4 @@
-"""Serving the console's files: read once at the start, so that a request reaches no file system."""
+"""Serving of the console's files: read once at startup, so that requests do not access the file system."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Final, Self
 from aiohttp import hdrs, web
 
 STATIC: Final = Path(__file__).parent / "static"
-"""Where the build of `web/console` puts them."""
+"""Output directory of the build of `web/console`."""
 
 _INDEX: Final = "index.html"
-# What is in this folder has a hash of its content in its name, so that no name ever stands for anything else.
+# File names in this directory contain a hash of the content, so that a name never refers to different content.
 _HASHED: Final = "console/"
 _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
@@ -75,12 +75,12 @@ class _File:
 
 
 class Console:
-    """The console's files; none where it was not built or is not wanted."""
+    """The console's files; empty if the console was not built or is disabled."""
 
     def __init__(self, files: Mapping[str, _File]) -> None:
         self._files = files
         self.paths = frozenset(f"/{name}" for name in files if name != _INDEX)
-        """Paths that it serves, beside `/`."""
+        """Paths that the console serves in addition to `/`."""
 
     @classmethod
     def load(cls, folder: Path = STATIC) -> Self:
@@ -90,16 +90,16 @@ class Console:
 
     @classmethod
     def absent(cls) -> Self:
-        """No console."""
+        """Return a disabled console."""
         return cls({})
 
     def page(self, request: web.Request) -> web.Response | None:
-        """The page, for a browser that asks for `/`; everybody else has always been told something else there."""
+        """Return the page for a browser that requests `/`; None for other clients, which get the API's answer."""
         index = self._files.get(_INDEX)
         if index is None or "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
             return None
         return index.answer(request)
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """One of `paths`."""
+        """Serve one of `paths`."""
         return self._files[request.path.removeprefix("/")].answer(request)

@@ -1,1 +1,1 @@
-"""The gRPC door: calls become commands of the binary protocol, and their answers messages."""
+"""The gRPC API: calls become commands of the binary protocol, and their answers become messages."""

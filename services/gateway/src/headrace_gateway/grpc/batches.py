@@ -1,4 +1,4 @@
-"""From polled messages to batches of a bearable size."""
+"""Conversion of polled messages to batches of limited size."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from headrace_gateway.grpc.conversions import gap_of, message
 from headrace_proto.gateway import v1
 
 BATCH_BYTES: Final = 1024 * 1024
-"""How large a batch is made, unless a single message is larger."""
+"""Target size of a batch; a single larger message still forms a batch."""
 _COUNT_AT_FIRST: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A batch on its way."""
+    """A batch to send."""
 
     batch: v1.Batch
     count: int
     size_bytes: int
-    """Of payloads and headers."""
+    """Size of payloads and headers."""
     last_offset: int
 
 
 class Pace:
-    """How many messages to ask for, so that they are about as many bytes as a batch has."""
+    """Estimate of the message count that yields about one batch of bytes."""
 
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
@@ -35,18 +35,18 @@ class Pace:
 
     @property
     def count(self) -> int:
-        """That many."""
+        """Number of messages to ask for."""
         return self._count
 
     def seen(self, count: int, size_bytes: int) -> None:
-        """Learn from what has come."""
+        """Update the estimate with the size of received messages."""
         fitting = BATCH_BYTES * count // max(1, size_bytes)
-        # By no more than a factor at a time: those that come next may be larger.
+        # Growth is limited to a factor of 4: the next messages may be larger.
         self._count = max(1, min(self._count_max, fitting, 4 * self._count))
 
 
 def parts(polled: core.MessageBatch) -> Iterator[Part]:
-    """Split what was polled into batches, each made when it is asked for."""
+    """Split polled messages into batches lazily."""
     batch, count, size_bytes, last_offset = _empty(polled), 0, 0, 0
     if (gap := gap_of(polled)) is not None:
         batch.gap.CopyFrom(gap)

@@ -1,4 +1,4 @@
-"""Who a call belongs to."""
+"""Authentication of calls."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from headrace_shards.grpc_refusals import Refused
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whoever has shown something good."""
+    """An authenticated caller: user and credential."""
 
     user_id: int
     bearer: Bearer | None = None
-    """The token of a login; None where something else was shown."""
+    """Login token; None if another credential was presented."""
     access_token: AccessToken | None = None
-    """Where that was shown."""
+    """Access token, if one was presented."""
 
 
 class Bearers:
-    """Knows the tokens of logins, and access tokens. Each call is looked at anew, so what was ended is over at once."""
+    """Authenticates login tokens and access tokens. Every call is checked anew, so revocation takes effect at once."""
 
     def __init__(self, logins: Logins, tokens: Tokens) -> None:
         self._logins = logins
@@ -32,13 +32,13 @@ class Bearers:
         self._tokens = tokens
 
     def holder(self, names: Sequence[str]) -> Identity:
-        """Return whose certificate this is.
+        """Return the user of a certificate.
 
         Args:
-            names: What it calls its holder.
+            names: Names in the certificate.
 
         Raises:
-            Refused: Nobody's, not one user's, or of one who may not log in.
+            Refused: The names match no user, several users, or a user who may not log in.
         """
         login = self._logins.with_certificate(names)
         if login.status != Status.OK:
@@ -46,14 +46,14 @@ class Bearers:
         return Identity(login.user_id)
 
     async def identify(self, text: str, address: str) -> Identity:
-        """Return whose token this is.
+        """Return the user of a token.
 
         Args:
             text: The token.
-            address: Where it comes from.
+            address: Address of the caller.
 
         Raises:
-            Refused: Nobody's, or not any more, or its owner may not log in.
+            Refused: The token is unknown or no longer valid, or its owner may not log in.
         """
         # An access token is base64, which has no dots.
         if "." in text:
@@ -64,15 +64,15 @@ class Bearers:
             return Identity(bearer.user_id, bearer)
         shown = await self._logins.shown(text, address)
         _check_access_token(shown.status)
-        # Whose it is has been said with a status of 0.
+        # A status of 0 implies a known token.
         assert shown.token is not None  # noqa: S101
         return Identity(shown.token.user_id, access_token=shown.token)
 
     def verify(self, identity: Identity) -> None:
-        """Look again whether what somebody has shown before is good: a stream may last longer than that.
+        """Check again that a credential is still valid: a stream may outlast its credential.
 
         Raises:
-            Refused: It is not any more.
+            Refused: The credential is no longer valid.
         """
         if identity.bearer is not None and not self._tokens.is_good(identity.bearer):
             raise Refused(Status.INVALID_ACCESS_TOKEN)
@@ -82,7 +82,7 @@ class Bearers:
 
 def _check_access_token(status: Status) -> None:
     if status == Status.RESOURCE_NOT_FOUND:
-        # What does not exist is the token, and the caller is nobody.
+        # "Not found" refers to the token here: the caller is unauthenticated.
         raise Refused(Status.INVALID_PERSONAL_ACCESS_TOKEN)
     if status != Status.OK:
         raise Refused(status)

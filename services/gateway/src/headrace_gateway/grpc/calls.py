@@ -1,4 +1,4 @@
-"""From methods of plain Python to a gRPC service: who calls, and in whose name it is done."""
+"""Adapter from plain Python methods to a gRPC service: authentication, memory limits and errors."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from headrace_shards.grpc_strangers import Strangers
 from headrace_shards.sessions import Sessions
 
 _BEARER: Final = "bearer "
-# A request has to arrive within this time, and a response to be taken.
+# Timeout for the arrival of a request and for the delivery of a response.
 _REQUEST_SECONDS: Final = 20.0
-# And a second more for each so many bytes of a response.
+# Response timeouts are extended by one second per this number of bytes.
 _BYTES_PER_SECOND: Final = 128 * 1024
-# How long a call waits for memory that others hold.
+# Timeout for a call that waits for memory held by other calls.
 _PATIENCE_SECONDS: Final = 5.0
-# How soon a call that lasts ends when what its caller has shown is over.
+# Interval at which long-lived calls check that the credential is still valid.
 _LOOK_SECONDS: Final = 0.5
 SMALL_BYTES: Final = 128 * 1024
-"""What is larger is counted, and converted beside the event loop, where others go on meanwhile."""
+"""Size above which a payload is accounted and converted off the event loop."""
 
 _Context = aio.ServicerContext[Any, Any]
 _Serve: TypeAlias = Callable[[AsyncIterator[bytes], _Context], Awaitable[None]]
@@ -48,38 +48,38 @@ _Metadata = Iterable[tuple[str, str | bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls."""
+    """The authenticated caller of a call."""
 
     user_id: int
     sessions: Sessions
     bearer: Bearer | None
-    """The token of a login; None where an access token or a certificate was shown."""
+    """Login token; None if an access token or a certificate was presented."""
     verify: Callable[[], object]
-    """Looks again whether the token is good, in a call that takes long; raises ``Refused`` if it is not any more."""
+    """Checks the credential again in a long call; raises ``Refused`` if it is no longer valid."""
     held: Held
-    """What the call holds of the memory for calls; given back at its end."""
+    """Memory that the call holds; released at its end."""
 
     async def execute(self, command: tuple[int, bytes]) -> bytes:
-        """Execute a command in the name of the caller; returns the payload of the answer.
+        """Execute a command on behalf of the caller; return the payload of the answer.
 
         Raises:
-            Refused: It was answered with a status other than success.
-            SessionLost: It was not answered.
+            Refused: The answer has a status other than success.
+            SessionLost: The session ended without an answer.
         """
         response = await self.sessions.call(self.user_id, *command)
         if response.status != Status.OK:
             raise Refused(response.status, response.explanation)
         payload = response.payload
         if len(payload) > SMALL_BYTES:
-            # Until the caller has received what is made of it, which may be late.
+            # Held until the caller has received the response, which may take long.
             await self.held.grow(len(payload), patience_seconds=_PATIENCE_SECONDS)
         return payload
 
     async def find(self, command: tuple[int, bytes]) -> bytes:
-        """As ``execute`` for a query whose answer is empty when there is nothing.
+        """Execute a query whose answer is empty if the object does not exist.
 
         Raises:
-            Refused: Also when there is nothing.
+            Refused: The answer has a status other than success, or is empty.
         """
         payload = await self.execute(command)
         if not payload:
@@ -88,10 +88,10 @@ class Caller:
 
 
 class Calls:
-    """What every call goes through.
+    """Common path of all calls.
 
-    All are served as streams, those of one request as well: only so nothing of a request is received before it is known
-    whose it is. Else strangers could have the server hold large ones.
+    All calls, including unary ones, are served as streams: only this way the caller is authenticated before any of the
+    request is received. Otherwise unauthenticated clients could make the server buffer large requests.
     """
 
     def __init__(
@@ -105,16 +105,16 @@ class Calls:
         request_bytes_max: int,
         count_max: int,
     ) -> None:
-        """Describe what calls go through.
+        """Configure the common path.
 
         Args:
-            sessions: Where commands are executed.
-            bearers: Knows whose calls they are.
-            memory: What calls may hold.
-            strangers: Those who call without a token.
-            proxies: Those that say for whom they call.
-            request_bytes_max: How large one request is at most, which the library sees to.
-            count_max: How many calls of users may be under way.
+            sessions: Sessions that execute commands.
+            bearers: Authenticates calls.
+            memory: Memory budget of calls.
+            strangers: Serves calls without a token, within limits.
+            proxies: Trusted proxies, which forward the address of their clients.
+            request_bytes_max: Maximum size of one request, enforced by the gRPC library.
+            count_max: Maximum number of concurrent calls of users.
         """
         self._sessions = sessions
         self._bearers = bearers
@@ -128,10 +128,10 @@ class Calls:
     def handler_of(
         self, service: ServiceDescriptor, methods: object, public: Collection[str] = ()
     ) -> grpc.GenericRpcHandler:
-        """Serve a service.
+        """Return the handler of a service.
 
         Args:
-            service: Its description.
+            service: Service descriptor.
             methods: An object with a method for each of the service, named in snake case. It takes the request, or an
                 iterator of requests, and a ``Caller``, and returns the response, or is a generator of responses.
             public: Names of methods that need no token; they take the address of the caller instead.
@@ -217,16 +217,16 @@ class Calls:
         async with self._memory.requests_of_streams.held_by(caller.user_id) as held:
             patience_seconds: float | None = _PATIENCE_SECONDS
             while True:
-                # What was given away before is the node's by now.
+                # Ownership of the earlier requests has passed to the node.
                 held.shrink(0)
-                # Once it has begun, it waits for its turn as for a slow connection.
+                # A stream that has begun waits for memory like for a slow connection.
                 await held.grow(self._request_bytes_max, patience_seconds=patience_seconds)
                 patience_seconds = None
                 one = await anext(encoded, None)
                 if one is None:
                     return
                 held.shrink(len(one))
-                # A stream may last longer than its token.
+                # A stream may outlast its token.
                 caller.verify()
                 yield await _decoded(request, one)
 
@@ -242,7 +242,7 @@ class Calls:
         return self._caller_of(identity, partial(self._bearers.verify, identity))
 
     def _place_of(self, context: _Context) -> tuple[str, Peer]:
-        """Return where a call comes from: without a port, and as the audit trail has it."""
+        """Return the address of the caller without port, and the peer as the audit trail records it."""
         metadata: _Metadata = context.invocation_metadata() or ()
         forwarded = [str(value) for name, value in metadata if name == HEADER.lower()]
         host, port = address_of(context.peer())
@@ -256,10 +256,10 @@ class Calls:
 
 @asynccontextmanager
 async def _looked_after(caller: Caller) -> AsyncIterator[None]:
-    """A call that lasts: it ends soon after what its caller has shown is over, also in the middle of a wait.
+    """Guard a long-lived call: end it soon after the credential of the caller becomes invalid, even during a wait.
 
     Raises:
-        Refused: That is so.
+        Refused: The credential is no longer valid.
     """
     call, refused = asyncio.current_task(), []
 
@@ -286,23 +286,23 @@ async def _looked_after(caller: Caller) -> AsyncIterator[None]:
 
 
 def names_of(peer: Mapping[str, Iterable[bytes]]) -> tuple[str, ...]:
-    """Return what a certificate that a client has shown calls its holder: the common name, hosts, mailboxes."""
+    """Return the names in a client certificate: common name, hosts, mailboxes."""
     names = (name for kind in ("x509_common_name", "peer_dns", "peer_email") for name in peer.get(kind, ()))
     return tuple(name.decode(errors="replace") for name in names)
 
 
 def address_of(peer: str) -> tuple[str, int]:
-    """Return the address and the port of a peer as gRPC names it; 0 where there is none."""
+    """Return address and port of a peer in gRPC notation; port 0 if there is none."""
     _, _, address = peer.partition(":")
     host, _, port = unquote(address).rpartition(":")
     return host.strip("[]"), int(port) if port.isdecimal() else 0
 
 
 async def _write_all(responses: AsyncGenerator[Message, None], context: _Context) -> None:
-    # Closed here and not some time later by the collector: sessions end with it.
+    # Close explicitly instead of waiting for the garbage collector: this ends sessions.
     async with aclosing(responses):
         async for response in responses:
-            # As soon as the flow control of the connection lets it through.
+            # Returns as soon as the flow control of the connection permits.
             await context.write(response.SerializeToString())
 
 
@@ -324,7 +324,7 @@ async def _next(encoded: AsyncIterator[bytes], seconds: float) -> bytes | None:
 
 
 async def _decoded(request: type[Message], encoded: bytes) -> Message:
-    # Here and not by the library, which would know neither the caller nor our way to refuse.
+    # Decoded here because the library would neither know the caller nor refuse in our format.
     try:
         if len(encoded) <= SMALL_BYTES:
             return request.FromString(encoded)

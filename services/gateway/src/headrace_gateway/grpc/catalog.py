@@ -67,7 +67,7 @@ class Catalog:
             caller.execute(core.encode_describe_partitions(stream=stream, topic=topic)),
             return_exceptions=True,
         )
-        # Of a topic that is not there both are refused, each in its way.
+        # If the topic does not exist, each of the two queries is refused with its own status.
         found = _found(core.decode_topic(_answer(details)))
         descriptions = core.decode_partition_descriptions(_answer(described))
         return v1.GetTopicResponse(

@@ -1,4 +1,4 @@
-"""What a consumer says while he is read to, and how much he may be sent."""
+"""Requests of a consumer during a subscription, and the consumer's credit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOOK_SECONDS: Final = 5.0
 
 
 class Allowance:
-    """Messages and bytes that may still be sent; of what was never limited, any number."""
+    """Remaining credit in messages and bytes; unlimited unless a limit was given."""
 
     def __init__(self, credit: v1.Credit) -> None:
         self._messages = credit.messages or None
@@ -23,27 +23,27 @@ class Allowance:
 
     @property
     def is_limited(self) -> bool:
-        """Whether it can be used up at all."""
+        """True if the credit is limited."""
         return self._messages is not None or self._bytes is not None
 
     @property
     def is_used_up(self) -> bool:
-        """Whether nothing may be sent now."""
+        """True if the credit is exhausted."""
         return 0 in (self._messages, self._bytes)
 
     def count_of(self, wanted: int) -> int:
-        """How many messages may be sent of so many."""
+        """Return the number of messages that may be sent out of ``wanted``."""
         return wanted if self._messages is None else min(wanted, self._messages)
 
     def grow(self, credit: v1.Credit) -> None:
-        """Allow more."""
+        """Add credit."""
         if self._messages is not None:
             self._messages += credit.messages
         if self._bytes is not None:
             self._bytes += credit.bytes
 
     def spend(self, count: int, size_bytes: int) -> None:
-        """Count what is sent; it may be more bytes than there were left."""
+        """Spend credit; the bytes may exceed the remaining credit."""
         if self._messages is not None:
             self._messages = max(0, self._messages - count)
         if self._bytes is not None:
@@ -51,7 +51,7 @@ class Allowance:
 
 
 class Conversation:
-    """What has come from the caller and was not dealt with; and what else wakes up whoever sends to him."""
+    """Pending requests of the caller, and other events that wake up the sender."""
 
     def __init__(self, credit: v1.Credit) -> None:
         self.allowance = Allowance(credit)
@@ -64,13 +64,13 @@ class Conversation:
 
     @asynccontextmanager
     async def listening(self, requests: AsyncIterator[v1.ConsumeRequest]) -> AsyncIterator[None]:
-        """Listen to the caller for the length of an ``async with`` block."""
+        """Read requests of the caller for the duration of an ``async with`` block."""
         async with self.alongside(self._listen(requests)):
             yield
 
     @asynccontextmanager
     async def alongside(self, work: AsyncIterator[None]) -> AsyncIterator[None]:
-        """Carry on with something meanwhile, each step of which is news; its failure is that of the call."""
+        """Run background work whose every step wakes up the sender; a failure of the work fails the call."""
         task = asyncio.create_task(self._follow(work), name="grpc-consumer")
         try:
             yield
@@ -80,10 +80,10 @@ class Conversation:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be sent, and nobody can change that.
+        """True if nothing more will be sent and no pending request can change that.
 
         Raises:
-            Exception: What the call has failed with.
+            Exception: The failure of the call.
         """
         if self._failure is not None:
             raise self._failure
@@ -91,16 +91,16 @@ class Conversation:
         return self.is_finished or (self._is_closed and allowance.is_limited and allowance.is_used_up)
 
     def sent(self, partition_id: int) -> None:
-        """Let offsets of this partition be acknowledged."""
+        """Allow acknowledgements of offsets of this partition."""
         self._sent.add(partition_id)
 
     def take_acknowledged(self) -> dict[int, int]:
-        """Offsets to be stored, by partition."""
+        """Return and clear the acknowledged offsets to store, by partition."""
         taken, self._acknowledged = self._acknowledged, {}
         return taken
 
     async def news(self) -> None:
-        """Wait until there is something new, or it is time to look whether the caller may still be there."""
+        """Wait for an event, or until the next liveness check of the caller is due."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_SECONDS):
                 await self._news.wait()

@@ -1,4 +1,4 @@
-"""Between messages of the calls and records of the binary protocol."""
+"""Conversions between gRPC messages and records of the binary protocol."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _HEALTH: Final = "PARTITION_HEALTH_"
 
 
 def identifier(name: Identifier, field: str) -> int | str:
-    """Return what names something.
+    """Return the numeric id or the name in an identifier.
 
     Raises:
-        Refused: Nothing does.
+        Refused: The identifier is empty.
     """
     match name.WhichOneof("key"):
         case "id":
@@ -62,10 +62,10 @@ def identifier(name: Identifier, field: str) -> int | str:
 
 
 def compression(algorithm: CompressionAlgorithm.ValueType) -> Compression:
-    """Return the protocol's word for an algorithm; unspecified is none.
+    """Return the protocol's value for a compression algorithm; unspecified means none.
 
     Raises:
-        Refused: There is no such algorithm.
+        Refused: The algorithm is unknown.
     """
     if algorithm not in CompressionAlgorithm.values():
         raise Refused(Status.INVALID_COMMAND, f"{algorithm} is no compression algorithm")
@@ -73,10 +73,10 @@ def compression(algorithm: CompressionAlgorithm.ValueType) -> Compression:
 
 
 def status_of_user(status: UserStatus.ValueType) -> StatusOfUser | None:
-    """Return the protocol's word for a status; None if it is unspecified.
+    """Return the protocol's value for a user status; None if unspecified.
 
     Raises:
-        Refused: There is no such status.
+        Refused: The status is unknown.
     """
     if status not in UserStatus.values():
         raise Refused(Status.INVALID_COMMAND, f"{status} is no status of a user")
@@ -86,7 +86,7 @@ def status_of_user(status: UserStatus.ValueType) -> StatusOfUser | None:
 
 
 def permissions(record: Permissions) -> headrace_core.Permissions:
-    """Return permissions as commands take them."""
+    """Return permissions in the form of the binary protocol."""
     granted = getattr(record, "global")
     return headrace_core.Permissions(
         everywhere=headrace_core.GlobalPermissions(**{name: getattr(granted, name) for name in _GLOBAL}),
@@ -104,7 +104,7 @@ def permissions(record: Permissions) -> headrace_core.Permissions:
 
 
 def permissions_message(granted: headrace_core.Permissions) -> Permissions:
-    """Return permissions as calls show them."""
+    """Return permissions as a gRPC message."""
     return Permissions(
         **{"global": GlobalPermissions(**{name: getattr(granted.everywhere, name) for name in _GLOBAL})},
         streams=[
@@ -155,8 +155,8 @@ def partition_summaries(
     """Return the partitions of a topic.
 
     Args:
-        partitions: What there is in them.
-        descriptions: How they are, and where, as far as that was asked for.
+        partitions: Sizes and offsets of the partitions.
+        descriptions: State and placement, if requested.
     """
     described = {description.id: description for description in descriptions}
     summaries = []
@@ -180,7 +180,7 @@ def partition_summaries(
 
 
 def gap_of(polled: headrace_core.MessageBatch) -> Gap | None:
-    """Return what was removed before it could be read."""
+    """Return the gap of messages that were deleted before they could be read."""
     if polled.gap is None:
         return None
     start, end = polled.gap
@@ -198,7 +198,7 @@ def group_summary(group: headrace_core.ConsumerGroup) -> ConsumerGroupSummary:
 
 
 def user_summary(user: headrace_core.User) -> UserSummary:
-    """Return a user without his permissions."""
+    """Return a user without permissions."""
     return UserSummary(
         id=user.id,
         username=user.username,
@@ -208,10 +208,10 @@ def user_summary(user: headrace_core.User) -> UserSummary:
 
 
 def encoded_headers(headers: Sequence[Header]) -> bytes:
-    """Return headers as a message carries them.
+    """Return headers in the encoding of a message.
 
     Raises:
-        CodecError: One of them has no encoding.
+        CodecError: A header cannot be encoded.
     """
     return headrace_core.encode_user_headers(
         [((_kind(header.key_kind), header.key), (_kind(header.value_kind), header.value)) for header in headers]
@@ -219,7 +219,7 @@ def encoded_headers(headers: Sequence[Header]) -> bytes:
 
 
 def message(stored: headrace_core.Message) -> Message:
-    """Return a message as calls show it."""
+    """Return a message as a gRPC message."""
     shown = Message(
         offset=stored.offset,
         timestamp_micros=stored.timestamp_micros,
@@ -246,5 +246,5 @@ def message(stored: headrace_core.Message) -> Message:
 def _kind(kind: HeaderKind.ValueType) -> str:
     if kind not in HeaderKind.values():
         raise Refused(Status.INVALID_HEADER_KIND, f"{kind} is no kind of header")
-    # What nobody has said anything about is only bytes.
+    # An unspecified kind means raw bytes.
     return HeaderKind.Name(kind or HeaderKind.HEADER_KIND_RAW).removeprefix(_PREFIX).lower()

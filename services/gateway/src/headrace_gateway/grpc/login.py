@@ -60,7 +60,7 @@ class Login:
         try:
             return self._tokens.issue(user_id, password_version, access_token)
         except InvalidToken as error:
-            # Gone since it was looked at.
+            # The user was deleted since the lookup.
             raise Refused(Status.INVALID_CREDENTIALS) from error
 
 

@@ -1,4 +1,4 @@
-"""Reading the partitions of a consumer group to a member of it."""
+"""Delivery of a consumer group's partitions to a member of the group."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _WAIT_MICROS: Final = 5_000_000
 
 
 class Member:
-    """Polls as a member over a session of its own; the membership ends with that."""
+    """A group member that polls over a session of its own; the membership ends with the session."""
 
     def __init__(self, session: Session, subscription: Subscription, count_max: int) -> None:
         self._session = session
         self._subscription = subscription
         self._pace = Pace(count_max)
-        # The partition and the last offset of what was sent and not stored.
+        # Partition and last offset of messages that were sent but whose offset is not stored.
         self._outstanding: tuple[int, int] | None = None
 
     async def join(self) -> None:
-        """Become a member.
+        """Join the group.
 
         Raises:
-            Refused: The group is not there, or the caller may not.
+            Refused: The group does not exist, or the caller lacks the permission.
         """
         subscription = self._subscription
         command = core.encode_join_consumer_group(
@@ -44,7 +44,7 @@ class Member:
             raise Refused(status)
 
     async def parts(self, caller: Caller, conversation: Conversation, held: Held) -> AsyncGenerator[Part, None]:
-        """What is to be sent, until the consumer is done."""
+        """Yield the batches to send until the consumer ends the call."""
         while True:
             await self._store_acknowledged(conversation)
             if conversation.is_over:
@@ -68,7 +68,7 @@ class Member:
             while conversation.allowance.is_used_up and not conversation.is_over:
                 await conversation.news()
             if conversation.is_over:
-                # What was not sent is not stored, and somebody else's.
+                # Unsent messages have no stored offset, so another member will receive them.
                 return
             conversation.sent(polled.partition_id)
             yield part
@@ -90,7 +90,7 @@ class Member:
         try:
             await self._subscription.store(self._session, partition_id, offset)
         except Refused as refused:
-            # The partition is another member's by now, who is sent the messages again.
+            # The partition has moved to another member, who receives the messages again.
             if refused.status != Status.NOT_RESOLVED_CONSUMER:
                 raise
 
@@ -124,7 +124,7 @@ class Member:
         return response.payload
 
     async def _leave(self) -> None:
-        """Say so, as partitions move sooner then; a session in the middle of a wait can only be closed."""
+        """Leave the group explicitly, so that partitions move sooner; a session that waits can only be closed."""
         if not self._session.is_reusable:
             return
         subscription = self._subscription

@@ -1,7 +1,7 @@
-"""What calls may hold in sum, in bytes: requests from before they are received, responses until they are sent.
+"""Memory budget of calls in bytes: requests from before their reception, responses until they are sent.
 
-How large a request is, is known when it is there. Until then it counts as the largest one that is allowed; calls that
-last would so hold much that is not there, which is why they have a pool of their own.
+The size of a request is known only after its reception; until then the maximum size is accounted. Long-lived calls
+would therefore reserve much unused memory, so they have a pool of their own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Self
 from headrace_proto.errors import Status
 from headrace_shards.grpc_refusals import Refused
 
-# Of each pool one user may have this part.
+# One user may hold 1/2 of each pool.
 _SHARE: Final = 2
 _RETRY_SECONDS: Final = 1.0
 
@@ -27,7 +27,7 @@ class _Waiting(NamedTuple):
 
 
 class Pool:
-    """So many bytes, of which nobody has more than half."""
+    """A pool of bytes of which one user holds at most half."""
 
     def __init__(self, size_bytes: int) -> None:
         self._size_bytes = size_bytes
@@ -37,15 +37,15 @@ class Pool:
 
     @property
     def used_bytes(self) -> int:
-        """How many are taken."""
+        """Number of bytes in use."""
         return self._used_bytes
 
     def held_by(self, user: Hashable) -> Held:
-        """What a user holds, nothing at first."""
+        """Return an empty holding of a user."""
         return Held(self, user)
 
     async def take(self, user: Hashable, size_bytes: int) -> int:
-        """Take so many when there are as many; returns how many are taken: never more than one user may have."""
+        """Wait for and take bytes; return the number taken, which is capped at one user's share."""
         size_bytes = min(size_bytes, self._size_bytes // _SHARE)
         if not self._has(user, size_bytes):
             turn = asyncio.get_running_loop().create_future()
@@ -55,7 +55,7 @@ class Pool:
                 await turn
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
-                    # Its turn came at the same moment.
+                    # The bytes were granted concurrently with the cancellation.
                     self.give(user, size_bytes)
                 else:
                     self._waiting.remove(waiting)
@@ -65,7 +65,7 @@ class Pool:
         return size_bytes
 
     def give(self, user: Hashable, size_bytes: int) -> None:
-        """Give so many back, to those who have waited longest first."""
+        """Release bytes; waiters are served in FIFO order."""
         self._count(user, -size_bytes)
         for waiting in [waiting for waiting in self._waiting if not waiting.turn.done()]:
             if self._has(waiting.user, waiting.size_bytes):
@@ -87,7 +87,7 @@ class Pool:
 
 
 class Held:
-    """What one call holds of a pool, until the end of an ``async with`` block."""
+    """Memory of a pool held by one call, until the end of an ``async with`` block."""
 
     def __init__(self, pool: Pool, user: Hashable) -> None:
         self._pool = pool
@@ -95,22 +95,22 @@ class Held:
         self._size_bytes = 0
 
     async def __aenter__(self) -> Self:
-        """It holds nothing yet."""
+        """Enter without holding anything."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Give everything back."""
+        """Release everything."""
         self.shrink(0)
 
     async def grow(self, size_bytes: int, *, patience_seconds: float | None = None) -> None:
-        """Hold so many more.
+        """Hold additional bytes.
 
         Args:
-            size_bytes: How many.
-            patience_seconds: How long to wait for them; None: until they are there.
+            size_bytes: Number of bytes.
+            patience_seconds: Timeout; None: no timeout.
 
         Raises:
-            Refused: They are not there in time.
+            Refused: The timeout expired.
         """
         try:
             async with asyncio.timeout(patience_seconds):
@@ -120,14 +120,14 @@ class Held:
             raise Refused(Status.TOO_MANY_WAITS, reason, retry_after_seconds=_RETRY_SECONDS) from None
 
     def shrink(self, size_bytes: int) -> None:
-        """Hold no more than so many."""
+        """Release everything beyond this number of bytes."""
         if size_bytes < self._size_bytes:
             surplus, self._size_bytes = self._size_bytes - size_bytes, size_bytes
             self._pool.give(self._user, surplus)
 
     @asynccontextmanager
     async def holding(self, size_bytes: int) -> AsyncIterator[None]:
-        """Hold so many more for the length of an ``async with`` block."""
+        """Hold additional bytes for the duration of an ``async with`` block."""
         before = self._size_bytes
         await self.grow(size_bytes)
         try:
@@ -137,10 +137,10 @@ class Held:
 
 
 class Memory:
-    """The pools of the door."""
+    """Memory pools of the gRPC listener."""
 
     def __init__(self, size_bytes: int) -> None:
-        """Divide so many bytes."""
+        """Split the budget into pools."""
         self.requests_of_streams = Pool(size_bytes // 2)
         self.responses_of_streams = Pool(size_bytes // 4)
         self.calls = Pool(size_bytes // 4)

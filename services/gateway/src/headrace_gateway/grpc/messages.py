@@ -1,4 +1,4 @@
-"""Messages in and out of the log."""
+"""Appending and polling of messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headrace_shards.grpc_refusals import Refused
 from headrace_shards.sessions import Session
 
 _COUNT_BY_DEFAULT: Final = 1000
-# Batches of one stream that are on their way into the log.
+# Maximum number of batches of one stream in flight.
 _IN_FLIGHT_MAX: Final = 16
 _ID_BYTES: Final = 16
 
@@ -128,13 +128,13 @@ class Messages:
 
 
 class _EndOfStream(Exception):
-    """There are no more requests."""
+    """End of the request stream."""
 
 
 async def _send_all(
     requests: AsyncIterator[v1.ProduceRequest], session: Session, in_flight: asyncio.Queue[Exception | None]
 ) -> None:
-    """Send every request; in the queue stands one None for each, and at its end what ended it."""
+    """Send all requests; put None into the queue for each one, and finally the exception that ended the loop."""
     end: Exception = _EndOfStream()
     try:
         async for request in requests:

@@ -1,4 +1,4 @@
-"""What data pipelines ask before and after they read and write partitions where these are."""
+"""Requests of data pipelines before and after they access partitions directly at partition nodes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from headrace_shards.partition_ends import Ends, Place, ends_of
 from headrace_shards.sessions import Session
 
 _PARTITIONS_MAX: Final = 10_000
-# After so long somebody else may know where a partition ends whose node does not answer.
+# Timeout of a description; expires if the node of a partition does not answer. The caller may retry elsewhere.
 _PATIENCE_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 1.0
-# For finding out which it is.
+# Timeout for finding the unreachable node for the error message.
 _EXPLANATION_SECONDS: Final = 3.0
-# Questions that are on their way before the first is answered.
+# Maximum number of pipelined requests.
 _IN_FLIGHT: Final = 64
-# No stream has such a topic, and no topic such a partition.
+# An id that no topic of a stream and no partition of a topic has.
 _NO_TOPIC: Final = 2**32 - 1
 _NO_PARTITION: Final = 2**32 - 1
 
@@ -86,11 +86,11 @@ class Pipelines(Transactions):
         topics = self._topics.topics_of(stream)
         async with caller.sessions.of(caller.user_id) as session:
             if topics is None:
-                # Before the shards say that there is none, they hear of what other gateways have made.
+                # Before the shards report a missing topic, they catch up with the changes of other gateways.
                 (status,) = await _statuses_of_use(session, [(stream, _NO_TOPIC)])
                 topics = self._topics.topics_of(stream)
                 if topics is None and status == Status.UNAUTHORIZED:
-                    # As of a stream of which the caller may use nothing.
+                    # Answered like a stream in which the caller has no permission.
                     return []
             if topics is None:
                 raise Refused(Status.STREAM_ID_NOT_FOUND)
@@ -98,7 +98,8 @@ class Pipelines(Transactions):
         return [topic for topic, status in zip(topics, statuses, strict=True) if status == Status.OK]
 
     async def _ends(self, topics: Iterable[TopicPlaces]) -> dict[Place, Ends]:
-        # What the caller may know has been decided; those who may only send are told where a partition ends as well.
+        # The permission has been checked already; callers with only the send permission also learn the end of a
+        # partition.
         async with self._streams.session(ROOT_USER_ID) as session:
             return await ends_of(
                 session, [(topic.stream_id, topic.id, range(len(topic.grpc_addresses))) for topic in topics]
@@ -106,9 +107,9 @@ class Pipelines(Transactions):
 
 
 async def _statuses_of_use(session: Session, topics: Sequence[_Topic]) -> list[int]:
-    """For each topic what becomes of it when the user of the session polls or sends there, if one of the two succeeds.
+    """Return for each topic the status of a poll or a send by the session's user: success if one is allowed.
 
-    The shards decide, as they do for messages: they are asked for things that have no effect.
+    The shards decide, as for messages: they are asked to perform operations without effect.
     """
     polling = [core.encode_watch_partitions(topics=[(stream, topic, ())]) for stream, topic in topics]
     statuses = await _statuses(session, polling)
@@ -135,7 +136,7 @@ async def _statuses(session: Session, commands: Sequence[tuple[int, bytes]]) -> 
 
 
 async def _silent(caller: Caller, topics: Iterable[TopicPlaces]) -> str | None:
-    """Name a partition whose node is not reached, if there is one and that is known soon."""
+    """Return the name of a partition with an unreachable node, if one is found within the timeout."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_EXPLANATION_SECONDS):
             for topic in topics:

@@ -1,4 +1,4 @@
-"""Who reads, and where he begins."""
+"""Consumers and start positions."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from headrace_proto.gateway import v1
 
 
 class Consumer(NamedTuple):
-    """Whose offsets are stored."""
+    """Owner of stored offsets."""
 
     name: int | str
     is_group: bool
 
 
 class Start(NamedTuple):
-    """Where to begin to read: a strategy of the binary protocol, or the end, which that has no word for."""
+    """Start position: a polling strategy of the binary protocol, or the end, which the protocol cannot express."""
 
     strategy: Literal["offset", "timestamp", "first", "last", "next", "end"]
     value: int
-    """An offset, microseconds since the Unix epoch, or how many of the last ones."""
+    """An offset, microseconds since the Unix epoch, or the number of last messages."""
 
 
 def consumer_of(consumer: v1.Consumer) -> Consumer:
-    """Return who reads; consumer 0 if that is not said."""
+    """Return the consumer; consumer 0 if unspecified."""
     match consumer.WhichOneof("kind"):
         case "consumer":
             return Consumer(identifier(consumer.consumer, "consumer"), is_group=False)
@@ -35,7 +35,7 @@ def consumer_of(consumer: v1.Consumer) -> Consumer:
 
 
 def start_of(start: v1.Start, last_count: int) -> Start:
-    """Return where to begin; behind the stored offset if that is not said."""
+    """Return the start position; after the stored offset if unspecified."""
     match start.WhichOneof("kind"):
         case "offset":
             return Start("offset", start.offset)

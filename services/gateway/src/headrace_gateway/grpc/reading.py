@@ -1,4 +1,4 @@
-"""Reading partitions to a consumer who is no member of a group."""
+"""Delivery of partitions to a consumer that is not a member of a group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headrace_shards.sessions import Session
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What somebody wants to read."""
+    """Parameters of a subscription."""
 
     stream: int | str
     topic: int | str
@@ -31,7 +31,7 @@ class Subscription:
         """Store an offset.
 
         Raises:
-            Refused: It is not stored.
+            Refused: The offset could not be stored.
         """
         command = core.encode_store_consumer_offset(
             stream=self.stream,
@@ -48,25 +48,25 @@ class Subscription:
 
 @dataclass(slots=True)
 class _Partition:
-    """Where a reader is in a partition, and what is known of its end."""
+    """Read position in one partition, and the known end of the partition."""
 
     id: int
     start: Start
     position: int | None
-    """Of the first message that was not sent; None until the start was looked up."""
+    """Offset of the first unsent message; None until the start was resolved."""
     next_offset: int = 0
     purge_epoch: int | None = None
     has_changed: bool = False
 
     @property
     def is_readable(self) -> bool:
-        """Whether a poll may find something."""
+        """True if a poll may return messages."""
         return self.has_changed if self.position is None else self.position < self.next_offset
 
     def told(self, state: core.WatchedPartition) -> None:
-        """Take in where it begins and ends now."""
+        """Update the begin and end of the partition."""
         if self.purge_epoch not in (None, state.purge_epoch) and self.position is not None:
-            # What it held is gone, and its offsets begin anew.
+            # The partition was purged, and its offsets restart.
             self.position = state.first_offset
         if self.purge_epoch is None and self.position is None:
             self.position = _position_of(self.start, state)
@@ -74,7 +74,7 @@ class _Partition:
 
 
 def _position_of(start: Start, state: core.WatchedPartition) -> int | None:
-    """Where a partition is begun that begins and ends there; None if a poll has to find out."""
+    """Return the read position for a start; None if only a poll can resolve it."""
     match start.strategy:
         case "first":
             return state.first_offset
@@ -87,15 +87,15 @@ def _position_of(start: Start, state: core.WatchedPartition) -> int | None:
 
 
 class Partitions:
-    """Where a reader is in each of his partitions."""
+    """Read positions in all partitions of a reader."""
 
     def __init__(self, ids: Iterable[int], start: Start, offsets: dict[int, int]) -> None:
-        """Describe a reader who has read nothing yet.
+        """Describe a reader that has not read yet.
 
         Args:
-            ids: Of the partitions.
-            start: Where he begins.
-            offsets: Where he begins in some of them in place of that.
+            ids: Partition ids.
+            start: Start position.
+            offsets: Start offsets by partition, which override ``start``.
         """
         self._all: dict[int, _Partition] = {}
         for partition_id in ids:
@@ -105,16 +105,16 @@ class Partitions:
 
     @property
     def ids(self) -> list[int]:
-        """Of the partitions."""
+        """Ids of the partitions."""
         return list(self._all)
 
     @property
     def are_known(self) -> bool:
-        """Whether it was told of all of them where they end."""
+        """True if the end of every partition is known."""
         return all(partition.purge_epoch is not None for partition in self._all.values())
 
     def next_readable(self) -> _Partition | None:
-        """A partition in which there may be something, if there is one; they take turns."""
+        """Return the next partition that may have messages, round-robin; None if there is none."""
         for _ in range(len(self._turns)):
             partition = self._turns[0]
             self._turns.rotate(-1)
@@ -123,10 +123,10 @@ class Partitions:
         return None
 
     async def follow(self, session: Session, caller: Caller) -> AsyncIterator[None]:
-        """Take in what is told over a session that watches them, for as long as that goes on.
+        """Apply the notifications of a session that watches the partitions.
 
         Raises:
-            Refused: One of them is gone, or may not be read any more.
+            Refused: A partition was deleted, or may no longer be read.
         """
         async for told in states(session, caller):
             for state in told:
@@ -137,7 +137,7 @@ class Partitions:
 
 
 class Reader:
-    """Polls partitions over a session, and says what was found."""
+    """Polls partitions over a session and yields the result."""
 
     def __init__(self, session: Session, subscription: Subscription, partitions: Partitions, count_max: int) -> None:
         self._session = session
@@ -146,7 +146,7 @@ class Reader:
         self._pace = Pace(count_max)
 
     async def parts(self, caller: Caller, conversation: Conversation, held: Held) -> AsyncGenerator[Part, None]:
-        """What is to be sent, until the consumer is done."""
+        """Yield the batches to send until the consumer ends the call."""
         while not conversation.is_over:
             for partition_id, offset in conversation.take_acknowledged().items():
                 await self._subscription.store(self._session, partition_id, offset)
@@ -155,7 +155,7 @@ class Reader:
                 await conversation.news()
                 continue
             caller.verify()
-            # What does not fit is asked for again, so that nothing is held for a consumer who is slow.
+            # Messages that do not fit are polled again, so that nothing is buffered for a slow consumer.
             part = await self._poll(partition, conversation.allowance.count_of(self._pace.count))
             if part is None:
                 continue
@@ -191,6 +191,6 @@ class Reader:
         if part is not None:
             self._pace.seen(part.count, part.size_bytes)
         elif partition.position is not None:
-            # Nothing is there after all; what comes behind the end is told.
+            # The range is empty; later messages are announced by a notification.
             partition.position = max(partition.position, end)
         return part

@@ -1,4 +1,4 @@
-"""How calls are refused: a code of gRPC, the status that every door has, and details that libraries know to read."""
+"""Errors of calls: a gRPC code, the status common to all protocols, and details that client libraries understand."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from headrace_shards.grpc_refusals import Refused, code_of, name_of, status_meta
 from headrace_shards.sessions import SessionLost
 
 DETAILS_METADATA: Final = "grpc-status-details-bin"
-"""The trailing metadata with a ``google.rpc.Status``, where libraries look for it."""
+"""Trailing metadata key of the ``google.rpc.Status``, as client libraries expect it."""
 DOMAIN: Final = "headrace"
-"""Of the reasons in ``google.rpc.ErrorInfo``."""
+"""Domain of the reasons in ``google.rpc.ErrorInfo``."""
 
 _log = logging.getLogger(__name__)
 
 
 async def refuse(context: aio.ServicerContext[Any, Any], error: Exception) -> NoReturn:
-    """End a call because of an exception; what nobody expected goes to the log, and not to the caller."""
+    """End a call because of an exception; unexpected exceptions are logged and not disclosed to the caller."""
     retry_after_seconds = 0.0
     is_in_doubt = True
     match error:

@@ -50,7 +50,7 @@ _PUBLIC: Final = {"Login": {"Login", "LoginWithAccessToken"}}
 _FOR_EVERYBODY: Final = (health.SERVICE_NAME, reflection.SERVICE_NAME)
 _LOOKAHEAD_BYTES: Final = 256 * 1024
 _GRACE_SECONDS: Final = 2.0
-# Calls that have come and were not looked at yet: how many at all, and of one connection with all others.
+# Allowance for calls that arrived but were not authenticated yet: in total, and for one connection among all others.
 _UNKNOWN_CALLS: Final = 2048
 _CALLS_OF_A_CONNECTION_MIN: Final = 256
 
@@ -71,42 +71,42 @@ async def serving(
     proxies: Proxies,
     tracing: Tracing | None = None,
 ) -> AsyncIterator[Address]:
-    """Serve for the length of an ``async with`` block; yields the address really bound.
+    """Serve for the duration of an ``async with`` block; yield the address actually bound.
 
     Args:
         config: Settings.
-        certificates: What to show over TLS; None: there is no TLS.
-        sessions: Where commands are executed.
+        certificates: Server certificates; None: no TLS.
+        sessions: Sessions that execute commands.
         logins: Checks passwords and access tokens.
-        tokens: Gives the tokens of logins and checks them.
-        topics: Knows which there are, and where.
-        proxies: Those that say for whom they call.
-        tracing: Makes spans of calls, where that is on.
+        tokens: Issues and checks login tokens.
+        topics: Index of topics and their placement.
+        proxies: Trusted proxies, which forward the address of their clients.
+        tracing: Creates spans of calls, if enabled.
 
     Raises:
         ListenError: The address cannot be bound.
     """
     address, keepalive_ms = config.address, config.keepalive_interval.micros // 1000
     options: Sequence[tuple[str, Any]] = (
-        # A second process on the same port would take half of the calls without anybody noticing.
+        # A second process on the same port would silently take half of the calls.
         ("grpc.so_reuseport", 0),
         ("grpc.max_allowed_incoming_connections", config.max_connections),
         ("grpc.server_handshake_timeout_ms", config.handshake_timeout.micros // 1000),
         ("grpc.max_connection_idle_ms", config.idle_timeout.micros // 1000),
         ("grpc.max_receive_message_length", config.max_request_size.bytes),
         ("grpc.max_concurrent_streams", max(_CALLS_OF_A_CONNECTION_MIN, config.max_calls // 2)),
-        # A consumer whose machine has gone must not keep its partitions.
+        # A consumer whose machine has died must not keep its partitions.
         ("grpc.keepalive_time_ms", keepalive_ms),
         ("grpc.keepalive_timeout_ms", keepalive_ms),
-        # The time of the other pings holds for these as well.
+        # Use the same timeout for the library's other pings.
         ("grpc.http2.ping_timeout_ms", keepalive_ms),
-        # Also when nothing was sent since the last time it was asked.
+        # Send pings even if no data was sent since the last ping.
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.min_ping_interval_without_data_ms", keepalive_ms // 2),
-        # Of a request that nobody receives yet, so much is taken, however fast the connection is.
+        # Keep the flow-control window fixed: this bounds what is buffered of a request that is not being received yet.
         ("grpc.http2.bdp_probe", 0),
         ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
-        # What a poll returns is limited where it is read.
+        # The size of poll responses is limited at the read.
         ("grpc.max_send_message_length", -1),
     )
     memory = Memory(config.max_memory.bytes)
@@ -135,7 +135,7 @@ async def serving(
     }
     names = list(handlers)
     interceptors = (Everybody(strangers, _FOR_EVERYBODY, refuse), ObservedCalls(tracing))
-    # Calls are counted when it is known whose they are; until then the library counts them beside those.
+    # Calls are limited after authentication; until then the library limits them with this allowance on top.
     count_max = config.max_calls + _UNKNOWN_CALLS
     server = aio.server(interceptors=interceptors, options=options, maximum_concurrent_rpcs=count_max)
     server.add_generic_rpc_handlers(tuple(handlers.values()))
@@ -164,7 +164,7 @@ def _bind(server: aio.Server, address: Address, certificates: Certificates | Non
 
 
 def _service(file: ModuleType) -> ServiceDescriptor:
-    """The one service of a ``.proto`` file."""
+    """Return the only service of a ``.proto`` file."""
     services: Collection[ServiceDescriptor] = file.DESCRIPTOR.services_by_name.values()
     (service,) = services
     return service

@@ -1,4 +1,4 @@
-"""Calls that last: each has sessions of its own, and all of them together are limited."""
+"""Long-lived calls: each has sessions of its own, and their total number is limited."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RETRY_SECONDS = 1.0
 
 
 class Streams(LastingSessions):
-    """Places for calls that last, and their sessions."""
+    """Slots for long-lived calls, and their sessions."""
 
     def __init__(self, sessions: Sessions, *, count_max: int) -> None:
         super().__init__(sessions)
@@ -22,10 +22,10 @@ class Streams(LastingSessions):
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """A place, for the length of an ``async with`` block.
+        """Take a slot for the duration of an ``async with`` block.
 
         Raises:
-            Refused: There is none left.
+            Refused: No slot is free.
         """
         if self._count >= self._count_max:
             raise Refused(Status.TOO_MANY_WAITS, "too many calls last already", retry_after_seconds=_RETRY_SECONDS)

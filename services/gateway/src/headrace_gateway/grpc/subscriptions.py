@@ -1,4 +1,4 @@
-"""Messages and changes as they come."""
+"""Subscriptions to messages and to partition changes."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Subscriptions:
         await watching.begin(session, [(stream, topic, ids)])
         await stack.enter_async_context(conversation.alongside(partitions.follow(session, caller)))
         while not partitions.are_known and not conversation.is_over:
-            # A partition that the server is still opening is told of when that is done.
+            # A partition that the server is still opening is reported once it is open.
             await conversation.news()
         return partitions
 

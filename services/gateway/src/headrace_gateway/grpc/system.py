@@ -1,4 +1,4 @@
-"""Who is connected, and how the server is."""
+"""Connected clients and the state of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of a writer that are committed once, and where the readers of one name begin."""
+"""Transactions of idempotent writers, and the offsets stored with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STAGE_ID_BYTES: Final = 16
 
 
 class Transactions:
-    """The calls of ``headrace.gateway.v1.Pipelines`` about what is written and read exactly once."""
+    """Exactly-once calls of ``headrace.gateway.v1.Pipelines``."""
 
     async def commit_transaction(
         self, request: v1.CommitTransactionRequest, caller: Caller
@@ -80,7 +80,7 @@ class Transactions:
 
 
 def _stages(stages: Iterable[v1.StagedPart]) -> list[tuple[int, int, int, int]]:
-    """Topic, partition, incarnation and number of each stage."""
+    """Return topic, partition, incarnation and number of each stage."""
     found = []
     for stage in stages:
         if len(stage.stage_id) != _STAGE_ID_BYTES:

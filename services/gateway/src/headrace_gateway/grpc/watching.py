@@ -1,4 +1,4 @@
-"""A session that is told where partitions end."""
+"""Sessions that are notified of the ends of partitions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _LOOK_SECONDS: Final = 5.0
 
 
 async def partitions_of(caller: Caller, stream: int | str, topic: int | str, named: Sequence[int]) -> list[int]:
-    """Return the partitions that were named, each once; if there are none, all that the topic has.
+    """Return the named partitions without duplicates; all partitions of the topic if none were named.
 
     Raises:
-        Refused: Nothing was named, and the caller may not see the topic or there are none.
+        Refused: None were named, and the topic is not visible to the caller or has no partitions.
     """
     if named:
         return list(dict.fromkeys(named))
@@ -37,7 +37,7 @@ async def begin(session: Session, topics: Sequence[Topic]) -> None:
     """Watch these partitions.
 
     Raises:
-        Refused: One of them is not there, or may not be read.
+        Refused: A partition does not exist, or may not be read.
     """
     status, _ = await session.call(*core.encode_watch_partitions(topics=topics))
     if status != Status.OK:
@@ -45,7 +45,7 @@ async def begin(session: Session, topics: Sequence[Topic]) -> None:
 
 
 async def states(session: Session, caller: Caller) -> AsyncGenerator[list[core.WatchedPartition], None]:
-    """What the session is told; nothing, now and then, in quiet times, after a look whether the token is still good."""
+    """Yield the notifications of the session; in quiet times, an empty list after each check of the token."""
     answer: asyncio.Task[bytes] | None = None
     try:
         while True:
@@ -66,6 +66,6 @@ async def states(session: Session, caller: Caller) -> AsyncGenerator[list[core.W
 async def _told(session: Session) -> bytes:
     status, payload = await session.receive()
     if status != Status.OK:
-        # A goodbye.
+        # The session was closed by the server.
         raise Refused(status)
     return payload

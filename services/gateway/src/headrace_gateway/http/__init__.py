@@ -1,6 +1,5 @@
-"""The HTTP interface: JSON in front of the binary protocol.
+"""The HTTP API: JSON on top of the binary protocol.
 
-A handler translates a request into one command, sends it over a session of the user who asks, and translates the
-answer back. What exists, what is allowed and in which order that is checked is decided where it always is: behind that
-session.
+A handler translates a request into one command, sends it over a session of the requesting user, and translates the
+answer back. Existence and permissions are checked behind that session, in the same order as for the binary protocol.
 """

@@ -1,4 +1,4 @@
-"""The way of a request: what happens before and after its handler, the same for all of them."""
+"""Processing of a request before and after its handler, common to all routes."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ _UNKNOWN: Final = "unknown"
 _REQUEST_ID: Final = web.RequestKey("request_id", str)
 _BEARER: Final = web.RequestKey("bearer", Bearer)
 _SUPERVISED: Final = web.RequestKey("supervised", bool)
-# Which library serves, and in which release, is nobody's business.
+# The library and its version are not disclosed.
 _ALWAYS: Final = {"X-Content-Type-Options": "nosniff", "Server": "headrace"}
 
 
 class Application:
-    """Routes and what is around them.
+    """The routes and their common processing.
 
     Attributes:
-        on_request: Told of each request as soon as its head is there.
+        on_request: Called with each request as soon as its head was received.
     """
 
     def __init__(self, door: Door, push: Push | None = None) -> None:
@@ -79,14 +79,14 @@ class Application:
         limits = door.config.rate_limit
         self._rate_limits = RateLimits(per_second=limits.requests_per_second, burst=limits.burst, now=time.monotonic)
         self.routes = [*ROUTES, *self._own_routes()]
-        # A path that is written down as it is goes before one with variable parts that matches as well.
+        # A literal path takes precedence over a matching path with parameters.
         self._methods: dict[str, set[str]] = {}
         for route in self.routes:
             if not route.path_names:
                 self._methods.setdefault(route.path, set()).add(route.method)
         for path in door.console.paths:
             self._methods[path] = {hdrs.METH_GET}
-        # Who connects to the push logs in later.
+        # A push connection authenticates later.
         self._public = {
             push_server.PATH,
             *(route.path for route in self.routes if route.is_public),
@@ -95,7 +95,7 @@ class Application:
 
     @cached_property
     def document(self) -> dict[str, Any]:
-        """The OpenAPI description. Made when it is first asked for: it takes half of what a start would."""
+        """Return the OpenAPI description. Created on first use because it would double the startup time."""
         return openapi.document(self.routes)
 
     @cached_property
@@ -107,7 +107,7 @@ class Application:
         return page_of(self.document)
 
     def build(self) -> web.Application:
-        """What a runner serves."""
+        """Return the application for a runner."""
 
         @web.middleware
         async def front(request: web.Request, handler: Next) -> web.StreamResponse:
@@ -149,8 +149,8 @@ class Application:
             async def get_metrics(call: Call[MetricsQuery, Nothing]) -> web.Response:
                 """Metrics for Prometheus.
 
-                Those that name streams, topics and consumer groups are for whoever shows a token of a user who may
-                read the server; with `detail=partitions` also by partition.
+                Metrics that name streams, topics and consumer groups require a token of a user who may read the server;
+                with `detail=partitions` also by partition.
                 """
                 if call.bearer is not None:
                     await call.ask(core.encode_get_clients())
@@ -189,7 +189,7 @@ class Application:
         try:
             return await self._observed(request, handler, request_id)
         finally:
-            # The next request of the connection has the same task.
+            # The next request of the connection runs in the same task.
             REQUEST_ID.reset(marked)
             CALLER.reset(caller)
 
@@ -289,7 +289,7 @@ class Application:
             case web.HTTPException() | Refused() | Missing() | Rejected() | Limited():
                 pass
             case _:
-                # As it came: a path that was decoded could begin a line of the log.
+                # Log the raw path: a decoded path could contain line breaks and forge a log line.
                 _log.error("request %s failed: %s %r", request_id, request.method, _path(request), exc_info=error)
         if isinstance(error, Refused):
             self._door.metrics.refused(error.status)
@@ -332,7 +332,7 @@ class Application:
                 request=request,
                 bearer=bearer,
                 prepare=lambda response: self._prepare(request, response),
-                # In this order: a body that is too large is refused whatever the query says.
+                # Read the body first: a body that is too large is refused regardless of the query.
                 body=await read_body(request, bearer.user_id if bearer is not None else None),
                 query=_query(route, request),
             )
@@ -344,7 +344,7 @@ class Application:
 
 
 def early_refusal(error: Exception) -> web.Response:
-    """The answer to a request that the library refuses before it comes to `Application`."""
+    """Return the answer to a request that the library refuses before it reaches `Application`."""
     request_id = request_id_of("")
     response = answer_of(error, as_problem=False, request_id=request_id)
     response.headers["X-Request-Id"] = request_id
@@ -353,20 +353,20 @@ def early_refusal(error: Exception) -> web.Response:
 
 
 async def _expected(request: web.Request) -> web.StreamResponse | None:
-    """Let a client go on that asks first; refuse what else it may expect."""
+    """Handle the header `Expect`: answer 100-continue, refuse any other expectation."""
     if request.version != HttpVersion11:
         return None
     expected = request.headers.get(hdrs.EXPECT, "")
     if expected.lower() != "100-continue":
         return early_refusal(Rejected(417, f"What a client may expect is 100-continue, not {expected[:64]!r}."))
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    # The head of the answer is still to come.
+    # The head of the final answer has not been sent yet.
     request.writer.output_size = 0
     return None
 
 
 def _route_of(request: web.Request) -> str:
-    """The pattern of its path, so that there are few of them."""
+    """Return the route pattern of the path, a label of low cardinality."""
     resource = request.match_info.route.resource
     return resource.canonical if resource is not None else _UNKNOWN
 
@@ -380,17 +380,17 @@ def _caller_of(request: web.Request) -> Caller:
 
 
 def _path(request: web.Request) -> str:
-    """The path as it came, without what is asked of it."""
+    """Return the raw path without the query."""
     return request.raw_path.partition("?")[0]
 
 
 def _shown(path: str) -> str:
-    """A path for the log, where nothing in it can be anything else."""
+    """Return a path escaped for the log."""
     return path if path.isascii() and path.isprintable() else ascii(path)
 
 
 def _nothing(request: web.Request) -> None:
-    """Nobody wants to know."""
+    """Ignore the request."""
 
 
 def _query(route: Route, request: web.Request) -> Any:
@@ -409,7 +409,10 @@ def _response(route: Route, answer: Any) -> web.Response:
 
 
 def _with_etag(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """Let whoever has this very answer already keep it. Counts in it change with every message, so it is by content."""
+    """Answer a conditional request for an unchanged answer with 304.
+
+    The ETag is a hash of the content because counters change with every message.
+    """
     if not isinstance(response, web.Response) or not isinstance(response.body, bytes) or response.status != 200:
         return response
     tag = hashlib.blake2b(response.body, digest_size=12).hexdigest()

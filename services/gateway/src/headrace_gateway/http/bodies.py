@@ -1,7 +1,7 @@
-"""Bodies of requests: received up to a limit, decoded where they delay nobody else.
+"""Request bodies: received up to a limit, and decoded without blocking other requests.
 
-Who has not logged in sends a login and no more, so what is taken from him is small: his memory and his share of the
-event loop are bounded before it is known who he is.
+An unauthenticated client sends only a login, so its body limit is small: its use of memory and of the event loop is
+bounded before authentication.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from headrace_gateway.http.models.numbers import with_whole_numbers
 from headrace_gateway.http.routes import JSON, NOTHING, Nothing, Route
 
 STRANGERS_BYTES_MAX: Final = 4096
-"""What routes without a token take: a login fits many times."""
+"""Maximum body size of routes without a token; a login is much smaller."""
 _BODY_SECONDS: Final = 60.0
 _STRANGERS_SECONDS: Final = 10.0
-# Of what all requests may hold, one user may have this part.
+# One user may hold 1/2 of the memory of all requests.
 _SHARE: Final = 2
 
 Reader = Callable[[web.Request, Hashable], Awaitable[Any]]
-"""Reads the body of a request of somebody."""
+"""Function that reads the body of a request of a given user."""
 
 
 class Bodies:
-    """What bodies that are being received hold together."""
+    """Memory budget of all bodies that are being received."""
 
     def __init__(self, bytes_max: int) -> None:
-        """Begin with none.
+        """Start with an empty budget.
 
         Args:
-            bytes_max: Of all of them; one user may have half of it.
+            bytes_max: Maximum size of all bodies together; one user may use half of it.
         """
         self._bytes_max = bytes_max
         self._bytes = 0
         self._bytes_of: Counter[Hashable] = Counter()
 
     def reader(self, route: Route) -> Reader:
-        """What reads the bodies of a route."""
+        """Return the function that reads the bodies of a route."""
         if route.body is Nothing:
             return _nothing
         read = _read_of_stranger if route.is_public else self._read
@@ -98,7 +98,8 @@ def _decoded(body: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError:
-        # Perhaps for numbers such as 1.0 only. To look at many takes long, and nobody else goes on meanwhile.
+        # The body may only need the conversion of numbers such as 1.0. That is slow and blocks other requests, so it is
+        # limited to small bodies.
         if len(body) > STRANGERS_BYTES_MAX:
             raise
         return _converted(body, decoder)
@@ -134,13 +135,13 @@ async def _in_time(reading: Awaitable[bytes], seconds: float) -> bytes:
     except TimeoutError:
         raise Rejected(408, "The body did not come in time.") from None
     except ConnectionError:
-        # Nobody reads the answer; it is no failure of the server's.
+        # The client is no longer reading; this is not a server error.
         raise Rejected(400, "The body did not come.") from None
 
 
 def _check_type(request: web.Request, media_types: tuple[str, ...]) -> None:
     if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
-        # A few bytes would become many.
+        # A few compressed bytes could expand to many.
         raise Rejected(415, "The body has no Content-Encoding: compressed bodies are not taken.")
     found = request.content_type if hdrs.CONTENT_TYPE in request.headers else ""
     if found not in media_types and not (found.endswith("+json") and found.startswith("application/")):

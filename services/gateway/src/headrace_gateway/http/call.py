@@ -1,4 +1,4 @@
-"""One request on its way through a handler, and what handlers have at hand."""
+"""One request during its handler, and the services available to handlers."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ Query = TypeVar("Query")
 Body = TypeVar("Body")
 
 SOURCE: Final = web.RequestKey("source", str)
-"""Where a request comes from, without the port."""
+"""Source address of a request, without port."""
 _U32_MAX = 2**32 - 1
 _NO_CLIENT = _U32_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
-    """What is behind the HTTP interface."""
+    """Services behind the HTTP API."""
 
     config: HttpConfig
     sessions: Sessions
@@ -57,41 +57,41 @@ class Door:
     console: Console
     logs: RecentLogs
     settings: Callable[[], Sequence[ShownSetting]]
-    """Those in force."""
+    """Lists the effective settings."""
     tracing: Tracing | None = None
-    """Makes spans of requests, where that is on."""
+    """Creates spans of requests, if enabled."""
     supervision: Supervision = UNSUPERVISED
-    """By those who are no users."""
+    """Access for supervisors that are not users."""
     proxies: Proxies = NONE
-    """Those that say for whom they ask."""
+    """Trusted proxies, which forward the address of their clients."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Call(Generic[Query, Body]):
-    """A request that was understood, and who asks."""
+    """A decoded request with its authenticated user."""
 
     door: Door
     request: web.Request
     bearer: Bearer | None
     prepare: Callable[[web.StreamResponse], None]
-    """Puts in the headers of every answer, where a handler begins to write by itself."""
+    """Adds the common headers for a handler that writes its answer itself."""
     query: Query
     body: Body
 
     @property
     def user_id(self) -> int:
-        """Who asks. Only of routes that need a token."""
+        """User id of the caller. Only available on routes that require a token."""
         if self.bearer is None:
             raise Refused(Status.UNAUTHENTICATED)
         return self.bearer.user_id
 
     @property
     def address(self) -> str:
-        """Where the request comes from, without the port."""
+        """Source address of the request, without port."""
         return self.request[SOURCE]
 
     async def ask(self, encoded: tuple[int, bytes]) -> bytes:
-        """Execute a command in the name of the user; the payload of its answer.
+        """Execute a command on behalf of the user; return the payload of its answer.
 
         Raises:
             Refused: The answer is an error.
@@ -99,44 +99,44 @@ class Call(Generic[Query, Body]):
         return answered(await self.door.sessions.call(self.user_id, *encoded))
 
     async def may_read_server(self) -> None:
-        """Go on only with the right to read the server, for what no command is asked for.
+        """Require the permission to read the server, for requests that execute no command.
 
         Raises:
-            Refused: The user does not have it.
+            Refused: The user lacks the permission.
         """
-        # The cheapest command that needs it; whether there is such a connection does not matter.
+        # This is the cheapest command that requires the permission; the client id need not exist.
         await self.ask(core.encode_get_client(client_id=_NO_CLIENT))
 
     def check_token(self) -> None:
-        """Look again whether the token is good, in an answer that takes long.
+        """Check again that the token is valid, during a long answer.
 
         Raises:
-            InvalidToken: It is not any more.
+            InvalidToken: The token is no longer valid.
         """
         if self.bearer is not None:
             self.door.tokens.check(self.bearer.text)
 
     def identifier(self, name: str) -> int | str:
-        """A number or a name out of the path."""
+        """Return a number or a name from the path."""
         return identifier(self.request.match_info[name], name)
 
     @property
     def stream(self) -> int | str:
-        """The stream that the path names."""
+        """Stream in the path."""
         return self.identifier("stream_id")
 
     @property
     def topic(self) -> int | str:
-        """The topic that the path names."""
+        """Topic in the path."""
         return self.identifier("topic_id")
 
     @property
     def group(self) -> int | str:
-        """The consumer group that the path names."""
+        """Consumer group in the path."""
         return self.identifier("group_id")
 
     def number(self, name: str) -> int:
-        """A number out of the path."""
+        """Return a number from the path."""
         text = self.request.match_info[name]
         value = _number(text)
         if value is None:
@@ -144,12 +144,12 @@ class Call(Generic[Query, Body]):
         return value
 
     def size(self, size_bytes: int) -> str | int:
-        """A number of bytes in the form that the caller wants."""
+        """Return a number of bytes in the form the caller requested."""
         return size_bytes if self.request.query.get("sizes") == "bytes" else size_text(size_bytes)
 
 
 async def ask(session: Session, encoded: tuple[int, bytes]) -> bytes:
-    """Execute a command over a certain session.
+    """Execute a command over a given session.
 
     Raises:
         Refused: The answer is an error.
@@ -158,10 +158,10 @@ async def ask(session: Session, encoded: tuple[int, bytes]) -> bytes:
 
 
 def answered(response: Response) -> bytes:
-    """The payload of an answer.
+    """Return the payload of an answer.
 
     Raises:
-        Refused: It is an error.
+        Refused: The answer is an error.
     """
     if response.status != Status.OK:
         raise Refused(response.status, response.explanation)
@@ -169,10 +169,10 @@ def answered(response: Response) -> bytes:
 
 
 def identifier(text: str, field: str) -> int | str:
-    """A number if the text is one of 32 bits, else a name.
+    """Return a number if the text is a 32-bit number, else a name.
 
     Raises:
-        Refused: It is neither.
+        Refused: The text is neither.
     """
     number = _number(text)
     if number is not None:
@@ -190,7 +190,7 @@ def _number(text: str) -> int | None:
 
 
 def refusal_of(error: CodecError) -> Refused | Rejected:
-    """What a defect that the codec has found means for the request."""
+    """Return the refusal for an encoding error of the codec."""
     match error.defect:
         case "syntax":
             return Rejected(400, f"The body is not what it should be: {error}.")

@@ -1,7 +1,7 @@
-"""Connections of the HTTP interface: how many there are, and who never asks for anything.
+"""Connections of the HTTP API: limit of their number, and timeout of the first request.
 
-The library closes a connection that has been idle after a request, and waits for ever for the first one; so a stranger
-could hold as many as he likes by sending the head of a request byte by byte, or nothing at all.
+The library closes a connection that is idle after a request, but waits forever for the first one; an unauthenticated
+client could hold any number of connections by sending a request head byte by byte, or nothing at all.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Final, cast
 
 _log = logging.getLogger(__name__)
 
-# Refusals are told of once in so long, with their number.
+# Minimum interval between log lines about refusals; a line contains their number.
 _TOLD_SECONDS: Final = 10.0
 
 Library = Callable[[], asyncio.Protocol]
-"""Makes what serves one connection."""
+"""Factory of the protocol object that serves one connection."""
 
 
 class Connections:
-    """All that are open."""
+    """All open connections."""
 
     def __init__(self, library: Library, *, count_max: int, first_request_seconds: float) -> None:
-        """Describe the limits.
+        """Set the limits.
 
         Args:
-            library: Makes what serves a connection.
-            count_max: How many may be open at a time; one more is closed at once.
-            first_request_seconds: So long after it was opened the head of the first request has to be there.
+            library: Factory of the protocol object that serves a connection.
+            count_max: Maximum number of open connections; a further one is closed at once.
+            first_request_seconds: Time within which the head of the first request has to arrive.
         """
         self._library = library
         self._count_max = count_max
@@ -40,16 +40,16 @@ class Connections:
         self._told_at = -_TOLD_SECONDS
 
     def __call__(self) -> asyncio.Protocol:
-        """Serve one more, for ``loop.create_server``."""
+        """Return the protocol of a new connection, for ``loop.create_server``."""
         return _Connection(self, self._library())
 
     def has_asked(self, transport: asyncio.BaseTransport | None) -> None:
-        """Note that a request has come on this connection."""
+        """Record that a request arrived on this connection."""
         if transport is not None and (timer := self._waiting.pop(transport, None)) is not None:
             timer.cancel()
 
     def opened(self, transport: asyncio.BaseTransport) -> bool:
-        """Count it; returns whether there is room for it."""
+        """Count a connection; return whether the limit permits it."""
         if self._count >= self._count_max:
             self._tell_of_refusal()
             return False
@@ -59,13 +59,13 @@ class Connections:
         return True
 
     def closed(self, transport: asyncio.BaseTransport) -> None:
-        """Forget one that had been counted."""
+        """Remove a counted connection."""
         self._count -= 1
         self.has_asked(transport)
 
     def _give_up(self, transport: asyncio.BaseTransport) -> None:
         self._waiting.pop(transport, None)
-        # Whoever has not even asked reads no answer.
+        # Without a request, the client expects no answer.
         cast("asyncio.Transport", transport).abort()
 
     def _tell_of_refusal(self) -> None:
@@ -77,7 +77,7 @@ class Connections:
 
 
 class _Connection(asyncio.Protocol):
-    """Stands between the transport and the library, which never knows of a connection that is refused."""
+    """Filter between the transport and the library, which never sees a refused connection."""
 
     def __init__(self, connections: Connections, served: asyncio.Protocol) -> None:
         self._connections = connections

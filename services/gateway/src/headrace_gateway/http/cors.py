@@ -1,4 +1,4 @@
-"""What pages of other origins may do: the answers that browsers ask for before and after such a request."""
+"""Cross-origin requests (CORS): answers to preflight requests, and headers of the actual answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace_gateway.http.config import CorsConfig
 
 
 class Cors:
-    """Answers for browsers."""
+    """CORS policy."""
 
     def __init__(self, config: CorsConfig) -> None:
         self._config = config
@@ -20,7 +20,7 @@ class Cors:
         self._exposed = _header(config.exposed_headers)
 
     def preflight(self, request: web.Request) -> web.Response | None:
-        """The answer to a browser that asks first, if this is such a request."""
+        """Return the answer to a preflight request; None for any other request."""
         if (
             not self._config.enabled
             or request.method != hdrs.METH_OPTIONS
@@ -38,7 +38,7 @@ class Cors:
         return response
 
     def mark(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Tell the browser whether the page that asked may see the answer."""
+        """Add the headers by which the browser decides whether the page may read the answer."""
         if not self._config.enabled:
             return
         if self._origins is None:
@@ -56,7 +56,7 @@ class Cors:
 
 
 def _listed(names: Sequence[str]) -> frozenset[str] | None:
-    """The names; None for any."""
+    """Return the names; None if any is allowed."""
     return None if names[:1] == ("*",) else frozenset(name for name in names if name)
 
 

@@ -1,4 +1,4 @@
-"""The description of the interface as a page: one file, no scripts, nothing from elsewhere."""
+"""HTML page of the API description: one file, no scripts, no external resources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ table { border-collapse: collapse; } th, td { text-align: left; padding: 0.2rem 
 
 
 def page_of(document: dict[str, Any]) -> str:
-    """Write the page."""
+    """Return the page."""
     info = document["info"]
     parts = [
         "<!doctype html><html lang=en><head><meta charset=utf-8>",

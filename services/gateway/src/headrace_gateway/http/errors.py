@@ -1,8 +1,8 @@
-"""How requests are refused: one exception for each reason, and the answers that are made of them.
+"""Refused requests: one exception for each reason, and the answers made of them.
 
-Every refusal is a problem document (RFC 9457). A client that accepts ``application/problem+json`` gets the status that
-fits best. Others get the statuses that existing clients expect, and in the same document the members that these read:
-``id``, ``code``, ``reason`` and ``field``.
+Every refusal is a problem document (RFC 9457). A client that accepts ``application/problem+json`` gets the most precise
+status. Other clients get the statuses that existing clients expect, and the members that these read in the same
+document: ``id``, ``code``, ``reason`` and ``field``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace_shards.refusals import Kind, kind_of
 
 PROBLEM_TYPE: Final = "application/problem+json"
 
-# What is not here is 400.
+# Any other code is answered with 400.
 _COMPATIBLE: Final = {
     Kind.UNAUTHENTICATED: 401,
     Kind.FORBIDDEN: 403,
@@ -26,7 +26,7 @@ _COMPATIBLE: Final = {
     Kind.UNAVAILABLE: 503,
     Kind.FAILED: 500,
 }
-# Of logins, which existing clients expect to be bad requests.
+# Codes of refused logins, which existing clients expect as 400.
 _REFUSED_LOGINS: Final = frozenset(
     {Status.INVALID_CREDENTIALS, Status.PERSONAL_ACCESS_TOKEN_EXPIRED, Status.USER_INACTIVE}
 )
@@ -76,7 +76,7 @@ _TITLES: Final = {
 }
 
 
-# Names of refusals that have no code of the binary protocol: those of their HTTP status.
+# Names of refusals without a code of the binary protocol: names of their HTTP status.
 _NAMES: Final = {
     400: "bad_request",
     403: "forbidden",
@@ -94,26 +94,26 @@ _NAMES: Final = {
 
 
 class ErrorBody(msgspec.Struct, kw_only=True):
-    """A refusal in the form of RFC 9457, with what clients of the interface's first release read."""
+    """A refusal in the form of RFC 9457, with the members that clients of the API's first release read."""
 
     type: str = "about:blank"
     title: str
     status: int
     detail: str
     request_id: str
-    """Also in the server's log."""
+    """Request id, also in the server's log."""
     id: int
-    """The stable code, the same as in the binary protocol; the HTTP status of a request that did not get that far."""
+    """Stable code, the same as in the binary protocol; the HTTP status if the request was refused before that."""
     code: str
-    """Its name."""
+    """Name of the code."""
     reason: str
     """The same as `detail`."""
     field: str | None
-    """What it is about, if that is known."""
+    """Field that caused the refusal, if known."""
 
 
 class ErrorEvent(msgspec.Struct, kw_only=True):
-    """A refusal within a stream of events."""
+    """A refusal in an event stream."""
 
     id: int
     code: str
@@ -129,17 +129,17 @@ class Problem(msgspec.Struct, kw_only=True):
     status: int
     detail: str
     code: int | None = None
-    """The stable code, the same as in the binary protocol; null where the request did not get that far."""
+    """Stable code, the same as in the binary protocol; null if the request was refused before that."""
     name: str | None = None
-    """Its name."""
+    """Name of the code."""
     field: str | None = None
-    """What it is about, if that is known."""
+    """Field that caused the refusal, if known."""
     request_id: str
-    """Also in the server's log."""
+    """Request id, also in the server's log."""
 
 
 class Refused(Exception):
-    """A request that was understood and is refused with a code of the binary protocol."""
+    """A valid request that is refused with a code of the binary protocol."""
 
     def __init__(self, status: int, reason: str | None = None, *, field: str | None = None) -> None:
         super().__init__(status, reason)
@@ -149,11 +149,11 @@ class Refused(Exception):
 
 
 class Missing(Exception):
-    """What was asked for does not exist."""
+    """The requested object does not exist."""
 
 
 class Rejected(Exception):
-    """A request that is not understood: there is no code of the binary protocol for it."""
+    """An invalid request, for which the binary protocol has no code."""
 
     def __init__(self, http_status: int, text: str) -> None:
         super().__init__(text)
@@ -162,7 +162,7 @@ class Rejected(Exception):
 
 
 class Limited(Exception):
-    """A request of a caller who asks for too much."""
+    """A request beyond a limit of its caller."""
 
     def __init__(self, retry_after_seconds: float, *, status: int | None = None) -> None:
         super().__init__(retry_after_seconds, status)
@@ -171,22 +171,22 @@ class Limited(Exception):
 
 
 def code_name(status: int) -> str:
-    """The name of a code as the interface writes it: ``stream_id_not_found``."""
+    """Return the name of a code in the notation of the API: ``stream_id_not_found``."""
     return Status(status).name.lower() if find(status) is not None else "error"
 
 
 def compatible_http_status(status: int) -> int:
-    """The status that existing clients expect for a code."""
+    """Return the HTTP status that existing clients expect for a code."""
     return 400 if status in _REFUSED_LOGINS else _COMPATIBLE.get(kind_of(status), 400)
 
 
 def precise_http_status(status: int) -> int:
-    """The status that says most about a code."""
+    """Return the most precise HTTP status for a code."""
     return _PRECISE[kind_of(status)]
 
 
 def answer_of(error: Exception, *, as_problem: bool, request_id: str) -> web.Response:
-    """The answer to a request that ended with one of these exceptions, or with any other."""
+    """Return the answer to a request that ended with one of these exceptions, or with any other."""
     form = _Form(as_problem=as_problem, request_id=request_id)
     match error:
         case Refused():
@@ -202,7 +202,7 @@ def answer_of(error: Exception, *, as_problem: bool, request_id: str) -> web.Res
                 response = form.rejected(429, "Too many requests.")
             response.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_seconds)))
         case web.HTTPException():
-            # Of unknown paths and methods, with headers that tell more.
+            # Unknown paths and methods; the exception carries additional headers.
             response = form.rejected(error.status, _TITLES.get(error.status, error.reason))
             if "Allow" in error.headers:
                 response.headers["Allow"] = error.headers["Allow"]
@@ -214,13 +214,13 @@ def answer_of(error: Exception, *, as_problem: bool, request_id: str) -> web.Res
 
 
 def reason_of(error: Refused) -> str:
-    """What a refusal says to people."""
+    """Return the message of a refusal."""
     info = find(error.status)
     return error.reason or (info.description if info is not None else f"status {error.status}")
 
 
 def event_of(error: Refused) -> ErrorEvent:
-    """What a refusal is within a stream of events."""
+    """Return a refusal as an event of an event stream."""
     return ErrorEvent(id=error.status, code=code_name(error.status), reason=reason_of(error), field=_field_of(error))
 
 
@@ -229,14 +229,14 @@ def _field_of(error: Refused) -> str | None:
 
 
 class _Form:
-    """The form that a caller has asked for."""
+    """Error format requested by the caller."""
 
     def __init__(self, *, as_problem: bool, request_id: str) -> None:
         self._as_problem = as_problem
         self._request_id = request_id
 
     def refused(self, error: Refused, *, http_status: int | None = None) -> web.Response:
-        """Answer with a code of the binary protocol."""
+        """Return an answer with a code of the binary protocol."""
         name, reason, field = code_name(error.status), reason_of(error), _field_of(error)
         if self._as_problem:
             precise = http_status or precise_http_status(error.status)
@@ -245,7 +245,7 @@ class _Form:
         return self._compatible(compatible, reason, code=error.status, name=name, field=field)
 
     def rejected(self, http_status: int, reason: str) -> web.Response:
-        """Answer without one."""
+        """Return an answer without a code."""
         if self._as_problem:
             return self._problem(http_status, reason)
         return self._compatible(http_status, reason, code=http_status, name=_NAMES.get(http_status, "error"))

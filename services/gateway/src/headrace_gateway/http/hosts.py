@@ -1,7 +1,7 @@
-"""Names under which this server may be asked.
+"""Host names accepted in requests.
 
-A page may give its own name the address of this machine, and then ask as if it were of this server's origin ("DNS
-rebinding"). What it cannot choose is the name that the browser sends along.
+A page may resolve its own host name to the address of this machine, and then send requests as if it were of this
+server's origin ("DNS rebinding"). The page cannot choose the header `Host` that the browser sends.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ _ITSELF = "localhost"
 
 
 class Hosts:
-    """Addresses, `localhost`, and the names that are listed. Beyond loopback any name, as long as none is listed."""
+    """Accepts addresses, `localhost` and the listed names. Beyond loopback, an empty list accepts any name."""
 
     def __init__(self, allowed: tuple[str, ...], *, is_loopback: bool) -> None:
-        """Begin to judge.
+        """Set the allowed names.
 
         Args:
-            allowed: Names, in small letters; `*` first in the list stands for any.
-            is_loopback: Whether only programs of this machine reach the server.
+            allowed: Names in lower case; `*` first in the list allows any.
+            is_loopback: True if only programs of this machine reach the server.
         """
         self._any = allowed[:1] == ("*",) or (not allowed and not is_loopback)
         self._allowed = frozenset(allowed)
 
     def allow(self, host: str | None) -> bool:
-        """Return whether a request with this header `Host` is answered. Browsers always send one."""
+        """Return whether a request with this header `Host` is accepted. Browsers always send one."""
         if host is None or self._any:
             return True
         name = _name_of(host).lower().removesuffix(".")
@@ -33,7 +33,7 @@ class Hosts:
 
 
 def _name_of(host: str) -> str:
-    """Leave the port out."""
+    """Return the host without the port."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]

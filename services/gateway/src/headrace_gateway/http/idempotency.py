@@ -1,7 +1,7 @@
-"""Batches that carry a key are appended once, however often they come.
+"""Idempotent appends: a batch with a key is appended once, even if it is sent repeatedly.
 
-What is remembered belongs to this process: after a restart a repeated batch is appended again. A batch whose outcome
-is not known is not remembered: repeating it may append it twice, as it would without a key.
+Keys are kept in the memory of this process: after a restart a repeated batch is appended again. A batch with an unknown
+outcome is not remembered: repeating it may append it twice, as without a key.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from headrace_gateway.http.errors import Rejected
 
 Key = tuple[int, str, str]
-"""The user, the topic as the path has it, and what the client calls the batch."""
+"""User, topic as in the path, and the client's key of the batch."""
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class _Entry:
 
 
 class IdempotencyKeys:
-    """Keys of the batches of the last minutes; beyond a number of them the oldest are forgotten."""
+    """Recently used keys of batches; beyond the maximum the oldest are dropped."""
 
     def __init__(self, *, count_max: int, ttl_seconds: float, now: Callable[[], float]) -> None:
         self._count_max = count_max
@@ -36,12 +36,12 @@ class IdempotencyKeys:
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()
 
     async def once(self, key: Key, batch: bytes, append: Callable[[], Awaitable[None]]) -> bool:
-        """Append a batch unless that was done before; returns whether it was.
+        """Append a batch unless its key was appended before; return whether it was.
 
-        Of two that come at once the second waits for the first, and takes its place if it fails.
+        A concurrent duplicate waits for the first append, and is appended in its place if that fails.
 
         Raises:
-            Rejected: The key stands for another batch.
+            Rejected: The key was used for another batch.
         """
         if self._count_max == 0:
             await append()
@@ -78,7 +78,8 @@ class IdempotencyKeys:
         for key, entry in self._entries.items():
             if len(self._entries) - len(forgotten) <= self._count_max and entry.expires_at > self._now():
                 break
-            # A batch that is still being appended is waited for by its copies; there are no more than requests.
+            # An unfinished entry is kept because its duplicates wait for it; their number is limited by the number of
+            # requests.
             if entry.finished.is_set():
                 forgotten.append(key)
         for key in forgotten:

@@ -1,4 +1,4 @@
-"""Parts of lists: a page ends where the caller said, and a link leads to the next one."""
+"""Pagination of lists: a page has the requested length, and a link leads to the next page."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ Item = TypeVar("Item")
 
 
 def page(call: Call[Any, Any], items: list[Item], position: Callable[[Item], int]) -> web.Response:
-    """A part of a list that is sorted by ``position``, which no two items share.
+    """Return a page of a list sorted by ``position``, which is unique.
 
-    Without ``limit`` it is everything from the cursor on. What comes or goes in the meantime moves nothing else.
+    Without ``limit``, the page contains everything from the cursor on. Concurrent insertions and deletions do not shift
+    other items.
     """
     query: Page = call.query
     begin = int(query.cursor) if query.cursor is not UNSET else 0

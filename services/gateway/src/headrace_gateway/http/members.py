@@ -1,4 +1,4 @@
-"""Members of consumer groups that have no connection: each has a session of its own here, for as long as it asks."""
+"""Consumer group members without a connection: each has a session in this process until it leaves or times out."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from headrace_proto.errors import Status
 from headrace_shards.sessions import Session, Sessions
 
 Seconds = Callable[[], float]
-"""Returns seconds of a clock that never goes back."""
+"""Returns the seconds of a monotonic clock."""
 
 _NAME_BYTES = 24
-# How often to look for silent members, as a part of the time that they have.
+# Checks for silent members per timeout.
 _CHECKS_PER_TIMEOUT = 4
 _RETRY_SECONDS = 1.0
 
@@ -29,12 +29,12 @@ class _Member:
     group: str
     session: Session
     silent_since: float
-    # One command at a time; also held while it ends.
+    # Serializes commands; also held while the member is removed.
     in_use: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Members:
-    """Memberships by their names. A membership ends with its session, like that of any other client."""
+    """Memberships by name. A membership ends with its session, as for any other client."""
 
     def __init__(self, sessions: Sessions, *, timeout_seconds: float, count_max: int, now: Seconds) -> None:
         self._sessions = sessions
@@ -46,19 +46,19 @@ class Members:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of members."""
         return len(self._members)
 
     async def join(self, user_id: int, group: str, encoded: tuple[int, bytes]) -> str:
-        """Become a member; returns the name of the membership.
+        """Join a group; return the name of the membership.
 
         Args:
-            user_id: Who joins; nobody else can use the name.
-            group: What the path calls the group; the name is good there only.
+            user_id: Joining user; the name is valid for this user only.
+            group: Group as in the path; the name is valid for this group only.
             encoded: The command.
 
         Raises:
-            Limited: There are too many.
+            Limited: The maximum number of members is reached.
             Refused: The command was refused.
         """
         if len(self._members) + self._joining >= self._count_max:
@@ -79,10 +79,10 @@ class Members:
 
     @asynccontextmanager
     async def of(self, user_id: int, group: str, name: str) -> AsyncIterator[Session]:
-        """The session of a member, for the length of an ``async with`` block.
+        """Lend the session of a member for the duration of an ``async with`` block.
 
         Raises:
-            Refused: There is no such member, or it is somebody else's.
+            Refused: The member does not exist, or belongs to another user.
         """
         member = self._find(user_id, group, name)
         async with member.in_use:
@@ -104,26 +104,26 @@ class Members:
                 self._end(name)
 
     async def run(self) -> NoReturn:
-        """End silent members, until cancelled."""
+        """Remove silent members periodically, until cancelled."""
         while True:
             await asyncio.sleep(self._timeout_seconds / _CHECKS_PER_TIMEOUT)
             self.end_silent()
 
     def end_silent(self) -> None:
-        """Do so once."""
+        """Remove silent members once."""
         latest = self._now() - self._timeout_seconds
         for name, member in list(self._members.items()):
             if member.silent_since <= latest and not member.in_use.locked():
                 self._end(name)
 
     def close(self) -> None:
-        """End all."""
+        """Remove all members."""
         for name in list(self._members):
             self._end(name)
 
     def _find(self, user_id: int, group: str, name: str) -> _Member:
         member = self._members.get(name)
-        # Whose it is is nobody else's business.
+        # The answer must not disclose members of other users.
         if member is None or member.user_id != user_id or member.group != group:
             raise Refused(Status.CONSUMER_GROUP_MEMBER_NOT_FOUND)
         return member

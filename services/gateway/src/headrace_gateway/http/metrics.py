@@ -1,4 +1,4 @@
-"""What Prometheus is told."""
+"""Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _COUNTED: Final = ("streams", "topics", "partitions", "segments", "messages", "u
 
 
 class Metrics:
-    """Counts requests, and asks for everything else when it is asked."""
+    """Counts requests, and collects all other metrics on demand."""
 
     def __init__(self, sessions: Sessions, lags: GroupLags, collectors: Sequence[Collector]) -> None:
-        """Count from zero.
+        """Start with zero.
 
         Args:
-            sessions: With the node.
-            lags: Of consumer groups.
-            collectors: Of the other parts of the process.
+            sessions: Sessions with the node.
+            lags: Lag of consumer groups.
+            collectors: Metrics of other parts of the process.
         """
         self._sessions = sessions
         self._lags = lags
@@ -55,7 +55,7 @@ class Metrics:
             self._registry.register(collector)
 
     def register(self, collector: Collector) -> None:
-        """Tell what another part counts as well."""
+        """Add a collector."""
         self._registry.register(collector)
 
     def received(self) -> None:
@@ -63,7 +63,7 @@ class Metrics:
         self._requests.inc()
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Note how long an answer took. The route is the pattern, so that there are few of them."""
+        """Record the duration of an answer. The route is the pattern, a label of low cardinality."""
         self._durations.labels(method, route, str(status)).observe(seconds)
 
     def refused(self, code: int) -> None:
@@ -71,12 +71,12 @@ class Metrics:
         self._errors.labels(str(code), code_name(code)).inc()
 
     async def text(self, accept: str, *, with_names: bool, with_partitions: bool) -> tuple[bytes, str]:
-        """Everything in the format that is accepted, with its content type.
+        """Return all metrics in the accepted format, with the content type.
 
         Args:
-            accept: The header of that name.
-            with_names: Also what names streams, topics and groups.
-            with_partitions: Of that, also what is told by partition.
+            accept: Header `Accept`.
+            with_names: Include metrics that name streams, topics and groups.
+            with_partitions: Include their metrics by partition.
         """
         await self._count()
         everything: Collector = self._registry
@@ -86,7 +86,7 @@ class Metrics:
         encode, content_type = choose_encoder(accept)
         if content_type.startswith("application/openmetrics-text"):
             return encode(everything), content_type
-        # The mark at the end is a comment in this format, and what existing readers of it look for.
+        # The end mark is a comment in this format, and existing readers expect it.
         return generate_latest(everything) + b"# EOF\n", "text/plain; charset=utf-8"
 
     async def _count(self) -> None:
@@ -102,7 +102,7 @@ class Metrics:
 
 
 class _Everything(Collector):
-    """What one answer consists of: not everybody wants the same."""
+    """The metrics of one answer, according to the options of the request."""
 
     def __init__(self, registry: CollectorRegistry, lags: GroupLags, *, with_partitions: bool) -> None:
         self._registry = registry

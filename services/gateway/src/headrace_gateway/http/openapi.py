@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description of the interface, made of the routes that serve it."""
+"""OpenAPI 3.1 description of the API, generated from the routes."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def document(routes: list[Route]) -> dict[str, Any]:
 
 
 class _SchemaOf:
-    """Schemas of types, where those of structures are components."""
+    """Schemas of types; structures become components."""
 
     def __init__(self, components: dict[str, Any]) -> None:
         self._components = components
-        # The same few types are in every route's answers, and it takes long to look into one.
+        # Cache: the same few types occur in the answers of all routes, and inspecting a type is slow.
         self._known: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def __call__(self, kind: Any) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class _SchemaOf:
         return self._known[id(kind)][1]
 
     def properties(self, kind: type[msgspec.Struct]) -> tuple[dict[str, Any], set[str]]:
-        """Fields of a structure, and those that must be given."""
+        """Return the fields of a structure, and the required ones."""
         schema = self._components[kind.__name__]
         return schema["properties"], set(schema.get("required", ()))
 

@@ -1,4 +1,4 @@
-"""Token buckets: so many requests at once, and so many a second after that."""
+"""Token buckets: a burst of requests, and a rate per second after that."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _CALLERS_MAX = 10_000
 
 
 class RateLimits:
-    """One bucket for each caller; of callers who have not been seen for longest the bucket is taken to be full."""
+    """One bucket for each caller; the buckets of the least recently seen callers are dropped: reset to full."""
 
     def __init__(self, *, per_second: int, burst: int, now: Callable[[], float]) -> None:
-        """Limit nothing yet.
+        """Create the limiter.
 
         Args:
-            per_second: How fast a bucket fills; 0 is no limit.
-            burst: How much it holds.
-            now: Returns seconds of a clock that never goes back.
+            per_second: Fill rate of a bucket; 0: unlimited.
+            burst: Capacity of a bucket.
+            now: Returns the seconds of a monotonic clock.
         """
         self._per_second = per_second
         self._burst = float(burst)
@@ -25,7 +25,7 @@ class RateLimits:
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def take(self, caller: Hashable) -> float:
-        """Count one request; returns the seconds after which to try again, 0 if it may go on."""
+        """Count one request; return the seconds after which to retry, 0 if the request is allowed."""
         if self._per_second == 0:
             return 0.0
         now = self._now()

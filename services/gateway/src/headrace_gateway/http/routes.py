@@ -1,4 +1,4 @@
-"""The list of routes: what each takes and gives, said once, for serving it and for describing it."""
+"""Route definitions: input and output of each route, used for serving and for the API description."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ class Route:
     tag: str
     query: type[msgspec.Struct]
     body: Any
-    """The type of a JSON body; ``Nothing`` for none; ``bytes`` for one that the handler reads itself."""
+    """Type of a JSON body; ``Nothing`` for none; ``bytes`` if the handler reads the body itself."""
     body_schemas: dict[str, Any]
     """JSON schemas of bodies that the handler reads itself, by media type."""
     headers: dict[str, Any] = field(default_factory=dict)
-    """Headers that it takes, with their schemas."""
+    """Request headers with their schemas."""
     answer: Any
-    """The type of the answer; ``None`` for none; a media type with a schema where no type describes it."""
+    """Type of the answer; ``None`` for none; a media type with a schema if no type describes it."""
     success: int
     errors: tuple[int, ...]
-    """Statuses of refusals that are particular to it."""
+    """Error statuses specific to the route."""
     is_public: bool
-    """Needs no token."""
+    """True if the route needs no token."""
     has_etag: bool
 
     @property
     def name(self) -> str:
-        """The handler's name, which is that of the operation."""
+        """Name of the handler, used as operation id."""
         return self.handler.__name__
 
     @property
     def summary(self) -> str:
-        """The first line of what the handler says of itself."""
+        """First line of the handler's docstring."""
         return (self.handler.__doc__ or "").strip().partition("\n")[0]
 
     @property
     def description(self) -> str:
-        """The rest of it, in paragraphs."""
+        """Rest of the handler's docstring, in paragraphs."""
         text = (self.handler.__doc__ or "").strip().partition("\n")[2]
         return re.sub(r"(?<!\n)\n\s*(?!\n|\s)", " ", text).strip()
 
@@ -79,7 +79,7 @@ class Raw:
 
 
 class Routes:
-    """Collects routes, in the order in which they are written down."""
+    """Collects routes in the order of their definition."""
 
     def __init__(self) -> None:
         self.all: list[Route] = []
@@ -100,7 +100,7 @@ class Routes:
         is_public: bool = False,
         has_etag: bool = False,
     ) -> Callable[[Handler], Handler]:
-        """Register the handler below as what serves this method of this path."""
+        """Return a decorator that registers the handler of a method and path."""
 
         def register(handler: Handler) -> Handler:
             self.all.append(
@@ -126,5 +126,5 @@ class Routes:
 
 
 def text_answer(text: str, *, media_type: str = "text/plain") -> web.Response:
-    """A whole answer of text."""
+    """Return a complete text answer."""
     return web.Response(text=text, content_type=media_type, charset="utf-8")

@@ -1,4 +1,4 @@
-"""The server of the HTTP interface, for the length of an ``async with`` block."""
+"""The HTTP server, running for the duration of an ``async with`` block."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ _BACKLOG = 1024
 
 
 class HttpStartError(Exception):
-    """The interface cannot be served: the address is taken, or a file is not what it should be."""
+    """The HTTP API cannot be served: the address is in use, or a file is invalid."""
 
 
 def bind(address: Address) -> socket.socket:
-    """Take the address, so that it is known before anything is served.
+    """Bind the address, so that it is known before the server starts.
 
     Raises:
-        HttpStartError: Somebody else has it.
+        HttpStartError: The address is in use.
     """
     try:
         return socket.create_server(
@@ -81,24 +81,24 @@ async def serving(
     supervision: Supervision = UNSUPERVISED,
     proxies: Proxies = NONE,
 ) -> AsyncIterator[Application]:
-    """Serve.
+    """Serve for the duration of an ``async with`` block.
 
     Args:
         config: Settings.
         push_config: Settings of the push to browsers.
-        listener: A socket that is bound and listens.
-        sessions: With the node.
+        listener: A bound and listening socket.
+        sessions: Sessions with the node.
         logins: Checks passwords.
-        tokens: Gives the tokens of logins and checks them.
-        logs: The newest records.
-        settings: Those of the whole server, in force.
-        collectors: Tell about the other parts of the process when metrics are asked for.
-        tracing: Makes spans of requests, where that is on.
-        supervision: By those who are no users.
-        proxies: Those that say for whom they ask.
+        tokens: Issues and checks login tokens.
+        logs: Recent log records.
+        settings: Lists the effective settings of the whole server.
+        collectors: Metrics of other parts of the process.
+        tracing: Creates spans of requests, if enabled.
+        supervision: Access for supervisors that are not users.
+        proxies: Trusted proxies, which forward the address of their clients.
 
     Raises:
-        HttpStartError: A certificate is not what it should be.
+        HttpStartError: A certificate is invalid.
     """
     try:
         context = _tls_context(config.tls) if config.tls.enabled else None
@@ -156,7 +156,7 @@ async def serving(
     )
     async with AsyncExitStack() as stack:
         stack.callback(members.close)
-        # Before the runner waits for what is in flight, which waits for this.
+        # End waiting requests before the runner drains requests in flight.
         server.on_shutdown.append(_ended(waits, push))
         await stack.enter_async_context(push.running())
         await runner.setup()
@@ -176,7 +176,7 @@ async def _accepting(
     listener: socket.socket,
     context: ssl.SSLContext | None,
 ) -> AsyncIterator[None]:
-    # It is there since the runner was set up.
+    # The server exists after the setup of the runner.
     served = cast("web.Server", runner.server)
     loop = asyncio.get_running_loop()
     options: dict[str, Any] = {
@@ -204,12 +204,12 @@ async def _accepting(
     try:
         yield
     finally:
-        # Those that are open end with the runner.
+        # Open connections are closed by the runner.
         server.close()
 
 
 class _RequestHandler(web.RequestHandler):
-    """Serves one connection. What is no HTTP is refused in the form of all refusals."""
+    """Serves one connection. Malformed HTTP is refused in the common error format."""
 
     __slots__ = ()
 
@@ -234,7 +234,7 @@ class _RequestHandler(web.RequestHandler):
 
 
 class _NoTraceOfMalformedRequests(logging.Filter):
-    """What is no HTTP is the fault of whoever sent it: a line for those who look for it, and no trace."""
+    """Logs malformed requests as one line without a stack trace, because they are the client's fault."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
@@ -280,7 +280,7 @@ def _load_certificate(config: TlsConfig, context: ssl.SSLContext) -> None:
 
 
 async def _reload(config: TlsConfig, context: ssl.SSLContext) -> NoReturn:
-    """Take a new certificate for new connections when the files change; a bad one leaves the old one in place."""
+    """Load a changed certificate for new connections; an invalid one leaves the previous one in use."""
     seen = _versions(config)
     while True:
         await asyncio.sleep(config.reload_interval.seconds)
@@ -288,7 +288,7 @@ async def _reload(config: TlsConfig, context: ssl.SSLContext) -> NoReturn:
         if now == seen or None in now:
             continue
         try:
-            # A certificate and a key that do not belong together are found out before anything is replaced.
+            # Detects a mismatch of certificate and key before the active context is changed.
             _load_certificate(config, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
             _load_certificate(config, context)
         except ValueError as error:

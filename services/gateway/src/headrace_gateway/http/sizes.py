@@ -1,4 +1,4 @@
-"""Numbers of bytes as the interface writes them: for people, and still exact."""
+"""Sizes as the API writes them: readable, and still exact."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)")
 
 
 def size_text(size_bytes: int) -> str:
-    """The largest unit that represents the number exactly with at most three decimals: ``3136.5 KiB``."""
+    """Return the size in the largest unit that represents it exactly with at most three decimals: ``3136.5 KiB``."""
     scale = 10**_DECIMALS
     for name, unit in _UNITS:
         if size_bytes >= unit and size_bytes * scale % unit == 0:
@@ -39,10 +39,10 @@ def size_text(size_bytes: int) -> str:
 
 
 def size_bytes(text: str) -> int:
-    """The number of bytes in such a text, rounded down; ``unlimited`` is none that a size can have.
+    """Return the number of bytes in such a text, rounded down; ``unlimited`` is a number that no size can have.
 
     Raises:
-        ValueError: It is no size.
+        ValueError: The text is not a size.
     """
     if text == "unlimited":
         return UNLIMITED

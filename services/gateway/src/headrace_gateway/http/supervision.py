@@ -1,4 +1,4 @@
-"""Those who look after the process without being a user of it: balancers, supervisors, who collects figures."""
+"""Access for supervisors that are not users: load balancers, process supervisors, metrics collectors."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ def _nothing_absent() -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervision:
-    """What they are told, and how one of them is known."""
+    """Status for supervisors, and authentication of metrics collectors."""
 
     unready: Callable[[], str | None] = _always_ready
-    """Why clients should go elsewhere; None: they should come."""
+    """Reason why clients should use another gateway; None: ready."""
     absences: Callable[[], str | None] = _nothing_absent
-    """What is not there although clients should come; None: everything is there. Strangers read it: it has no names."""
+    """Description of unreachable parts while the gateway is ready; None: all reachable. Unauthenticated callers read
+    it, so it contains no names.
+    """
     metrics_authorizations: Sequence[str] = ()
-    """The headers `Authorization` of those who may read metrics without being users."""
+    """Values of the header `Authorization` that allow reading metrics without being a user."""
 
     def may_read_figures(self, authorization: str) -> bool:
-        """Whether a header `Authorization` is that of somebody who collects metrics."""
+        """Return whether a header `Authorization` is that of a metrics collector."""
         return is_one_of(authorization, self.metrics_authorizations)
 
 

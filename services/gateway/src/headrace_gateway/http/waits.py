@@ -1,4 +1,4 @@
-"""Requests that wait for messages: each has a session of its own, and ends with its caller and with the server."""
+"""Long polls: each has a session of its own, and ends with its caller and with the server."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from headrace_gateway.http.errors import Limited
 from headrace_shards.sessions import Session, Sessions
 
 VERIFY: Final[web.RequestKey[Callable[[], None]]] = web.RequestKey("verify")
-"""Raises ``InvalidToken`` when the token of the request is not good any more."""
+"""Raises ``InvalidToken`` if the token of the request is no longer valid."""
 
 _RETRY_SECONDS: Final = 1.0
-# How soon it is noticed that the caller has gone.
+# Interval at which a disconnected caller is detected.
 _LOOK_SECONDS: Final = 0.5
 
 
 Commit = Callable[[int, int], tuple[int, bytes]]
-"""Makes the command that stores an offset: of a partition, this offset."""
+"""Builds the command that stores an offset, given partition and offset."""
 
 
 class Over(Exception):
-    """Nobody waits for the answer any more: the caller has gone, or the server stops."""
+    """The wait was abandoned: the caller disconnected, or the server stops."""
 
 
 class Waits:
-    """Sessions for those who wait, up to a number of them."""
+    """A limited number of sessions for waiting requests."""
 
     def __init__(self, sessions: Sessions, *, count_max: int) -> None:
         self._sessions = sessions
@@ -40,15 +40,15 @@ class Waits:
         self._closing = asyncio.Event()
 
     def close(self) -> None:
-        """End all of them soon."""
+        """End all waits soon."""
         self._closing.set()
 
     @asynccontextmanager
     async def session(self, user_id: int) -> AsyncIterator[Session]:
-        """A session for as long as somebody waits.
+        """Lend a session for the duration of a wait.
 
         Raises:
-            Limited: Too many do.
+            Limited: The maximum number of waits is reached.
         """
         if self._count >= self._count_max:
             raise Limited(_RETRY_SECONDS)
@@ -63,12 +63,12 @@ class Waits:
             self._count -= 1
 
     async def until(self, request: web.Request, has_happened: Callable[[], bool], seconds: float) -> None:
-        """Wait for something that nobody has to be asked for, for so long at most.
+        """Wait for a local condition, up to a timeout.
 
         Raises:
-            Limited: Too many wait.
-            Over: The caller has gone or the server stops.
-            InvalidToken: The token is not good any more.
+            Limited: The maximum number of waits is reached.
+            Over: The caller disconnected, or the server stops.
+            InvalidToken: The token is no longer valid.
         """
         if has_happened() or seconds <= 0:
             return
@@ -88,19 +88,19 @@ class Waits:
     async def poll(
         self, request: web.Request, session: Session, encoded: tuple[int, bytes], commit: Commit | None
     ) -> bytes:
-        """Execute a poll that waits, and store its last offset if there is still somebody who gets the messages.
+        """Execute a waiting poll, and store its last offset if the caller is still connected.
 
-        The command could store it by itself, but also for a caller who has just gone.
+        The command's own auto-commit would store the offset even if the caller has just disconnected.
 
         Args:
-            request: Whose answer it is.
-            session: Nobody else uses it meanwhile.
+            request: Request to answer.
+            session: Session, not shared during the poll.
             encoded: The command.
-            commit: Makes the command that stores an offset of a partition; None: nothing is stored.
+            commit: Builds the command that stores an offset of a partition; None: no offset is stored.
 
         Raises:
-            Over: The caller has gone or the server stops; the session is of no use then.
-            InvalidToken: The token is not good any more; nor is the session then.
+            Over: The caller disconnected or the server stops; the session is unusable afterwards.
+            InvalidToken: The token is no longer valid; the session is unusable afterwards.
             Refused: An answer is an error.
         """
         payload = await self.ask(request, session, encoded)
@@ -113,11 +113,11 @@ class Waits:
         return payload
 
     async def ask(self, request: web.Request, session: Session, encoded: tuple[int, bytes]) -> bytes:
-        """Execute a command that waits; the payload of its answer.
+        """Execute a waiting command; return the payload of its answer.
 
         Raises:
-            Over: The caller has gone or the server stops; the session is of no use then.
-            InvalidToken: The token is not good any more; nor is the session then.
+            Over: The caller disconnected or the server stops; the session is unusable afterwards.
+            InvalidToken: The token is no longer valid; the session is unusable afterwards.
             Refused: The answer is an error.
         """
         answer = asyncio.ensure_future(session.call(*encoded))

@@ -1,1 +1,1 @@
-"""What can be seen of the server from outside: how far consumers are, metrics, traces."""
+"""Observability: consumer lag, metrics, traces."""

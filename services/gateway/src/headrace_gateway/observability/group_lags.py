@@ -1,4 +1,4 @@
-"""The lag of consumer groups as gauges: of so many partitions at most, and worked out so often at most."""
+"""Lag of consumer groups as gauges, with a limited number of partitions and a limited refresh rate."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class _Group:
 class _Report:
     lags: list[tuple[_Group, Lag]] = field(default_factory=list)
     omitted: int = 0
-    """Groups that were left out."""
+    """Number of omitted groups."""
 
 
 class GroupLags:
-    """Asks for the lag of every group, when somebody wants to know and the last answer is too old."""
+    """Queries the lag of every group on demand, and caches it."""
 
     def __init__(
         self,
@@ -51,14 +51,14 @@ class GroupLags:
         clock: Clock,
         now: Callable[[], float],
     ) -> None:
-        """Ask nothing yet.
+        """Configure the queries.
 
         Args:
-            sessions: With the node.
-            partitions_max: Of how many partitions of groups the lag is worked out at most; groups beyond are counted.
-            interval_seconds: For how long an answer is good.
+            sessions: Sessions with the node.
+            partitions_max: Maximum number of partitions whose lag is computed; groups beyond that are only counted.
+            interval_seconds: Lifetime of a cached result.
             clock: Microseconds since the Unix epoch.
-            now: Seconds of a clock that never goes back.
+            now: Seconds of a monotonic clock.
         """
         self._sessions = sessions
         self._partitions_max = partitions_max
@@ -70,7 +70,7 @@ class GroupLags:
         self._asking = asyncio.Lock()
 
     async def refresh(self) -> None:
-        """Work out the lags, unless that was done a moment ago. Callers who come together wait for the same answer.
+        """Compute the lags unless a recent result is cached. Concurrent callers share one computation.
 
         Raises:
             SessionLost: The node stops.
@@ -81,7 +81,7 @@ class GroupLags:
                 self._stale_at = self._now() + self._interval_seconds
 
     def families(self, *, with_partitions: bool) -> Iterator[Metric]:
-        """What was found out last."""
+        """Yield the metrics of the last result."""
         messages = GaugeMetricFamily(
             "headrace_consumer_group_lag_messages", "Messages that the group has not processed.", labels=_LABELS
         )
@@ -135,7 +135,7 @@ class GroupLags:
                         session, found.stream.id, found.topic.id, found.group.id, now_micros=self._clock()
                     )
                 except NotToBeSeen:
-                    # It was deleted meanwhile, or a partition of it is damaged.
+                    # The group was deleted meanwhile, or one of its partitions is damaged.
                     report.omitted += 1
                 else:
                     report.lags.append((found, lag))

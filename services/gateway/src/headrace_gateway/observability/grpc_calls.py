@@ -1,4 +1,4 @@
-"""Calls of gRPC: the id under which they are logged, and their spans."""
+"""gRPC calls: request id for the log, and spans."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from grpc import aio
 from headrace_gateway.correlation import REQUEST_ID, request_id_of
 from headrace_shards.tracing import Tracing
 
-# Types of this library cannot be subscribed while it runs.
+# The types of this library are not subscriptable at run time.
 _Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
 _Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[_Handler]]"
 
 
 class ObservedCalls(aio.ServerInterceptor):
-    """Stands in front of our services, all calls of which are served as streams."""
+    """Interceptor of our services, whose calls are all served as streams."""
 
     def __init__(self, tracing: Tracing | None) -> None:
-        """Observe.
+        """Create the interceptor.
 
         Args:
-            tracing: Makes a span of each call, where that is on.
+            tracing: Creates a span for each call, if enabled.
         """
         self._tracing = tracing
 
     async def intercept_service(
         self, continuation: _Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> _Handler:
-        """Put around what serves the call what is to be known of it."""
+        """Wrap the handler of the call with request id and span."""
         handler = await continuation(handler_call_details)
-        # Those of this library, health and reflection, are of other kinds.
+        # The library's own services, health and reflection, have other kinds of handlers.
         if handler is None or not inspect.iscoroutinefunction(handler.stream_stream):
             return handler
         service, _, method = handler_call_details.method.removeprefix("/").partition("/")
         metadata = handler_call_details.invocation_metadata
         carrier = {name: value for name, value in metadata if isinstance(value, str)}
-        # The stubs know the blocking form of it only.
+        # The type stubs know only the blocking form.
         serve: Callable[[Any, Any], Awaitable[None]] = cast("Any", handler.stream_stream)
 
         async def observed(requests: Any, context: Any) -> None:
             request_id = request_id_of(carrier.get("x-request-id", ""))
-            # The call has a task of its own.
+            # Each call runs in a task of its own.
             REQUEST_ID.set(request_id)
             if self._tracing is None:
                 await serve(requests, context)

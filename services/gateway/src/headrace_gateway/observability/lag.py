@@ -1,7 +1,7 @@
-"""How far a consumer, or a consumer group, is behind what was sent: in messages, and in seconds.
+"""Lag of a consumer or a consumer group, in messages and in seconds.
 
-Made of commands that anybody may send who has the right to: the topic, the stored offsets, and one message of each
-partition that is behind, whose time of arrival is the age of the lag.
+Computed with commands available to any user with the permission: the topic, the stored offsets, and one message of each
+lagging partition, whose time of arrival is the age of the lag.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from headrace_shards.sessions import Response, Session
 Identifier = int | str
 
 _OFFSETS_AT_ONCE = 64
-# Each of them may be as large as a message may be.
+# Limited because each message may have the maximum size.
 _MESSAGES_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """How far the consumer is in one partition."""
+    """Lag of the consumer in one partition."""
 
     partition_id: int
     stored_offset: int | None
-    """Of the last message that it has processed; none as long as it has not stored one."""
+    """Offset of the last processed message; None if no offset is stored."""
     last_offset: int | None
-    """Of the newest message; none if there is no message."""
+    """Offset of the newest message; None if the partition is empty."""
     lag_messages: int
-    """Messages that can be read and were not processed."""
+    """Number of readable messages not processed yet."""
     lag_seconds: float | None
-    """Age of the oldest of them; 0 if there is none; unknown if it could not be read."""
+    """Age of the oldest of them; 0 if there is none; None if it could not be read."""
     member: int | None
-    """Connection of the group's member that owns the partition."""
+    """Client id of the group member that owns the partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far the consumer is in the whole topic."""
+    """Lag of the consumer in the whole topic."""
 
     lag_messages: int
     lag_seconds: float | None
-    """Of the partition that is furthest behind; unknown if that of none which is behind could be read."""
+    """Largest lag of a partition; None if no lagging partition could be read."""
     partitions: list[PartitionLag]
 
 
@@ -53,16 +53,16 @@ class NotToBeSeen(Exception):
     def __init__(self, status: int) -> None:
         super().__init__(status)
         self.status = status
-        """A code of ``proto/errors.toml``; RESOURCE_NOT_FOUND where the answer was that there is no such thing."""
+        """A code of ``proto/errors.toml``; RESOURCE_NOT_FOUND if the answer was empty."""
 
 
 async def lag_of_group(
     session: Session, stream: Identifier, topic: Identifier, group: Identifier, *, now_micros: int
 ) -> Lag:
-    """How far a consumer group is.
+    """Return the lag of a consumer group.
 
     Raises:
-        NotToBeSeen: The caller may not, or there is no such group.
+        NotToBeSeen: The caller lacks the permission, or the group does not exist.
         SessionLost: The node stops.
     """
     found = core.decode_consumer_group(
@@ -77,10 +77,10 @@ async def lag_of_group(
 async def lag_of_consumer(
     session: Session, stream: Identifier, topic: Identifier, consumer: Identifier, *, now_micros: int
 ) -> Lag:
-    """How far a consumer by itself is. One that has stored nothing has everything before it.
+    """Return the lag of a single consumer. Without stored offsets, all messages count.
 
     Raises:
-        NotToBeSeen: The caller may not, or there is no such topic.
+        NotToBeSeen: The caller lacks the permission, or the topic does not exist.
         SessionLost: The node stops.
     """
     return await _lag(session, stream, topic, consumer, is_group=False, owners={}, now_micros=now_micros)
@@ -155,15 +155,15 @@ async def _answers(session: Session, requests: Sequence[tuple[int, bytes]], *, a
 def _behind(partition: core.Partition, offset: core.ConsumerOffset | None) -> int:
     if offset is None:
         return partition.messages_count
-    # What has expired is not waiting any more.
+    # Expired messages do not count.
     return max(0, min(offset.current_offset - offset.stored_offset, partition.messages_count))
 
 
 def _oldest_unread(
     stream: Identifier, topic: Identifier, partition: int, offset: core.ConsumerOffset | None
 ) -> tuple[int, bytes]:
-    # As a consumer by itself, who needs no membership; what it reads is stored nowhere. An offset whose message has
-    # expired begins with the first one that is still there.
+    # Poll as a single consumer, which needs no membership and stores no offset. If the message at the offset has
+    # expired, the poll begins with the first one that is still there.
     return core.encode_poll_messages(
         stream=stream,
         topic=topic,
@@ -179,7 +179,7 @@ def _age_seconds(answer: Response, now_micros: int) -> float | None:
         return None
     messages = core.decode_polled(answer.payload)
     if not len(messages):
-        # It has expired, or was purged, in the meantime.
+        # The message has expired, or was purged, meanwhile.
         return None
     return max(0, now_micros - messages[0].timestamp_micros) / 1_000_000
 

@@ -1,1 +1,1 @@
-"""Messages pushed to browsers over a WebSocket: `docs/push.md` describes what is said there."""
+"""Push of messages to browsers over WebSocket; `docs/push.md` describes the protocol."""

@@ -1,4 +1,4 @@
-"""What was read from a partition: messages as they are stored, and what is made of them once for all who want it."""
+"""Batches read from a partition: stored messages, with decoded forms cached for all subscribers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 import headrace_core as core
 
 _POLLED: Final = Struct("<IQI")
-# Of a message's header: its offset and the lengths of its user headers and its payload.
+# Offset, user headers length and payload length in a message header.
 _MESSAGE: Final = Struct("<24xQ16xII8x")
 # Id, offset, timestamp and origin timestamp.
 _NUMBERS: Final = Struct("<8xQQQQQ16x")
@@ -20,7 +20,7 @@ HEADER_BYTES: Final = 64
 _CHECKSUM_BYTES: Final = 8
 
 Typed = tuple[str, bytes]
-"""A kind and a value, little endian."""
+"""Kind and little-endian value of a user header."""
 UserHeaders = list[tuple[Typed, Typed]]
 
 
@@ -30,13 +30,13 @@ class Batch:
     __slots__ = ("_ends", "_headers", "_json", "_raw", "end", "first")
 
     def __init__(self, polled: bytes) -> None:
-        """Take the answer to a poll, which is not empty."""
+        """Parse the answer to a poll, which must not be empty."""
         self._raw = polled
-        # Where each message ends; the first element is where the first one begins.
+        # End position of each message; the first element is the start of the first message.
         self._ends = [_POLLED.size]
         position = _POLLED.size
         self.first = self.end = 0
-        """The first offset, and the one behind the last."""
+        """First offset, and the offset after the last message."""
         while position < len(polled):
             offset, headers_bytes, payload_bytes = _MESSAGE.unpack_from(polled, position)
             if position == _POLLED.size:
@@ -49,7 +49,7 @@ class Batch:
 
     @staticmethod
     def is_empty(polled: bytes) -> bool:
-        """Whether nothing was polled."""
+        """Return whether the poll returned no messages."""
         return len(polled) <= _POLLED.size
 
     def __len__(self) -> int:
@@ -57,7 +57,7 @@ class Batch:
 
     @property
     def size_bytes(self) -> int:
-        """Of the messages."""
+        """Size of the messages."""
         return len(self._raw)
 
     def message_bytes(self, index: int) -> int:
@@ -65,32 +65,32 @@ class Batch:
         return self._ends[index + 1] - self._ends[index]
 
     def checksum(self, index: int) -> bytes:
-        """What tells a message from any other that has stood or will stand at its offset."""
+        """Return the checksum of a message, which differs for another message at the same offset."""
         start = self._ends[index]
         return self._raw[start : start + _CHECKSUM_BYTES]
 
     def span_bytes(self, start: int, end: int) -> int:
-        """The size of several."""
+        """Return the size of a range of messages."""
         return self._ends[end] - self._ends[start]
 
     def fitting(self, start: int, messages: int, size_bytes: int) -> int:
-        """The end of the messages from ``start`` on that a credit pays for; the last one may be larger than the rest.
+        """Return the end of the range of messages from ``start`` that a credit covers.
 
         Args:
-            start: Index of the first one.
-            messages: How many there may be.
-            size_bytes: The bytes; more than that only by a part of the last message.
+            start: Index of the first message.
+            messages: Maximum number of messages.
+            size_bytes: Maximum size, which only the last message may exceed.
         """
-        # Message i is sent if what stands before it has less than size_bytes.
+        # Message i is included if the messages before it have less than size_bytes.
         end = bisect_left(self._ends, self._ends[start] + size_bytes, start)
         return min(end, start + messages, len(self))
 
     def raw(self, start: int, end: int) -> memoryview:
-        """Messages as they are stored, back to back."""
+        """Return a range of messages as stored, back to back."""
         return memoryview(self._raw)[self._ends[start] : self._ends[end]]
 
     def json(self, index: int) -> bytes:
-        """One message as JSON."""
+        """Return one message as JSON."""
         if self._json is None:
             self._json = [None] * len(self)
         text = self._json[index]
@@ -99,7 +99,7 @@ class Batch:
         return text
 
     def user_headers(self, index: int) -> UserHeaders:
-        """The user headers of one message; none where they cannot be read."""
+        """Return the user headers of one message; empty if they cannot be decoded."""
         if self._headers is None:
             self._headers = [None] * len(self)
         headers = self._headers[index]
@@ -135,5 +135,5 @@ def _headers_json(encoded: bytes) -> bytes:
 
 
 def _field(field: Typed) -> dict[str, str | bytes]:
-    # Bytes are written as base64.
+    # Bytes are encoded as base64.
     return {"kind": field[0], "value": field[1]}

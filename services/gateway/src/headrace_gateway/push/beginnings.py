@@ -1,4 +1,4 @@
-"""Turns what a client asks for into cursors: all of them, or a refusal."""
+"""Resolution of a subscribe request to cursors; the request succeeds or fails as a whole."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from headrace_shards.sessions import Session, Sessions
 
 @dataclass(slots=True, kw_only=True)
 class Beginning:
-    """What has become of the request for one topic."""
+    """Resolved start of one topic."""
 
     topic: Topic
     partitions: frozenset[int] | None
-    """Those that are read; nothing means all, also those that are yet to come."""
+    """Partitions to read; None means all, including future ones."""
     cursors: list[Cursor]
     resets: list[Cursor]
-    """Those that do not begin where the client has asked for."""
+    """Cursors that do not start at the requested position."""
 
 
 class Beginnings:
-    """For the connections of one user."""
+    """Resolves start positions for the connections of one user."""
 
     def __init__(self, user_id: int, *, sessions: Sessions, topics: Topics, watch: Watch) -> None:
         self._user_id = user_id
@@ -38,16 +38,16 @@ class Beginnings:
         self._watch = watch
 
     async def of(self, subscription: Subscription, forms: Sequence[TopicForm], partitions_max: int) -> list[Beginning]:
-        """Find out where a subscription begins; its cursors are dormant yet.
+        """Resolve the start of a subscription; its cursors are still dormant.
 
         Args:
-            subscription: Gets the cursors, and gives them back if it is closed.
-            forms: What the client asks for.
-            partitions_max: How many there may be.
+            subscription: Owner of the cursors; releases them when it is closed.
+            forms: Requested topics.
+            partitions_max: Maximum number of partitions.
 
         Raises:
-            Refused: Something is not allowed, or not there.
-            SessionLost: The node stops, or is too busy.
+            Refused: A topic is missing or not permitted.
+            SessionLost: The node stops, or is overloaded.
         """
         found: list[Beginning] = []
         if len(forms) > partitions_max:
@@ -68,7 +68,7 @@ class Beginnings:
                 )
                 found.append(beginning)
                 for feed in await self._watch.acquire(wanted):
-                    # From here on the subscription gives it back.
+                    # From here on the subscription releases the feed.
                     cursor = Cursor(subscription, feed, 0, feed.epoch)
                     subscription.cursors[feed.place] = cursor
                     beginning.cursors.append(cursor)
@@ -97,7 +97,7 @@ def _wanted(topic: Topic, form: TopicForm, field: str) -> list[Place]:
 
 
 async def _place(cursor: Cursor, position: Position | None, start: Start, session: Session) -> bool:
-    """Put a cursor where the client wants it; returns whether it had to be put elsewhere."""
+    """Place a cursor at the requested position; return whether the position had to be reset."""
     if position is not None:
         beginning = starts.resumed(cursor.feed, position)
     else:

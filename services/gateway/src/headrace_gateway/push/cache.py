@@ -1,4 +1,4 @@
-"""What was read last, of all partitions, within a number of bytes."""
+"""Cache of recently read batches of all partitions, limited in bytes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 
 class Cache:
-    """Batches in the order in which they were read; the oldest is forgotten first."""
+    """Batches in the order of their reading; evicted in FIFO order."""
 
     def __init__(self, bytes_max: int) -> None:
-        """Hold nothing yet.
+        """Create an empty cache.
 
         Args:
-            bytes_max: Of the batches as they were read; what is made of them for clients comes on top.
+            bytes_max: Maximum size of the raw batches; decoded forms come on top.
         """
         self._bytes_max = bytes_max
         self._bytes = 0
         self._owners: OrderedDict[Batch, Feed] = OrderedDict()
 
     def keep(self, batch: Batch, feed: Feed) -> None:
-        """Hold a batch for a feed, which is told when it is forgotten."""
+        """Cache a batch for a feed; the feed is notified of the eviction."""
         self._owners[batch] = feed
         self._bytes += batch.size_bytes
         while self._bytes > self._bytes_max:
@@ -34,6 +34,6 @@ class Cache:
             owner.forget(oldest)
 
     def drop(self, batch: Batch) -> None:
-        """Forget a batch, of which nobody has to be told."""
+        """Remove a batch without a notification."""
         if self._owners.pop(batch, None) is not None:
             self._bytes -= batch.size_bytes

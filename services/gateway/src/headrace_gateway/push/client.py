@@ -1,4 +1,4 @@
-"""What a client may ask for once it has logged in."""
+"""Requests of an authenticated client."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Client:
         self._followings: dict[int, list[Following]] = {}
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Release all resources."""
         await self._pump.close()
         for number in list(self._subscriptions):
             self._forget(number)
 
     async def execute(self, request: Request) -> None:
-        """Do what is asked for, and answer."""
+        """Execute a request, and answer."""
         match request:
             case GiveCredit():
                 subscription = self._subscriptions.get(request.subscription)
@@ -68,11 +68,11 @@ class Client:
                 assert_never(request)
 
     async def append(self, request_id: int, payload: bytes) -> None:
-        """Execute a command that appends messages, whose payload this is, and answer."""
+        """Execute a command that appends messages, given its payload, and answer."""
         await self._answered(request_id, self._append(SEND_MESSAGES, payload))
 
     async def refuse(self, request_id: int | None, refused: Refused) -> None:
-        """Say why a request is not executed, if its answer is wanted."""
+        """Send the reason of a refusal, if the request wants an answer."""
         if request_id is not None:
             await self._socket.send_text(forms.encode_error(request_id, refused))
 
@@ -81,7 +81,7 @@ class Client:
             await self._tell("ok", id=request_id)
 
     async def _attempted(self, request_id: int | None, work: Awaitable[None]) -> bool:
-        """Whether it succeeds; if not the client has been told."""
+        """Return whether the work succeeds; on failure the client is notified."""
         try:
             await work
         except CodecError as error:
@@ -112,7 +112,8 @@ class Client:
         )
 
     async def _produce(self, request: Produce) -> None:
-        # One character of base64 becomes less than a byte, but each message gets a header and a place in the batch.
+        # One character of base64 becomes less than a byte, but each message gets a header and an index entry in the
+        # batch.
         size_bytes_max = 16 * self._config.max_message_size.bytes
         await self._append(*await encoded(request, now_micros=self._services.clock(), size_bytes_max=size_bytes_max))
 

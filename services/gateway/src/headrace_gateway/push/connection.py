@@ -1,4 +1,4 @@
-"""One client from the upgrade to the close: it logs in, asks, is answered, and is looked after."""
+"""One client connection from the upgrade to the close: login, requests, heartbeats."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from headrace_proto.errors import Status
 from headrace_shards.sessions import SessionLost
 
 ACTION: Final = "GET /ws"
-"""What is refused where the upgrade itself is, or what comes in place of a login: in the audit trail."""
+"""Action in the audit trail for refused upgrades and for requests before the login."""
 TOO_MANY: Final = "TooManyConnections"
-"""The result of what is refused for its number: in the audit trail."""
+"""Result in the audit trail for refusals by a connection limit."""
 
 
 class Connection:
-    """What a client sends is done in its order, one request after the other."""
+    """Executes the requests of a client in order, one at a time."""
 
     def __init__(self, services: Services, socket: Socket, address: str, *, is_binary: bool) -> None:
         self.socket = socket
@@ -43,7 +43,7 @@ class Connection:
         self._is_executing = False
 
     async def serve(self) -> None:
-        """Read and execute, until somebody closes."""
+        """Receive and execute requests until either side closes."""
         try:
             while not self.socket.is_ending and (message := await self.socket.receive()) is not None:
                 if not self._pace.take():
@@ -56,7 +56,7 @@ class Connection:
                     else:
                         await self._binary(message.data)
                 finally:
-                    # Nothing could be heard meanwhile.
+                    # Nothing was received during the execution.
                     self._is_executing = False
                     self.socket.heard_at = time.monotonic()
         finally:
@@ -65,7 +65,7 @@ class Connection:
                 await self._services.left(self._client.user_id)
 
     async def look_after(self, now: float) -> None:
-        """Say something if it was silent, and find out whether the connection is over.
+        """Send a heartbeat if due, and close the connection if it timed out.
 
         Args:
             now: Monotonic seconds.
@@ -103,7 +103,7 @@ class Connection:
         if len(text) <= forms.DECODED_AT_ONCE_MAX:
             return forms.decode(text)
         if self._client is None:
-            # It may have been longer than it was on the way.
+            # Check again after decompression.
             raise NotUnderstood("a login is shorter")
         return await asyncio.to_thread(forms.decode, text)
 
@@ -175,7 +175,7 @@ class Connection:
         return user.username
 
     async def _refuse_stranger(self, request_id: int | None) -> None:
-        """Send away who asks for something else before the login."""
+        """Refuse a request before the login, and close the connection."""
         if self._services.identities.audit is not None:
             await self._services.identities.audit.refused(ACTION, Status.UNAUTHENTICATED, user_id=None)
         await self._turn_away(request_id, Refused(Status.UNAUTHENTICATED))

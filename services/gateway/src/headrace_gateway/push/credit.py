@@ -1,33 +1,33 @@
-"""How much a subscription may be sent."""
+"""Flow control of a subscription by credit."""
 
 from __future__ import annotations
 
 
 class Credit:
-    """Messages and bytes. Both have to be there; the last message may take more bytes than there are."""
+    """Credit in messages and bytes. Both must be positive to send; the last message may exceed the bytes."""
 
     def __init__(self, *, messages_max: int, bytes_max: int) -> None:
-        """Begin with none.
+        """Start without credit.
 
         Args:
-            messages_max: Never becomes more.
-            bytes_max: Never becomes more.
+            messages_max: Maximum credit in messages.
+            bytes_max: Maximum credit in bytes.
         """
         self._messages_max = messages_max
         self._bytes_max = bytes_max
         self.messages = 0
         self.bytes = 0
-        """Negative after a message that was larger than what there was."""
+        """Credit in bytes; negative after a message larger than the credit."""
 
     def __bool__(self) -> bool:
         return self.messages > 0 and self.bytes > 0
 
     def add(self, messages: int, size_bytes: int) -> None:
-        """Let more be sent."""
+        """Add credit."""
         self.messages = min(self.messages + messages, self._messages_max)
         self.bytes = min(self.bytes + size_bytes, self._bytes_max)
 
     def take(self, messages: int, size_bytes: int) -> None:
-        """Note what was sent."""
+        """Spend credit."""
         self.messages -= messages
         self.bytes -= size_bytes

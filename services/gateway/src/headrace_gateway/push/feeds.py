@@ -1,7 +1,7 @@
-"""Partitions as one user may read them, shared by all subscriptions of that user.
+"""Partition feeds of one user, shared by all subscriptions of that user.
 
-A feed knows where its partition ends, and reads it: those who stand at one place are given the same batch, however many
-they are. Reading is a poll in the name of the user, so that it is the node that decides what may be read.
+A feed knows the end of its partition, and reads it: subscriptions at the same position share one batch. A read is a
+poll on behalf of the user, so the node checks the permissions.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from headrace_core import WatchedPartition
 
 _MESSAGES_MAX: Final = 1000
-# Before anything is known about the messages of a partition.
+# Assumed message size before any message of the partition was read.
 _MESSAGE_BYTES: Final = 16 * 1024
-# Batches of one partition that are kept for those who come later.
+# Maximum number of cached batches of one partition for later readers.
 _BATCHES_MAX: Final = 4
-# Others get a turn when so many were woken.
+# Number of waiters woken before the event loop gets a turn.
 _WOKEN_MAX: Final = 256
 
 
 class Waiter(Protocol):
-    """Somebody who has read everything."""
+    """A reader at the end of the partition."""
 
     def woken(self) -> None:
-        """There is something new: messages, another epoch, or the end."""
+        """Handle a change: new messages, a new epoch, or the end of the feed."""
 
 
 class Reads:
-    """What all feeds share: the sessions, and how many of them read at a time."""
+    """Resources shared by all feeds: sessions, and the limit of concurrent reads."""
 
     def __init__(self, sessions: Sessions, cache: Cache, *, batch_bytes: int, count_max: int = 64) -> None:
         self.sessions = sessions
@@ -49,21 +49,21 @@ class Reads:
 
 
 class Feed:
-    """One partition."""
+    """Feed of one partition."""
 
     def __init__(self, user_id: int, place: Place, reads: Reads) -> None:
         self.place = place
         self.users = 0
-        """How many cursors read it."""
+        """Number of cursors that read the feed."""
         self.is_added = False
-        """Whether notifications are about this feed, and not about an earlier one of the same place."""
+        """True if notifications refer to this feed, and not to an earlier feed of the same partition."""
         self.known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when the fields below say something; an exception if the partition cannot be read."""
+        """Done when the fields below are known; an exception if the partition cannot be read."""
         self.epoch = Epoch(0, 0)
         self.first_offset = 0
         self.next_offset = 0
         self.ended = 0
-        """The status with which it has ended; 0: it has not."""
+        """Status of the end of the feed; 0: not ended."""
         self._user_id = user_id
         self._reads = reads
         self._waiting: set[Waiter] = set()
@@ -71,24 +71,24 @@ class Feed:
         self._recent: deque[Batch] = deque()
         self._under_way: dict[int, asyncio.Task[Batch | None]] = {}
         self._message_bytes = _MESSAGE_BYTES
-        # Where the newest batch ends, and the checksum of its last message.
+        # End of the newest batch, and the checksum of its last message.
         self._last: tuple[int, bytes] | None = None
         self._serving: asyncio.Task[None] | None = None
 
     def wait(self, waiter: Waiter, *, for_messages: bool) -> None:
-        """Wake somebody at the next notification; without use for messages, only at another epoch or the end.
+        """Register a waiter for the next notification; without ``for_messages``, only for a new epoch or the end.
 
-        Otherwise those who are out of credit would be woken for each message.
+        Otherwise subscriptions without credit would be woken for each message.
         """
         (self._waiting if for_messages else self._stalled).add(waiter)
 
     def leave(self, waiter: Waiter) -> None:
-        """Forget somebody who waits."""
+        """Remove a waiter."""
         self._waiting.discard(waiter)
         self._stalled.discard(waiter)
 
     def told(self, entry: WatchedPartition) -> None:
-        """Take a notification."""
+        """Apply a notification."""
         epoch = Epoch(entry.incarnation, entry.purge_epoch)
         is_another, end = epoch != self.epoch, self.next_offset
         if is_another:
@@ -105,18 +105,18 @@ class Feed:
             self._serving = asyncio.create_task(self._serve(end))
 
     def end(self, status: int) -> None:
-        """It cannot be read any more."""
+        """End the feed: the partition can no longer be read."""
         self.ended = status
         if not self.known.done():
             self.known.set_exception(Refused(status))
-            # Nobody may be waiting for it.
+            # Mark the exception as retrieved: there may be no waiter.
             self.known.exception()
         self._forget_all()
         _wake(self._waiting)
         _wake(self._stalled)
 
     def found(self, offset: int) -> Batch | None:
-        """A batch with this offset that was read lately."""
+        """Return a cached batch with this offset."""
         best: Batch | None = None
         for batch in self._recent:
             if batch.first <= offset < batch.end and (best is None or batch.end > best.end):
@@ -124,19 +124,20 @@ class Feed:
         return best
 
     async def read(self, offset: int, last: bytes | None) -> Batch | None:
-        """Messages from an offset on, or from the first one behind it that there is.
+        """Return messages from an offset on, or from the first existing message after it.
 
         Args:
-            offset: The first one that is wanted; a batch may begin before it.
-            last: The checksum of the message before it, where that is known. If there is another one in its place the
-                partition was purged, which may not have been told yet.
+            offset: First requested offset; the batch may begin before it.
+            last: Checksum of the previous message, if known. A different checksum means that the partition was purged,
+                for
+                which the notification may still be on its way.
 
         Returns:
-            Nothing if what is known of the partition is not so any more; a notification follows.
+            None if the known state of the partition is outdated; a notification follows.
 
         Raises:
-            Refused: It cannot be read.
-            SessionLost: The node stops, or is too busy.
+            Refused: The partition cannot be read.
+            SessionLost: The node stops, or is overloaded.
         """
         found = self.found(offset)
         if found is not None:
@@ -146,22 +147,22 @@ class Feed:
             task = asyncio.ensure_future(self._poll(offset, last))
             self._under_way[offset] = task
             task.add_done_callback(lambda _: self._under_way.pop(offset, None))
-        # Whoever gives up must not take it from the others.
+        # A cancelled reader must not cancel the read that others share.
         return await asyncio.shield(task)
 
     def forget(self, batch: Batch) -> None:
-        """The cache has no room for this any more."""
+        """Drop a batch that the cache has evicted."""
         self._recent.remove(batch)
 
     def close(self) -> None:
-        """Nobody uses it any more."""
+        """Close the feed when its last user is gone."""
         self._forget_all()
 
     async def _serve(self, offset: int) -> None:
-        """Read what has come for all who stand there, then wake them: it lies ready then."""
+        """Read new messages for all waiters at the end, then wake them: the batch is cached when they run."""
         try:
             last = self._last[1] if self._last is not None and self._last[0] == offset else None
-            # Whoever is woken finds out for himself that it cannot be read.
+            # A woken waiter gets the error from its own read.
             with suppress(Refused, SessionLost):
                 await self.read(offset, last)
             for index, waiter in enumerate(list(self._waiting)):
@@ -194,7 +195,7 @@ class Feed:
         batch = Batch(answer.payload)
         self._message_bytes = max(1, (self._message_bytes + batch.size_bytes // len(batch)) // 2)
         if last is not None and (batch.first != offset - 1 or batch.checksum(0) != last):
-            # Removed, or another message in its place. What has happened to the partition is about to be told.
+            # The messages were deleted or replaced. A notification about the partition is on its way.
             return None
         self._keep(batch)
         return batch if batch.end > offset else None
@@ -214,6 +215,6 @@ class Feed:
 
 
 def _wake(waiting: set[Waiter]) -> None:
-    # Each leaves the set as it is woken.
+    # Waiters remove themselves from the set when woken.
     for waiter in list(waiting):
         waiter.woken()

@@ -1,4 +1,4 @@
-"""Which messages of a batch a subscription wants."""
+"""Message filters of subscriptions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _INTEGERS: Final = {f"{sign}{bits}": sign == "int" for bits in (8, 16, 32, 64, 1
 _FLOATS: Final = {"float32": "<f", "float64": "<d"}
 
 Condition = Callable[[Typed | None], bool]
-"""Looks at the value of a header, or at its absence."""
+"""Predicate on the value of a header; None: the header is absent."""
 
 
 class Filter:
-    """All conditions of a subscription."""
+    """Filter of a subscription with all its conditions."""
 
     def __init__(self, form: FilterForm) -> None:
         self.key = form.key.encode() if form.key is not None else None
@@ -34,16 +34,16 @@ class Filter:
 
     @property
     def looks_at_headers(self) -> bool:
-        """Whether any message could be left out."""
+        """True if the filter may drop messages."""
         return bool(self._conditions)
 
     def wants(self, batch: Batch, index: int) -> bool:
-        """Whether the headers of a message are as they should be."""
+        """Return whether the headers of a message match."""
         headers = dict(batch.user_headers(index))
         return all(condition(headers.get(key)) for key, condition in self._conditions)
 
     def partition(self, partitions_count: int) -> int | None:
-        """The only partition in which messages with the key can be, if there is a key."""
+        """Return the only partition that can hold messages with the key; None without a key."""
         if self.key is None or partitions_count == 0:
             return None
         return xxhash.xxh32_intdigest(self.key) % partitions_count
@@ -63,7 +63,7 @@ def _condition(form: HeaderCondition) -> Condition:
 
 
 def _equals(found: Typed, wanted: HeaderValue) -> bool:
-    """Whether a header has this value, read as the header's kind says."""
+    """Return whether a header has this value, interpreted by the header's kind."""
     kind, value = found
     match wanted:
         case bool():
@@ -76,14 +76,14 @@ def _equals(found: Typed, wanted: HeaderValue) -> bool:
             except (binascii.Error, ValueError):
                 return False
         case str() if kind in _INTEGERS:
-            # More digits than a browser's number can hold.
+            # Decimal text: more digits than a browser's number can hold.
             digits = wanted.removeprefix("-")
             return len(digits) <= 40 and digits.isascii() and digits.isdigit() and _integer(kind, value) == int(wanted)
         case int() | float() if kind in _INTEGERS:
             return _integer(kind, value) == wanted
         case int() | float() if kind in _FLOATS:
             try:
-                # As near as the header's own kind can come to it.
+                # Round the wanted value to the precision of the header's kind.
                 return struct.unpack(_FLOATS[kind], struct.pack(_FLOATS[kind], wanted)) == struct.unpack(
                     _FLOATS[kind], value
                 )

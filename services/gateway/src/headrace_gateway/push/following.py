@@ -1,4 +1,4 @@
-"""Follows a topic for a subscription: partitions that are added later are read from their first message."""
+"""Following of a topic by a subscription: partitions added later are read from their first message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Tell(Protocol):
     """Sends a client a message."""
 
     def __call__(self, kind: str, /, **fields: Any) -> Awaitable[None]:
-        """Of this type, with these fields."""
+        """Send a message of this type with these fields."""
 
 
 class Following:
@@ -35,15 +35,15 @@ class Following:
         tell: Tell,
         room: Callable[[], int],
     ) -> None:
-        """Describe it; `begin` begins.
+        """Describe the topic; `begin` starts following it.
 
         Args:
-            subscription: Gets the new cursors.
-            beginning: What it has of the topic already.
-            topics: Tells when there is more of it.
-            watch: Of the user.
-            tell: Tells the client.
-            room: Says how many more partitions the connection may read.
+            subscription: Owner of the new cursors.
+            beginning: Resolved start of the topic.
+            topics: Notifies about changes of the topic.
+            watch: Watch of the user.
+            tell: Sends messages to the client.
+            room: Returns the number of further partitions the connection may read.
         """
         self._subscription = subscription
         self._topic = beginning.topic
@@ -54,20 +54,20 @@ class Following:
         self._room = room
 
     def active(self, topic: Topic) -> set[int]:
-        """The partitions that are read of those that there are; others could become so."""
+        """Return the partitions that are being read; others may be added."""
         key = self._subscription.filter.partition(len(topic.partitions)) if self._subscription.filter else None
         chosen = set(topic.partitions) if key is None else {key}
         return chosen if self._partitions is None else chosen & self._partitions
 
     def begin(self) -> list[Cursor]:
-        """The cursors to begin with; the topic is looked after from now on."""
+        """Return the initial cursors; start following the topic."""
         filter_ = self._subscription.filter
         if self._partitions is None or (filter_ is not None and filter_.key is not None):
             self._topics.follow(self._topic, self._grown)
         return self._cursors(self.active(self._topic))
 
     def close(self) -> None:
-        """Look after it no more."""
+        """Stop following the topic."""
         self._topics.leave(self._topic.numbers, self._grown)
 
     def _cursors(self, partitions: set[int]) -> list[Cursor]:
@@ -83,7 +83,7 @@ class Following:
                 for partition, created_at in sorted(topic.partitions.items())
                 if self._topic.partitions.get(partition) != created_at
             ]
-            # What is left of an earlier partition of the number ends first.
+            # A cursor of an earlier partition with the same number has to end first.
             if any(place in subscription.cursors for place in new):
                 return False
             room = self._room()
@@ -107,7 +107,7 @@ class Following:
         try:
             feeds = await self._watch.acquire(places)
         except Refused as error:
-            # The right is gone. Anything else may be better the next time, or is found out then.
+            # The permission was lost. Other errors are retried, or detected there.
             if kind_of(error.status) is Kind.FORBIDDEN:
                 self.close()
             return False

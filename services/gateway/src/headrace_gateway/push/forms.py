@@ -1,4 +1,4 @@
-"""What clients send as JSON: one form for each type of message, and what is wrong with one that has none."""
+"""JSON messages of clients: one form for each message type, and errors for invalid messages."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from headrace_proto.errors import Status
 
 U64_MAX: Final = 2**64 - 1
 DECODED_AT_ONCE_MAX: Final = 16 * 1024
-"""Characters of a message that is looked into on the event loop; longer ones go beside it."""
-# Numbers that every browser can hold.
+"""Maximum length in characters of a message decoded on the event loop; longer ones are decoded in a thread."""
+# Numbers up to 2**53 - 1, which JavaScript represents exactly.
 Id = Annotated[int, Meta(ge=0, le=2**53 - 1)]
-# A bound of 64 bits does not fit the constraint; codecs refuse larger ones.
+# The constraint cannot hold a bound of 64 bits; codecs refuse larger numbers.
 Natural = Annotated[int, Meta(ge=0)]
 Name = U32 | Annotated[str, Meta(min_length=1, max_length=255)]
 
 
 class NotUnderstood(Exception):
-    """A message to which there is no answer: it is no JSON object, or does not say what its answer should refer to."""
+    """A message that cannot be answered: not a JSON object, or without a request id."""
 
 
 class Form(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -37,25 +37,25 @@ class Form(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
 
 
 class Request(Form, tag_field="type", frozen=True, kw_only=True):
-    """The base of what `type` tells apart."""
+    """The base of the message types that `type` distinguishes."""
 
 
 class Login(Request, tag="login", frozen=True, kw_only=True):
-    """Says who it is, or shows a newer token."""
+    """Login, or renewal of the login with a newer token."""
 
     id: Id
     token: str
 
 
 class Start(Form, frozen=True, kw_only=True):
-    """Where to begin."""
+    """Start position."""
 
     kind: Literal["first", "last", "next", "offset", "timestamp"]
     value: Natural = 0
 
 
 class Position(Form, frozen=True, kw_only=True):
-    """Where somebody has stopped reading a partition."""
+    """Position at which a client stopped reading a partition."""
 
     partition_id: U32
     offset: Natural
@@ -63,7 +63,7 @@ class Position(Form, frozen=True, kw_only=True):
 
 
 class TopicForm(Form, frozen=True, kw_only=True):
-    """What to read of a topic."""
+    """Topic of a subscription."""
 
     stream: Name
     topic: Name
@@ -73,7 +73,7 @@ class TopicForm(Form, frozen=True, kw_only=True):
 
 
 class Consumer(Form, frozen=True, kw_only=True):
-    """Whose stored offsets are meant."""
+    """Consumer whose stored offsets are used."""
 
     id: Name
 
@@ -82,7 +82,7 @@ HeaderValue = bool | int | float | str
 
 
 class HeaderCondition(Form, frozen=True, kw_only=True):
-    """What a header has to be like; exactly one of the three."""
+    """Condition on a header; exactly one of the three."""
 
     name: Annotated[str, Meta(min_length=1, max_length=255)]
     equals: HeaderValue | UnsetType = UNSET
@@ -90,27 +90,27 @@ class HeaderCondition(Form, frozen=True, kw_only=True):
     exists: bool | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        """Refuse what says nothing, or more than one thing."""
+        """Require exactly one condition."""
         if [self.equals, self.prefix, self.exists].count(UNSET) != 2:
             raise ValueError("a condition has one of equals, prefix and exists")
 
 
 class FilterForm(Form, frozen=True, kw_only=True):
-    """Which messages to send."""
+    """Filter of a subscription."""
 
     headers: Annotated[list[HeaderCondition], Meta(max_length=32)] = []
     key: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
 
 
 class CreditForm(Form, frozen=True, kw_only=True):
-    """How much may be sent."""
+    """Credit in messages and bytes."""
 
     messages: Natural
     bytes: Natural
 
 
 class Subscribe(Request, tag="subscribe", frozen=True, kw_only=True):
-    """Asks for messages."""
+    """Starts a subscription."""
 
     id: Id
     subscription: U32
@@ -121,7 +121,7 @@ class Subscribe(Request, tag="subscribe", frozen=True, kw_only=True):
 
 
 class GiveCredit(Request, tag="credit", frozen=True, kw_only=True):
-    """Lets more be sent."""
+    """Adds credit to a subscription."""
 
     subscription: U32
     messages: Natural = 0
@@ -140,27 +140,27 @@ class Acknowledge(Request, tag="ack", frozen=True, kw_only=True):
 
 
 class Unsubscribe(Request, tag="unsubscribe", frozen=True, kw_only=True):
-    """Asks for no more messages."""
+    """Ends a subscription."""
 
     id: Id
     subscription: U32
 
 
 class Partitioning(Form, frozen=True, kw_only=True):
-    """Where messages go."""
+    """Partitioning of sent messages."""
 
     kind: Literal["balanced", "partition_id", "messages_key"] = "balanced"
     value: U32 | Annotated[str, Meta(min_length=1, max_length=255)] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a value of another kind."""
+        """Require a value of the right kind."""
         expected = {"balanced": type(None), "partition_id": int, "messages_key": str}[self.kind]
         if not isinstance(self.value, expected):
             raise ValueError("the value is a number for partition_id, a text for messages_key, left out for balanced")
 
 
 class NewMessage(Form, frozen=True, kw_only=True):
-    """A message to append. Native code looks into it."""
+    """A message to append. Native code decodes it."""
 
     payload: msgspec.Raw
     id: msgspec.Raw = msgspec.Raw(b"null")
@@ -189,7 +189,7 @@ _requests: Final[msgspec.json.Decoder[AnyRequest]] = msgspec.json.Decoder(AnyReq
 
 
 class Malformed(Exception):
-    """A message of no known form, which says what its answer should refer to."""
+    """An invalid message with a request id to answer to."""
 
     def __init__(self, request_id: int, refused: Refused) -> None:
         super().__init__(request_id, refused)
@@ -198,17 +198,17 @@ class Malformed(Exception):
 
 
 def decode(text: str) -> AnyRequest:
-    """Read a message.
+    """Decode a message.
 
     Raises:
-        Malformed: It is of no known form.
-        NotUnderstood: It cannot even be answered.
+        Malformed: The message has no known form.
+        NotUnderstood: The message cannot be answered.
     """
     try:
         try:
             return _requests.decode(text)
         except msgspec.ValidationError:
-            # Perhaps for numbers such as 1.0 only.
+            # Conversion may be needed only for numbers such as 1.0.
             return _requests.decode(msgspec.json.encode(with_whole_numbers(msgspec.json.decode(text))))
     except msgspec.ValidationError as error:
         found = msgspec.json.decode(text)
@@ -223,11 +223,11 @@ def decode(text: str) -> AnyRequest:
 
 
 def encode(kind: str, /, **fields: Any) -> bytes:
-    """Write a message for a client."""
+    """Encode a message for a client."""
     return msgspec.json.encode({"type": kind, **fields})
 
 
 def encode_error(request_id: int, refused: Refused) -> bytes:
-    """Write why a request is refused."""
+    """Encode the refusal of a request."""
     reason = reason_of(refused)
     return encode("error", id=request_id, code=refused.status, reason=reason, field=refused.field)

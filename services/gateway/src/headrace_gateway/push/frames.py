@@ -1,4 +1,4 @@
-"""Messages on their way to a client, in the form of its subprotocol, and batches on their way back."""
+"""Encoding of messages for a client in its subprotocol, and decoding of batches from a client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PRODUCE_KIND: Final = 1
 
 
 class Place(NamedTuple):
-    """A partition, by numbers."""
+    """A partition, by numeric ids."""
 
     stream_id: int
     topic_id: int
@@ -26,34 +26,34 @@ class Place(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """The life of a partition in which an offset means what it meant."""
+    """Log generation of a partition, within which offsets are stable."""
 
     incarnation: int
     purge_epoch: int
 
     def __str__(self) -> str:
-        """How clients see it."""
+        """Return the form that clients see."""
         return f"{self.incarnation}.{self.purge_epoch}"
 
 
 class Selection(NamedTuple):
-    """Messages of a batch for one subscription."""
+    """Selected messages of a batch for one subscription."""
 
     batch: Batch
     indexes: Sequence[int]
     next_offset: int
-    """Where the subscription goes on."""
+    """Offset at which the subscription continues."""
     size_bytes: int
 
 
 def binary_messages(subscription: int, place: Place, epoch: Epoch, selection: Selection) -> bytes:
-    """A frame with messages as they are stored."""
+    """Return a binary frame with messages as stored."""
     header = _MESSAGES.pack(_MESSAGES_KIND, subscription, *place, len(selection.indexes), *epoch, selection.next_offset)
     return b"".join((header, *(selection.batch.raw(start, end) for start, end in _runs(selection.indexes))))
 
 
 def json_messages(subscription: int, place: Place, epoch: Epoch, selection: Selection) -> bytes:
-    """The same as text."""
+    """Return the messages as JSON text."""
     return (
         b'{"type":"messages","subscription":%d,"stream_id":%d,"topic_id":%d,"partition_id":%d,"epoch":"%b",'
         b'"next_offset":%d,"messages":[%b]}'
@@ -67,7 +67,7 @@ def json_messages(subscription: int, place: Place, epoch: Epoch, selection: Sele
 
 
 def _runs(indexes: Sequence[int]) -> list[tuple[int, int]]:
-    """Neighbours together, as they are copied at once."""
+    """Merge adjacent indexes to ranges, which are copied at once."""
     if isinstance(indexes, range):
         return [(indexes.start, indexes.stop)] if indexes else []
     runs: list[tuple[int, int]] = []
@@ -80,10 +80,10 @@ def _runs(indexes: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def decode_produce(frame: bytes) -> tuple[int, bytes]:
-    """The id of a request to append messages, and the payload of the command.
+    """Return the request id and the command payload of a binary produce request.
 
     Raises:
-        ValueError: It is no such request.
+        ValueError: The frame is not a produce request.
     """
     if len(frame) < _PRODUCE.size:
         raise ValueError("a binary frame has at least 8 bytes")

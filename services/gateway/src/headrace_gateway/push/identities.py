@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, and whether that is still so."""
+"""Identity of connections, and its revalidation."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _WITH_ACCESS_TOKEN: Final = "login_with_access_token"  # noqa: S105 - likewise
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Identity:
-    """Somebody who has shown a good token."""
+    """Identity of a client with a valid token."""
 
     user_id: int
     expires_at: int | None
-    """Unix seconds; nothing if the token is good for ever."""
+    """Expiry in Unix seconds; None if the token never expires."""
     bearer: Bearer | None = None
-    """The web token, if it was one."""
+    """The login token, if one was presented."""
     access_token: AccessToken | None = None
-    """The access token, if it was one."""
+    """The access token, if one was presented."""
 
     @property
     def action(self) -> str:
-        """How the user has logged in, for the audit trail."""
+        """Login method, for the audit trail."""
         return _WITH_WEB_TOKEN if self.bearer is not None else _WITH_ACCESS_TOKEN
 
 
 class Identities:
-    """Checks tokens: at once in full, and later, often, whether anything has changed."""
+    """Validates tokens: fully at login, and cheaply at each revalidation."""
 
     def __init__(self, tokens: Tokens, logins: Logins) -> None:
         self.audit = logins.audit
@@ -43,18 +43,18 @@ class Identities:
         self._access_tokens = logins.access_tokens
 
     async def of(self, token: str, address: str) -> Identity:
-        """Return who shows a web token of the HTTP interface, or an access token.
+        """Return the identity of a login token or an access token.
 
-        That it is not good is recorded; a login that succeeds is by `record`, when nothing else stands against it.
+        Invalid tokens are recorded here; a successful login is recorded by `record` after all other checks.
 
         Args:
-            token: What is shown.
-            address: Where it comes from.
+            token: Presented token.
+            address: Address of the client.
 
         Raises:
-            Refused: It is not good.
+            Refused: The token is invalid.
         """
-        # Only the former has dots.
+        # Only login tokens contain dots.
         is_web_token = "." in token
         try:
             return await (self._of_web_token(token) if is_web_token else self._of_access_token(token, address))
@@ -65,12 +65,12 @@ class Identities:
             raise
 
     async def record(self, identity: Identity, result: int | str) -> None:
-        """Record what came of the login of somebody whose token is good."""
+        """Record the result of a login with a valid token."""
         if self.audit is not None:
             await self.audit.logged_in(identity.action, result, username=None, user_id=identity.user_id)
 
     def is_good(self, identity: Identity) -> bool:
-        """Whether the identity holds: nothing has expired, was revoked, deleted or changed."""
+        """Return whether the identity is still valid: nothing has expired, was revoked, deleted or changed."""
         if identity.bearer is not None and not self._tokens.is_good(identity.bearer):
             return False
         return identity.access_token is None or self._access_tokens.status_of(identity.access_token) == Status.OK

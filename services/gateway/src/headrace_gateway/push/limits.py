@@ -1,4 +1,4 @@
-"""How many may be connected, and how much each may say."""
+"""Limits of connections and of message rates."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from collections.abc import Callable, Hashable
 
 
 class Counted:
-    """Counts what is there, by owner, up to a number."""
+    """Counts items by owner, up to a maximum for each."""
 
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
         self._counts: Counter[Hashable] = Counter()
 
     def take(self, owner: Hashable) -> bool:
-        """Count one more, if there may be one."""
+        """Count one more item unless the maximum is reached; return whether it was counted."""
         if self._counts.get(owner, 0) >= self._count_max:
             return False
         self._counts[owner] += 1
         return True
 
     def holds(self, owner: Hashable) -> bool:
-        """Whether anything of an owner is counted."""
+        """Return whether an owner has any items."""
         return owner in self._counts
 
     def give_back(self, owner: Hashable) -> None:
-        """Count one less."""
+        """Count one item less."""
         self._counts[owner] -= 1
         if self._counts[owner] <= 0:
             del self._counts[owner]
 
 
 class Pace:
-    """Whether somebody says too much: so many messages a second, and twice as many after a pause."""
+    """Rate limit: messages per second, with bursts of twice as many after a pause."""
 
     def __init__(self, per_second: int, now: Callable[[], float]) -> None:
-        """Begin rested.
+        """Start with a full burst.
 
         Args:
-            per_second: 0 is no limit.
-            now: Seconds of a clock that never goes back.
+            per_second: 0: unlimited.
+            now: Seconds of a monotonic clock.
         """
         self._per_second = per_second
         self._now = now
@@ -47,7 +47,7 @@ class Pace:
         self._filled_at = now()
 
     def take(self) -> bool:
-        """Count one message, if there may be one."""
+        """Count one message; return whether the limit permits it."""
         if self._per_second == 0:
             return True
         now = self._now()

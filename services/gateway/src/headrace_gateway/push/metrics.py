@@ -1,4 +1,4 @@
-"""What Prometheus is told about the push."""
+"""Prometheus metrics of the push."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class PushMetrics(Collector):
         self._closed.labels(str(code)).inc()
 
     def describe(self) -> list[Metric]:
-        """Their names, which do not change."""
+        """Return the metric names, which are constant."""
         return list(self._registry.collect())
 
     def collect(self) -> Iterator[Metric]:
-        """All of them."""
+        """Return all metrics."""
         yield from self._registry.collect()

@@ -1,4 +1,4 @@
-"""Which pages may connect: a browser says where a page comes from, and does so for any page."""
+"""Origin check: browsers send the origin of the connecting page, for any page."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from aiohttp import hdrs, web
 
 
 class Origins:
-    """Those of this server itself, and those that are listed."""
+    """Accepts the origin of this server, and the listed ones."""
 
     def __init__(self, allowed: tuple[str, ...]) -> None:
         self._any = allowed[:1] == ("*",)
         self._allowed = frozenset(origin.rstrip("/").lower() for origin in allowed)
 
     def allow(self, request: web.Request) -> bool:
-        """Whether whoever asks may connect. Programs that are no browsers name no origin."""
+        """Return whether the requesting page may connect. Programs other than browsers send no origin, and may."""
         found = request.headers.getall(hdrs.ORIGIN, [])
         if not found or self._any:
             return True
@@ -22,8 +22,8 @@ class Origins:
 
 
 def _is_own(origin: str, host: str) -> bool:
-    """Whether the page came from where the request went to. In between TLS may have been taken off."""
+    """Return whether the origin is this server. The scheme is ignored because a proxy may have terminated TLS."""
     scheme, separator, place = origin.partition("://")
     usual = {"http": ":80", "https": ":443"}.get(scheme)
-    # A browser leaves the usual port out.
+    # Browsers omit the default port.
     return bool(separator) and usual is not None and place == host.lower().removesuffix(usual)

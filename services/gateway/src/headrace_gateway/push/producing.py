@@ -1,4 +1,4 @@
-"""Messages of a client as the command that appends them."""
+"""Conversion of a client's messages to the append command."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from headrace_gateway.push.forms import Partitioning, Produce
 from headrace_proto.errors import Status
 
 SEND_MESSAGES: Final = 101
-"""The code of the command, whose payload is what a binary frame holds."""
-# Below that a thread costs more than it saves.
+"""Code of the append command, whose payload a binary frame contains."""
+# Below this size, a thread costs more than it saves.
 _LARGE_BYTES: Final = 64 * 1024
 
 
 async def encoded(request: Produce, *, now_micros: int, size_bytes_max: int) -> tuple[int, bytes]:
-    """Code and payload of the command.
+    """Return code and payload of the command.
 
     Args:
-        request: What the client wants.
-        now_micros: When the messages were made.
-        size_bytes_max: How large the command may become.
+        request: Request of the client.
+        now_micros: Timestamp of the messages.
+        size_bytes_max: Maximum size of the command.
 
     Raises:
-        Refused: Native code does not take the messages.
+        Refused: Native code rejects the messages.
     """
-    # The form of the HTTP interface, which native code reads.
+    # The JSON form of the HTTP API, which native code decodes.
     body = msgspec.json.encode(
         {
             "partitioning": _partitioning(request.partitioning),
@@ -71,7 +71,7 @@ def _partitioning(partitioning: Partitioning) -> dict[str, str]:
 
 
 def messages_count(payload: bytes) -> int:
-    """How many messages a command holds that was accepted."""
-    # The count is the last field of the metadata, which say how long they are.
+    """Return the number of messages in an accepted command."""
+    # The count is the last field of the metadata, which begin with their length.
     metadata_bytes = int.from_bytes(payload[:4], "little")
     return int.from_bytes(payload[metadata_bytes : 4 + metadata_bytes], "little")

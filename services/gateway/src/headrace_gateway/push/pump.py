@@ -1,6 +1,6 @@
-"""Moves messages from partitions to one client: one cursor at a time, each in its turn.
+"""Delivery of messages from partitions to one client: cursors take turns.
 
-There is never more in hand for a client than what was read at once, and nothing is read without credit.
+At most one read is buffered for a client, and nothing is read without credit.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from headrace_shards.sessions import SessionLost
 
 _log = logging.getLogger(__name__)
 
-# Until a partition that could not be read is looked at again.
+# Delay before a failed read of a partition is retried.
 _RETRY_SECONDS: Final = 0.1
-# Frames that are sent before others get a turn.
+# Number of frames sent before the event loop gets a turn.
 _AT_ONCE_MAX: Final = 4
 
 
 class Pump:
-    """Of one connection."""
+    """Pump of one connection."""
 
     def __init__(self, socket: Socket, metrics: PushMetrics, *, is_binary: bool) -> None:
         self._socket = socket
@@ -42,13 +42,13 @@ class Pump:
         self._retries: set[asyncio.TimerHandle] = set()
 
     def enqueue(self, cursor: Cursor) -> None:
-        """Look after this cursor when it is its turn."""
+        """Queue a cursor for its turn."""
         self._queue.append(cursor)
         if self._running is None and not self._is_busy and not self._serve_at_once():
             self._running = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         for retry in self._retries:
             retry.cancel()
         running, self._running = self._running, None
@@ -57,7 +57,7 @@ class Pump:
             await asyncio.wait({running})
 
     def _serve_at_once(self) -> bool:
-        """Send what lies ready to a client that takes it, which is far cheaper than a task; whether that was all."""
+        """Send cached batches while the client accepts data; return whether all were sent. Cheaper than a task."""
         self._is_busy = True
         try:
             for _ in range(_AT_ONCE_MAX):
@@ -97,7 +97,7 @@ class Pump:
             self._running = None
 
     async def _advance(self, cursor: Cursor) -> bool:
-        """Send what is next; returns whether the cursor may be looked at again at once."""
+        """Send the next batch; return whether the cursor may continue at once."""
         feed = cursor.feed
         if feed.ended:
             await self._end(cursor, feed.ended)
@@ -120,7 +120,7 @@ class Pump:
             return True
         except SessionLost:
             return self._later(cursor)
-        # Much can have happened in the meantime.
+        # The state may have changed during the read.
         if cursor.state is not State.BUSY or cursor.epoch != cursor.feed.epoch or not cursor.subscription.credit:
             return True
         if batch is None:
@@ -129,14 +129,14 @@ class Pump:
             await self._gap(cursor, batch.first)
             return True
         frame = self._frame(cursor, batch)
-        # Not held while the client takes its time.
+        # Do not hold the batch while waiting for the client.
         del batch
         if frame is not None:
             await (self._socket.send_binary(frame) if self._is_binary else self._socket.send_text(frame))
         return True
 
     def _frame(self, cursor: Cursor, batch: Batch) -> bytes | None:
-        """What the client is sent of a batch; nothing if it is not worth telling."""
+        """Return the frame for a batch; None if there is nothing to send yet."""
         selection = cursor.subscription.select(cursor, batch, time.monotonic())
         if selection is None:
             return None
@@ -145,7 +145,7 @@ class Pump:
         return encode(cursor.subscription.number, cursor.feed.place, cursor.epoch, selection)
 
     def _later(self, cursor: Cursor) -> bool:
-        """What is known of a partition is about to change, or it cannot be read now: look again soon."""
+        """Retry soon: the known state of the partition is outdated, or the partition cannot be read now."""
         if cursor.state is State.BUSY:
             cursor.state = State.WAITING
             cursor.feed.wait(cursor, for_messages=True)

@@ -1,4 +1,4 @@
-"""The endpoint `/ws`: who may connect, and all who are."""
+"""The endpoint `/ws`: admission checks, and all connections."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _log = logging.getLogger(__name__)
 
 PATH: Final = "/ws"
 _PROTOCOLS: Final = (JSON, BINARY)
-# The result of an upgrade that a page of another origin asks for: in the audit trail.
+# Result in the audit trail for upgrades from pages of another origin.
 _FOREIGN_ORIGIN: Final = "ForeignOrigin"
-# How often connections are looked after; more often where the intervals are short.
+# Interval of connection checks; shorter if the configured intervals are short.
 _LOOK_SECONDS: Final = 1.0
 
 
 class Push:
-    """Serves browsers. `run` has to run meanwhile."""
+    """Serves browsers, while `running` is active."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Push:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Look after connections and topics for the length of an ``async with`` block."""
+        """Maintain connections and topics for the duration of an ``async with`` block."""
         tasks = {asyncio.create_task(self._look_after()), asyncio.create_task(self._services.topics.run())}
         try:
             yield
@@ -78,13 +78,13 @@ class Push:
         """Serve one browser, from the upgrade to the close.
 
         Args:
-            request: For the upgrade.
-            upgraded: What it was answered with.
-            address: Where it comes from.
+            request: Upgrade request.
+            upgraded: Its answer.
+            address: Address of the client.
 
         Raises:
-            Rejected: It may not connect.
-            web.HTTPException: It does not ask for an upgrade.
+            Rejected: The client may not connect.
+            web.HTTPException: The request is not an upgrade.
         """
         await upgraded.prepare(request)
         socket = Socket(request, upgraded)
@@ -114,10 +114,10 @@ class Push:
         return upgraded
 
     async def answer(self, request: web.Request) -> web.WebSocketResponse:
-        """Return what the request for an upgrade is answered with.
+        """Return the answer to an upgrade request.
 
         Raises:
-            Rejected: It may not connect, or wants another subprotocol.
+            Rejected: The client may not connect, or wants another subprotocol.
         """
         if not self._origins.allow(request):
             await self._record_refusal(_FOREIGN_ORIGIN, origin=", ".join(request.headers.getall(hdrs.ORIGIN))[:256])
@@ -141,7 +141,7 @@ class Push:
             await audit.refused(ACTION, result, user_id=None, subject=subject)
 
     def close(self) -> None:
-        """Send everybody away."""
+        """Close all connections."""
         for connection in self._connections:
             connection.socket.end(Close.GOING_AWAY, "the server stops")
 

@@ -1,4 +1,4 @@
-"""What the connections of a server share."""
+"""Services shared by all push connections of a server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace_shards.sessions import Sessions
 
 
 class Services:
-    """All of it."""
+    """The shared services."""
 
     def __init__(
         self, config: PushConfig, *, sessions: Sessions, identities: Identities, metrics: PushMetrics, clock: Clock
@@ -31,7 +31,7 @@ class Services:
         self._watches: dict[int, Watch] = {}
 
     def joined(self, user_id: int) -> Watch | None:
-        """A user has one more connection; nothing if that is one too many."""
+        """Count a new connection of a user; return the user's watch, or None if a limit is reached."""
         if not self._by_user.take(user_id):
             return None
         watch = self._watches.get(user_id)
@@ -40,7 +40,7 @@ class Services:
         return watch
 
     async def left(self, user_id: int) -> None:
-        """A user has one connection less."""
+        """Count a closed connection of a user."""
         self._by_user.give_back(user_id)
         if not self._by_user.holds(user_id):
             await self._watches.pop(user_id).close()

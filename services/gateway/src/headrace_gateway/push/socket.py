@@ -1,4 +1,4 @@
-"""The WebSocket of one client: what is sent, when it was last heard, and how it ends."""
+"""The WebSocket of one client: sending, liveness, and closing."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from aiohttp.web import BaseRequest
 
 from headrace_gateway.push.strictness import Strict
 
-# How long a client may take to say goodbye.
+# Timeout of the close handshake.
 _CLOSE_SECONDS: Final = 2.0
 _SHORT: Final = Struct("!BBH")
 _LONG: Final = Struct("!BBQ")
 
 
 class Close(IntEnum):
-    """Why the server closes a connection. Others are those of RFC 6455."""
+    """Reasons for a close by the server. Other codes are those of RFC 6455."""
 
     GOING_AWAY = 1001
     UNSUPPORTED = 1003
@@ -35,26 +35,26 @@ class Close(IntEnum):
 
 
 class Upgraded(web.WebSocketResponse):
-    """A WebSocket that takes nothing which it should not."""
+    """A WebSocket with strict protocol checks."""
 
     def _post_start(self, request: BaseRequest, protocol: str | None, writer: WebSocketWriter) -> None:
         super()._post_start(request, protocol, writer)
         if self._parser is not None and self._reader is not None:
-            # There is no other way to stand in front of it.
+            # aiohttp has no other hook in front of the parser.
             strict: Any = Strict(self._parser, self._reader.set_exception)
             request.protocol._payload_parser = strict  # noqa: SLF001
 
 
 def response(*, message_bytes_max: int, protocols: tuple[str, ...], compression: bool) -> Upgraded:
-    """What an upgrade is answered with: every WebSocket here has these options."""
+    """Return the answer to an upgrade, with the options of every WebSocket here."""
     return Upgraded(
         timeout=_CLOSE_SECONDS,
-        # Pings and pongs are signs of life, which are counted here.
+        # Pings and pongs are handled here because they count as signs of life.
         autoping=False,
         max_msg_size=message_bytes_max,
         protocols=protocols,
         compress=compression,
-        # Whoever sends waits as soon as the transport has enough.
+        # Senders wait as soon as the transport's buffer is full.
         writer_limit=0,
     )
 
@@ -77,26 +77,26 @@ class Socket:
         self._ending: asyncio.Task[None] | None = None
         self._code: Close | None = None
         self.sent_at = self.heard_at = time.monotonic()
-        """When something was last sent, and anything received (monotonic seconds)."""
+        """Time of the last send, and of the last receipt (monotonic seconds)."""
 
     @property
     def is_ending(self) -> bool:
-        """Whether it is being closed: nothing that is sent has an effect any more."""
+        """True if the connection is being closed: further messages are dropped."""
         return self._ending is not None or self._upgraded.closed
 
     @property
     def is_full(self) -> bool:
-        """Whether the client does not take what it was sent."""
+        """True if the client does not read fast enough."""
         transport = self._request.transport
         return transport is not None and transport.get_write_buffer_size() > 0
 
     @property
     def close_code(self) -> int | None:
-        """With which it was closed, by whomever."""
+        """Close code, sent or received."""
         return self._code or self._upgraded.close_code
 
     async def receive(self) -> WSMessage | None:
-        """The next text or binary message; nothing at the end."""
+        """Return the next text or binary message; None at the end."""
         while True:
             message = await self._upgraded.receive()
             self.heard_at = time.monotonic()
@@ -113,7 +113,7 @@ class Socket:
 
     @property
     def takes_at_once(self) -> bool:
-        """Whether what is written now goes out at once, as far as anybody can know."""
+        """True if a write is expected to be sent without buffering."""
         transport = self._request.transport
         return (
             transport is not None
@@ -124,7 +124,7 @@ class Socket:
         )
 
     def write(self, message: bytes, *, is_binary: bool) -> None:
-        """Send a message to a client that takes it at once."""
+        """Send a message without waiting."""
         transport = self._request.transport
         if transport is not None:
             self.sent_at = time.monotonic()
@@ -139,12 +139,12 @@ class Socket:
         await self._send(frame, WSMsgType.BINARY)
 
     async def ping(self) -> None:
-        """Have the client say something."""
+        """Send a ping, so that the client answers."""
         with suppress(ConnectionError):
             await self._upgraded.ping()
 
     def end(self, code: Close, reason: str) -> None:
-        """Begin to close the connection; only the first reason counts."""
+        """Start closing the connection; only the first reason counts."""
         if self._ending is None:
             self._code = code
             self._ending = asyncio.create_task(self._close(code, reason))
@@ -158,7 +158,7 @@ class Socket:
         if self.is_ending:
             return
         self.sent_at = time.monotonic()
-        # A client that has gone is found out when it is read from.
+        # A disconnected client is detected by the receive loop.
         with suppress(ConnectionError):
             await self._upgraded.send_frame(message, kind)
 
@@ -167,6 +167,6 @@ class Socket:
         with suppress(TimeoutError, ConnectionError):
             async with asyncio.timeout(2 * _CLOSE_SECONDS):
                 await self._upgraded.close(code=code, message=reason.encode()[:123])
-        # A client that does not read would keep what it was sent in memory for ever.
+        # A client that does not read would keep the send buffer in memory forever.
         if transport is not None and transport.get_write_buffer_size() > 0:
             transport.abort()

@@ -1,4 +1,4 @@
-"""Where in a partition a subscription begins."""
+"""Start positions of subscriptions in partitions."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from headrace_shards.sessions import Session
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Where to begin, and in which life of the partition the offset means something."""
+    """Start offset, and the epoch in which it is valid."""
 
     offset: int
     epoch: Epoch
     is_reset: bool = False
-    """Whether it is not where the client has asked for."""
+    """True if the position differs from the requested one."""
 
 
 def resumed(feed: Feed, position: Position) -> Beginning:
-    """Where a client goes on that has read before."""
+    """Return the position at which a reconnecting client continues."""
     if position.epoch != str(feed.epoch):
-        # Offsets mean other messages now.
+        # The epoch has changed: offsets refer to other messages.
         return Beginning(feed.first_offset, feed.epoch, is_reset=True)
     if position.offset > feed.next_offset:
-        # Messages that were read have been lost; others will take their numbers.
+        # Messages already read were lost; new messages will get their offsets.
         return Beginning(feed.next_offset, feed.epoch, is_reset=True)
     return Beginning(position.offset, feed.epoch)
 
 
 async def begun(feed: Feed, start: Start, consumer: int | str | None, session: Session) -> Beginning:
-    """Where a client begins that has not read before.
+    """Return the position at which a new client starts.
 
     Args:
         feed: The partition.
-        start: What the client asks for.
-        consumer: Whose stored offset is meant.
-        session: Of the user.
+        start: Requested start.
+        consumer: Consumer whose stored offset is used.
+        session: Session of the user.
 
     Raises:
-        Refused: It cannot be found out.
+        Refused: The position cannot be determined.
         SessionLost: The node stops.
     """
-    # What is looked up below means something in this one only.
+    # The lookups below are valid in this epoch only.
     epoch, first_offset, next_offset = feed.epoch, feed.first_offset, feed.next_offset
     match start.kind:
         case "first":
@@ -61,7 +61,7 @@ async def begun(feed: Feed, start: Start, consumer: int | str | None, session: S
             offset = await _stored(feed, consumer, session) or first_offset
         case "timestamp":
             found = await _at(feed, start.value, session)
-            # Nothing is that late: what comes from now on is, or the time is yet to come.
+            # No message is that late: start with the next message.
             offset = found if found is not None else next_offset
     return Beginning(offset, epoch)
 

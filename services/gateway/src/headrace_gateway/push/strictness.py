@@ -1,8 +1,8 @@
-"""What RFC 6455 asks of a server and aiohttp does not look at, and what is too much, looked at before aiohttp sees it.
+"""Checks of RFC 6455 that aiohttp omits, and limits, both applied before aiohttp sees the data.
 
-A text that is no UTF-8 is refused as soon as it cannot become UTF-8 any more, not at its end; refused are also frames
-that are not masked, and codes in a close frame that are never sent. The first message, by which somebody logs in, is
-short; and there are so many frames a second, each of which costs time, whatever is in them.
+Text that is not UTF-8 is refused at the first invalid byte, not at its end; unmasked frames and reserved close codes
+are refused. The size of the first message, the login, is limited; so is the frame rate, because each frame costs time
+regardless of its content.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ _FIN: Final = 0x80
 _COMPRESSED: Final = 0x40
 _MASKED: Final = 0x80
 FIRST_MESSAGE_BYTES_MAX: Final = 4096
-"""What a login takes, many times over."""
-# Twice as many after a pause. Clients cut no message into so many, and a ping is for every some seconds.
+"""Maximum size of the first message; a login is much smaller."""
+# Twice as many after a pause. Clients do not split messages into that many frames, and pings come seconds apart.
 _FRAMES_PER_SECOND: Final = 5000
 _CONTROLS_PER_SECOND: Final = 50
 _CODE: Final = Struct("!H")
-# Those that say something is missing, or that an endpoint has to make up for itself.
+# Reserved close codes, which an endpoint must not send.
 _NEVER_SENT: Final = frozenset({1004, 1005, 1006, 1015})
 
 
 class Parser(Protocol):
-    """What a transport's bytes are given to."""
+    """Consumer of a transport's bytes."""
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
-        """Take bytes; returns whether that was the last time, and what is left of them."""
+        """Parse bytes; return whether parsing has ended, and the remaining bytes."""
 
     def feed_eof(self) -> None:
-        """Nothing more comes."""
+        """Handle the end of the stream."""
 
 
 class Strict:
-    """Looks at frames on their way to another parser."""
+    """Checks frames and forwards them to another parser."""
 
     def __init__(self, parser: Parser, fail: Callable[[WebSocketError], None]) -> None:
-        """Begin with the first frame.
+        """Start at the first frame.
 
         Args:
-            parser: Sees everything up to the first violation.
-            fail: Told what that is.
+            parser: Receives everything up to the first violation.
+            fail: Called with the violation.
         """
         self._parser = parser
         self._fail = fail
@@ -70,7 +70,7 @@ class Strict:
         self._first_bytes: int | None = 0
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
-        """Take bytes from the transport."""
+        """Check and forward bytes from the transport."""
         if self._has_failed:
             return True, b""
         position = 0
@@ -78,7 +78,7 @@ class Strict:
             while position < len(data):
                 position = self._payload(data, position) if self._mask else self._header(data, position)
         except WebSocketError as error:
-            # What came before it is as good as ever.
+            # The data before the violation is valid.
             self._has_failed = True
             self._parser.feed_data(data[:position])
             self._fail(error)
@@ -86,7 +86,7 @@ class Strict:
         return self._parser.feed_data(data)
 
     def feed_eof(self) -> None:
-        """Nothing more comes."""
+        """Handle the end of the stream."""
         self._parser.feed_eof()
 
     def _header(self, data: bytes, position: int) -> int:
@@ -125,10 +125,10 @@ class Strict:
         if self._opcode == _CLOSE:
             self._close += self._unmasked(piece)
         elif self._opcode < _CLOSE and self._is_text and not self._is_compressed and not (is_alone and is_whole):
-            # The end of a text is left to the other one, which has to decode all of it anyway.
+            # The wrapped parser checks the end of a text because it has to decode all of it anyway.
             self._check_text(self._unmasked(piece))
         self._left -= len(piece)
-        # What follows of the frame is masked from where this ends.
+        # The rest of the frame is masked starting from this position.
         turn = len(piece) % 4
         self._mask = self._mask[turn:] + self._mask[:turn]
         return position + len(piece) if self._left else self._end(position + len(piece))
@@ -157,7 +157,7 @@ class Strict:
 
 
 def _header_bytes(head: bytearray) -> int:
-    """How long a header is, as far as its beginning tells."""
+    """Return the length of a frame header, as far as the bytes received determine it."""
     if len(head) < 2:
         return 2
     length = head[1] & 0x7F

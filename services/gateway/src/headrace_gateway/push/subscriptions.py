@@ -1,4 +1,4 @@
-"""What a client has asked for: a subscription, and where it stands in each of its partitions."""
+"""Subscriptions, and their cursors in partitions."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from headrace_gateway.push.filters import Filter
 from headrace_gateway.push.frames import Epoch, Place, Selection
 from headrace_gateway.push.watch import Watch
 
-# How often a client is told how far it is when there is nothing for it.
+# Interval of progress messages to a client while its filter drops all messages.
 _PROGRESS_SECONDS: Final = 1.0
 
 
 class State(Enum):
-    """What a cursor waits for."""
+    """State of a cursor."""
 
     DORMANT = auto()
-    """Somebody to begin with it."""
+    """The cursor is not activated yet."""
     QUEUED = auto()
-    """Its turn."""
+    """The cursor waits for its turn."""
     BUSY = auto()
-    """What is being read for it."""
+    """A read for the cursor is in progress."""
     WAITING = auto()
-    """Something new in its partition, or credit."""
+    """The cursor waits for a change of its partition, or for credit."""
     OVER = auto()
-    """Nothing: it is not part of its subscription any more."""
+    """The cursor is removed from its subscription."""
 
 
 class Queue(Protocol):
-    """Takes turns."""
+    """Queue of cursors."""
 
     def enqueue(self, cursor: Cursor) -> None:
-        """Look after this one when it is its turn."""
+        """Queue a cursor for its turn."""
 
 
 class Cursor:
-    """Where a subscription stands in a partition."""
+    """Position of a subscription in a partition."""
 
     __slots__ = ("epoch", "feed", "last", "offset", "state", "subscription", "told_at")
 
@@ -47,39 +47,39 @@ class Cursor:
         self.subscription = subscription
         self.feed = feed
         self.offset = offset
-        """The next one to look at."""
+        """Next offset to read."""
         self.epoch = epoch
-        """What the offset means something in."""
+        """Epoch in which the offset is valid."""
         self.last: bytes | None = None
-        """The checksum of the message before it, once there was one."""
+        """Checksum of the previous message, once there was one."""
         self.state = State.DORMANT
         self.told_at = 0.0
-        """When the client was last told where it stands (monotonic seconds)."""
+        """Time of the last report of the position to the client (monotonic seconds)."""
 
     @property
     def has_news(self) -> bool:
-        """Whether the client can be told something that needs no credit."""
+        """True if there is news for the client that needs no credit."""
         feed = self.feed
         return bool(feed.ended) or self.epoch != feed.epoch or self.offset < feed.first_offset
 
     @property
     def has_messages(self) -> bool:
-        """Whether there is something to read."""
+        """True if there are messages to read."""
         return self.offset < self.feed.next_offset
 
     @property
     def is_ready(self) -> bool:
-        """Whether the client can be sent messages, and has to be told nothing else before."""
+        """True if messages can be sent and no other news has to be sent before."""
         return self.state is State.QUEUED and bool(self.subscription.credit) and self.has_messages and not self.has_news
 
     def activate(self) -> None:
-        """Begin with it."""
+        """Activate the cursor."""
         if self.state is State.DORMANT:
             self.state = State.WAITING
             self.woken()
 
     def woken(self) -> None:
-        """Look again."""
+        """Queue the cursor after a notification."""
         if self.state is State.WAITING:
             self.feed.leave(self)
             self.subscription.stalled.discard(self)
@@ -87,7 +87,7 @@ class Cursor:
             self.subscription.queue.enqueue(self)
 
     def rest(self) -> bool:
-        """Wait for whatever it needs next; returns whether that is credit."""
+        """Wait for the next event; return whether the cursor waits for credit."""
         if self.state is State.OVER:
             return False
         needs_credit = not self.subscription.credit and self.has_messages
@@ -102,13 +102,13 @@ class Cursor:
         return needs_credit
 
     def leave(self) -> None:
-        """It is not part of its subscription any more."""
+        """Remove the cursor from its subscription."""
         self.state = State.OVER
         self.feed.leave(self)
         self.subscription.stalled.discard(self)
 
     def described(self) -> dict[str, int | str]:
-        """What a client is told of it."""
+        """Return the fields that describe the cursor to the client."""
         feed = self.feed
         return {
             **feed.place._asdict(),
@@ -119,17 +119,17 @@ class Cursor:
         }
 
     def move(self, batch: Batch, end: int) -> None:
-        """Go on behind some messages of a batch."""
+        """Advance after some messages of a batch."""
         self.offset = batch.first + end
         self.last = batch.checksum(end - 1)
 
     def reset(self, offset: int, epoch: Epoch) -> None:
-        """Go on elsewhere."""
+        """Continue at another position."""
         self.offset, self.epoch, self.last = offset, epoch, None
 
 
 class Subscription:
-    """One of a connection."""
+    """A subscription of a connection."""
 
     def __init__(
         self,
@@ -149,30 +149,30 @@ class Subscription:
         self.consumer = consumer
         self.cursors: dict[Place, Cursor] = {}
         self.stalled: set[Cursor] = set()
-        """Those that need credit."""
+        """Cursors that wait for credit."""
         self.is_closed = False
 
     def remove(self, cursor: Cursor) -> None:
-        """Read a partition no more. Its feed is not needed for it any longer."""
+        """Remove a cursor, and release its feed."""
         cursor.leave()
         self.cursors.pop(cursor.feed.place, None)
         self.watch.release([cursor.feed])
 
     def close(self) -> None:
-        """Read nothing any more."""
+        """Remove all cursors."""
         self.is_closed = True
         for cursor in list(self.cursors.values()):
             self.remove(cursor)
 
     def add_credit(self, messages: int, size_bytes: int) -> None:
-        """Let more be sent."""
+        """Add credit."""
         self.credit.add(messages, size_bytes)
         if self.credit:
             for cursor in list(self.stalled):
                 cursor.woken()
 
     def select(self, cursor: Cursor, batch: Batch, now: float) -> Selection | None:
-        """What of a batch the client is sent next; nothing if it is not worth telling. The cursor moves on."""
+        """Return the messages of a batch to send next, and advance the cursor; None if there is nothing to send yet."""
         start, credit = max(0, cursor.offset - batch.first), self.credit
         if self.filter is None or not self.filter.looks_at_headers:
             end = batch.fitting(start, credit.messages, credit.bytes)

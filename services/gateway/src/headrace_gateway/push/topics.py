@@ -1,6 +1,6 @@
-"""Names of topics as numbers, and the partitions that they have, now and later.
+"""Resolution of topic names to ids and partitions, with updates.
 
-Whether somebody may read a topic is asked in the user's name; what it consists of is looked up for all at once.
+Permissions are checked on behalf of each user; the structure of topics is looked up once for all users.
 """
 
 from __future__ import annotations
@@ -20,27 +20,28 @@ from headrace_shards.sessions import SessionLost, Sessions
 _log = logging.getLogger(__name__)
 
 Grown = Callable[["Topic"], Awaitable[bool]]
-"""Told when a topic has other partitions than before; returns whether that is settled, or to be told again."""
+"""Called when the partitions of a topic changed; returns whether the change was handled, otherwise it is called again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it is at some time."""
+    """Snapshot of a topic."""
 
     stream_id: int
     topic_id: int
     created_at_micros: int
     partitions: Mapping[int, int] = field(repr=False)
-    """The partitions by id, and when each was created."""
+    """Creation time of each partition by id."""
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """Of stream and topic."""
+        """Ids of stream and topic."""
         return self.stream_id, self.topic_id
 
 
 class Topics:
-    """Looks topics up, and looks after those that are followed."""
+    """Looks topics up, and polls followed topics for changes."""
 
     def __init__(self, sessions: Sessions, *, interval_seconds: float) -> None:
         self._sessions = sessions
@@ -48,13 +49,13 @@ class Topics:
         self._followers: dict[tuple[int, int], dict[Grown, Topic]] = {}
 
     async def find(self, user_id: int, stream: int | str, topic: int | str) -> Topic:
-        """A topic that a user may read.
+        """Return a topic that a user may read.
 
         Raises:
-            Refused: There is none, or the user may not.
-            SessionLost: The node stops, or is too busy.
+            Refused: The topic does not exist, or the user lacks the permission.
+            SessionLost: The node stops, or is overloaded.
         """
-        # No partition: this asks for nothing but the right.
+        # Without partitions, this command only checks the permission.
         encoded = core.encode_watch_partitions(topics=[(stream, topic, [])])
         answer = await self._sessions.call(user_id, *encoded)
         if answer.status != Status.OK:
@@ -65,11 +66,11 @@ class Topics:
         return found
 
     def follow(self, topic: Topic, grown: Grown) -> None:
-        """Tell somebody about partitions that the topic has not got now."""
+        """Register a callback for partitions that differ from this snapshot."""
         self._followers.setdefault(topic.numbers, {})[grown] = topic
 
     def leave(self, numbers: tuple[int, int], grown: Grown) -> None:
-        """Tell nobody any more."""
+        """Remove the callback."""
         followers = self._followers.get(numbers)
         if followers is not None:
             followers.pop(grown, None)
@@ -77,7 +78,7 @@ class Topics:
                 del self._followers[numbers]
 
     async def run(self) -> NoReturn:
-        """Look again and again."""
+        """Check the followed topics periodically."""
         while True:
             await asyncio.sleep(self._interval_seconds)
             for numbers in list(self._followers):
@@ -92,7 +93,7 @@ class Topics:
         found = await self._look_up(*numbers)
         for grown, known in list(self._followers.get(numbers, {}).items()):
             if found is None or found.created_at_micros != known.created_at_micros:
-                # Whoever watches its partitions is told.
+                # The watch of the topic's partitions reports the deletion.
                 self.leave(numbers, grown)
             elif found.partitions != known.partitions and await grown(found) and self._follows(numbers, grown):
                 self._followers[numbers][grown] = found

@@ -1,4 +1,4 @@
-"""One session for each user that tells where partitions end (`WatchPartitions`)."""
+"""One session per user that is notified of the ends of partitions (`WatchPartitions`)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from headrace_shards.sessions import Session, SessionLost
 
 _log = logging.getLogger(__name__)
 
-# How long a partition may take to be opened before a subscription to it is refused.
+# Time within which a partition has to be opened; otherwise a subscription to it is refused.
 _OPENING_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 0.5
 
 
 class Watch:
-    """What the subscriptions of one user read."""
+    """Feeds of all subscriptions of one user."""
 
     def __init__(self, user_id: int, reads: Reads) -> None:
         self._user_id = user_id
@@ -36,15 +36,15 @@ class Watch:
         self._connected = asyncio.Event()
 
     async def close(self) -> None:
-        """Nobody reads any more."""
+        """Close the session after the last connection of the user."""
         self._running.cancel()
         await asyncio.wait({self._running})
 
     async def acquire(self, places: Iterable[Place]) -> list[Feed]:
-        """Feeds of partitions, of which everything is known that there is to know; `release` gives them back.
+        """Return feeds of partitions, with their state known; `release` releases them.
 
         Raises:
-            Refused: One of them cannot be read; none is held then.
+            Refused: A partition cannot be read; no feed is held then.
         """
         wanted = list(places)
         held: list[Feed] = []
@@ -62,7 +62,7 @@ class Watch:
                     await self._connected.wait()
                     await self._send(new)
                 for feed in held:
-                    # Others may wait for it as well, and go on doing so.
+                    # Other subscriptions may wait for the same future.
                     await asyncio.shield(feed.known)
         except BaseException as error:
             self.release(held)
@@ -72,7 +72,7 @@ class Watch:
         return held
 
     def release(self, feeds: Sequence[Feed]) -> None:
-        """Give feeds back."""
+        """Release feeds."""
         unused = []
         for feed in feeds:
             feed.users -= 1
@@ -87,7 +87,7 @@ class Watch:
                 self._send(unused, remove=True)
 
     def _send(self, feeds: Sequence[Feed], *, remove: bool = False) -> asyncio.Future[None]:
-        """Begin to watch partitions, or cease to; the answer comes later."""
+        """Start or stop watching partitions; the answer comes later."""
         if self._session is None:
             raise SessionLost("the node takes no session")
         by_topic: dict[tuple[int, int], list[int]] = {}
@@ -126,7 +126,7 @@ class Watch:
             await asyncio.sleep(_RETRY_SECONDS)
 
     def _resume(self) -> None:
-        """Watch again what was watched before the session was lost, topic by topic, as some may be gone."""
+        """Watch the partitions again after the session was lost, by topic because some topics may be deleted."""
         topics: dict[tuple[int, int], list[Feed]] = {}
         for feed in self._feeds.values():
             feed.is_added = False
@@ -140,7 +140,7 @@ class Watch:
                 raise SessionLost("an answer to nothing")
             answer, feeds = self._unanswered.popleft()
             for feed in feeds:
-                # What was told before is about an earlier one of the same place.
+                # Earlier notifications refer to a previous feed of the same partition.
                 feed.is_added = status == Status.OK
                 if status != Status.OK:
                     self._end(feed, status)
@@ -160,14 +160,14 @@ class Watch:
 
     def _end(self, feed: Feed, status: int) -> None:
         if self._feeds.get(feed.place) is feed:
-            # Whoever comes next begins anew.
+            # The next subscriber creates a new feed.
             del self._feeds[feed.place]
         feed.end(status)
 
 
 def _fail(answer: asyncio.Future[None], error: Exception) -> None:
-    # Whoever asked may have given up.
+    # The caller may have been cancelled.
     if not answer.done():
         answer.set_exception(error)
-        # Nobody may look at it, either.
+        # Mark the exception as retrieved: the caller may be gone.
         answer.exception()

@@ -1,4 +1,4 @@
-"""The process: the doors of a cluster, in front of partitions and of a metadata service that are elsewhere."""
+"""The gateway process: listeners of a cluster whose partitions and metadata service are remote."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ from headrace_shards.native import NO_SECRET, Links
 
 RELEASE: Final = version("headrace-gateway")
 
-# Every few seconds it is seen that the catalogue is current; beyond this other gateways may know more.
+# Maximum age of the catalog for readiness. The catalog is confirmed every few seconds; beyond this age other gateways
+# may know more.
 _AGE_SECONDS_MAX: Final = 15.0
 
 _log = logging.getLogger(__name__)
@@ -57,22 +58,22 @@ class NativeShards(TracedNode, EventSource, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Natives:
-    """What the native module makes, each from the document that describes it."""
+    """Constructors of native objects, each from its configuration document."""
 
     node: Callable[[str, Any], Any]
-    """And from the edge, through which it reaches other nodes."""
+    """The second argument is the edge, which connects to other nodes."""
     edge: Callable[[str], NativeEdge[Any]]
 
 
 class Life:
-    """How far the process has come."""
+    """Startup and shutdown state of the process."""
 
     def __init__(self) -> None:
         self.phase = "starting"
         self.catalogue: Catalogue | None = None
 
     def unready(self) -> str | None:
-        """Why clients should go elsewhere."""
+        """Return the reason why clients should use another gateway; None: ready."""
         if self.phase != "serving" or self.catalogue is None:
             return f"the gateway is {self.phase}"
         age_seconds = self.catalogue.age_seconds
@@ -81,7 +82,7 @@ class Life:
         return None
 
     def absences(self) -> str | None:
-        """Which nodes are not heard from, without their names."""
+        """Return a description of unreachable nodes, without their names; None: all reachable."""
         if self.catalogue is None:
             return None
         picture = self.catalogue.picture
@@ -95,10 +96,10 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class RunningGateway:
-    """A gateway that clients can use."""
+    """A gateway that accepts clients."""
 
     config: GatewayServiceConfig
-    """With the addresses really bound."""
+    """Settings with the addresses actually bound."""
     driver: str
     shards_count: int
     _life: Life
@@ -108,7 +109,7 @@ class RunningGateway:
     _going_on: tuple[asyncio.Task[Any], ...]
 
     async def until(self, stop: asyncio.Event) -> None:
-        """Wait until somebody sets ``stop``; then send clients elsewhere for a while.
+        """Wait until ``stop`` is set; then drain for the configured time.
 
         Raises:
             ShardEnded: A shard has ended.
@@ -124,7 +125,7 @@ class RunningGateway:
             stopping.cancel()
 
     async def reload_certificates(self) -> None:
-        """Look for new certificates now; what comes of it is logged."""
+        """Check for new certificates now; the result is logged."""
         await self._doors.edge.reload_certificates()
         await self._connections.renew()
         if self._certificates is not None:
@@ -133,13 +134,13 @@ class RunningGateway:
 
 @asynccontextmanager
 async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> AsyncIterator[RunningGateway]:
-    """Run a gateway for the length of an ``async with`` block; to begin with it waits for the metadata service.
+    """Run a gateway for the duration of an ``async with`` block; startup waits for the metadata service.
 
     Raises:
         NodeError: The shards cannot start.
         MetadataClientError: The metadata service does not accept this gateway.
-        RootUserError: The root user cannot be created as the settings say.
-        ListenError, HttpStartError, CertificateError: A door cannot be opened.
+        RootUserError: The root user cannot be created from the settings.
+        ListenError, HttpStartError, CertificateError: A listener cannot be opened.
         OSError: A file or an address cannot be used.
     """
     config = loaded.config
@@ -147,7 +148,7 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
     life = Life()
     async with AsyncExitStack() as stack:
         stack.enter_context(logs.kept())
-        # The shards store nothing, but want a folder.
+        # The shards store nothing, but require a directory.
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-gateway-")))
         connections = await stack.enter_async_context(connected(config.cluster.target))
         sessions = SessionPool(connections)
@@ -165,7 +166,7 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
         following = await stack.enter_async_context(background(catalogue.follow(node), "catalogue"))
         await _first(catalogue, following)
         events = ShardEvents(native, doors.edge)
-        # After the node has stopped, for what its end was like.
+        # Log the events of the shutdown, after the node has stopped.
         stack.callback(events.log)
         stack.push_async_callback(plane.members_left)
         await stack.enter_async_context(node)
@@ -202,9 +203,9 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
 
 
 async def serve(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> None:
-    """Run until the process is asked to stop (SIGINT, SIGTERM), or the gateway cannot go on.
+    """Run until the process is asked to stop (SIGINT, SIGTERM), or the gateway fails.
 
-    Raises what `running` raises, and what ends a gateway that runs.
+    Raises what `running` raises, and the failure of a running gateway.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -213,7 +214,7 @@ async def serve(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> None:
     def on_signal() -> None:
         stop.set()
         if waiting is not None and not started.is_set():
-            # There is nobody to be answered yet, and the metadata service may never come.
+            # There are no clients yet, and the metadata service may never become available.
             waiting.cancel()
 
     started = asyncio.Event()
@@ -230,7 +231,7 @@ async def serve(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> None:
     except asyncio.CancelledError:
         if not stop.is_set():
             raise
-        # It was us, above.
+        # Cancelled by this function.
     _log.info("stopped")
 
 
@@ -330,7 +331,7 @@ def _supervision(config: GatewayServiceConfig, life: Life) -> Supervision:
 
 
 async def _first(catalogue: Catalogue, following: asyncio.Task[None]) -> None:
-    """Wait for a catalogue, or for what there is instead."""
+    """Wait for the first catalog, or for the failure of the task that follows it."""
     begun = asyncio.ensure_future(catalogue.begun())
     try:
         await asyncio.wait({begun, following}, return_when=asyncio.FIRST_COMPLETED)

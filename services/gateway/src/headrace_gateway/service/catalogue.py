@@ -1,4 +1,4 @@
-"""The catalogue at this gateway: followed, given to the shards, and waited for."""
+"""The catalog at this gateway: followed, published to the shards, and waited for."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from headrace_metadata_client import CatalogueWatch
 from headrace_proto.catalog.v1 import Snapshot, Update
 
 REACH_SECONDS: Final = 10.0
-"""After so long whoever waits for a version is told that it does not come."""
+"""Timeout of waiting for a catalog version."""
 
 _log = logging.getLogger(__name__)
 
 
 class Shards(Protocol):
-    """The part of `headrace_shards.Node` that takes the catalogue."""
+    """Interface of `headrace_shards.Node` for the catalog."""
 
     def publish_snapshot(self, snapshot: Snapshot) -> None:
-        """Replace the whole catalogue."""
+        """Replace the whole catalog."""
 
     def publish_update(self, update: Update) -> None:
         """Apply one change."""
 
 
 class Catalogue:
-    """Follows the catalogue. What it says, the shards of the process say as well."""
+    """Follows the catalog, and keeps the shards of the process up to date."""
 
     def __init__(self, watch: CatalogueWatch, *, reach_seconds: float = REACH_SECONDS) -> None:
         self.picture = Picture()
         self._watch = watch
         self._reach_seconds = reach_seconds
         self._begun = asyncio.Event()
-        # By version, then in the order of coming.
+        # Heap ordered by version, then arrival.
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._came = 0
 
     @property
     def age_seconds(self) -> float:
-        """How long ago it was seen that there was nothing newer; infinite before the first time."""
+        """Seconds since the catalog was last confirmed to be current; infinite before the first time."""
         return self._watch.age_seconds
 
     async def follow(self, shards: Shards) -> None:
-        """Follow until cancelled.
+        """Follow the catalog until cancelled.
 
         Raises:
             StrangerError: The metadata service does not accept this gateway.
         """
         async with aclosing(self._watch.events()) as events:
             async for event in events:
-                # The shards first: who is told that something has happened finds it there.
+                # Update the shards first: a notified waiter must find the change there.
                 if isinstance(event, Snapshot):
                     shards.publish_snapshot(event)
                     self.picture.replace(event)
@@ -66,14 +66,14 @@ class Catalogue:
                 self._wake(event.version)
 
     async def begun(self) -> None:
-        """Return when there is a catalogue."""
+        """Wait for the first catalog."""
         await self._begun.wait()
 
     async def reach(self, version: int) -> None:
-        """Return when this gateway has come to a version that a reply has named.
+        """Wait until this gateway has a catalog version that a reply has named.
 
         Raises:
-            NoAnswer: It does not come in time.
+            NoAnswer: The version did not arrive in time.
         """
         if self.picture.version >= version:
             return

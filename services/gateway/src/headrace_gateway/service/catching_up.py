@@ -1,4 +1,4 @@
-"""The catalogue here, brought up to what others were told, before something is refused because it is not in it."""
+"""Refresh of the catalog before a request is refused for a missing object."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Final
 from headrace_gateway.ports import NoAnswer
 
 PATIENCE_SECONDS: Final = 2.0
-"""A refusal waits no longer for a metadata service that does not answer."""
+"""Maximum time that a refusal waits for the metadata service."""
 
 _log = logging.getLogger(__name__)
 
 
 class CatchingUp:
-    """Asks for what is newest, one question at a time, and each for all who came before it began.
+    """Queries the newest version, one query at a time, each shared by all callers that came before it began.
 
-    However many requests miss something, the metadata service hears of it as often as it can answer.
+    The query rate at the metadata service is limited by its own answers, regardless of the number of callers.
     """
 
     def __init__(
         self, question: Callable[[], Awaitable[object]], *, patience_seconds: float = PATIENCE_SECONDS
     ) -> None:
-        """Ask nothing yet.
+        """Configure the queries.
 
         Args:
-            question: Returns when the catalogue here has all that anybody was answered before; raises `NoAnswer`.
-            patience_seconds: Of whoever waits, and for each question.
+            question: Returns when the local catalog contains all changes acknowledged before; raises `NoAnswer`.
+            patience_seconds: Timeout of each caller, and of each query.
         """
         self._question = question
         self._patience_seconds = patience_seconds
@@ -36,16 +36,16 @@ class CatchingUp:
         self._next: asyncio.Task[None] | None = None
 
     async def catch_up(self) -> None:
-        """Return when the catalogue here has all that anybody was answered before, or when that takes too long."""
+        """Wait until the local catalog contains all changes acknowledged before the call, or until the timeout."""
         if self._next is None:
             self._next = asyncio.create_task(self._ask(after=self._under_way), name="catch-up")
-        # Others wait for it as well.
+        # Other callers wait for the same future.
         await asyncio.wait({self._next}, timeout=self._patience_seconds)
 
     async def _ask(self, *, after: asyncio.Task[None] | None) -> None:
         if after is not None:
             await asyncio.wait({after})
-        # Who comes from now on may know of something that this question does not see.
+        # Later callers may know of changes that this query does not see.
         self._under_way, self._next = self._next, None
         try:
             async with asyncio.timeout(self._patience_seconds):

@@ -26,7 +26,7 @@ from headrace_shards.config import (
 )
 
 PREFIX: Final = "HEADRACE_GATEWAY"
-"""Of the environment variables of the process: ``http.address`` is ``HEADRACE_GATEWAY_HTTP_ADDRESS``."""
+"""Prefix of environment variables: ``http.address`` is ``HEADRACE_GATEWAY_HTTP_ADDRESS``."""
 
 _RENAMED: Final = {
     "http.web_ui": "http.console.enabled",
@@ -37,22 +37,25 @@ _HOST_NAME: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-
 
 
 class IdentitySettings(Section):
-    """`gateway`: which gateway of the cluster this is, and where clients find it."""
+    """`gateway`: identity of this gateway in the cluster, and its address for clients."""
 
     name: Name | None = None
-    """Its name, the same in every run and of this gateway alone: members of consumer groups that an earlier run has
-    left behind end with its start. The name of the machine if there is none. Clients that ask for the nodes of the
-    cluster are answered with it; without one, with `iggy-node`."""
+    """Name of this gateway, unique in the cluster and the same in every run: the start removes the consumer group
+    members that an earlier run has left. Default: the host name. The list of cluster nodes for clients contains this
+    name, or `iggy-node` if it is not set.
+    """
     advertised_address: Address | None = None
-    """Where clients of the binary protocol over TCP are told to come, such as the balancer's address; to where this
-    gateway listens if there is none."""
+    """Address that clients of the binary protocol over TCP are directed to, such as the load balancer's address; if not
+    set, the address this gateway listens on.
+    """
     drain_time: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration(0)
-    """For so long before it stops, this gateway says at `/health` that clients should go elsewhere, and serves them
-    still: as long as a balancer needs to notice."""
+    """Time before the stop during which `/health` reports that clients should use another gateway while this one still
+    serves them; choose the time a load balancer needs to notice. 0: stop at once.
+    """
 
     @property
     def known_as(self) -> str:
-        """The name that is in force."""
+        """Effective name."""
         return self.name or socket.gethostname()
 
 
@@ -66,21 +69,24 @@ def _host_name(text: str) -> str:
 
 
 class LinkTlsSettings(Section):
-    """`links.tls`: TLS 1.3 towards partition nodes, which need `binary.tls` for it."""
+    """`links.tls`: TLS 1.3 for connections to partition nodes, which need `binary.tls` for it."""
 
     enabled: bool = False
-    """Every connection with a node is TLS. A node that speaks no TLS, or does not prove to be whom the catalogue says,
-    is not reached; nothing ever goes to it unencrypted."""
+    """Use TLS for every connection to a node. A node without TLS, or whose certificate does not match the catalog, is
+    treated as unreachable; nothing is ever sent to it unencrypted.
+    """
     authority: str | None = None
-    """PEM file with what the certificates of nodes are signed by; `cluster.authority` if there is none."""
+    """PEM file with the authorities that sign the certificates of nodes; `cluster.authority` if not set."""
     cert_file: str | None = None
-    """PEM file with the certificate that nodes are shown, followed by those between it and its authority: for nodes
-    that ask for one. New files are noticed as those of doors are (`edge.certificate_check_interval`)."""
+    """PEM file with the client certificate, followed by the intermediate certificates, for nodes that require one.
+    Changed files are detected like those of listeners (`edge.certificate_check_interval`).
+    """
     key_file: str | None = None
-    """PEM file with its private key (PKCS#8, PKCS#1 or SEC1)."""
+    """PEM file with the private key (PKCS#8, PKCS#1 or SEC1)."""
     server_name: Annotated[str, AfterValidator(_host_name)] | None = None
-    """What the certificates of nodes have to be for, if not for the host at which each of them is found
-    (`binary.advertised`)."""
+    """Name that the certificates of nodes must be valid for; if not set, the host of the node's address
+    (`binary.advertised`).
+    """
 
     @model_validator(mode="after")
     def _all_or_nothing(self) -> Self:
@@ -90,18 +96,18 @@ class LinkTlsSettings(Section):
 
 
 class LinkSettings(Section):
-    """`links`: the connections with partition nodes."""
+    """`links`: connections to partition nodes."""
 
     connect_timeout: Annotated[Duration, Between(Duration.parse("10 ms"), Duration.parse("1 m"))] = Duration.parse(
         "3 s"
     )
-    """A connection that is not there after so long is given up, and tried again."""
+    """Timeout for establishing a connection, which is then retried."""
     patience: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("15 s")
-    """What was not sent waits so long for a node that cannot be reached, and is refused then."""
+    """Time that an unsent request waits for an unreachable node; it is refused afterwards."""
     max_silence: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 h"))] = Duration.parse("30 s")
-    """A connection on which answers are due and nothing is heard for so long is given up."""
+    """Time without received data after which a connection with outstanding answers is closed."""
     max_in_flight: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("1 GiB"))] = Size.parse("16 MiB")
-    """What may be on its way over one connection; beyond it, those clients wait that want this very one."""
+    """Maximum number of bytes in flight on one connection; further requests for the same connection wait."""
     tls: LinkTlsSettings = LinkTlsSettings()
 
 
@@ -109,21 +115,24 @@ class RootSettings(RootUserConfig):
     """`root`: the first user of the cluster."""
 
     username: str | None = None
-    """Its name, 3 to 50 bytes. The gateway that comes first creates it, once for the whole cluster; with neither name
-    nor password somebody else has to."""
+    """User name, 3 to 50 bytes. The first gateway to start creates the user, once for the whole cluster; if neither
+    name nor password is set, the user has to be created in another way.
+    """
     password: Secret | None = None
-    """Its password, 3 to 100 bytes. Later starts do not look at it."""
+    """Password, 3 to 100 bytes. Later starts ignore it."""
 
 
 class GatewaySegmentConfig(Section):
-    """`system.segment`."""
+    """`system.segment`: segments of partitions."""
 
     size: Annotated[Size, Between(Size.parse("4 KiB"), Size.parse("1 GiB"))] = Size.parse("1 GiB")
-    """As on the partition nodes: no topic may be limited to less, as only whole segments are ever dropped."""
+    """Size of a segment, the same as on the partition nodes. The size limit of a topic must not be smaller because only
+    whole segments are deleted.
+    """
 
 
 class GatewaySystemConfig(Section):
-    """`system`."""
+    """`system`: topics, segments and shards."""
 
     topic: TopicConfig = TopicConfig()
     segment: GatewaySegmentConfig = GatewaySegmentConfig()
@@ -138,7 +147,7 @@ class GatewaySystemConfig(Section):
 
 
 class GatewayServiceConfig(GatewayConfig):
-    """Everything that the process can be told."""
+    """All settings of the gateway process."""
 
     cluster: ClusterSettings = ClusterSettings()
     gateway: IdentitySettings = IdentitySettings()
@@ -162,7 +171,7 @@ class GatewayServiceConfig(GatewayConfig):
 
     @property
     def shards(self) -> ShardsConfig:
-        """What the shards are told, who store nothing."""
+        """Configuration of the shards, which store nothing."""
         system = self.system
         storage = StorageConfig(
             segment=SegmentConfig(size=system.segment.size), memory_pool=system.memory_pool, sharding=system.sharding
@@ -176,7 +185,7 @@ def load_config(
     """Read the configuration of the process.
 
     Raises:
-        SettingsError: Something is unknown or wrong.
+        SettingsError: A setting is unknown or invalid.
     """
     return load(
         GatewayServiceConfig, file=file, environment=environment, prefix=PREFIX, options=options, renamed=_RENAMED

@@ -1,4 +1,4 @@
-"""Which connections of which gateways are members of consumer groups."""
+"""Index of consumer group members by gateway and connection."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import TypeAlias
 from headrace_proto.catalog.v1 import ConsumerGroup
 
 GroupPath: TypeAlias = tuple[int, int, int]
-"""Stream, topic, group."""
+"""Ids of stream, topic and group."""
 
 _Connection: TypeAlias = tuple[int, int]
-# Gateway and client.
+# Ids of gateway and client.
 
 
 class MemberIndex:
-    """The members of all groups by their connections."""
+    """Members of all groups by connection."""
 
     def __init__(self) -> None:
         self._groups: dict[GroupPath, dict[_Connection, bool]] = {}
         self._connections: dict[int, dict[int, set[GroupPath]]] = {}
 
     def put(self, group: ConsumerGroup) -> None:
-        """Know a group as it is now."""
+        """Insert or replace a group."""
         path = (group.stream_id, group.topic_id, group.id)
         self.forget(path)
         awaiting = {revocation.to_member_id for member in group.members for revocation in member.revocations}
@@ -33,7 +33,7 @@ class MemberIndex:
             self._connections.setdefault(gateway_id, {}).setdefault(client_id, set()).add(path)
 
     def forget(self, path: GroupPath) -> None:
-        """Know no group there."""
+        """Remove a group."""
         for gateway_id, client_id in self._groups.pop(path, {}):
             clients = self._connections[gateway_id]
             clients[client_id].discard(path)
@@ -43,19 +43,19 @@ class MemberIndex:
                 del self._connections[gateway_id]
 
     def forget_groups(self, stream_id: int, topic_id: int | None = None) -> None:
-        """Know no group of a stream, or of one of its topics."""
+        """Remove all groups of a stream, or of one of its topics."""
         for path in [path for path in self._groups if path[0] == stream_id and topic_id in {None, path[1]}]:
             self.forget(path)
 
     def has_members(self, gateway_id: int) -> bool:
-        """Whether a connection of this gateway is a member of any group."""
+        """Return whether a connection of this gateway is a member of any group."""
         return gateway_id in self._connections
 
     def is_member(self, gateway_id: int, client_id: int) -> bool:
-        """Whether this connection is a member of any group."""
+        """Return whether this connection is a member of any group."""
         return client_id in self._connections.get(gateway_id, {})
 
     def awaits_partitions(self, gateway_id: int, client_id: int) -> bool:
-        """Whether partitions are to move to this connection."""
+        """Return whether partitions are about to move to this connection."""
         paths = self._connections.get(gateway_id, {}).get(client_id, set())
         return any(self._groups[path][gateway_id, client_id] for path in paths)

@@ -1,4 +1,4 @@
-"""Figures of what stands between a gateway and the metadata service."""
+"""Metrics of the connection between a gateway and the metadata service."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PREFIX: Final = "headrace_gateway_"
 
 
 class ClusterCollector(Collector):
-    """How far a gateway follows the catalogue, and how its commands fare."""
+    """Age of the catalog, and outcomes of commands."""
 
     def __init__(self, catalogue: Catalogue, sessions: SessionPool, unready: Callable[[], str | None]) -> None:
         self._catalogue = catalogue
@@ -25,7 +25,7 @@ class ClusterCollector(Collector):
         self._unready = unready
 
     def collect(self) -> Iterator[Metric]:
-        """Read what there is now."""
+        """Return the current values."""
         age_seconds = self._catalogue.age_seconds
         yield GaugeMetricFamily(
             f"{_PREFIX}ready", "Whether clients should come to this gateway.", value=self._unready() is None

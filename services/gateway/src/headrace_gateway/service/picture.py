@@ -1,6 +1,6 @@
-"""What the catalogue says of users, tokens, topics and members, for questions that come with every request.
+"""Local catalog view of users, tokens, topics and members, read with every request.
 
-It follows the same updates as the shards of the process. Permissions are the shards' business.
+Updated in step with the shards of the process. Permissions are checked by the shards.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from headrace_proto.catalog.v1 import AccessToken, Delta, Node, Snapshot, Update
 
 
 class Picture:
-    """All records at one version. The methods belong to the thread of the event loop."""
+    """All records at one version. Methods must be called on the thread of the event loop."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -26,7 +26,7 @@ class Picture:
         self._revoked: dict[bytes, int] = {}
 
     def replace(self, snapshot: Snapshot) -> None:
-        """Show another catalogue."""
+        """Replace the whole catalog."""
         fresh = Picture()
         for user in snapshot.users:
             fresh._put_user(user)
@@ -42,41 +42,41 @@ class Picture:
         self.version = snapshot.version
 
     def update(self, update: Update) -> None:
-        """Show the next version."""
+        """Apply an update to the next version."""
         for delta in update.deltas:
             self._change(delta)
         self.version = update.version
 
     def user(self, user_id: int) -> User | None:
-        """Return a user, if there is such a user."""
+        """Return a user; None if the user does not exist."""
         return self._users.get(user_id)
 
     def user_named(self, username: str) -> User | None:
-        """Return the user with this name, if there is one."""
+        """Return the user with this name; None if there is none."""
         user_id = self._user_ids.get(username)
         return self._users[user_id] if user_id is not None else None
 
     def token_of(self, user_id: int, name: str) -> AccessToken | None:
-        """Return the access token that a user has under this name, if there is one, expired or not."""
+        """Return the user's access token with this name, expired or not; None if there is none."""
         return self._tokens.get(user_id, {}).get(name)
 
     def has_expired_access_tokens(self, now_micros: int) -> bool:
-        """Say whether a command that deletes expired access tokens would find any."""
+        """Return whether any access token has expired and can be deleted."""
         tokens = (token for tokens in self._tokens.values() for token in tokens.values())
         return any(0 < token.expires_at_micros <= now_micros for token in tokens) or any(
             expires_at_micros <= now_micros for expires_at_micros in self._revoked.values()
         )
 
     def stream_name(self, stream_id: int) -> str | None:
-        """Return the name of a stream, if there is such a stream."""
+        """Return the name of a stream; None if the stream does not exist."""
         return self._topics.stream_name(stream_id)
 
     def find_topic(self, stream: int | str, topic: int | str) -> TopicPlaces | None:
-        """Return a topic, if there is such a topic."""
+        """Return a topic; None if it does not exist."""
         return self._topics.find_topic(stream, topic)
 
     def topics_of(self, stream: int | str) -> Sequence[TopicPlaces] | None:
-        """Return the topics of a stream, ascending by id, if there is such a stream."""
+        """Return the topics of a stream, ascending by id; None if the stream does not exist."""
         return self._topics.topics_of(stream)
 
     def nodes(self) -> Sequence[Node]:
@@ -84,31 +84,31 @@ class Picture:
         return self._topics.nodes()
 
     def unavailable(self) -> Sequence[Unavailable]:
-        """Return the partitions on nodes that the cluster does not hear from, by node, stream and topic."""
+        """Return the partitions on unreachable nodes, by node, stream and topic."""
         return self._topics.unavailable()
 
     def is_login_revoked(self, digest: bytes) -> bool:
-        """Say whether the token of a login was taken back."""
+        """Return whether a login token was revoked."""
         return digest in self._revoked
 
     def has_members(self, gateway_id: int) -> bool:
-        """Say whether a connection of this gateway is a member of any group."""
+        """Return whether a connection of this gateway is a member of any group."""
         return self._members.has_members(gateway_id)
 
     def is_member(self, gateway_id: int, client_id: int) -> bool:
-        """Say whether this connection is a member of any group."""
+        """Return whether this connection is a member of any group."""
         return self._members.is_member(gateway_id, client_id)
 
     def awaits_partitions(self, gateway_id: int, client_id: int) -> bool:
-        """Say whether partitions are to move to this connection."""
+        """Return whether partitions are about to move to this connection."""
         return self._members.awaits_partitions(gateway_id, client_id)
 
     def has_earlier_gateway(self, name: str, gateway_id: int) -> bool:  # noqa: ARG002
-        """Say whether a gateway of this name but with another id has members: it may, the catalogue has no names."""
+        """Return true: the catalog has no gateway names, so earlier members may exist."""
         return True
 
     def is_pulse_due(self, now_micros: int) -> bool:  # noqa: ARG002
-        """Say whether a gateway or a revocation is over at this time: the metadata service looks at its own clock."""
+        """Return false: the metadata service checks timeouts with its own clock."""
         return False
 
     def _change(self, delta: Delta) -> None:

@@ -1,4 +1,4 @@
-"""The metadata service in other processes, behind the ports of the gateway."""
+"""Implementation of the gateway's ports by a remote metadata service."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from headrace_proto.well_known import ROOT_USER_ID
 
 _Answer = TypeVar("_Answer")
 
-# Until then a token is taken nowhere any more, although `clock_skew` may be an hour and clocks may differ.
+# Time after which a token is refused everywhere by its expiry, given a `clock_skew` of up to an hour and clock drift.
 _FORGET_SECONDS: Final = 2 * 3600
 
 
 class CommandFailed(Exception):
-    """A command was not taken, or nobody can say, or nobody can show it here.
+    """A command was not accepted, its outcome is unknown, or its effect is not visible here yet.
 
     Attributes:
-        code: The status that the client is answered with.
-        is_in_doubt: Whether it may be applied.
+        code: Status for the client.
+        is_in_doubt: True if the command may have been applied.
     """
 
     code = Status.DISCONNECTED
@@ -38,17 +38,18 @@ class CommandFailed(Exception):
 
 
 class RemoteProposer:
-    """Has commands applied, and answers when this gateway shows what they have done."""
+    """Proposes commands, and answers once their effect is visible at this gateway."""
 
     def __init__(self, sessions: SessionPool, catalogue: Catalogue) -> None:
         self._sessions = sessions
         self._catalogue = catalogue
 
     async def propose(self, command: Command) -> Reply:
-        """Return what came of a command.
+        """Return the result of a command.
 
         Raises:
-            CommandFailed: It was not taken, or nobody can say, or this gateway cannot show it.
+            CommandFailed: It was not accepted, its outcome is unknown, or its effect did not become visible here in
+                time.
         """
         try:
             response = await self._sessions.propose(command)
@@ -57,7 +58,7 @@ class RemoteProposer:
         except aio.AioRpcError as error:
             raise CommandFailed(f"{error.code().name.lower()}: {error.details()}", is_in_doubt=False) from error
         try:
-            # Whoever has changed something sees it with the next request.
+            # Read your writes: the caller sees the change with the next request.
             await self._catalogue.reach(response.version)
         except NoAnswer as error:
             raise CommandFailed(f"it was applied, but {error}", is_in_doubt=True) from error
@@ -65,77 +66,77 @@ class RemoteProposer:
 
 
 class RemoteCredentials:
-    """Asks for credentials when somebody logs in: this process holds none."""
+    """Queries credentials at each login: this process stores none."""
 
     def __init__(self, connections: Connections, catalogue: Catalogue) -> None:
         self._reads = Reads(connections, reached=catalogue.reach)
 
     async def credentials_of(self, user_id: int) -> CredentialsRecord | None:
-        """Return the credentials of a user, if there is such a user."""
+        """Return the credentials of a user; None if the user does not exist."""
         return await _answered(self._reads.credentials_of(user_id))
 
     async def credentials_named(self, username: str) -> CredentialsRecord | None:
-        """Return the credentials of the user with this name, if there is one."""
+        """Return the credentials of the user with this name; None if there is none."""
         return await _answered(self._reads.credentials_named(username))
 
     async def access_token(self, digest: bytes) -> AccessTokenRecord | None:
-        """Return the access token whose text has this SHA-256 digest, if there is one, expired or not."""
+        """Return the access token whose text has this SHA-256 digest, expired or not; None if there is none."""
         return await _answered(self._reads.access_token(digest))
 
 
 class RemoteNewest:
-    """Asks how new the catalogue is, and waits until it is as new here."""
+    """Queries the newest catalog version, and waits for it here."""
 
     def __init__(self, connections: Connections, catalogue: Catalogue) -> None:
         self._reads = Reads(connections, reached=catalogue.reach)
 
     async def reach(self) -> None:
-        """Return when the catalogue here has all that anybody was answered before.
+        """Wait until the local catalog contains all changes acknowledged to any client before.
 
         Raises:
-            NoAnswer: Nobody answers, or it does not come.
+            NoAnswer: The metadata service did not answer, or the version did not arrive.
         """
         await _answered(self._reads.version())
 
 
 class RemoteTransactions:
-    """Asks what was committed: the catalogue does not say."""
+    """Queries committed transactions, which are not part of the catalog."""
 
     def __init__(self, connections: Connections) -> None:
         self._reads = Reads(connections)
 
     async def transaction(self, stream_id: int, name: str) -> Transaction | None:
-        """Return what was committed last under a name, if anything was."""
+        """Return the last transaction committed under a name, if any."""
         return await _answered(self._reads.transaction(stream_id, name))
 
 
 class ClusterRevocations:
-    """Tokens of logins that were taken back at any gateway: the catalogue tells it to all."""
+    """Login tokens revoked at any gateway, distributed by the catalog."""
 
     def __init__(self, proposer: RemoteProposer, catalogue: Catalogue) -> None:
         self._proposer = proposer
         self._catalogue = catalogue
-        # Between the call and the update.
+        # Revocations between the call and the catalog update.
         self._under_way: set[bytes] = set()
 
     def holds(self, token_id: str) -> bool:
-        """Whether this token was taken back."""
+        """Return whether this token was revoked."""
         digest = _digest(token_id)
         return digest in self._under_way or self._catalogue.picture.is_login_revoked(digest)
 
     async def add(self, token_id: str, expires_at: int, *, expired_before: int) -> bool:  # noqa: ARG002
-        """Take a token back, at all gateways; when this returns, over a crash as well.
+        """Revoke a token at all gateways; the revocation is durable when this returns.
 
         Args:
-            token_id: Whose.
-            expires_at: When it would end by itself (Unix seconds).
-            expired_before: What has ended before then need not be remembered: the metadata service knows when.
+            token_id: Id of the token.
+            expires_at: Expiry of the token (Unix seconds).
+            expired_before: Unused: the metadata service itself drops expired revocations.
 
         Returns:
-            Whether it was good until now, at every gateway.
+            True if the token was valid until now, at every gateway.
 
         Raises:
-            NoAnswer: The metadata service has not taken it, or nobody can say.
+            NoAnswer: The metadata service did not accept the revocation, or its outcome is unknown.
         """
         digest = _digest(token_id)
         revoke = RevokeLogin(digest=digest, expires_at_micros=(expires_at + _FORGET_SECONDS) * 1_000_000, once=True)

@@ -1,4 +1,4 @@
-"""Which topics there are, and where in the cluster their partitions are."""
+"""Index of topics and the placement of their partitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Topic(NamedTuple):
 
 
 class Unavailable(NamedTuple):
-    """Partitions of a topic on a node that the cluster does not hear from."""
+    """Partitions of a topic on an unreachable node."""
 
     node: str
     stream: str
@@ -30,7 +30,7 @@ class _Stream:
         self.name = name
         self.topics: dict[int, _Topic] = {}
         self.topic_ids: dict[str, int] = {}
-        # For each partition of a topic the id of the node that serves it.
+        # Id of the leader of each partition of a topic.
         self.holders: dict[int, array[int]] = {}
 
 
@@ -44,7 +44,7 @@ class TopicIndex:
         nodes: Iterable[Node] = (),
         placements: Iterable[TopicPlacement] = (),
     ) -> None:
-        """Know what a catalogue says."""
+        """Build the index of a catalog."""
         self._streams: dict[int, _Stream] = {}
         self._stream_ids: dict[str, int] = {}
         self._nodes: dict[int, Node] = {}
@@ -58,12 +58,12 @@ class TopicIndex:
             self._put_placement(placement)
 
     def stream_name(self, stream_id: int) -> str | None:
-        """Return the name of a stream, if there is such a stream."""
+        """Return the name of a stream; None if the stream does not exist."""
         stream = self._streams.get(stream_id)
         return stream.name if stream is not None else None
 
     def find_topic(self, stream: int | str, topic: int | str) -> TopicPlaces | None:
-        """Return a topic, if there is such a topic."""
+        """Return a topic; None if it does not exist."""
         stream_id = self._stream_ids.get(stream) if isinstance(stream, str) else stream
         if stream_id is None or (found := self._streams.get(stream_id)) is None:
             return None
@@ -71,7 +71,7 @@ class TopicIndex:
         return self._places(stream_id, topic_id) if topic_id in found.topics else None
 
     def topics_of(self, stream: int | str) -> Sequence[TopicPlaces] | None:
-        """Return the topics of a stream, ascending by id, if there is such a stream."""
+        """Return the topics of a stream, ascending by id; None if the stream does not exist."""
         stream_id = self._stream_ids.get(stream) if isinstance(stream, str) else stream
         if stream_id is None or stream_id not in self._streams:
             return None
@@ -82,7 +82,7 @@ class TopicIndex:
         return [self._nodes[node_id] for node_id in sorted(self._nodes)]
 
     def unavailable(self) -> Sequence[Unavailable]:
-        """Return the partitions on nodes that the cluster does not hear from, by node, stream and topic."""
+        """Return the partitions on unreachable nodes, by node, stream and topic."""
         found = []
         for node in self.nodes():
             if node.status != NODE_STATUS_SILENT:
@@ -96,7 +96,7 @@ class TopicIndex:
         return found
 
     def change(self, delta: Delta) -> None:
-        """Know what a change has made of it."""
+        """Apply a change of the catalog."""
         match delta.WhichOneof("change"):
             case "stream_put":
                 self._put_stream(delta.stream_put)
@@ -123,7 +123,7 @@ class TopicIndex:
         topic, holders = stream.topics[topic_id], stream.holders.get(topic_id, ())
         nodes = [self._nodes.get(holder) for holder in holders][: topic.partitions_count]
         addresses = [node.grpc_address if node is not None else "" for node in nodes]
-        # Those that nobody has placed are nowhere.
+        # Unplaced partitions have no address.
         addresses += [""] * (topic.partitions_count - len(addresses))
         return TopicPlaces(stream_id, stream.name, topic_id, topic.name, topic.incarnation, addresses)
 

@@ -1,4 +1,4 @@
-"""Users, passwords, access tokens and revoked logins: the records, their look-ups, and the deltas of changing them."""
+"""Users, passwords, access tokens and revoked logins: records, look-ups, and deltas of changes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from headrace_proto.metadata.v1 import TokenRecord
 
 
 class Accounts:
-    """All users. As in the catalogue, a record is replaced and never changed in place.
+    """All users. Records are replaced and never changed in place.
 
-    Hashes and digests stay here: the deltas, which everyone may see, carry neither.
+    Hashes and digests are not part of the deltas, which are public.
     """
 
     def __init__(self, changes: list[Delta]) -> None:
         """Start empty.
 
         Args:
-            changes: Where every change that the catalogue shows is noted, in order.
+            changes: List to which every change of the catalog is appended, in order.
         """
         self._changes = changes
         self._users: dict[int, User] = {}
@@ -30,9 +30,9 @@ class Accounts:
         self._tokens: dict[int, dict[str, TokenRecord]] = {}
         self._tokens_by_digest: dict[bytes, TokenRecord] = {}
         self._revoked_logins: dict[bytes, RevokedLogin] = {}
-        # Expiry and digest of the same, the next one to expire first.
+        # Heap of expiry and digest of the revoked logins.
         self._revoked_until: list[tuple[int, bytes]] = []
-        # Grows only: the rights of a deleted user are never inherited through its id.
+        # Never decreases: the permissions of a deleted user are never inherited through its id.
         self.next_user_id = 0
 
     def user(self, user_id: int) -> User:
@@ -51,11 +51,11 @@ class Accounts:
         return (self._users[user_id] for user_id in sorted(self._users))
 
     def find_user(self, user_id: int) -> User | None:
-        """Return a user, if there is such a user."""
+        """Return a user; None if the user does not exist."""
         return self._users.get(user_id)
 
     def user_id_named(self, username: str) -> int | None:
-        """Return who has this name, if anyone."""
+        """Return the id of the user with this name; None if there is none."""
         return self._user_ids.get(username)
 
     def password_hash(self, user_id: int) -> str:
@@ -63,15 +63,15 @@ class Accounts:
         return self._password_hashes[user_id]
 
     def token(self, user_id: int, name: str) -> TokenRecord | None:
-        """Return a user's access token of this name, if there is one."""
+        """Return a user's access token with this name; None if there is none."""
         return self._tokens.get(user_id, {}).get(name)
 
     def token_with_digest(self, digest: bytes) -> TokenRecord | None:
-        """Return the access token with this digest, if there is one."""
+        """Return the access token with this digest; None if there is none."""
         return self._tokens_by_digest.get(digest)
 
     def tokens_count(self, user_id: int) -> int:
-        """Return how many access tokens a user holds, expired ones included."""
+        """Return the number of access tokens of a user, including expired ones."""
         return len(self._tokens.get(user_id, {}))
 
     def tokens(self) -> Iterator[TokenRecord]:
@@ -90,11 +90,11 @@ class Accounts:
         self._changes.append(Delta(user_put=user))
 
     def put_password_hash(self, user_id: int, password_hash: str) -> None:
-        """Set the password of an existing user. No delta: nobody else may see it."""
+        """Set the password hash of an existing user. Makes no delta because hashes are not public."""
         self._password_hashes[user_id] = password_hash
 
     def remove_user(self, user: User) -> None:
-        """Remove a user with its tokens. One delta tells it all."""
+        """Remove a user with its tokens, as one delta."""
         del self._users[user.id]
         del self._user_ids[user.username]
         del self._password_hashes[user.id]
@@ -118,19 +118,19 @@ class Accounts:
         self._changes.append(Delta(access_token_deleted=AccessTokenKey(user_id=token.user_id, name=token.name)))
 
     def revoked_logins(self) -> Iterator[RevokedLogin]:
-        """Iterate over the logins that were taken back, ascending by digest."""
+        """Iterate over the revoked logins, ascending by digest."""
         return (self._revoked_logins[digest] for digest in sorted(self._revoked_logins))
 
     def is_login_revoked(self, digest: bytes) -> bool:
-        """Return whether a login was taken back, and is remembered."""
+        """Return whether a login is recorded as revoked."""
         return digest in self._revoked_logins
 
     def next_forgotten_at_micros(self) -> int | None:
-        """Return when the next of them is over, if there is any."""
+        """Return the expiry of the first revoked login to expire, if any."""
         return self._revoked_until[0][0] if self._revoked_until else None
 
     def put_revoked_login(self, login: RevokedLogin) -> None:
-        """Remember a login that was taken back; of the same one, the first expiry holds."""
+        """Record a revoked login; if it is already recorded, the first expiry is kept."""
         if login.digest in self._revoked_logins:
             return
         self._revoked_logins[login.digest] = login
@@ -138,7 +138,7 @@ class Accounts:
         self._changes.append(Delta(revoked_login_put=login))
 
     def forget_logins(self, now_micros: int) -> None:
-        """Forget those that are over by now."""
+        """Remove the revoked logins that have expired."""
         while self._revoked_until and self._revoked_until[0][0] <= now_micros:
             _, digest = heapq.heappop(self._revoked_until)
             del self._revoked_logins[digest]
@@ -159,7 +159,7 @@ class Accounts:
 
 
 def public_token(token: TokenRecord) -> AccessToken:
-    """Return the part of a token's record that the catalogue shows."""
+    """Return the part of a token's record that the catalog contains."""
     return AccessToken(
         user_id=token.user_id,
         name=token.name,

@@ -1,4 +1,4 @@
-"""Streams, topics and partitions: the records, their look-ups, and the deltas that changing them makes."""
+"""Streams, topics and partitions: records, look-ups, and deltas of changes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from headrace_proto.errors import Status
 class Catalogue:
     """All streams and topics.
 
-    A record is never changed in place: a change puts a new record. That makes a copy of the catalogue as
-    cheap as a copy of its dictionaries, and lets readers keep a record for as long as they like.
+    A record is never changed in place: a change puts a new record. A copy of the catalog is therefore as cheap as a
+    copy of its dictionaries, and readers may keep a record for any time.
     """
 
     def __init__(self, changes: list[Delta]) -> None:
         """Start empty.
 
         Args:
-            changes: Where every change is noted, in order.
+            changes: List to which every change is appended, in order.
         """
         self._changes = changes
         self._streams: dict[int, Stream] = {}
@@ -73,11 +73,11 @@ class Catalogue:
         return (topics[topic_id] for topic_id in sorted(topics))
 
     def stream_id_named(self, name: str) -> int | None:
-        """Return which stream has this name, if any."""
+        """Return the id of the stream with this name; None if there is none."""
         return self._stream_ids.get(name)
 
     def topic_id_named(self, stream_id: int, name: str) -> int | None:
-        """Return which topic of an existing stream has this name, if any."""
+        """Return the id of the topic with this name in an existing stream; None if there is none."""
         return self._topic_ids[stream_id].get(name)
 
     def unused_stream_id(self, end: int) -> int | None:
@@ -101,7 +101,7 @@ class Catalogue:
         self._changes.append(Delta(stream_put=stream))
 
     def remove_stream(self, stream: Stream) -> None:
-        """Remove a stream with its topics. One delta tells it all."""
+        """Remove a stream with its topics, as one delta."""
         del self._streams[stream.id]
         del self._stream_ids[stream.name]
         del self._topics[stream.id]
@@ -125,7 +125,7 @@ class Catalogue:
         self._changes.append(Delta(topic_deleted=TopicKey(stream_id=topic.stream_id, topic_id=topic.id)))
 
     def copy(self, changes: list[Delta]) -> Catalogue:
-        """Return an independent catalogue with the same records."""
+        """Return an independent catalog with the same records."""
         other = Catalogue(changes)
         other._streams = dict(self._streams)
         other._stream_ids = dict(self._stream_ids)

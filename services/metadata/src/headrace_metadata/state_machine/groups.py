@@ -1,7 +1,7 @@
-"""Commands on consumer groups, and what becomes of groups when their topic changes.
+"""Commands on consumer groups, and the effects of topic changes on groups.
 
-Statuses in the order in which they are checked, which clients of the binary protocol rely on:
-create 4, 1009, 2010, 5004, 20002; delete and join 1009, 2010, 5000; leave 1009, 2010, 5000, 5006.
+Statuses in the order in which they are checked, which clients of the binary protocol rely on: create 4, 1009, 2010,
+5004, 20002; delete and join 1009, 2010, 5000; leave 1009, 2010, 5000, 5006.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from headrace_proto.metadata.v1 import (
 
 
 def create(state: State, operation: Operation, command: CreateConsumerGroup) -> Reply:
-    """Create a group without members, under the smallest id that is free in its topic."""
+    """Create a group without members, with the smallest free id of its topic."""
     check_name(command.name)
     topic = state.catalogue.topic(command.stream_id, command.topic_id)
     if state.groups.is_name_taken(topic.stream_id, topic.id, command.name):
@@ -53,13 +53,13 @@ def create(state: State, operation: Operation, command: CreateConsumerGroup) -> 
 
 
 def delete(state: State, command: DeleteConsumerGroup) -> Reply:
-    """Delete a group with its members. Partitions forget its offsets when they see it gone."""
+    """Delete a group with its members. Partitions delete its offsets when the group is gone from the catalog."""
     state.groups.remove_group(_group(state, command))
     return Reply()
 
 
 def join(state: State, operation: Operation, command: JoinConsumerGroup) -> Reply:
-    """Make a connection a member; if it is one, nothing changes."""
+    """Make a connection a member; no change if it is one already."""
     group = _group(state, command)
     gateway = command.gateway
     if _member(group, gateway.id, command.client_id) is None:
@@ -79,7 +79,7 @@ def join(state: State, operation: Operation, command: JoinConsumerGroup) -> Repl
 
 
 def leave(state: State, operation: Operation, command: LeaveConsumerGroup) -> Reply:
-    """End a membership. What the member owned goes to the others at once."""
+    """End a membership. The partitions of the member move to the others at once."""
     group = _group(state, command)
     member = _member(group, command.gateway_id, command.client_id)
     if member is None:
@@ -98,7 +98,7 @@ def forget_client(state: State, operation: Operation, command: ForgetClient) -> 
 
 
 def forget_user(state: State, operation: Operation, user_id: int) -> None:
-    """End all memberships that a user has entered into."""
+    """End all memberships of a user."""
     for group in list(state.groups.groups()):
         gone = [member for member in group.members if member.user_id == user_id]
         if gone:
@@ -106,7 +106,7 @@ def forget_user(state: State, operation: Operation, user_id: int) -> None:
 
 
 def resize(state: State, operation: Operation, topic: Topic) -> None:
-    """Deal out partitions that a topic got, and forget those that it lost."""
+    """Assign new partitions of a topic, and drop removed ones."""
     for group in list(state.groups.groups_of(topic.stream_id, topic.id)):
         dealing = Dealing(group)
         dealing.resize(len(topic.partitions))
@@ -114,9 +114,9 @@ def resize(state: State, operation: Operation, topic: Topic) -> None:
 
 
 def complete_revocation(state: State, operation: Operation, command: CompleteRevocation) -> Reply:
-    """Move partitions whose owners have processed all that they were given.
+    """Move partitions whose owners have processed all messages they were sent.
 
-    Not a word about a revocation that has ended meanwhile: whoever says so could not know.
+    Entries of revocations that have ended meanwhile are ignored, because the proposer cannot know that.
     """
     group = state.groups.find_group((command.stream_id, command.topic_id, command.group_id))
     if group is None or group.key != command.group_key:

@@ -1,10 +1,10 @@
-"""Who reads which partition: the rules of dealing out, free of records and commands.
+"""Assignment of partitions to group members: the rules, independent of records and commands.
 
-Partitions move cooperatively. What nobody owns is dealt out at once, to those that can read least at that moment: a
-partition that is only promised to a member counts for nothing then, because the promise may take until its deadline.
-What somebody owns is first revoked: the owner keeps it until it has processed everything it was given or until the
-deadline, and only then does it move. A revocation that is under way stays as it is, whatever else happens, until it
-ends or one of its two members leaves.
+Partitions move cooperatively. Unowned partitions are assigned at once, to the members that can read the fewest at that
+moment: a partition that is only promised to a member does not count, because the move may take until its deadline. An
+owned partition is first revoked: the owner keeps it until it has processed all messages it was sent or until the
+deadline, and only then the partition moves. A revocation in progress does not change until it ends or one of its two
+members leaves.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PendingRevocation:
-    """A partition on its way.
+    """A partition that is being revoked.
 
     Attributes:
-        to_member_id: Who gets it.
-        incarnation: With the partition, never reused.
-        deadline_micros: When it moves at the latest; microseconds since the Unix epoch.
+        to_member_id: Next owner.
+        incarnation: Unique together with the partition, never reused.
+        deadline_micros: Latest time of the move; microseconds since the Unix epoch.
     """
 
     to_member_id: int
@@ -33,8 +33,8 @@ class Assignment:
     """The partitions 0 to n-1 of a topic and the members of one group.
 
     Attributes:
-        owners: By partition; None only as long as there are no members.
-        revocations: By partition, those under way.
+        owners: Owner by partition; None only while there are no members.
+        revocations: Revocations in progress, by partition.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class Assignment:
         self.revocations = revocations
 
     def add_member(self, member_id: int) -> None:
-        """Let somebody in who owns nothing yet."""
+        """Add a member without partitions."""
         self._member_ids = sorted([*self._member_ids, member_id])
 
     def remove_members(self, gone: Collection[int]) -> None:
-        """Let some go. What was to leave them anyway goes where it was to go, the rest is nobody's for now."""
+        """Remove members. Their partitions in revocation move to the next owner, the others become unowned."""
         self._member_ids = [member_id for member_id in self._member_ids if member_id not in gone]
         for partition_id, owner in enumerate(self.owners):
             revocation = self.revocations.get(partition_id)
@@ -68,25 +68,24 @@ class Assignment:
         self.owners.extend([None] * (partitions_count - len(self.owners)))
 
     def move(self, partition_id: int) -> None:
-        """End a revocation: the partition changes hands."""
+        """End a revocation: the partition moves to its next owner."""
         self.owners[partition_id] = self.revocations.pop(partition_id).to_member_id
 
     def balance(self, *, incarnation: int, deadline_micros: int) -> None:
-        """Deal out what nobody owns, and revoke until everybody will have the same number, give or take one.
+        """Assign unowned partitions, and revoke others until all members will have the same number, plus or minus one.
 
-        A partition that is being revoked is not touched. It may thus take another round, when it has moved, until
-        the numbers are even.
+        A partition that is being revoked is not touched. Balance may therefore need another round after it has moved.
 
         Args:
-            incarnation: Of the revocations that begin.
-            deadline_micros: Of the revocations that begin.
+            incarnation: Incarnation of new revocations.
+            deadline_micros: Deadline of new revocations.
         """
         if not self._member_ids:
             self.owners = [None] * len(self.owners)
             self.revocations.clear()
             return
-        # What everybody has that is not being revoked, what everybody will have when all revocations have ended, and
-        # what can be revoked now.
+        # Number of partitions per member that are not being revoked, number after all revocations have ended, and the
+        # partitions that can be revoked now.
         held = dict.fromkeys(self._member_ids, 0)
         loads = dict.fromkeys(self._member_ids, 0)
         movable: dict[int, list[int]] = {member_id: [] for member_id in self._member_ids}
@@ -110,7 +109,7 @@ class Assignment:
             loads[poorest] += 1
 
     def _deal_out(self, held: Mapping[int, int], loads: dict[int, int]) -> None:
-        """Give what nobody owns to those that hold least. It is not revoked in the same moment."""
+        """Assign unowned partitions to the members with the fewest. They are not revoked in the same round."""
         queue = [(held[member_id], load, member_id) for member_id, load in loads.items()]
         heapq.heapify(queue)
         for partition_id, owner in enumerate(self.owners):

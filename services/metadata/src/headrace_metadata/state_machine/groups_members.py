@@ -1,4 +1,4 @@
-"""From the record of a consumer group to another one in which its partitions are dealt out anew."""
+"""Changes of group membership: conversion from a group record to a record with a new assignment."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _END_OF_TIME: Final = 2**64 - 1
 
 
 class Dealing:
-    """A group in change: alter it, then take the new record.
+    """A group during a change: modify it, then take the new record.
 
     Attributes:
-        assignment: Who owns what so far.
+        assignment: Current owners.
     """
 
     def __init__(self, group: ConsumerGroup) -> None:
@@ -47,15 +47,15 @@ class Dealing:
         self.assignment.remove_members(gone)
 
     def resize(self, partitions_count: int) -> None:
-        """Follow the topic in its number of partitions."""
+        """Adapt to a changed number of partitions."""
         self.assignment.resize(partitions_count)
 
     def ended(self, operation: Operation) -> ConsumerGroup:
-        """Return the group after this operation, of the next generation and on its way to balance."""
+        """Return the group after this operation, with the next generation and a balancing assignment."""
         group = self._group
         self.assignment.balance(
             incarnation=operation.op,
-            # The end of time at the latest: a sum that does not fit its field would stop every replica.
+            # Clamp the deadline: a sum that does not fit its field would stop every replica.
             deadline_micros=min(operation.timestamp_micros + group.revocation_timeout_micros, _END_OF_TIME),
         )
         partitions: dict[int, list[int]] = {member_id: [] for member_id in self._members}

@@ -1,4 +1,4 @@
-"""Consumer groups, their members and the gateways of these: the records, their look-ups, and the deltas of changes."""
+"""Consumer groups, their members and the gateways of these: records, look-ups, and deltas of changes."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ GroupPath = tuple[int, int, int]
 
 
 class Groups:
-    """All consumer groups. As in the catalogue, a record is replaced and never changed in place.
+    """All consumer groups. Records are replaced and never changed in place.
 
-    Which topics exist is not known here: whoever removes a topic says so.
+    The existence of topics is not tracked here: code that removes a topic must call `remove_topic`.
     """
 
     def __init__(self, changes: list[Delta]) -> None:
         """Start empty.
 
         Args:
-            changes: Where every change that the catalogue shows is noted, in order.
+            changes: List to which every change of the catalog is appended, in order.
         """
         self._changes = changes
         self._groups: dict[tuple[int, int], dict[int, ConsumerGroup]] = {}
-        # By gateway, then client.
+        # Memberships by gateway, then client.
         self._memberships: dict[int, dict[int, dict[GroupPath, None]]] = {}
         self._gateways: dict[int, GatewayRecord] = {}
         self._revoking: dict[GroupPath, None] = {}
-        # Grows only: what partitions store for a deleted group is never taken for another's.
+        # Never decreases: offsets stored for a deleted group are never taken for another group's.
         self.next_key = 0
 
     def group(self, stream_id: int, topic_id: int, group_id: int) -> ConsumerGroup:
@@ -61,11 +61,11 @@ class Groups:
             yield from self.groups_of(stream_id, topic_id)
 
     def is_name_taken(self, stream_id: int, topic_id: int, name: str) -> bool:
-        """Say whether a group of the topic has this name."""
+        """Return whether a group of the topic has this name."""
         return any(group.name == name for group in self._groups.get((stream_id, topic_id), {}).values())
 
     def count_of(self, stream_id: int, topic_id: int) -> int:
-        """Return how many groups a topic has."""
+        """Return the number of groups of a topic."""
         return len(self._groups.get((stream_id, topic_id), {}))
 
     def unused_id(self, stream_id: int, topic_id: int) -> int:
@@ -95,7 +95,7 @@ class Groups:
         return self._gateways.get(gateway_id)
 
     def put_gateway(self, record: GatewayRecord) -> None:
-        """Add a gateway, or replace the one with its id. It is forgotten with its last member."""
+        """Add a gateway, or replace the one with its id. It is removed with its last member."""
         self._gateways[record.gateway.id] = record
 
     def put_group(self, group: ConsumerGroup) -> None:
@@ -120,12 +120,12 @@ class Groups:
         self._changes.append(Delta(consumer_group_deleted=key))
 
     def remove_topic(self, stream_id: int, topic_id: int) -> None:
-        """Remove the groups of a topic. The delta that removes the topic tells it all."""
+        """Remove the groups of a topic. The delta of the topic covers them."""
         for group in list(self.groups_of(stream_id, topic_id)):
             self._remove(group)
 
     def remove_stream(self, stream_id: int) -> None:
-        """Remove the groups of all topics of a stream. The delta that removes the stream tells it all."""
+        """Remove the groups of all topics of a stream. The delta of the stream covers them."""
         for group in [group for group in self.groups() if group.stream_id == stream_id]:
             self._remove(group)
 
@@ -172,5 +172,5 @@ class Groups:
 
 
 def path_of(group: ConsumerGroup) -> GroupPath:
-    """Return where a group is."""
+    """Return the ids of a group's stream and topic, and its own."""
     return (group.stream_id, group.topic_id, group.id)

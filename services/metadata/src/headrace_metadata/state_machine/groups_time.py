@@ -1,7 +1,6 @@
-"""What time does to consumer groups: members are lost with their gateway, and revocations end.
+"""Timeouts of consumer groups: members are lost with their gateway, and revocations expire.
 
-There is no clock here. A gateway says that it lives, somebody says that time passes, and the timestamps of these
-operations decide.
+The state machine has no clock. The timestamps of heartbeats and `Pulse` commands decide.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from headrace_proto.metadata.v1 import GatewayHeartbeat, GatewayRecord, ReplaceG
 
 
 def replace_gateway(state: State, operation: Operation, command: ReplaceGateway) -> Reply:
-    """End the memberships at earlier runs of a gateway: their connections are gone."""
+    """Remove the members of earlier runs of a gateway: their connections are closed."""
     for record in state.groups.gateways():
         if record.gateway.name == command.name and record.gateway.id != command.gateway_id:
             _lose_gateway(state, operation, record)
@@ -22,7 +21,7 @@ def replace_gateway(state: State, operation: Operation, command: ReplaceGateway)
 
 
 def heartbeat(state: State, operation: Operation, command: GatewayHeartbeat) -> Reply:
-    """Note that a gateway lives. One that has no members, any more or at all, is not remembered."""
+    """Record the heartbeat of a gateway. A gateway without members is not recorded."""
     record = state.groups.find_gateway(command.gateway_id)
     if record is not None:
         state.groups.put_gateway(GatewayRecord(gateway=record.gateway, heard_at_micros=operation.timestamp_micros))
@@ -30,7 +29,7 @@ def heartbeat(state: State, operation: Operation, command: GatewayHeartbeat) -> 
 
 
 def pulse(state: State, operation: Operation) -> None:
-    """Lose the gateways that are silent by now, and end the revocations that are over."""
+    """Remove silent gateways with their members, and end expired revocations."""
     for record in state.groups.gateways():
         if silent_at_micros(record) <= operation.timestamp_micros:
             _lose_gateway(state, operation, record)
@@ -48,7 +47,7 @@ def pulse(state: State, operation: Operation) -> None:
 
 
 def is_pulse_due(state: State, now_micros: int) -> bool:
-    """Say whether a pulse at this time would end anything."""
+    """Return whether a `Pulse` command at this time would have an effect."""
     return any(silent_at_micros(record) <= now_micros for record in state.groups.gateways()) or any(
         revocation.deadline_micros <= now_micros
         for group in state.groups.revoking_groups()
@@ -58,7 +57,7 @@ def is_pulse_due(state: State, now_micros: int) -> bool:
 
 
 def is_partition_awaited(state: State, gateway_id: int, client_id: int) -> bool:
-    """Say whether a partition is to move to this connection."""
+    """Return whether a partition is about to move to this connection."""
     for group in state.groups.groups_of_client(gateway_id, client_id):
         awaiting = {revocation.to_member_id for member in group.members for revocation in member.revocations}
         if any(
@@ -71,7 +70,7 @@ def is_partition_awaited(state: State, gateway_id: int, client_id: int) -> bool:
 
 
 def silent_at_micros(record: GatewayRecord) -> int:
-    """Return when a gateway counts as lost unless it is heard from before."""
+    """Return the time at which a gateway is lost without a further heartbeat."""
     return record.heard_at_micros + record.gateway.timeout_micros
 
 

@@ -1,4 +1,4 @@
-"""The state machine: commands in, replies and catalogue updates out."""
+"""The state machine: input are commands, output are replies and catalog updates."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from headrace_proto.metadata.v1 import Command, PasswordRecord, Reply, StateSnap
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What one command did.
+    """Result of one command.
 
     Attributes:
-        reply: The answer for whoever proposed it.
-        update: What it changed in the catalogue; none if nothing.
+        reply: Answer for the proposer.
+        update: Change of the catalog; None if there is none.
     """
 
     reply: Reply
@@ -42,31 +42,30 @@ class Applied:
 
 
 class UnknownCommandError(Exception):
-    """A command that this release does not know.
+    """A command unknown to this release.
 
-    Skipping it would make this replica differ from those that know it, so whoever applies must stop.
+    Skipping it would make this replica diverge from others, so the caller must stop applying commands.
     """
 
 
 class StateMachine:
-    """Everything that the metadata service decides.
+    """All decisions of the metadata service.
 
-    Deterministic: the same commands at the same ops with the same timestamps give the same replies, the same
-    updates and, byte for byte, the same snapshots. Hence there is no clock, no randomness and no I/O in this
-    package, and nothing is iterated over in an order that depends on the past: neither sets nor, unsorted,
-    dictionaries.
+    Deterministic: the same commands at the same ops with the same timestamps give the same replies, the same updates
+    and, byte for byte, the same snapshots. Hence there is no clock, no randomness and no I/O in this package, and
+    nothing is iterated over in an order that depends on the past: neither sets nor, unsorted, dictionaries.
     """
 
     def __init__(self) -> None:
         self.op = 0
         self.timestamp_micros = 0
-        # The version of the catalogue: one more with every command that changes it.
+        # Version of the catalog; incremented by every command that changes it.
         self.version = 0
         self.state = State()
 
     @classmethod
     def restore(cls, snapshot: StateSnapshot) -> StateMachine:  # noqa: PLR0912  (a table)
-        """Return the machine that ``snapshot`` was taken of."""
+        """Return the machine of a snapshot."""
         machine = cls()
         machine.op = snapshot.op
         machine.timestamp_micros = snapshot.timestamp_micros
@@ -112,13 +111,13 @@ class StateMachine:
         """Apply the next command.
 
         Args:
-            op: One more than the op that was applied last.
-            timestamp_micros: Greater than the one that was applied last.
-            command: Is not changed, and not kept.
+            op: Previous op plus one.
+            timestamp_micros: Timestamp, greater than the previous one.
+            command: The command; neither modified nor retained.
 
         Raises:
-            UnknownCommandError: The command has no operation that this release knows. Nothing was changed.
-            ValueError: The op or its timestamp does not follow. Nothing was changed.
+            UnknownCommandError: This release does not know the command's operation. Nothing was changed.
+            ValueError: The op or its timestamp does not follow the previous one. Nothing was changed.
         """
         if op != self.op + 1:
             raise ValueError(f"op {op} does not follow op {self.op}")
@@ -142,7 +141,7 @@ class StateMachine:
         return Applied(reply, update)
 
     def catalog(self) -> Snapshot:
-        """Return the whole catalogue as everyone may see it."""
+        """Return the whole catalog, without secrets."""
         catalogue, accounts = self.state.catalogue, self.state.accounts
         return Snapshot(
             version=self.version,
@@ -159,7 +158,7 @@ class StateMachine:
         )
 
     def snapshot(self) -> StateSnapshot:
-        """Return everything that ``restore`` needs, in canonical order."""
+        """Return the complete state for ``restore``, in canonical order."""
         accounts = self.state.accounts
         return StateSnapshot(
             op=self.op,
@@ -182,8 +181,8 @@ class StateMachine:
     def fork(self) -> StateMachine:
         """Return an independent machine in the same state.
 
-        Cheap, as the two share their records. A snapshot can be taken of the fork, in another thread if need
-        be, while this machine goes on.
+        Cheap, because the two share their records. A snapshot of the fork can be taken in another thread while this
+        machine continues.
         """
         other = StateMachine()
         other.op, other.timestamp_micros, other.version = self.op, self.timestamp_micros, self.version

@@ -1,7 +1,7 @@
-"""Whether the ids of a command still mean what they meant to whoever has authorised it.
+"""Precondition of commands: reject commands whose target was deleted and its id reused.
 
-Ids of streams, topics and groups are used again. A gateway may be behind when it finds a stream by its name, and its
-command would then hit another stream, on which the caller may have no right.
+Ids of streams, topics and groups are reused. A gateway with an old catalog may resolve a stream name to an id that now
+belongs to another stream, on which the caller may have no permission.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from headrace_proto.metadata.v1 import Command
 
 
 def check(state: State, command: Command) -> None:
-    """Refuse a command about something that has taken the place of what was meant.
+    """Refuse a command whose target was replaced by another object with the same id.
 
     Raises:
-        Refused: As if there were nothing: 1009, 2010, 5000.
+        Refused: The same statuses as for a missing object: 1009, 2010, 5000.
     """
     meant, kind = command.WhichOneof("meant"), command.WhichOneof("operation")
     if meant is None or kind is None:
         return
     operation = getattr(command, kind)
-    # An operation without these ids is about something else, whatever a proposer says is meant.
+    # An operation without these ids has another target, so the precondition is ignored.
     ids = set(operation.DESCRIPTOR.fields_by_name) & {"stream_id", "topic_id", "group_id"}
     if meant == "stream_incarnation" and "stream_id" in ids:
         if state.catalogue.stream(operation.stream_id).incarnation != command.stream_incarnation:

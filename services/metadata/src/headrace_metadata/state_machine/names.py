@@ -1,4 +1,4 @@
-"""The rule that names of streams and topics share."""
+"""Validation of stream and topic names."""
 
 from __future__ import annotations
 

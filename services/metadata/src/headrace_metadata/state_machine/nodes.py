@@ -1,11 +1,10 @@
-"""Commands on partition nodes, and what time does to them.
+"""Commands on partition nodes, and expiry of their leases.
 
 Statuses in the order in which they are checked: register 4, 3, 20103; renew 20100, 20101; drain 20100; remove 20100,
 20102.
 
-There is no clock here. A node says that it lives, somebody says that time passes, and the timestamps of these
-operations decide. A node that falls silent keeps its replicas: that a process pauses is no reason to give up what is
-on its disks. Moving them is a command.
+The state machine has no clock. The timestamps of lease renewals and `Pulse` commands decide. A silent node keeps its
+replicas: a paused process is no reason to give up the data on its disks. Moving replicas is a command.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from headrace_proto.metadata.v1 import DrainNode, NodeLease, RegisterNode, Remov
 
 
 def register(state: State, operation: Operation, command: RegisterNode) -> Reply:
-    """Register a run of a node. The node is known by its name; one that was draining goes on to."""
+    """Register a run of a node. The node is identified by its name; a draining node stays draining."""
     for text in (command.name, command.binary_address, command.grpc_address):
         check_name(text)
     if command.incarnation == 0 or command.lease_micros == 0 or command.shards not in NODE_SHARDS:
@@ -53,7 +52,7 @@ def register(state: State, operation: Operation, command: RegisterNode) -> Reply
 
 
 def renew(state: State, operation: Operation, command: RenewNodeLease) -> Reply:
-    """Note that a node lives."""
+    """Renew the lease of a node."""
     node = state.nodes.node(command.node_id)
     if node.incarnation != command.incarnation:
         raise Refused(Status.NODE_REPLACED)
@@ -72,7 +71,7 @@ def renew(state: State, operation: Operation, command: RenewNodeLease) -> Reply:
 
 
 def drain(state: State, operation: Operation, command: DrainNode) -> Reply:
-    """Have a node get nothing new, or take part again. What it has stays until it is moved."""
+    """Exclude a node from new placements, or include it again. Its replicas stay until they are moved."""
     node = state.nodes.node(command.node_id)
     if node.is_draining != command.is_draining:
         changed = Node()
@@ -84,19 +83,19 @@ def drain(state: State, operation: Operation, command: DrainNode) -> Reply:
 
 
 def remove(state: State, operation: Operation, command: RemoveNode) -> Reply:
-    """Remove a node. Replicas that are given up for lost go to other nodes."""
+    """Remove a node. Its replicas are given up as lost and placed on other nodes."""
     node = state.nodes.node(command.node_id)
     if not command.with_replicas and placement.is_named(state, node.id):
         raise Refused(Status.NODE_IN_USE)
 
-    # First the placements: they name existing nodes only, whoever looks.
+    # Update the placements first: at all times they name existing nodes only.
     placement.forget_node(state, operation, node.id)
     state.nodes.remove_node(node)
     return Reply()
 
 
 def pulse(state: State, operation: Operation) -> None:
-    """Note which leases have run out by now."""
+    """Mark the nodes whose lease has expired."""
     for lease in list(state.nodes.leases()):
         node = state.nodes.node(lease.node_id)
         if node.status == NODE_STATUS_LIVE and silent_at_micros(lease) <= operation.timestamp_micros:
@@ -104,7 +103,7 @@ def pulse(state: State, operation: Operation) -> None:
 
 
 def is_pulse_due(state: State, now_micros: int) -> bool:
-    """Say whether a pulse at this time would find a lease that has run out."""
+    """Return whether a `Pulse` command at this time would find an expired lease."""
     return any(
         silent_at_micros(lease) <= now_micros and state.nodes.node(lease.node_id).status == NODE_STATUS_LIVE
         for lease in state.nodes.leases()
@@ -112,7 +111,7 @@ def is_pulse_due(state: State, now_micros: int) -> bool:
 
 
 def silent_at_micros(lease: NodeLease) -> int:
-    """Return when a node counts as silent unless it is heard from before."""
+    """Return the time at which a node counts as silent without a further renewal."""
     return lease.heard_at_micros + lease.lease_micros
 
 

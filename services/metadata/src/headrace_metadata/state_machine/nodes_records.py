@@ -1,4 +1,4 @@
-"""Partition nodes, their leases, and where the partitions are: the records, their look-ups, the deltas of changes."""
+"""Partition nodes, their leases, and the placement of partitions: records, look-ups, and deltas of changes."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from headrace_proto.metadata.v1 import NodeLease
 
 
 class Nodes:
-    """All nodes and placements. As in the catalogue, a record is replaced and never changed in place.
+    """All nodes and placements. Records are replaced and never changed in place.
 
-    Which topics exist is not known here: whoever removes a topic says so.
+    The existence of topics is not tracked here: code that removes a topic must call `remove_topic`.
     """
 
     def __init__(self, changes: list[Delta]) -> None:
         """Start empty.
 
         Args:
-            changes: Where every change that the catalogue shows is noted, in order.
+            changes: List to which every change of the catalog is appended, in order.
         """
         self._changes = changes
         self._nodes: dict[int, Node] = {}
         self._node_ids: dict[str, int] = {}
         self._leases: dict[int, NodeLease] = {}
         self._placements: dict[tuple[int, int], TopicPlacement] = {}
-        # Grows only: what a removed node has on its disks is never taken for another's. 0: there never was one.
+        # Never decreases: data on the disks of a removed node is never taken for another node's. 0: no node was ever
+        # registered.
         self.last_id = 0
 
     @property
     def is_used(self) -> bool:
-        """Whether partitions are placed at all: not as long as no node has ever been registered."""
+        """True if partitions are placed at all, that is, if a node has ever been registered."""
         return self.last_id > 0
 
     def node(self, node_id: int) -> Node:
@@ -51,7 +52,7 @@ class Nodes:
         return self._nodes.get(node_id)
 
     def node_named(self, name: str) -> Node | None:
-        """Return the node with this name, if there is one."""
+        """Return the node with this name; None if there is none."""
         node_id = self._node_ids.get(name)
         return self._nodes[node_id] if node_id is not None else None
 
@@ -60,11 +61,11 @@ class Nodes:
         return (self._nodes[node_id] for node_id in sorted(self._nodes))
 
     def count(self) -> int:
-        """Return how many nodes there are."""
+        """Return the number of nodes."""
         return len(self._nodes)
 
     def eligible(self) -> list[tuple[int, int]]:
-        """Return the nodes that may get replicas, ascending by id, with their numbers of shards."""
+        """Return the nodes eligible for replicas, ascending by id, with their numbers of shards."""
         return [
             (node.id, node.shards) for node in self.nodes() if node.status == NODE_STATUS_LIVE and not node.is_draining
         ]
@@ -78,7 +79,7 @@ class Nodes:
         return (self._leases[node_id] for node_id in sorted(self._leases))
 
     def placement(self, stream_id: int, topic_id: int) -> TopicPlacement | None:
-        """Return where the partitions of a topic are, if they are placed."""
+        """Return the placement of a topic's partitions; None if they are not placed."""
         return self._placements.get((stream_id, topic_id))
 
     def placements(self) -> Iterator[TopicPlacement]:
@@ -95,11 +96,11 @@ class Nodes:
         self._changes.append(Delta(node_put=node))
 
     def put_lease(self, lease: NodeLease) -> None:
-        """Set the lease of an existing node. No delta: that it runs out will show in the node."""
+        """Set the lease of an existing node. Makes no delta: only its expiry changes the node record."""
         self._leases[lease.node_id] = lease
 
     def remove_node(self, node: Node) -> None:
-        """Remove a node, which no placement names, with its lease."""
+        """Remove a node with its lease; no placement may name it."""
         del self._nodes[node.id]
         del self._node_ids[node.name]
         del self._leases[node.id]
@@ -111,11 +112,11 @@ class Nodes:
         self._changes.append(Delta(topic_placement_put=placement))
 
     def remove_topic(self, stream_id: int, topic_id: int) -> None:
-        """Forget where a topic was. The delta that removes the topic tells it all."""
+        """Remove the placement of a topic. The delta of the topic covers it."""
         self._placements.pop((stream_id, topic_id), None)
 
     def remove_stream(self, stream_id: int) -> None:
-        """Forget where the topics of a stream were. The delta that removes the stream tells it all."""
+        """Remove the placements of a stream's topics. The delta of the stream covers them."""
         for topic in [topic for topic in self._placements if topic[0] == stream_id]:
             del self._placements[topic]
 

@@ -1,4 +1,4 @@
-"""What a command family is given besides the state, and how it says no."""
+"""Parameters of command functions besides the state, and their refusals."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class Operation:
 
     Attributes:
         op: Position in that order, from 1. Serves as the incarnation of everything that the command creates.
-            timestamp_micros: Microseconds since the Unix epoch; grows strictly with ``op``. There is no other time.
-        actor_user_id: Who asked.
+        timestamp_micros: Microseconds since the Unix epoch; increases strictly with ``op``. The only source of time.
+        actor_user_id: Requesting user.
     """
 
     op: int

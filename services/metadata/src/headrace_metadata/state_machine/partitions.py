@@ -35,7 +35,7 @@ def create(state: State, operation: Operation, command: CreatePartitions) -> Rep
 
 
 def delete(state: State, operation: Operation, command: DeletePartitions) -> Reply:
-    """Remove the highest-numbered partitions; all of them is fine."""
+    """Remove the highest-numbered partitions, possibly all of them."""
     if command.partitions_count == 0:
         raise Refused(Status.TOO_MANY_PARTITIONS)
     topic = state.catalogue.topic(command.stream_id, command.topic_id)
@@ -55,8 +55,7 @@ def delete(state: State, operation: Operation, command: DeletePartitions) -> Rep
 def created_by(operation: Operation, partition_ids: range) -> list[Partition]:
     """Return new partitions.
 
-    They share the operation's number as their incarnation: with its id within the topic, that is unique for
-    ever.
+    Their incarnation is the number of the operation: with the partition id, it is unique within the topic forever.
     """
     return [
         Partition(id=partition_id, created_at_micros=operation.timestamp_micros, incarnation=operation.op)

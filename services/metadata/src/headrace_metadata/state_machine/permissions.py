@@ -1,9 +1,9 @@
-"""Commands on the permissions of users, and keeping the records free of what no longer exists.
+"""Commands on the permissions of users, and removal of permissions on deleted objects.
 
 Statuses of an update in the order in which they are checked: 20, 49.
 
-Identifiers that do not exist (yet) are accepted, as clients of the binary protocol expect: an administrator
-may prepare rights. Rights on what is deleted are removed, as its identifiers are given away again.
+Identifiers that do not exist (yet) are accepted, as clients of the binary protocol expect: an administrator may prepare
+permissions. Permissions on deleted objects are removed because their identifiers are reused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def update(state: State, command: UpdatePermissions) -> Reply:
 
 
 def canonical(permissions: Permissions) -> Permissions:
-    """Return the same rights in the one order that is stored: ascending by id, of duplicates the last."""
+    """Return the same permissions in canonical order: ascending by id, of duplicates the last."""
     streams = {stream.stream_id: stream for stream in permissions.streams}
     result = Permissions(streams=[_canonical_stream(streams[stream_id]) for stream_id in sorted(streams)])
     _global_of(result).CopyFrom(_global_of(permissions))

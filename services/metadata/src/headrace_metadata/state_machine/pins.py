@@ -1,4 +1,4 @@
-"""Commands on what is kept for the readers of a stream.
+"""Commands on the pinned reader positions of a stream.
 
 Statuses in the order in which they are checked: pin 4, 20308, 1009, 20309; unpin 1009.
 """
@@ -14,7 +14,7 @@ from headrace_proto.metadata.v1 import PinReader, PinResult, ReaderPin, Reply, U
 
 
 def pin(state: State, operation: Operation, command: PinReader) -> Reply:
-    """Keep something for a reader, unless something is kept already; answered is what is kept."""
+    """Pin a position for a reader, unless one is pinned already; the reply contains the pinned position."""
     check_name(command.name)
     if len(command.value) > PIN_SIZE_BYTES_MAX:
         raise Refused(Status.PIN_TOO_LARGE)
@@ -34,7 +34,7 @@ def pin(state: State, operation: Operation, command: PinReader) -> Reply:
 
 
 def unpin(state: State, command: UnpinReader) -> Reply:
-    """Forget what is kept for a reader, if anything is."""
+    """Remove the pin of a reader, if any."""
     stream = state.catalogue.stream(command.stream_id)
     state.pins.remove(stream.id, command.name)
     return Reply()

@@ -1,11 +1,11 @@
-"""Where partitions are: commands on their placement, and what becomes of it when topics and nodes change.
+"""Placement of partitions on nodes: commands, and the effects of changes of topics and nodes.
 
 Statuses in the order in which they are checked: place 1009, 2010, 3007, 20100, 20104; rebalance 1009, 2010.
 
-A partition is placed once, by hash, and stays: its data would have to follow. It gets further replicas by itself as
-long as it has fewer than its topic wants. Everything else that moves a replica is a command. Whoever is to give one up
-is kept in the record until the others have everything, whatever else happens to the partition meanwhile. As long as
-they have not, the node that served the partition goes on serving it, whichever of them is preferred.
+A partition is placed once, by hash, and stays, because moving it means moving its data. It gets further replicas
+automatically while it has fewer than its topic wants. Any other move of a replica is a command. A node that is to give
+up its replica is kept in the record until the others have all data, even if the placement changes meanwhile. Until
+then, the leader of the partition remains the leader, whichever node is preferred.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Eligible = Sequence[tuple[int, int]]
 
 
 def place(state: State, operation: Operation, command: PlacePartition) -> Reply:
-    """Pin a partition to nodes, or leave it to the hash again."""
+    """Pin a partition to nodes, or return it to the placement by hash."""
     topic = state.catalogue.topic(command.stream_id, command.topic_id)
     if command.partition_id >= len(topic.partitions):
         raise Refused(Status.PARTITION_NOT_FOUND)
@@ -47,7 +47,7 @@ def place(state: State, operation: Operation, command: PlacePartition) -> Reply:
 
 
 def rebalance(state: State, operation: Operation, command: RebalanceTopic) -> Reply:
-    """Move partitions of a topic to where the hash wants them now."""
+    """Move partitions of a topic to their current placement by hash."""
     topic = state.catalogue.topic(command.stream_id, command.topic_id)
     eligible = state.nodes.eligible()
     moved: dict[int, tuple[Sequence[int], bool]] = {}
@@ -66,9 +66,9 @@ def rebalance(state: State, operation: Operation, command: RebalanceTopic) -> Re
 
 
 def complete(state: State, command: CompletePlacements) -> Reply:
-    """Let those go that were to leave.
+    """Drop replicas whose hand-over is complete.
 
-    Not a word about a placement that has changed meanwhile: whoever says so could not know.
+    Entries of placements that have changed meanwhile are ignored, because the proposer cannot know that.
     """
     present = state.nodes.placement(command.stream_id, command.topic_id)
     if present is None:
@@ -87,7 +87,7 @@ def complete(state: State, command: CompletePlacements) -> Reply:
 
 
 def follow(state: State, operation: Operation, topic: Topic) -> None:
-    """Follow a topic that was made or changed: in the number of its partitions and in how many replicas it wants."""
+    """Adapt the placement to a new or changed topic: number of partitions and number of replicas."""
     if not state.nodes.is_used:
         return
     present = state.nodes.placement(topic.stream_id, topic.id)
@@ -103,14 +103,14 @@ def follow(state: State, operation: Operation, topic: Topic) -> None:
 
 
 def fill(state: State, operation: Operation) -> None:
-    """Give further replicas to every partition that has fewer than its topic wants."""
+    """Add replicas to every partition that has fewer than its topic wants."""
     for stream in state.catalogue.streams():
         for topic in state.catalogue.topics_of(stream.id):
             follow(state, operation, topic)
 
 
 def is_named(state: State, node_id: int) -> bool:
-    """Say whether a node has a replica of any partition, perhaps one that it is to give up."""
+    """Return whether a node has a replica of any partition, including replicas to be given up."""
     return any(
         node_id in partition.node_ids or node_id in partition.leaving_node_ids
         for placement in state.nodes.placements()
@@ -119,7 +119,7 @@ def is_named(state: State, node_id: int) -> bool:
 
 
 def forget_node(state: State, operation: Operation, node_id: int) -> None:
-    """Take a node out of every placement; others get its replicas."""
+    """Remove a node from every placement; other nodes get its replicas."""
     eligible = [node for node in state.nodes.eligible() if node[0] != node_id]
     for placement in list(state.nodes.placements()):
         topic = state.catalogue.topic(placement.stream_id, placement.topic_id)
@@ -133,7 +133,7 @@ def forget_node(state: State, operation: Operation, node_id: int) -> None:
 
 
 def _partitions_of(state: State, topic: Topic) -> list[PartitionPlacement]:
-    """The placements of a topic's partitions; those that are new to it are nowhere."""
+    """Return the placements of a topic's partitions; new partitions are unplaced."""
     present = state.nodes.placement(topic.stream_id, topic.id)
     known = list(present.partitions) if present is not None else []
     count = len(topic.partitions)
@@ -141,7 +141,7 @@ def _partitions_of(state: State, topic: Topic) -> list[PartitionPlacement]:
 
 
 def _filled(topic: Topic, partition_id: int, node_ids: Iterable[int], eligible: _Eligible) -> list[int]:
-    """As many of these nodes as the topic wants, and if that are too few, others in the order of the hash."""
+    """Return as many of these nodes as the topic wants, filled up with others in hash order if there are too few."""
     filled = list(node_ids)[: topic.replication_factor]
     if len(filled) < topic.replication_factor and len(eligible) > 0:
         others = [node for node in eligible if node[0] not in filled]
@@ -151,7 +151,7 @@ def _filled(topic: Topic, partition_id: int, node_ids: Iterable[int], eligible: 
 
 
 def _wanted(topic: Topic, partition_id: int, node_ids: Iterable[int], eligible: _Eligible) -> list[int]:
-    """What the hash wants; where there are too few nodes, those stay that have it."""
+    """Return the nodes preferred by the hash; if there are too few nodes, the current ones stay."""
     chosen = _filled(topic, partition_id, (), eligible)
     return (chosen + [node_id for node_id in node_ids if node_id not in chosen])[: topic.replication_factor]
 
@@ -164,13 +164,13 @@ def _put(
     *,
     gone: int | None = None,
 ) -> None:
-    """Put the topic's placement with new nodes for some partitions, and whether somebody has chosen them."""
+    """Store the topic's placement with new nodes for some partitions, and record whether an operator chose them."""
     partitions = _partitions_of(state, topic)
     for partition_id, (node_ids, is_pinned) in changed.items():
         present = partitions[partition_id]
         holding = {*present.node_ids, *present.leaving_node_ids}
         leaving = sorted(holding - {*node_ids, gone})
-        # Where nobody else is to have it, it stays with one that was to give it up.
+        # If no other node remains, the partition stays with a node that was to give it up.
         holder = present.holder_node_id
         if holder in {0, gone}:
             holder = next(iter((*node_ids, *leaving)), 0)

@@ -1,10 +1,10 @@
-"""Which nodes a partition wants, in which order: weighted rendezvous hashing, in integers.
+"""Node preference of partitions: weighted rendezvous hashing, in integers.
 
-Every node draws a number for every partition, by hashing the two; the smallest numbers win. A node that joins or leaves
-thus moves the partitions that it wins or had won, and no other. What is drawn is distributed exponentially with the
-node's shards as its rate, so that a node wins partitions in proportion to them.
+For every partition, every node draws a number by hashing the two; the smallest numbers win. A node that joins or leaves
+therefore moves only the partitions that it wins or had won. The draws are distributed exponentially with the number of
+the node's shards as rate, so that a node wins partitions in proportion to its shards.
 
-The outcome is part of what replicas must agree on: it never changes from one release to the next.
+The result is part of the replicated state: it must never change from one release to the next.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from headrace_proto.limits import PARTITIONS_PER_TOPIC_MAX, STREAMS_MAX, TOPICS_
 
 _MASK: Final = 2**64 - 1
 _FRACTION_BITS: Final = 24
-# More than the quotient of any two draws: the smallest differences between weights are told apart.
+# Exceeds the quotient of any two draws, so that the smallest differences between weights are distinguished.
 _SCALE_BITS: Final = 40
 
 
 def packed_namespace(stream_id: int, topic_id: int, partition_id: int) -> int:
-    """Return stream, topic and partition as one number of 12, 12 and 20 bits.
+    """Return stream, topic and partition packed into one number of 12, 12 and 20 bits.
 
     Raises:
         ValueError: One of them does not fit. Packing never wraps.
@@ -35,23 +35,23 @@ def packed_namespace(stream_id: int, topic_id: int, partition_id: int) -> int:
 
 
 def ranked(namespace: int, nodes: Iterable[tuple[int, int]]) -> list[int]:
-    """Return the ids of nodes in the order in which a partition wants them.
+    """Return the ids of nodes in the order of a partition's preference.
 
     Args:
         namespace: The packed namespace of the partition.
-        nodes: Ids, each once, with the number of shards.
+        nodes: Distinct node ids with their numbers of shards.
     """
     return [node_id for _, node_id in sorted((_draw(namespace, node_id, shards), node_id) for node_id, shards in nodes)]
 
 
 def _draw(namespace: int, node_id: int, shards: int) -> int:
-    # An odd number below 2^65, uniform: the logarithm of what it is of 2^65 is distributed exponentially.
+    # An odd number below 2^65, uniform: the negative logarithm of its fraction of 2^65 is distributed exponentially.
     uniform = _mixed(_mixed(namespace) ^ node_id) << 1 | 1
     return ((65 << _FRACTION_BITS) - _log2(uniform) << _SCALE_BITS) // shards
 
 
 def _mixed(word: int) -> int:
-    """The finaliser of splitmix64: every bit of the result depends on every bit of the word."""
+    """Finalise as in splitmix64: every bit of the result depends on every bit of the word."""
     word = (word + 0x9E3779B97F4A7C15) & _MASK
     word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK
@@ -59,9 +59,9 @@ def _mixed(word: int) -> int:
 
 
 def _log2(number: int) -> int:
-    """The logarithm of a positive number, rounded down to so many binary places; by squaring, one place at a time."""
+    """Return the binary logarithm of a positive number, rounded down, computed by repeated squaring."""
     whole = number.bit_length() - 1
-    # Between 1 and 2, with 63 binary places.
+    # Mantissa between 1 and 2, with 63 binary places.
     mantissa = number << 63 >> whole
     fraction = 0
     for _ in range(_FRACTION_BITS):

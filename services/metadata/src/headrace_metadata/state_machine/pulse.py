@@ -1,4 +1,4 @@
-"""Time passes: whatever is over by the timestamp of an operation ends."""
+"""Expiry: a `Pulse` command ends everything whose deadline is before its timestamp."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headrace_proto.metadata.v1 import Reply
 
 
 def pulse(state: State, operation: Operation) -> Reply:
-    """End what is over by now."""
+    """End everything that has expired."""
     groups_time.pulse(state, operation)
     nodes.pulse(state, operation)
     transactions.pulse(state, operation)
@@ -17,7 +17,7 @@ def pulse(state: State, operation: Operation) -> Reply:
 
 
 def is_pulse_due(state: State, now_micros: int) -> bool:
-    """Say whether a pulse at this time would end or forget anything."""
+    """Return whether a `Pulse` command at this time would have an effect."""
     return (
         groups_time.is_pulse_due(state, now_micros)
         or nodes.is_pulse_due(state, now_micros)

@@ -1,4 +1,4 @@
-"""Staged messages that are committed and not yet appended, or given up: the records, their look-ups, the deltas."""
+"""Committed staged batches not yet appended, and aborted ones: records, look-ups, and deltas of changes."""
 
 from __future__ import annotations
 
@@ -17,56 +17,56 @@ _EXPIRY_BYTES: Final = 8
 
 
 class Stages:
-    """All pending publications and aborted stages. As in the catalogue, records are never changed in place.
+    """All pending publications and aborted stages. Records are never changed in place.
 
-    Which partitions exist is not known here: whoever removes some says so. Stages that nobody has committed or given up
-    are known to their partitions only.
+    The existence of partitions is not tracked here: code that removes partitions must report it. Stages that are
+    neither committed nor aborted are known to their partitions only.
 
     Attributes:
-        publications_count: How many publications are pending.
+        publications_count: Number of pending publications.
     """
 
     def __init__(self, changes: list[Delta]) -> None:
         """Start empty.
 
         Args:
-            changes: Where every change that the catalogue shows is noted, in order.
+            changes: List to which every change of the catalog is appended, in order.
         """
         self._changes = changes
-        # By number, which grows from one publication to the next.
+        # Pending publications by number, which increases with every publication.
         self._pending: dict[Place, dict[int, PendingPublication]] = {}
         self._pending_counts: dict[Place, int] = {}
         self._pending_ids: set[bytes] = set()
         self.publications_count = 0
         self._aborted: dict[Place, dict[int, AbortedStages]] = {}
         self._aborted_ids: set[bytes] = set()
-        # The same records by the time at which the last of their stages expires, the next one first.
+        # Heap of the aborted stages, ordered by their last expiry.
         self._aborted_until: list[tuple[int, Place, int]] = []
 
     @property
     def pending_count(self) -> int:
-        """How many stages are committed and not yet appended."""
+        """Number of stages that are committed and not yet appended."""
         return len(self._pending_ids)
 
     @property
     def aborted_count(self) -> int:
-        """How many stages are given up and not yet forgotten."""
+        """Number of aborted stages that are still recorded."""
         return len(self._aborted_ids)
 
     def is_pending(self, stage_id: bytes) -> bool:
-        """Say whether a stage is committed and not yet appended."""
+        """Return whether a stage is committed and not yet appended."""
         return stage_id in self._pending_ids
 
     def is_aborted(self, stage_id: bytes) -> bool:
-        """Say whether a stage was given up, as long as that is remembered."""
+        """Return whether a stage is recorded as aborted."""
         return stage_id in self._aborted_ids
 
     def pending_at(self, place: Place) -> int:
-        """Return how many stages of a partition are committed and not yet appended."""
+        """Return the number of committed stages of a partition that are not yet appended."""
         return self._pending_counts.get(place, 0)
 
     def publications_of(self, place: Place) -> list[PendingPublication]:
-        """Return what a partition is yet to append, ascending by number."""
+        """Return the pending publications of a partition, ascending by number."""
         return _ascending(self._pending.get(place, {}))
 
     def publications(self) -> Iterator[PendingPublication]:
@@ -75,16 +75,16 @@ class Stages:
             yield from self.publications_of(place)
 
     def aborted(self) -> Iterator[AbortedStages]:
-        """Iterate over everything that was given up, ascending by partition and number."""
+        """Iterate over all aborted stages, ascending by partition and number."""
         for place in sorted(self._aborted):
             yield from _ascending(self._aborted[place])
 
     def next_forgotten_at_micros(self) -> int | None:
-        """Return when the next record of what was given up is over, if there is any."""
+        """Return the expiry of the first aborted record to expire, if any."""
         return self._aborted_until[0][0] if self._aborted_until else None
 
     def put_publication(self, publication: PendingPublication) -> None:
-        """Add a publication to an existing partition, of stages that are in none."""
+        """Add a publication to an existing partition; its stages must not be in another publication."""
         place = place_of(publication)
         self._pending.setdefault(place, {})[publication.number] = publication
         self._pending_counts[place] = self.pending_at(place) + len(publication.stage_ids)
@@ -107,12 +107,12 @@ class Stages:
         self._changes.append(Delta(publications_deleted=_key(place, numbers[-1])))
 
     def remove_all_publications(self, stream_id: int, topic_id: int) -> None:
-        """Remove the publications of all partitions of a topic that stays."""
+        """Remove the publications of all partitions of a topic that is kept."""
         for place in _below(self._pending, (stream_id, topic_id)):
             self.remove_publications(place, max(self._pending[place]))
 
     def put_aborted(self, stages: AbortedStages) -> None:
-        """Remember stages of an existing partition that were given up, and that are in no publication."""
+        """Record stages of an existing partition as aborted; they must not be in a publication."""
         place = place_of(stages)
         self._aborted.setdefault(place, {})[stages.number] = stages
         self._aborted_ids.update(stages.stage_ids)
@@ -121,14 +121,14 @@ class Stages:
         self._changes.append(Delta(aborted_stages_put=stages))
 
     def forget_aborted(self, now_micros: int) -> None:
-        """Forget what has expired by now."""
+        """Remove expired records of aborted stages."""
         while self._aborted_until and self._aborted_until[0][0] <= now_micros:
             _, place, number = heapq.heappop(self._aborted_until)
             self._forget(place, number)
             self._changes.append(Delta(aborted_stages_deleted=_key(place, number)))
 
     def shrink_topic(self, stream_id: int, topic_id: int, partitions_count: int) -> None:
-        """Remove what belongs to partitions that a topic has lost."""
+        """Remove the records of partitions that a topic has lost."""
         for place in _below(self._pending, (stream_id, topic_id)):
             if place[2] >= partitions_count:
                 self.remove_publications(place, max(self._pending[place]))
@@ -140,11 +140,11 @@ class Stages:
         self._drop_aborted(gone)
 
     def remove_topic(self, stream_id: int, topic_id: int) -> None:
-        """Remove everything of a topic. The delta that removes the topic tells it all."""
+        """Remove the records of a topic. The delta of the topic covers them."""
         self._remove_below((stream_id, topic_id))
 
     def remove_stream(self, stream_id: int) -> None:
-        """Remove everything of a stream. The delta that removes the stream tells it all."""
+        """Remove the records of a stream. The delta of the stream covers them."""
         self._remove_below((stream_id,))
 
     def copy(self, changes: list[Delta]) -> Stages:
@@ -191,7 +191,7 @@ def place_of(record: PendingPublication | AbortedStages) -> Place:
 
 
 def expires_at_micros(stage_id: bytes) -> int:
-    """Return from when on no commit may name a stage."""
+    """Return the time from which on no commit may name a stage."""
     return int.from_bytes(stage_id[:_EXPIRY_BYTES], "big")
 
 

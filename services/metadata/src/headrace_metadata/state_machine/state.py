@@ -1,4 +1,4 @@
-"""Everything that the state machine remembers."""
+"""The complete state of the state machine."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from headrace_proto.catalog.v1 import Delta
 
 
 class State:
-    """All records, with the changes that the command in progress has made to those that the catalogue shows.
+    """All records, with the catalog changes of the command in progress.
 
     Attributes:
         catalogue: Streams, topics and partitions.
         accounts: Users, passwords and access tokens.
         groups: Consumer groups, their members and the gateways of these.
-        nodes: Partition nodes and what is placed on them.
-        stages: Staged messages that are committed and not yet appended, and those that are given up.
-        transactions: What was committed last, by name.
-        pins: What is kept for readers, by name.
-        changes: What has been put or removed since it was last cleared.
+        nodes: Partition nodes and the placement of partitions.
+        stages: Committed staged batches not yet appended, and aborted ones.
+        transactions: Last committed transactions, by name.
+        pins: Pinned reader positions, by name.
+        changes: Changes since the list was last cleared.
     """
 
     def __init__(self) -> None:

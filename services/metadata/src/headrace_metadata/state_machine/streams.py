@@ -17,7 +17,7 @@ from headrace_proto.metadata.v1 import CreateStream, DeleteStream, PurgeStream, 
 
 
 def create(state: State, operation: Operation, command: CreateStream) -> Reply:
-    """Create a stream without topics, under the smallest id that is free."""
+    """Create a stream without topics, with the smallest free id."""
     check_name(command.name)
     if state.catalogue.stream_id_named(command.name) is not None:
         raise Refused(Status.STREAM_NAME_ALREADY_EXISTS)
@@ -36,7 +36,7 @@ def create(state: State, operation: Operation, command: CreateStream) -> Reply:
 
 
 def update(state: State, command: UpdateStream) -> Reply:
-    """Rename a stream; to its present name is fine."""
+    """Rename a stream; its current name is accepted."""
     check_name(command.name)
     stream = state.catalogue.stream(command.stream_id)
     if state.catalogue.stream_id_named(command.name) not in {None, stream.id}:
@@ -50,7 +50,7 @@ def update(state: State, command: UpdateStream) -> Reply:
 
 
 def delete(state: State, command: DeleteStream) -> Reply:
-    """Delete a stream with all that is in it, and all rights that anybody holds on it: its id will be used again."""
+    """Delete a stream with its contents, and all permissions on it because its id will be reused."""
     stream = state.catalogue.stream(command.stream_id)
     state.catalogue.remove_stream(stream)
     state.groups.remove_stream(stream.id)

@@ -1,7 +1,7 @@
-"""Commands on access tokens, which always belong to the user who asks, and on the tokens of logins.
+"""Commands on access tokens, which always belong to the requesting user, and on login tokens.
 
-Statuses in the order in which they are checked, which clients of the binary protocol rely on:
-create 50, 20, 52, 51; delete 20; revoke a login 3, 78.
+Statuses in the order in which they are checked, which clients of the binary protocol rely on: create 50, 20, 52, 51;
+delete 20; revoke a login 3, 78.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from headrace_proto.metadata.v1 import CreateAccessToken, DeleteAccessToken, Rep
 
 
 def create(state: State, operation: Operation, command: CreateAccessToken) -> Reply:
-    """Keep the digest of a token that the user has been given."""
+    """Store the digest of a token created for the user."""
     if len(command.name.encode()) not in ACCESS_TOKEN_NAME_BYTES:
         raise Refused(Status.INVALID_PERSONAL_ACCESS_TOKEN_NAME)
     user = state.accounts.user(operation.actor_user_id)
-    # Before the name, and with tokens that have expired: they count until they are removed.
+    # Checked before the name, and with expired tokens, which count until they are removed.
     if 0 < command.tokens_per_user_max <= state.accounts.tokens_count(user.id):
         raise Refused(Status.PERSONAL_ACCESS_TOKENS_LIMIT_REACHED)
     if state.accounts.token(user.id, command.name) or state.accounts.token_with_digest(command.digest):
@@ -48,7 +48,7 @@ def delete(state: State, operation: Operation, command: DeleteAccessToken) -> Re
 
 
 def delete_expired(state: State, operation: Operation) -> Reply:
-    """Remove every access token, of all users, and every revoked login that has expired by now."""
+    """Remove all expired access tokens and revoked logins, of all users."""
     for token in list(state.accounts.tokens()):
         if has_expired(token, operation.timestamp_micros):
             state.accounts.remove_token(token)
@@ -57,7 +57,7 @@ def delete_expired(state: State, operation: Operation) -> Reply:
 
 
 def revoke_login(state: State, operation: Operation, command: RevokeLogin) -> Reply:
-    """Take the token of a login back. Those that are over by now are forgotten, so that they do not pile up."""
+    """Revoke a login token. Expired revocations are removed, so that they do not accumulate."""
     if len(command.digest) != LOGIN_DIGEST_BYTES:
         raise Refused(Status.INVALID_COMMAND)
     is_over = command.expires_at_micros <= operation.timestamp_micros
@@ -72,5 +72,5 @@ def revoke_login(state: State, operation: Operation, command: RevokeLogin) -> Re
 
 
 def has_expired(token: TokenRecord, now_micros: int) -> bool:
-    """Say whether a token is refused at this time; an expiry of 0 never comes."""
+    """Return whether a token has expired at this time; an expiry of 0 means never."""
     return 0 < token.expires_at_micros <= now_micros

@@ -28,7 +28,7 @@ _COMPRESSIONS = {COMPRESSION_ALGORITHM_NONE, COMPRESSION_ALGORITHM_GZIP}
 
 
 def create(state: State, operation: Operation, command: CreateTopic) -> Reply:
-    """Create a topic, under the smallest id that is free in its stream; it may be without partitions."""
+    """Create a topic, with the smallest free id of its stream; it may have no partitions."""
     if command.partitions_count > PARTITIONS_PER_COMMAND_MAX:
         raise Refused(Status.TOO_MANY_PARTITIONS)
     _check_settings(command)
@@ -81,7 +81,7 @@ def update(state: State, operation: Operation, command: UpdateTopic) -> Reply:
 
 
 def delete(state: State, command: DeleteTopic) -> Reply:
-    """Delete a topic with its groups, and all rights that anybody holds on it: its id will be used again."""
+    """Delete a topic with its groups, and all permissions on it because its id will be reused."""
     topic = state.catalogue.topic(command.stream_id, command.topic_id)
     state.catalogue.remove_topic(topic)
     state.groups.remove_topic(topic.stream_id, topic.id)
@@ -92,13 +92,13 @@ def delete(state: State, command: DeleteTopic) -> Reply:
 
 
 def purge(state: State, command: PurgeTopic) -> Reply:
-    """Drop all messages and stored offsets of a topic."""
+    """Delete all messages and stored offsets of a topic."""
     raise_purge_epoch(state, state.catalogue.topic(command.stream_id, command.topic_id))
     return Reply()
 
 
 def raise_purge_epoch(state: State, topic: Topic) -> None:
-    """Make the partitions of a topic drop everything that they hold, and what they are yet to append."""
+    """Raise the purge epoch: the partitions of the topic delete all data, and drop pending publications."""
     purged = Topic()
     purged.CopyFrom(topic)
     purged.purge_epoch += 1
@@ -107,8 +107,8 @@ def raise_purge_epoch(state: State, topic: Topic) -> None:
 
 
 def _check_settings(command: CreateTopic | UpdateTopic) -> None:
-    # 0 stands for a server default on the wire. Whoever proposes has replaced it: a default that changes with
-    # the configuration of one server must not change what a topic means on the others.
+    # On the wire, 0 stands for a server default, which the proposer must have replaced: a default in the configuration
+    # of one server must not change the meaning of a topic on the others.
     resolved = command.message_expiry_micros > 0 and command.max_size_bytes > 0
     replicas_valid = 1 <= command.replication_factor <= REPLICATION_FACTOR_MAX
     if command.compression not in _COMPRESSIONS or not resolved or not replicas_valid:

@@ -1,12 +1,12 @@
-"""Commands on transactions: staged messages of many partitions become part of them in one step, and once.
+"""Commands on transactions: staged batches of many partitions are committed atomically and exactly once.
 
 Statuses in the order in which they are checked: commit 4, 3, 20303, 1009, 20300, 2010, 3007, 20303, 20301, 20302,
-20306, 20307; abort 4, 3, 20303, 1009, 20303, 20306; delete 1009. That a batch is committed already is found out before
-anything that is said of its stages: whoever asks again is answered alike, after the stages have expired or their topic
-is gone as well.
+20306, 20307; abort 4, 3, 20303, 1009, 20303, 20306; delete 1009. A batch that is already committed is detected before
+its stages are checked: a repeated commit gets the same answer even after the stages have expired or their topic was
+deleted.
 
-A node drops a stage that nobody has committed as soon as it knows every change up to the stage's end. Hence the one
-rule that everything hangs on: a commit names no stage that has expired by the timestamp of its operation.
+A node drops an uncommitted stage as soon as it knows every change up to the stage's expiry. Hence the central
+invariant: a commit names no stage that has expired by the timestamp of its operation.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ from headrace_proto.metadata.v1 import (
 )
 
 _MICROS: Final = 1_000_000
-# Partitions and metadata service read different clocks. What is further ahead than this comes from no partition, and
-# would have to be remembered for as long as it says.
+# Partitions and metadata service have different clocks. An expiry further ahead than this does not come from a
+# partition, and would have to be remembered for too long.
 _FURTHEST_EXPIRY_MICROS: Final = (STAGE_LIFETIME_SECONDS_MAX + 24 * 60 * 60) * _MICROS
 _KEPT_MICROS: Final = TRANSACTION_KEPT_SECONDS_MIN * _MICROS
 
 _Stages = dict[Place, tuple[int, list[bytes]]]
-"""By partition: its incarnation, and the ids of stages in the order in which the command has them."""
+"""Stages by partition: the partition's incarnation, and the ids of stages in the order of the command."""
 
 
 def commit(state: State, operation: Operation, command: CommitTransaction) -> Reply:
-    """Commit a batch: what it names is pending from now on, until the partitions have appended it."""
+    """Commit a batch: its stages are pending until the partitions have appended them."""
     _check_names(command)
     wanted = _stages(operation, command.stream_id, command.stages)
     stream = state.catalogue.stream(command.stream_id)
@@ -103,7 +103,7 @@ def commit(state: State, operation: Operation, command: CommitTransaction) -> Re
 
 
 def abort(state: State, operation: Operation, command: AbortTransaction) -> Reply:
-    """Give the stages of a batch up. Those that are over already, or whose partition is, need not be remembered."""
+    """Abort the stages of a batch. Expired stages and stages of deleted partitions need not be recorded."""
     _check_names(command)
     wanted = _stages(operation, command.stream_id, command.stages)
     stream = state.catalogue.stream(command.stream_id)
@@ -142,9 +142,9 @@ def abort(state: State, operation: Operation, command: AbortTransaction) -> Repl
 
 
 def applied(state: State, command: PublicationsApplied) -> Reply:
-    """Note that partitions have appended what was committed to them.
+    """Record that partitions have appended their committed stages.
 
-    Not a word about partitions that are gone: whoever says so could not know.
+    Entries of deleted partitions are ignored, because the proposer cannot know that.
     """
     for done in command.partitions:
         place = (done.stream_id, done.topic_id, done.partition_id)
@@ -154,19 +154,19 @@ def applied(state: State, command: PublicationsApplied) -> Reply:
 
 
 def delete(state: State, command: DeleteTransaction) -> Reply:
-    """Forget what was committed last under a name."""
+    """Delete the record of the last commit under a name."""
     stream = state.catalogue.stream(command.stream_id)
     state.transactions.remove(stream.id, command.name)
     return Reply()
 
 
 def pulse(state: State, operation: Operation) -> None:
-    """Forget stages that were given up and have expired by now."""
+    """Remove expired records of aborted stages."""
     state.stages.forget_aborted(operation.timestamp_micros)
 
 
 def is_pulse_due(state: State, now_micros: int) -> bool:
-    """Say whether a pulse at this time would forget anything."""
+    """Return whether a `Pulse` command at this time would remove anything."""
     over_at = state.stages.next_forgotten_at_micros()
     return over_at is not None and over_at <= now_micros
 
@@ -177,11 +177,12 @@ def _check_names(command: CommitTransaction | AbortTransaction) -> None:
 
 
 def _stages(operation: Operation, stream_id: int, given: Iterable[StagesOfPartition]) -> _Stages:
-    """Collect what a command names, by partition.
+    """Group the stages of a command by partition.
 
     Raises:
-        Refused: 3, these are no stages, they are too many, or a partition has two incarnations; 20303, one is named
-            twice.
+        Refused: 3, a stage id is invalid, there are too many stages, or a partition has two incarnations; 20303, a
+            stage
+            is named twice.
     """
     wanted: _Stages = {}
     known: set[bytes] = set()
@@ -208,7 +209,7 @@ def _stages(operation: Operation, stream_id: int, given: Iterable[StagesOfPartit
 def _is_committed(last: Transaction | None, command: CommitTransaction | AbortTransaction) -> bool:
     if last is None:
         return False
-    # Also of a query that has lost the transaction: what it has committed is committed.
+    # Includes queries that were fenced from the transaction: their commits are final.
     progress = {earlier.query_id: earlier.batch_id for earlier in last.earlier_queries}
     progress[last.query_id] = last.batch_id
     return command.query_id in progress and command.batch_id <= progress[command.query_id]
@@ -239,10 +240,10 @@ def _check_stages(state: State, operation: Operation, wanted: _Stages) -> None:
 
 
 def _in_whose_place(state: State, operation: Operation, command: CommitTransaction) -> Transaction | None:
-    """Return which transaction has to make room for a new one, if any has to.
+    """Return the transaction that is evicted for a new one, if any.
 
     Raises:
-        Refused: 20307, there is no room.
+        Refused: 20307, no transaction can be evicted.
     """
     if state.transactions.count_of(command.stream_id) >= TRANSACTIONS_PER_STREAM_MAX:
         oldest = state.transactions.oldest_of(command.stream_id)

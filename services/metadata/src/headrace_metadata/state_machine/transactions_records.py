@@ -1,4 +1,4 @@
-"""Transactions, and pins of readers: what belongs to a stream and is known by a name, and its look-ups."""
+"""Transactions and reader pins, the named records of a stream, and their look-ups."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from headrace_proto.metadata.v1 import ReaderPin, Transaction
 
 
 class Transactions:
-    """What was committed last under each name. As in the catalogue, a record is replaced and never changed in place.
+    """Last committed transaction by name. Records are replaced and never changed in place.
 
-    There are no deltas: writers ask for it, and nobody else needs it. Which streams exist is not known here.
+    There are no deltas: only writers read transactions, by queries. The existence of streams is not tracked here.
     """
 
     def __init__(self) -> None:
@@ -19,17 +19,17 @@ class Transactions:
         self.count = 0
 
     def find(self, stream_id: int, name: str) -> Transaction | None:
-        """Return what was committed last under a name, if anything was."""
+        """Return the last transaction committed under a name; None if there is none."""
         return self._transactions.get(stream_id, {}).get(name)
 
     def count_of(self, stream_id: int) -> int:
-        """Return how many transactions a stream has."""
+        """Return the number of transactions of a stream."""
         return len(self._transactions.get(stream_id, {}))
 
     def oldest_of(self, stream_id: int) -> Transaction:
-        """Return the transaction of a stream that was not committed in for the longest time; it has some."""
+        """Return the least recently committed transaction of a stream that has some."""
         transactions = self._transactions[stream_id].values()
-        # No two have the same number.
+        # The numbers are unique.
         return min(transactions, key=lambda transaction: transaction.number)
 
     def transactions(self) -> Iterator[Transaction]:
@@ -45,7 +45,7 @@ class Transactions:
         names[transaction.name] = transaction
 
     def remove(self, stream_id: int, name: str) -> None:
-        """Forget a transaction, if there is one."""
+        """Remove a transaction, if it exists."""
         names = self._transactions.get(stream_id, {})
         if names.pop(name, None) is not None:
             self.count -= 1
@@ -53,7 +53,7 @@ class Transactions:
                 del self._transactions[stream_id]
 
     def remove_stream(self, stream_id: int) -> None:
-        """Forget the transactions of a stream."""
+        """Remove the transactions of a stream."""
         self.count -= len(self._transactions.pop(stream_id, {}))
 
     def copy(self) -> Transactions:
@@ -65,7 +65,7 @@ class Transactions:
 
 
 class Pins:
-    """What is kept for readers. As with transactions there are no deltas, and streams are not known here."""
+    """Pinned reader positions. As with transactions, there are no deltas, and streams are not tracked."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -74,11 +74,11 @@ class Pins:
         self.size_bytes = 0
 
     def find(self, stream_id: int, name: str) -> ReaderPin | None:
-        """Return what is kept for a reader, if anything is."""
+        """Return the pin of a reader; None if there is none."""
         return self._pins.get(stream_id, {}).get(name)
 
     def count_of(self, stream_id: int) -> int:
-        """Return how many readers of a stream are pinned."""
+        """Return the number of pinned readers of a stream."""
         return len(self._pins.get(stream_id, {}))
 
     def pins(self) -> Iterator[ReaderPin]:
@@ -88,13 +88,13 @@ class Pins:
             yield from (names[name] for name in sorted(names))
 
     def add(self, pin: ReaderPin) -> None:
-        """Keep something for a reader of an existing stream for whom nothing is kept."""
+        """Add a pin for a reader of an existing stream without one."""
         self._pins.setdefault(pin.stream_id, {})[pin.name] = pin
         self.count += 1
         self.size_bytes += len(pin.value)
 
     def remove(self, stream_id: int, name: str) -> None:
-        """Forget what is kept for a reader, if anything is."""
+        """Remove the pin of a reader, if any."""
         names = self._pins.get(stream_id, {})
         pin = names.pop(name, None)
         if pin is not None:
@@ -104,7 +104,7 @@ class Pins:
                 del self._pins[stream_id]
 
     def remove_stream(self, stream_id: int) -> None:
-        """Forget what is kept for the readers of a stream."""
+        """Remove the pins of a stream."""
         for name in sorted(self._pins.get(stream_id, {})):
             self.remove(stream_id, name)
 

@@ -61,7 +61,7 @@ def update(state: State, command: UpdateUser) -> Reply:
 
 
 def delete(state: State, operation: Operation, command: DeleteUser) -> Reply:
-    """Delete a user with its access tokens; its connections leave the groups that they have joined."""
+    """Delete a user with its access tokens; its connections leave their groups."""
     user = state.accounts.user(command.user_id)
     if user.id == ROOT_USER_ID:
         raise Refused(Status.CANNOT_DELETE_USER)
@@ -72,7 +72,10 @@ def delete(state: State, operation: Operation, command: DeleteUser) -> Reply:
 
 
 def change_password(state: State, command: ChangePassword) -> Reply:
-    """Replace the hash; whoever proposes has checked the present password. The catalogue tells that, not the hash."""
+    """Replace the hash; the proposer has verified the current password.
+
+    The catalog contains the new version, not the hash.
+    """
     user = state.accounts.user(command.user_id)
     updated = User()
     updated.CopyFrom(user)

@@ -1,1 +1,1 @@
-"""gRPC: whole batches, straight from the partitions and into them."""
+"""The gRPC API: raw batches directly from and to the partitions."""

@@ -1,4 +1,4 @@
-"""Batches into one partition, in the bytes in which they lie in the log."""
+"""Appending of raw batches to a partition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headrace_proto.partition.v1 import AppendResponse
 from headrace_shards.grpc_refusals import Refused
 from headrace_shards.sessions import Session
 
-# Batches of one call that are on their way into the log.
+# Maximum number of batches of one call in flight.
 _IN_FLIGHT_MAX: Final = 16
 
 _Context = aio.ServicerContext[Any, Any]
@@ -35,10 +35,10 @@ class Appending:
     async def responses(
         self, requests: AsyncIterator[Batch], context: _Context
     ) -> AsyncGenerator[AppendResponse, None]:
-        """What a call is answered with: one answer for each batch, when it is as durable as promised.
+        """Yield one response for each batch, when the batch is as durable as promised.
 
         Raises:
-            Refused: The caller may not append there, or a batch is not taken.
+            Refused: The caller may not append to the partition, or a batch is refused.
             SessionLost: The node stops.
         """
         ticket = self._tickets.shown(context)
@@ -66,8 +66,8 @@ class Appending:
                         sent.resize(0)
                     if response.status != Status.OK:
                         raise Refused(response.status)
-                    # The shards know partitions by their numbers: while the batch was on its way to them, another one
-                    # may have got these. Nobody is told that it is where he wanted it.
+                    # The shards address partitions by id: while the batch was in flight, the id may have been reused.
+                    # In that case the append must not be reported as successful.
                     self._tickets.check_same(here)
                     yield AppendResponse()
             finally:
@@ -86,7 +86,7 @@ class Appending:
         here: Here,
         in_flight: asyncio.Queue[Held | Exception | None],
     ) -> None:
-        """Send every batch; in the queue stands what is held for each, and at its end why there are no more."""
+        """Send all batches; put the memory held for each into the queue, and finally the reason of the end."""
         end: Exception | None = None
         try:
             await self._send(first, session, here, in_flight)

@@ -1,4 +1,4 @@
-"""The parts of the port for whole batches, put together."""
+"""Assembly of the gRPC listener for raw batches."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ async def opened(
     poll_bytes_max: int,
     node: ThisNode | None = None,
 ) -> AsyncIterator[Served]:
-    """Serve for the length of an ``async with`` block.
+    """Serve for the duration of an ``async with`` block.
 
     Args:
-        config: Where, and what callers may use.
-        certificate: Files with the certificate and its key; None: nothing is encrypted.
-        certificate_check_seconds: How often it is looked for a new one.
-        sessions: With the shards of this process.
-        tickets: What callers may do.
-        memory: What all calls may hold.
-        calls: Counts them.
-        poll_bytes_max: So much one poll of the shards returns at most, unless its first message alone is larger.
-        node: As a part of a cluster; None: it is none.
+        config: Address and limits.
+        certificate: Files with the certificate and its key; None: no TLS.
+        certificate_check_seconds: Interval of checks for a changed certificate.
+        sessions: Sessions with the shards of this process.
+        tickets: Checks tickets.
+        memory: Memory budget of all calls.
+        calls: Limit of concurrent calls.
+        poll_bytes_max: Maximum size of one poll of the shards, except for a single larger message.
+        node: The node as part of a cluster; None: not part of a cluster.
 
     Raises:
-        ListenError: The address cannot be bound, or a file for the encryption cannot be read or used.
+        ListenError: The address cannot be bound, or a TLS file cannot be read or used.
     """
     shards = Shards(sessions)
     service = PartitionService(
@@ -71,21 +71,21 @@ async def opened(
         if certificates is not None:
             await stack.enter_async_context(certificates.watched(certificate_check_seconds))
         served = await stack.enter_async_context(serving(service, config.address, certificates, limits))
-        # Before the server waits for its calls: those that wait for messages end.
+        # Runs before the server drains its calls: calls that wait for messages end.
         stack.callback(shards.close)
         yield served
 
 
 def certificates_of(certificate: tuple[Path, Path] | None, address: Address) -> Certificates | None:
-    """What is shown by a server at this address, which has its certificate and its key in these files, if in any.
+    """Return the certificates of a server at this address, given the files; None without files.
 
     Raises:
-        ListenError: They cannot be read or used.
+        ListenError: The files cannot be read or used.
     """
     if certificate is None:
         return None
     chain, key = certificate
-    # Callers are known by their tickets; their certificates are not asked for.
+    # Callers authenticate with tickets; no client certificates are requested.
     files = CertificateFiles(door="tls", chain=chain, key=key)
     try:
         return Certificates(files, lambda: datetime.now(UTC))

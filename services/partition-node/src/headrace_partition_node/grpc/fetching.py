@@ -1,4 +1,4 @@
-"""Messages of one partition, in the bytes in which they lie in the log."""
+"""Fetching of raw batches from a partition."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Fetching:
     """Answers `Fetch`."""
 
     def __init__(self, shards: Shards, tickets: Tickets, memory: Memory, *, poll_bytes_max: int) -> None:
-        """Describe it.
+        """Configure the service.
 
         Args:
-            shards: Where messages are.
-            tickets: What callers may read.
-            memory: What all calls may hold.
-            poll_bytes_max: So much one poll returns at most, unless its first message alone is larger.
+            shards: Source of messages.
+            tickets: Checks tickets.
+            memory: Memory budget of all calls.
+            poll_bytes_max: Maximum size of one poll, except for a single larger message.
         """
         self._shards = shards
         self._tickets = tickets
@@ -46,10 +46,10 @@ class Fetching:
         self._spares = Spares()
 
     async def responses(self, requests: AsyncIterator[FetchRequest], context: _Context) -> AsyncGenerator[Chunk, None]:
-        """What a call is answered with.
+        """Yield the responses of a call.
 
         Raises:
-            Refused: The caller may not read that, or it is not there any more.
+            Refused: The caller may not read the partition, or the partition was deleted.
             SessionLost: The node stops.
         """
         ticket = self._tickets.shown(context)
@@ -67,13 +67,13 @@ class Fetching:
         async with self._shards.session() as session, _credit_of(wanted, requests) as credit:
             while position < end:
                 if not await credit.is_there():
-                    # The caller has said that there will be no more.
+                    # The caller has closed its side: there will be no more credit.
                     return
                 async with self._memory.holding(self._poll_bytes_max) as held:
                     polled = await self._poll(session, here, position, min(pace.count, end - position))
                     held.resize(len(polled.payload))
                     if polled.messages_count and polled.first_offset > position:
-                        # What was there has been deleted meanwhile. As many as were asked for may go beyond the end.
+                        # Older messages were deleted meanwhile. The count may now reach beyond the end.
                         position = polled.first_offset
                         continue
                     if polled.messages_count:
@@ -83,7 +83,7 @@ class Fetching:
                         sent.add(polled.payload, polled.messages_count)
                         is_done = position >= end
                         yield sent.last(polled.payload, position) if is_done else Chunk(polled.payload, position)
-                        # It is encoded, as those before it were.
+                        # The payload was encoded, like those before it, so its buffer is free.
                         self._spares.give(polled.payload)
                         continue
                 await wait(session, here, position, _WAIT_SECONDS)
@@ -92,7 +92,7 @@ class Fetching:
 
     async def _poll(self, session: Session, here: Here, position: int, count: int) -> Polled:
         polled = await poll(session, here, position, count, self._spares.take())
-        # Between the look at the catalogue and the answer there may have been another partition with these numbers.
+        # The ids may have been reused by another partition between the catalog look-up and the answer.
         self._tickets.check_unchanged(here)
         return polled
 
@@ -107,21 +107,21 @@ async def _range_of(requests: AsyncIterator[FetchRequest]) -> FetchRange:
 
 
 class _Pace:
-    """How many messages to ask for, so that they are about as many bytes as a response is to have."""
+    """Estimate of the message count that yields about one response of bytes."""
 
     def __init__(self, wanted_bytes: int) -> None:
         self._wanted_bytes = wanted_bytes
         self.count = _COUNT_AT_FIRST
 
     def seen(self, count: int, size_bytes: int) -> None:
-        """Learn from what has come."""
+        """Update the estimate with the size of received messages."""
         fitting = self._wanted_bytes * count // size_bytes
-        # By no more than a factor at a time: those that come next may be larger.
+        # Growth is limited to a factor: the next messages may be larger.
         self.count = max(1, min(_COUNT_MAX, fitting, _COUNT_GROWTH * self.count))
 
 
 class _Credit:
-    """How much may be sent until the caller gives more."""
+    """Credit of a call in bytes."""
 
     def __init__(self, left_bytes: int | None) -> None:
         self._left_bytes = left_bytes
@@ -129,23 +129,23 @@ class _Credit:
         self._changed = asyncio.Event()
 
     def use(self, size_bytes: int) -> None:
-        """So much is sent."""
+        """Spend credit."""
         if self._left_bytes is not None:
             self._left_bytes -= size_bytes
 
     def give(self, size_bytes: int) -> None:
-        """So much more may be sent."""
+        """Add credit."""
         if self._left_bytes is not None:
             self._left_bytes += size_bytes
         self._changed.set()
 
     def end(self) -> None:
-        """No more will come."""
+        """Mark the end of the credit stream."""
         self._is_over = True
         self._changed.set()
 
     async def is_there(self) -> bool:
-        """Wait until something may be sent; whether that is so: not when there is no more to come."""
+        """Wait for credit; return false if there will be no more."""
         while self._left_bytes is not None and self._left_bytes <= 0:
             if self._is_over:
                 return False

@@ -1,7 +1,7 @@
-"""Responses of `Fetch`, and requests of `Append` and `Stage`, as bytes.
+"""Wire encoding of `Fetch` responses and of `Append` and `Stage` requests.
 
-A protobuf message copies a batch into itself, and once more when it is encoded: of all that a call costs that is the
-larger part. Here only the few bytes around it are encoded and decoded.
+A protobuf message copies a batch into itself, and again when it is encoded, which dominates the cost of a call. This
+module encodes and decodes only the few bytes around the batch.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import xxhash
 
 from headrace_proto.partition.v1 import AppendRequest, FetchResponse, Place, StageRequest
 
-# The field `polled`, number 1, as bytes with their length in front.
+# Tag of the field `polled`, number 1, length-delimited.
 _POLLED_TAG: Final = b"\x0a"
-# The field `batch`, number 3 of `AppendRequest` and 4 of `StageRequest`.
+# Tag of the field `batch`, number 3 of `AppendRequest` and 4 of `StageRequest`.
 _APPENDED_TAG: Final = 0x1A
 _STAGED_TAG: Final = 0x22
 _LENGTH_BITS_MAX: Final = 64
@@ -25,7 +25,7 @@ _Request = TypeVar("_Request", AppendRequest, StageRequest)
 
 
 class Chunk(NamedTuple):
-    """A response of `Fetch`; what its fields mean is said there."""
+    """A response of `Fetch`; the fields are documented in the protobuf definition."""
 
     polled: bytes | memoryview
     next_offset: int
@@ -35,15 +35,15 @@ class Chunk(NamedTuple):
 
 
 class Sent:
-    """All that the responses of one call have."""
+    """Totals of the responses of one call."""
 
     def __init__(self) -> None:
         self._messages_count = 0
-        # It takes a hundredth of what everything else takes.
+        # The digest costs about a hundredth of the rest.
         self._digest = xxhash.xxh3_64()
 
     def add(self, polled: bytes | memoryview, messages_count: int) -> None:
-        """So much more is sent."""
+        """Add a response to the totals."""
         self._messages_count += messages_count
         self._digest.update(polled)
 
@@ -53,7 +53,7 @@ class Sent:
 
 
 def encoded(chunk: Chunk) -> bytes:
-    """Return the response as protobuf has it."""
+    """Return the response in protobuf encoding."""
     rest = FetchResponse(
         next_offset=chunk.next_offset, done=chunk.done, messages_count=chunk.messages_count, digest=chunk.digest
     ).SerializeToString()
@@ -72,7 +72,7 @@ def _varint(number: int) -> bytes:
 
 
 class Batch(NamedTuple):
-    """A request of `Append` or `Stage`; what its fields mean is said there."""
+    """A request of `Append` or `Stage`; the fields are documented in the protobuf definition."""
 
     place: Place | None
     messages_count: int
@@ -81,20 +81,20 @@ class Batch(NamedTuple):
 
 
 def decoded(request: bytes) -> Batch:
-    """Return what a request of `Append` says.
+    """Decode a request of `Append`.
 
     Raises:
-        DecodeError: It is not one.
+        DecodeError: The request is invalid.
     """
     rest, batch = _parted(request, AppendRequest, _APPENDED_TAG)
     return Batch(_place_of(rest), rest.messages_count, batch)
 
 
 def decoded_staged(request: bytes) -> Batch:
-    """Return what a request of `Stage` says.
+    """Decode a request of `Stage`.
 
     Raises:
-        DecodeError: It is not one.
+        DecodeError: The request is invalid.
     """
     rest, batch = _parted(request, StageRequest, _STAGED_TAG)
     return Batch(_place_of(rest), rest.messages_count, batch, rest.lifetime_seconds)
@@ -105,8 +105,8 @@ def _place_of(request: AppendRequest | StageRequest) -> Place | None:
 
 
 def _parted(request: bytes, kind: type[_Request], batch_tag: int) -> tuple[_Request, bytes | memoryview]:
-    """The batch, and everything else."""
-    # Whoever encodes it puts the batch behind the rest, as its number is the highest; who does not is understood too.
+    """Split a request into the batch and the rest."""
+    # Common encoders write the batch last because its field number is the highest; any other order is decoded, too.
     start = _start_of_batch(request, batch_tag)
     if start is None:
         whole = kind.FromString(request)
@@ -116,7 +116,7 @@ def _parted(request: bytes, kind: type[_Request], batch_tag: int) -> tuple[_Requ
 
 
 def _start_of_batch(request: bytes, batch_tag: int) -> tuple[int, int] | None:
-    """Where the tag of a batch stands that the request ends with, and where its bytes begin."""
+    """Return the positions of the tag and of the bytes of a batch at the end of the request; None if there is none."""
     at = 0
     while at < len(request):
         tag_at, tag = at, request[at]
@@ -134,7 +134,7 @@ def _start_of_batch(request: bytes, batch_tag: int) -> tuple[int, int] | None:
 
 
 def _read_varint(encoded: bytes, at: int) -> tuple[int, int]:
-    """A number, and what stands behind it; where it is cut off, behind the end."""
+    """Return a number and the position after it; a position beyond the end if it is truncated."""
     number = shift = 0
     while at < len(encoded) and shift < _LENGTH_BITS_MAX:
         byte = encoded[at]

@@ -1,4 +1,4 @@
-"""How many bytes of batches all calls together may hold."""
+"""Memory budget of batches of all calls."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-# What all calls together may hold is counted; this is beside it, and little.
+# The spare buffers are not part of the budget; their total size is small.
 _SPARES_MAX: Final = 8
 _SPARE_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 class Memory:
-    """So many bytes. Who wants some waits until they are there, in the order of coming."""
+    """A budget of bytes, granted in FIFO order."""
 
     def __init__(self, size_bytes: int) -> None:
         self._size_bytes = size_bytes
@@ -23,11 +23,11 @@ class Memory:
 
     @property
     def used_bytes(self) -> int:
-        """How many are held."""
+        """Number of bytes in use."""
         return self._used_bytes
 
     async def take(self, size_bytes: int) -> Held:
-        """Hold so many; never more than there are, however many that is."""
+        """Wait for and hold bytes, capped at the whole budget."""
         size_bytes = min(size_bytes, self._size_bytes)
         if self._waiting or self._used_bytes + size_bytes > self._size_bytes:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -36,7 +36,7 @@ class Memory:
                 await turn
             except asyncio.CancelledError:
                 if not turn.cancelled():
-                    # Its turn came at the same moment.
+                    # The bytes were granted concurrently with the cancellation.
                     self._used_bytes -= size_bytes
                 self._next()
                 raise
@@ -45,7 +45,7 @@ class Memory:
         return Held(self, size_bytes)
 
     def take_now(self, size_bytes: int) -> Held | None:
-        """Hold so many if they are there and nobody waits; else nothing."""
+        """Hold bytes if they are free and there are no waiters; None otherwise."""
         if self._waiting or self._used_bytes + size_bytes > self._size_bytes:
             return None
         self._used_bytes += size_bytes
@@ -53,7 +53,7 @@ class Memory:
 
     @asynccontextmanager
     async def holding(self, size_bytes: int) -> AsyncIterator[Held]:
-        """Hold so many for the length of an ``async with`` block."""
+        """Hold bytes for the duration of an ``async with`` block."""
         held = await self.take(size_bytes)
         try:
             yield held
@@ -61,14 +61,14 @@ class Memory:
             held.resize(0)
 
     def give(self, size_bytes: int) -> None:
-        """Give so many back, or take them without waiting if there are fewer than none."""
+        """Release bytes; a negative number takes bytes without waiting."""
         self._used_bytes -= size_bytes
         self._next()
 
     def _next(self) -> None:
         while self._waiting:
             size_bytes, turn = self._waiting[0]
-            # Who has given up waiting is passed over.
+            # Cancelled waiters are skipped.
             if not turn.done():
                 if self._used_bytes + size_bytes > self._size_bytes:
                     return
@@ -78,32 +78,32 @@ class Memory:
 
 
 class Held:
-    """What one holds."""
+    """A holding of bytes."""
 
     def __init__(self, memory: Memory, size_bytes: int) -> None:
         self._memory = memory
         self._size_bytes = size_bytes
 
     def resize(self, size_bytes: int) -> None:
-        """Hold so many instead: what is there already is not waited for."""
+        """Change the number of bytes held, without waiting because the memory is already allocated."""
         surplus, self._size_bytes = self._size_bytes - size_bytes, size_bytes
         if surplus:
             self._memory.give(surplus)
 
 
 class Spares:
-    """Memory that was used for a response and is used for another one: new memory costs more than what goes into it."""
+    """Pool of response buffers for reuse: allocating new memory costs more than filling it."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start empty."""
         self._spares: list[bytearray] = []
 
     def take(self) -> bytearray:
-        """The one that was used last; empty if there is none."""
+        """Return the most recently used buffer; an empty one if there is none."""
         return self._spares.pop() if self._spares else bytearray()
 
     def give(self, used: bytes | memoryview) -> None:
-        """Take a response back that nobody looks at any more, unless it is small, or large, or one too many."""
+        """Return an unused buffer to the pool, unless it is too small, too large, or the pool is full."""
         memory = used.obj if isinstance(used, memoryview) else None
         if isinstance(memory, bytearray) and len(memory) <= _SPARE_BYTES_MAX and len(self._spares) < _SPARES_MAX:
             self._spares.append(memory)

@@ -1,4 +1,4 @@
-"""What is asked of the shards, over sessions of this process with them."""
+"""Requests to the shards, over sessions within this process."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from headrace_shards.grpc_refusals import Refused
 from headrace_shards.partition_ends import Ends, ends_of
 from headrace_shards.sessions import LastingSessions, Response, Session, Sessions
 
-# What stands before polled messages: the partition, the offset of its last message, how many messages follow.
+# Header of polled messages: partition, offset of its last message, number of messages.
 _POLLED: Final = Struct("<IQI")
-# In the header of the first message, behind its checksum and its id.
+# Offset in the header of the first message, after checksum and id.
 _OFFSET: Final = Struct("<Q")
 _OFFSET_AT: Final = _POLLED.size + 24
 
 _BEYOND_ALL: Final = 2**64 - 1
 
-# `SendMessages`: its code, and what stands before a batch whose partition is named by numbers.
+# Code of `SendMessages`, and the metadata before a batch for a partition given by ids.
 SEND_MESSAGES: Final = 101
 _METADATA: Final = Struct("<IBBIBBIBBII")
 _METADATA_BYTES: Final = _METADATA.size - 4
@@ -33,11 +33,11 @@ _PARTITION: Final = (2, 4)
 
 
 class Polled(NamedTuple):
-    """What a poll was answered with."""
+    """Answer of a poll."""
 
     payload: bytes | memoryview
     first_offset: int
-    """Of its first message; 0 if there is none."""
+    """Offset of its first message; 0 if there is none."""
     messages_count: int
 
 
@@ -49,23 +49,23 @@ class Shards:
         self._lasting = LastingSessions(sessions)
 
     def session(self) -> AbstractAsyncContextManager[Session]:
-        """A session that nobody else uses, for the length of an ``async with`` block.
+        """Lend an exclusive session for the duration of an ``async with`` block.
 
         Raises:
-            SessionLost: The shards take none, or the node stops.
+            SessionLost: The shards accept no session, or the node stops.
         """
-        # Who may do what is decided by tickets, before anything is asked.
+        # Permissions are checked by tickets before any request.
         return self._lasting.session(ROOT_USER_ID)
 
     def close(self) -> None:
-        """End all sessions that last: whoever waits for an answer learns that there is none."""
+        """End all long-lived sessions; pending requests fail."""
         self._lasting.close()
 
     async def ends(self, stream_id: int, topic_id: int, partition_ids: Iterable[int]) -> dict[int, Ends]:
-        """Where partitions of a topic begin and end.
+        """Return the begin and end of partitions of a topic.
 
         Raises:
-            Refused: One of them is not there.
+            Refused: A partition is not on this node.
             SessionLost: No answer came.
         """
         wanted = sorted(set(partition_ids))
@@ -74,10 +74,10 @@ class Shards:
         return {partition_id: found for (_, _, partition_id), found in ends.items()}
 
     async def offset_of(self, stream_id: int, topic_id: int, partition_id: int, timestamp_micros: int) -> int | None:
-        """The offset of the first message that is not older; None if all are.
+        """Return the offset of the first message with at least this timestamp; None if there is none.
 
         Raises:
-            Refused: The partition is not there.
+            Refused: The partition is not on this node.
             SessionLost: No answer came.
         """
         command = core.encode_poll_messages(
@@ -92,10 +92,10 @@ class Shards:
         return polled.first_offset if polled.messages_count else None
 
     async def planned(self, here: Here, start: int, end: int | None, target_bytes: int) -> core.PlannedRange:
-        """How a range of messages may be split.
+        """Return a plan to split a range of messages.
 
         Raises:
-            Refused: The partition is not there.
+            Refused: The partition is not on this node.
             SessionLost: No answer came.
         """
         command = core.encode_plan_range(
@@ -111,7 +111,7 @@ class Shards:
         return core.decode_planned_range(response.payload)
 
     async def partitions(self, stream_id: int, topic_id: int) -> list[core.Partition]:
-        """The partitions of a topic with what they hold, as far as they are here.
+        """Return the partitions of a topic on this node, with their contents.
 
         Raises:
             SessionLost: No answer came.
@@ -122,10 +122,10 @@ class Shards:
 
 
 async def poll(session: Session, here: Here, offset: int, count: int, memory: bytearray) -> Polled:
-    """Messages from an offset on, in this memory if they are many and it is large enough.
+    """Return messages from an offset on; use the given memory if they are many and fit.
 
     Raises:
-        Refused: The partition is not there.
+        Refused: The partition is not on this node.
         SessionLost: No answer came.
     """
     command = core.encode_poll_messages(
@@ -140,10 +140,10 @@ async def poll(session: Session, here: Here, offset: int, count: int, memory: by
 
 
 async def wait(session: Session, here: Here, offset: int, seconds: float) -> None:
-    """Return when there is a message at this offset, or after this time.
+    """Wait until there is a message at this offset, or until the timeout.
 
     Raises:
-        Refused: The partition is not there.
+        Refused: The partition is not on this node.
         SessionLost: No answer came.
     """
     command = core.encode_wait_messages(
@@ -159,7 +159,7 @@ async def wait(session: Session, here: Here, offset: int, seconds: float) -> Non
 
 
 def send_metadata(here: Here, messages_count: int) -> bytes:
-    """What stands before the indexes and messages of a batch for a partition."""
+    """Return the metadata before the indexes and messages of a batch for a partition."""
     return _METADATA.pack(
         _METADATA_BYTES,
         *_NUMERIC,

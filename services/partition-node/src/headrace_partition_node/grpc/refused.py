@@ -1,4 +1,4 @@
-"""How calls are refused: a code of gRPC, and the status that every door has."""
+"""Errors of calls: a gRPC code, and the status common to all protocols."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 async def refuse(context: aio.ServicerContext[Any, Any], error: Exception) -> NoReturn:
-    """End a call because of an exception; what nobody expected goes to the log, and not to the caller."""
+    """End a call because of an exception; unexpected exceptions are logged and not disclosed to the caller."""
     match error:
         case aio.AbortError():
             raise error

@@ -29,16 +29,16 @@ _LOOKAHEAD_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What callers may use."""
+    """Limits of the server."""
 
     connections_max: int
     calls_max: int
     request_bytes_max: int
-    """Of one request."""
+    """Maximum size of one request."""
 
 
 class Served:
-    """A server that answers."""
+    """A running server."""
 
     def __init__(
         self,
@@ -51,20 +51,20 @@ class Served:
         self._healths = healths
         self._certificates = certificates
         self.address: Final = address
-        """Really bound."""
+        """Address actually bound."""
 
     async def ready(self) -> None:
-        """Say that the service serves."""
+        """Report the service as serving."""
         for name in ("", SERVICE.full_name):
             await self._healths.set(name, health_pb2.HealthCheckResponse.SERVING)
 
     async def reload_certificates(self) -> None:
-        """Look for a new certificate now; what comes of it is logged."""
+        """Check for a new certificate now; the result is logged."""
         if self._certificates is not None:
             await self._certificates.look()
 
     async def stop(self) -> None:
-        """Say that it does not any more, take no further calls, and give those under way a moment."""
+        """Report the service as not serving, refuse further calls, and drain those in progress for a short time."""
         await self._healths.enter_graceful_shutdown()
         await self._server.stop(_GRACE_SECONDS)
 
@@ -73,36 +73,36 @@ class Served:
 async def serving(
     service: PartitionService, address: Address, certificates: Certificates | None, limits: Limits
 ) -> AsyncIterator[Served]:
-    """Serve for the length of an ``async with`` block.
+    """Serve for the duration of an ``async with`` block.
 
     Args:
-        service: Answers.
-        address: Where to listen.
-        certificates: What is shown; None: nothing is encrypted.
-        limits: What callers may use.
+        service: Handler of the calls.
+        address: Address to listen on.
+        certificates: Server certificates; None: no TLS.
+        limits: Limits of the server.
 
     Raises:
         ListenError: The address cannot be bound, or the certificate cannot be used.
     """
     options: Sequence[tuple[str, Any]] = (
-        # A second process on the same port would take half of the calls without anybody noticing.
+        # A second process on the same port would silently take half of the calls.
         ("grpc.so_reuseport", 0),
         ("grpc.max_allowed_incoming_connections", limits.connections_max),
         ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
         ("grpc.max_connection_idle_ms", _IDLE_MS),
         ("grpc.max_receive_message_length", limits.request_bytes_max),
         ("grpc.max_concurrent_streams", limits.calls_max),
-        # What a poll returns is limited where it is read.
+        # The size of poll responses is limited at the read.
         ("grpc.max_send_message_length", -1),
-        # A peer that has gone silent is noticed.
+        # Detects silent peers.
         ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
         ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS),
         ("grpc.http2.max_pings_without_data", 0),
-        # Of a request that nobody receives yet, so much is taken, however fast the connection is.
+        # Keep the flow-control window fixed: this bounds what is buffered of a request that is not being received yet.
         ("grpc.http2.bdp_probe", 0),
         ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
     )
-    # Those without a ticket, and those that ask for health, are answered at once: they need no place among the calls.
+    # Calls without a ticket, and health checks, are answered at once: they take no slot of the call limit.
     interceptors = (Everybody(Strangers(), (health.SERVICE_NAME, reflection.SERVICE_NAME), refuse),)
     server = aio.server(
         interceptors=interceptors, options=options, maximum_concurrent_rpcs=_CALLS_BESIDE * limits.calls_max

@@ -44,7 +44,7 @@ SERVICE: Final[ServiceDescriptor] = partition_pb2.DESCRIPTOR.services_by_name["P
 
 _PARTITIONS_MAX: Final = 1000
 _TOPICS_MAX: Final = 100
-# What is no batch is small, and arrives soon.
+# Requests without a batch are small, and arrive soon.
 _REQUEST_BYTES_MAX: Final = 64 * 1024
 _REQUEST_SECONDS: Final = 20.0
 
@@ -55,31 +55,31 @@ _Response = TypeVar("_Response")
 
 
 class ThisNode(Protocol):
-    """What calls ask about the node itself."""
+    """Interface of calls to the node itself."""
 
     def statistics(self) -> GetStatisticsResponse:
-        """How it is, without partitions."""
+        """Return the statistics of the node, without partitions."""
 
     async def drain(self, *, is_draining: bool) -> None:
-        """Have the cluster place nothing new here, or again.
+        """Exclude this node from new placements, or include it again.
 
         Raises:
-            Refused: The cluster does not do so.
+            Refused: The cluster refuses the change.
         """
 
 
 class Calls:
-    """How many calls are under way, of as many as there may be."""
+    """Limit of concurrent calls."""
 
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
         self.count = 0
 
     def begin(self) -> None:
-        """Count one more.
+        """Count a new call.
 
         Raises:
-            Refused: There are too many.
+            Refused: The limit is reached.
         """
         if self.count >= self._count_max:
             raise Refused(Status.TOO_MANY_WAITS, "too many calls are under way already")
@@ -99,16 +99,16 @@ class PartitionService:
         staging: Staging,
         calls: Calls,
     ) -> None:
-        """Describe what answers.
+        """Configure the service.
 
         Args:
-            node: As a part of a cluster; None: it is none, and has no calls about that.
-            shards: Where messages are.
-            tickets: What callers may do.
+            node: The node as part of a cluster; None: not part of a cluster, and without calls about it.
+            shards: Source of messages.
+            tickets: Checks tickets.
             fetching: Answers `Fetch`.
             appending: Answers `Append`.
             staging: Answers `Stage`.
-            calls: Counts them.
+            calls: Limit of concurrent calls.
         """
         self._node = node
         self._shards = shards
@@ -119,7 +119,7 @@ class PartitionService:
         self._calls = calls
 
     def handlers(self) -> grpc.GenericRpcHandler:
-        """What a server needs to serve it."""
+        """Return the handlers for a gRPC server."""
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "Fetch": grpc.stream_stream_rpc_method_handler(self._fetch, FetchRequest.FromString, encoded),
             "Append": grpc.stream_stream_rpc_method_handler(self._append, decoded, AppendResponse.SerializeToString),
@@ -136,7 +136,7 @@ class PartitionService:
         self, answer: Callable[[_Asked, _Context], Awaitable[Message]], request_type: type[_Asked]
     ) -> grpc.RpcMethodHandler[Any, Any]:
         async def answered(encoded: AsyncIterator[bytes], context: _Context) -> Message:
-            # Nothing is received from somebody without a ticket, which is why these are served as streams as well.
+            # Nothing is received from callers without a ticket; for this reason unary calls are served as streams, too.
             self._tickets.shown(context)
             return await answer(await _one(encoded, request_type), context)
 
@@ -170,7 +170,7 @@ class PartitionService:
         if request.HasField("timestamp_micros"):
             for partition_id in here:
                 offset = await self._shards.offset_of(stream_id, topic_id, partition_id, request.timestamp_micros)
-                # One that has come since does not count, as the end does not either.
+                # Neither messages appended since nor the new end are counted.
                 end = ends[partition_id].next_offset
                 found[partition_id] = min(offset, end) if offset is not None else end
         for place in here.values():

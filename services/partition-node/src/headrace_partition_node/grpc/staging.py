@@ -1,4 +1,4 @@
-"""Batches for one partition that nobody sees before a transaction is committed."""
+"""Staged batches for a partition, invisible until a transaction is committed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headrace_shards.sessions import Response, Session
 _STAGE_ID_BYTES: Final = 16
 _NEW_STAGE: Final = 0
 
-# Batches of one call that are on their way to the shards.
+# Maximum number of batches of one call in flight.
 _IN_FLIGHT_MAX: Final = 16
 
 
@@ -35,10 +35,10 @@ class Staging:
         self._memory = memory
 
     async def response(self, requests: AsyncIterator[Batch], context: aio.ServicerContext[Any, Any]) -> StageResponse:
-        """What a call is answered with, when everything is stored.
+        """Return the response of a call when all batches are stored.
 
         Raises:
-            Refused: The caller may not append there, or a batch is not taken.
+            Refused: The caller may not append to the partition, or a batch is refused.
             SessionLost: The node stops.
         """
         ticket = self._tickets.shown(context)
@@ -65,7 +65,7 @@ class Staging:
 
 
 class _Stage:
-    """A stage that is being made."""
+    """A stage in progress."""
 
     def __init__(self, session: Session, here: Here, memory: Memory, lifetime_seconds: int) -> None:
         self._session = session
@@ -75,18 +75,18 @@ class _Stage:
         self._id = _NEW_STAGE
         self._chunks_count = 0
         self._digest = xxhash.xxh3_64()
-        # What is held for each chunk that is not answered yet, in their order.
+        # Memory held for each unanswered chunk, in order.
         self._in_flight: deque[Held] = deque()
 
     async def add(self, request: Batch) -> None:
-        """Send one more batch, if the request has any."""
+        """Send another batch, if the request contains one."""
         if not request.batch and not request.messages_count:
             return
         if len(self._in_flight) == _IN_FLIGHT_MAX:
             await self._answer()
         held = self._memory.take_now(len(request.batch))
         if held is None:
-            # Who waits for memory holds none: others wait as well.
+            # Wait for memory only without holding any: otherwise calls could deadlock.
             while self._in_flight:
                 await self._answer()
             held = await self._memory.take(len(request.batch))
@@ -94,17 +94,17 @@ class _Stage:
         self._digest.update(request.batch)
         await self._send(request.batch, request.messages_count, is_last=False)
         if self._id == _NEW_STAGE:
-            # The first answer says which one it is.
+            # The first answer contains the stage id.
             self._id = (await self._answer()).stage
 
     async def seal(self) -> StageResponse:
-        """Say that there is no more, and wait until everything is on the disk."""
+        """Seal the stage, and wait until it is on disk."""
         while self._in_flight:
             await self._answer()
         await self._send(b"", 0, is_last=True)
         staged = _staged(await self._session.receive())
         return StageResponse(
-            # As the catalogue has it.
+            # Encoded as in the catalog.
             stage_id=staged.stage.to_bytes(_STAGE_ID_BYTES, "big"),
             messages_count=staged.messages,
             size_bytes=staged.bytes,
@@ -112,7 +112,7 @@ class _Stage:
         )
 
     def let_go(self) -> None:
-        """Hold nothing any more."""
+        """Release all memory."""
         while self._in_flight:
             self._in_flight.popleft().resize(0)
 

@@ -1,4 +1,4 @@
-"""Who may call, and what for: whoever shows a ticket that a service of the cluster has signed."""
+"""Authorization of calls by tickets signed by a service of the cluster."""
 
 from __future__ import annotations
 
@@ -15,72 +15,78 @@ from headrace_proto.errors import Status
 from headrace_shards.grpc_refusals import Refused
 
 TICKET_METADATA: Final = "headrace-ticket"
-"""The metadata that carries it."""
+"""Metadata key of the ticket."""
 
 
 Issuer = tuple[int, int, int]
-"""A user, the version of the password and the incarnation of the access token of the login, as `headrace_core.Ticket`
-has them."""
+"""Issuer of a ticket: user, version of the password and incarnation of the access token of the login, as in
+`headrace_core.Ticket`.
+"""
 
 IssuerMay = Callable[[Issuer, tuple[int, int], bool, bool], bool]
-"""Whether the login of a ticket's issuer goes on and may read, or write, a topic: `headrace_core.Node.issuer_may`."""
+"""Returns whether the login of a ticket's issuer is still valid and may read or write a topic:
+`headrace_core.Node.issuer_may`.
+"""
 
 
 class Access(Enum):
-    """What a caller wants to do with a partition."""
+    """Access mode of a caller to a partition."""
 
     READ = auto()
     WRITE = auto()
 
 
 class Ticket(Protocol):
-    """`headrace_core.Ticket`: without a stream it is for the whole cluster, without a partition for all of a topic."""
+    """Claims of `headrace_core.Ticket`.
+
+    Without a stream it covers the whole cluster, without a partition all of a topic.
+    """
 
     @property
     def stream_id(self) -> int | None:
-        """Of the topic."""
+        """Id of the topic's stream."""
 
     @property
     def topic_id(self) -> int | None:
-        """Of the topic."""
+        """Id of the topic."""
 
     @property
     def partition_id(self) -> int | None:
-        """Of the partition."""
+        """Id of the partition."""
 
     @property
     def incarnation(self) -> int:
-        """Of the partition, or of the topic."""
+        """Incarnation of the partition, or of the topic."""
 
     @property
     def read(self) -> bool:
-        """Whether messages may be read."""
+        """True if messages may be read."""
 
     @property
     def write(self) -> bool:
-        """Whether messages may be appended."""
+        """True if messages may be appended."""
 
     @property
     def issuer(self) -> Issuer | None:
-        """The user who has made it; None: a service has."""
+        """User who issued the ticket; None: a service issued it."""
 
 
 class TicketKey(Protocol):
-    """`headrace_core.TicketKey`: recognises the tickets of one cluster."""
+    """Verifier of one cluster's tickets, `headrace_core.TicketKey`."""
 
     def verify(self, ticket: str, *, now: int) -> Ticket:
-        """Say what a ticket opens that is shown at `now`, in seconds since the Unix epoch."""
+        """Return the claims of a ticket presented at `now`, in seconds since the Unix epoch."""
 
 
 class Partitions(Protocol):
-    """Which there are."""
+    """Look-up of partitions."""
 
     def find(self, stream_id: int, topic_id: int, partition_id: int) -> Found | None:
-        """Return what the catalogue says of a partition, if it exists."""
+        """Return a partition's record in the catalog, if it exists."""
 
 
 class Here(NamedTuple):
-    """A partition of this node that a caller may use."""
+    """A partition of this node that the ticket covers."""
 
     stream_id: int
     topic_id: int
@@ -88,12 +94,12 @@ class Here(NamedTuple):
     incarnation: int
     purge_epoch: int
     issuer: Issuer | None
-    """In whose name the caller may use it; None: in a service's."""
+    """Issuer of the ticket; None: a service."""
     access: Access
 
 
 class Tickets:
-    """Checks them."""
+    """Checks tickets."""
 
     def __init__(
         self,
@@ -102,12 +108,12 @@ class Tickets:
         issuer_may: IssuerMay,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Describe what is checked.
+        """Configure the checks.
 
         Args:
-            key: Recognises them.
-            partitions: Knows which there are.
-            issuer_may: Knows whether those who have made tickets may still do what these open.
+            key: Verifies signatures.
+            partitions: Look-up of partitions.
+            issuer_may: Returns whether the issuer of a ticket still has the permissions that it grants.
             clock: Returns seconds since the Unix epoch.
         """
         self._key = key
@@ -119,7 +125,7 @@ class Tickets:
         """Return the ticket of a call.
 
         Raises:
-            Refused: There is none that is valid.
+            Refused: The call has no valid ticket.
         """
         presented = [value for name, value in context.invocation_metadata() or () if name == TICKET_METADATA]
         if len(presented) != 1 or not isinstance(presented[0], str):
@@ -130,10 +136,10 @@ class Tickets:
             raise Refused(Status.INVALID_TICKET, str(error)) from None
 
     def for_everything(self, context: aio.ServicerContext[Any, Any]) -> None:
-        """Check that a call may ask for anything.
+        """Check that a call has a ticket for the whole cluster.
 
         Raises:
-            Refused: It may not.
+            Refused: The ticket does not cover the whole cluster.
         """
         if self.shown(context).stream_id is not None:
             raise Refused(Status.INVALID_TICKET, "a ticket for the whole cluster is needed")
@@ -141,21 +147,21 @@ class Tickets:
     def opened(
         self, ticket: Ticket, access: Access, stream_id: int, topic_id: int, partition_id: int, incarnation: int = 0
     ) -> Here:
-        """Return a partition that a ticket opens.
+        """Return a partition that a ticket covers.
 
         Args:
-            ticket: That was shown.
-            access: What for.
-            stream_id: Of the partition.
-            topic_id: Of the partition.
-            partition_id: Of the partition.
-            incarnation: Which one is meant of those with these numbers; 0: the present one.
+            ticket: Presented ticket.
+            access: Access mode.
+            stream_id: Id of the partition's stream.
+            topic_id: Id of the partition's topic.
+            partition_id: Id of the partition.
+            incarnation: Expected incarnation of the partition; 0: any.
 
         Raises:
-            Refused: The ticket does not open it, it does not exist, or it is not here.
+            Refused: The ticket does not cover the partition, the partition does not exist, or it is on another node.
         """
         found = self._partitions.find(stream_id, topic_id, partition_id)
-        # What somebody may not use he is not told about.
+        # Check the ticket first: a caller without permission must not learn whether the partition exists.
         if ticket.stream_id is not None:
             is_named = (ticket.stream_id, ticket.topic_id) == (stream_id, topic_id)
             is_named = is_named and ticket.partition_id in {None, partition_id}
@@ -173,14 +179,14 @@ class Tickets:
         return Here(stream_id, topic_id, partition_id, found.incarnation, found.purge_epoch, ticket.issuer, access)
 
     def found(self, stream_id: int, topic_id: int, partition_id: int) -> Found | None:
-        """Return what the catalogue says of a partition, if it exists."""
+        """Return a partition's record in the catalog, if it exists."""
         return self._partitions.find(stream_id, topic_id, partition_id)
 
     def check_again(self, here: Here) -> Found:
-        """Return what the catalogue says of it: it is the same partition still, and on this node.
+        """Return the catalog record of the same partition, still on this node.
 
         Raises:
-            Refused: It is not.
+            Refused: The partition was deleted, replaced or moved.
         """
         found = self.check_same(here)
         if not found.is_here:
@@ -188,10 +194,10 @@ class Tickets:
         return found
 
     def check_same(self, here: Here) -> Found:
-        """Return what the catalogue says of it, wherever it is.
+        """Return the catalog record of the same partition, on any node.
 
         Raises:
-            Refused: It does not exist any more.
+            Refused: The partition was deleted.
         """
         self._check_issuer(here.issuer, (here.stream_id, here.topic_id), here.access)
         found = self._partitions.find(here.stream_id, here.topic_id, here.partition_id)
@@ -205,10 +211,10 @@ class Tickets:
             raise Refused(Status.INVALID_TICKET, "the user who has made the ticket may not do that any more")
 
     def check_unchanged(self, here: Here) -> None:
-        """Check that it is the same partition still, on this node, and that what was in it was not purged.
+        """Check that the partition is still the same, on this node, and was not purged.
 
         Raises:
-            Refused: It is not.
+            Refused: The partition was deleted, moved or purged.
         """
         if self.check_again(here).purge_epoch != here.purge_epoch:
             raise Refused(Status.RESOURCE_NOT_FOUND, "the topic was purged: its offsets begin anew")

@@ -1,4 +1,4 @@
-"""What serves the routes, by what they are about."""
+"""Handlers of the routes, by subject."""
 
 from headrace_gateway.http.handlers import (
     audit,
@@ -42,4 +42,4 @@ ROUTES: list[Route] = [
     )
     for route in family.routes.all
 ]
-"""Every route, in the order in which they are described."""
+"""All routes, in the order of the API description."""

@@ -28,10 +28,10 @@ _LINES: Final = "application/x-ndjson"
     errors=(400, 403),
 )
 async def get_audit(call: Call[AuditQuery, Nothing]) -> web.Response:
-    """The audit trail of this server or gateway, newest first, as a line of JSON for each event.
+    """The audit trail of this server or gateway, newest first, one JSON line per event.
 
-    Logins, refusals for missing rights, and changes of users, rights, access tokens, streams, topics and consumer
-    groups. Needs the right to read the server.
+    Logins, refusals for missing permissions, and changes of users, permissions, access tokens, streams, topics and
+    consumer groups. Needs the permission to read the server.
     """
     await call.may_read_server()
     query, audit = call.query, call.door.logins.audit

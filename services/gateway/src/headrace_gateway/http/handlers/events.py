@@ -1,4 +1,4 @@
-"""Messages as they come, as server-sent events."""
+"""Server-sent events of new messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from headrace_shards.sessions import Session, SessionLost
 routes = Routes()
 
 _STREAM: Final = "text/event-stream"
-# Between two of them a caller that has gone, and proxies that close what is silent, are noticed.
+# Interval of comments on a silent stream; they detect disconnected callers and keep proxies from closing the
+# connection.
 _SILENCE_MICROS: Final = 15_000_000
 _RESUMED: Final = "Last-Event-ID"
 
@@ -43,19 +44,19 @@ _RESUMED: Final = "Last-Event-ID"
     errors=(400, 403, 404),
 )
 async def watch_messages(call: Call[EventsQuery, Nothing]) -> web.StreamResponse:
-    """Messages of one partition as they come, as server-sent events, until the caller closes.
+    """Stream of new messages of one partition as server-sent events, until the caller closes the connection.
 
     The id of an event is the offset of its message, its data the message as in a poll. A browser that reconnects sends
-    the last id and goes on behind it, without a message twice. An event `gap` names messages that were removed before
-    they could be read, with `from` and `to` as in a poll. An event `error` with the code of the binary protocol is the
-    last: the topic is gone, or the right or the token is.
+    the last id and continues after it, without duplicates. An event `gap` names messages that were deleted before they
+    could be read, with `from` and `to` as in a poll. An event `error` with the code of the binary protocol is the last
+    one: the topic was deleted, or the permission or the token is no longer valid.
     """
     resumed = call.request.headers.get(_RESUMED)
     if resumed is not None and not (resumed.isascii() and resumed.isdigit() and int(resumed) < U64_MAX):
         raise Rejected(400, f"{_RESUMED} is the offset of a message.")
     events = _Events(call, int(resumed) + 1 if resumed is not None else None)
     async with call.door.waits.session(call.user_id) as session:
-        # Refusals have a status of their own as long as nothing was written.
+        # A refusal can have its own HTTP status only before the first write.
         first = await events.first(session)
         response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: _STREAM, hdrs.CACHE_CONTROL: "no-store"})
         call.prepare(response)
@@ -78,24 +79,24 @@ async def watch_messages(call: Call[EventsQuery, Nothing]) -> web.StreamResponse
 
 
 class _Events:
-    """Where a caller is in a partition."""
+    """Read position of a caller in a partition."""
 
     def __init__(self, call: Call[EventsQuery, Nothing], offset: int | None) -> None:
         self._call = call
         self._offset = offset
         self._unsaved: int | None = None
-        # The one way to begin that the protocol does not have is to begin at the end.
+        # Starting at the end is the only start position that the protocol does not have.
         self._kind: Strategy | None = call.query.kind if call.query.kind != "end" else None
         self._consumer = identifier(call.query.consumer_id, "consumer_id")
 
     async def first(self, session: Session) -> bytes:
-        """What is there already."""
+        """Return the first messages."""
         query = self._call.query
         if self._offset is not None:
             return await self._events(session, "offset", self._offset, 0)
         if self._kind is not None:
             return await self._events(session, self._kind, query.value, 0)
-        # Nothing of what is there is shown or stored: only where the end is is asked for.
+        # This poll only determines the end; its messages are neither returned nor stored.
         encoded = core.encode_poll_messages(
             stream=self._call.stream, topic=self._call.topic, partition=query.partition_id, strategy="last", count=1
         )
@@ -106,13 +107,13 @@ class _Events:
         return b""
 
     async def following(self, session: Session) -> bytes:
-        """What comes next; nothing when it is silent for some time."""
+        """Return the next messages; nothing after some time of silence."""
         if self._offset is None and self._kind is not None:
             return await self._events(session, self._kind, self._call.query.value, _SILENCE_MICROS)
         return await self._events(session, "offset", self._offset or 0, _SILENCE_MICROS)
 
     async def sent(self, session: Session) -> None:
-        """Store where the caller is, now that it has been told."""
+        """Store the position after the messages were sent."""
         if not self._call.query.auto_commit or self._unsaved is None:
             return
         encoded = core.encode_store_consumer_offset(

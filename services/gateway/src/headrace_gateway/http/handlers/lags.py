@@ -1,4 +1,4 @@
-"""How far consumers and consumer groups are behind."""
+"""Lag of consumers and consumer groups."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _PATH = "/streams/{stream_id}/topics/{topic_id}"
     errors=(400, 403, 404),
 )
 async def get_consumer_group_lag(call: Call[Nothing, Nothing]) -> LagAnswer:
-    """How far a consumer group is behind, in messages and in seconds.
+    """Lag of a consumer group, in messages and in seconds.
 
-    Counted from the stored offsets. Needs the right to read the topic.
+    Computed from the stored offsets. Needs the permission to read the topic.
     """
     stream, topic, group = call.stream, call.topic, call.group
     async with call.door.sessions.of(call.user_id) as session:
@@ -36,10 +36,10 @@ async def get_consumer_group_lag(call: Call[Nothing, Nothing]) -> LagAnswer:
 
 @routes.add("GET", _PATH + "/consumers/{consumer_id}/lag", tag="offsets", answer=LagAnswer, errors=(400, 403, 404))
 async def get_consumer_lag(call: Call[Nothing, Nothing]) -> LagAnswer:
-    """How far a consumer by itself is behind, in messages and in seconds.
+    """Lag of a single consumer, in messages and in seconds.
 
-    Counted from its stored offsets: one that has stored none has everything before it. Needs the right to read the
-    topic.
+    Computed from its stored offsets: without a stored offset all messages of the partition count. Needs the permission
+    to read the topic.
     """
     stream, topic, consumer = call.stream, call.topic, call.identifier("consumer_id")
     async with call.door.sessions.of(call.user_id) as session:

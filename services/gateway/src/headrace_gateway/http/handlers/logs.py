@@ -13,14 +13,14 @@ routes = Routes()
 
 @routes.add("GET", "/logs", tag="system", query=LogsQuery, answer=LogsAnswer, errors=(400, 403))
 async def get_logs(call: Call[LogsQuery, Nothing]) -> LogsAnswer:
-    """The newest records of the server's log, or those behind `after`.
+    """The newest records of the server's log, or those after `after`.
 
-    With `wait_ms` an answer without records is held back until there is one. Ask again with `last` as `after` to follow
-    the log; records that went before they were read are counted in `missed`. Needs the right to read the server.
+    With `wait_ms`, an answer without records is delayed until there is one. Ask again with `last` as `after` to follow
+    the log; records dropped before they were read are counted in `missed`. Needs the permission to read the server.
     """
     await call.may_read_server()
     query, logs = call.query, call.door.logs
-    # What is numbered higher than anything here was read from an earlier run of the server.
+    # A number higher than any here was read from an earlier run of the server.
     after = query.after if query.after <= logs.last else 0
     level = logging.getLevelNamesMapping()[query.level.upper()]
 

@@ -1,7 +1,7 @@
 """Consuming as a member of a group, without a connection.
 
-A member joins, polls and stores offsets, and leaves; one that asks for nothing for some time has left. Its name in the
-path is a secret of the user who has joined.
+A member joins, polls, stores offsets and leaves; after a time without requests it is removed. Its name in the path is a
+secret of the user who joined.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PATH = "/streams/{stream_id}/topics/{topic_id}/consumer-groups/{group_id}/membe
 
 @routes.add("POST", _PATH, tag="group members", answer=Joined, success=201, errors=(400, 403, 404, 429))
 async def join_consumer_group(call: Call[Nothing, Nothing]) -> Joined:
-    """Become a member of a consumer group."""
+    """Join a consumer group."""
     encoded = core.encode_join_consumer_group(stream=call.stream, topic=call.topic, group=call.group)
     name = await call.door.members.join(call.user_id, _group(call), encoded)
     return Joined(name, call.door.config.consumer_group.member_timeout.seconds)
@@ -38,10 +38,11 @@ async def join_consumer_group(call: Call[Nothing, Nothing]) -> Joined:
     errors=(400, 403, 404),
 )
 async def poll_consumer_group(call: Call[GroupPollQuery, Nothing]) -> web.Response:
-    """Read messages behind the stored offset of a partition that the member owns.
+    """Read messages after the stored offset of a partition that the member owns.
 
-    With `wait_ms` it waits for messages if there are none. Without `partition_id` the partitions of the member take
-    turns. All zero: there is none. Who hangs up while it waits has left the group.
+    With `wait_ms` the request waits for messages if there are none. Without `partition_id` the partitions of the member
+    take turns. An answer of all zeros means that the member owns no partition. A member that disconnects while it waits
+    leaves the group.
     """
     query = call.query
     count = min(query.count, call.door.config.max_poll_count)
@@ -92,7 +93,7 @@ async def store_group_offset(call: Call[Nothing, GroupOffsetBody]) -> None:
     "DELETE", _PATH + "/{member}/offsets/{partition_id}", tag="group members", success=204, errors=(400, 403, 404)
 )
 async def delete_group_offset(call: Call[Nothing, Nothing]) -> None:
-    """Forget the offset that is stored for a partition of the member: the group begins with its first message."""
+    """Delete the stored offset of a partition of the member: the group starts again with its first message."""
     encoded = core.encode_delete_consumer_offset(
         stream=call.stream,
         topic=call.topic,

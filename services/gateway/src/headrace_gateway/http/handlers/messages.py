@@ -18,7 +18,7 @@ routes = Routes()
 
 LINES: Final = "application/x-ndjson"
 BYTES: Final = "application/octet-stream"
-# Below that a thread costs more than it saves.
+# Below this size, a thread costs more than it saves.
 _LARGE_BYTES: Final = 64 * 1024
 _KEY_HEADER: Final = "Idempotency-Key"
 
@@ -47,8 +47,8 @@ _KEY_HEADER: Final = "Idempotency-Key"
 async def send_messages(call: Call[BatchQuery, bytes]) -> web.Response:
     """Append a batch of messages to one partition.
 
-    As JSON objects with everything that a message can have; as lines of JSON, each of them the payload of a message; or
-    as the bytes of one payload. `partition_id` and `key` are for the latter two.
+    As JSON objects with all properties of a message; as lines of JSON, each of them the payload of a message; or as the
+    bytes of one payload. `partition_id` and `key` are for the latter two.
     """
     path = f"{call.request.match_info['stream_id']}\0{call.request.match_info['topic_id']}"
     code, payload = await _encoded(call)
@@ -62,7 +62,7 @@ async def send_messages(call: Call[BatchQuery, bytes]) -> web.Response:
         return web.Response(status=201)
     if not 1 <= len(key) <= 255 or any(not "!" <= character <= "~" for character in key):
         raise Rejected(400, f"{_KEY_HEADER} has 1 to 255 visible characters.")
-    # What the body means depends on these.
+    # These determine the meaning of the body.
     batch = b"\0".join((call.request.content_type.encode(), call.request.query_string.encode(), call.body))
     repeated = await call.door.idempotency.once((call.user_id, path, key), batch, append)
     return web.Response(status=201, headers={"Idempotent-Replayed": "true"} if repeated else {})
@@ -77,11 +77,11 @@ async def send_messages(call: Call[BatchQuery, bytes]) -> web.Response:
     errors=(400, 403, 404),
 )
 async def poll_messages(call: Call[PollQuery, Nothing]) -> web.Response:
-    """Read messages of one partition, as a consumer by itself.
+    """Read messages of one partition, as a single consumer.
 
-    With `wait_ms` it waits for messages if there are none, or less than `min_bytes` of them. The count is capped by the
-    server. `current_offset` is that of the last message in the partition, and 0 when there is none. `gap` names
-    messages that retention has removed before they could be read.
+    With `wait_ms` the request waits for messages if there are none, or less than `min_bytes` of them. The server limits
+    the count. `current_offset` is the offset of the last message in the partition, and 0 if there is none. `gap` names
+    messages that retention has deleted before they could be read.
     """
     query = call.query
     as_text = query.numbers == "text"
@@ -142,7 +142,7 @@ _FLUSH_PATH: Final = "/streams/{stream_id}/topics/{topic_id}/messages/flush/{par
 
 @routes.add("GET", _FLUSH_PATH, tag="messages", errors=(400, 403, 404))
 async def flush_unsaved_buffer(call: Call[Nothing, Nothing]) -> None:
-    """Write what a partition still holds in memory; `true` at the end also syncs it to the device.
+    """Write the buffered messages of a partition; `true` at the end of the path also syncs them to the device.
 
     For existing clients, which expect this method. `fsync=true` is the same as `true`.
     """
@@ -151,12 +151,12 @@ async def flush_unsaved_buffer(call: Call[Nothing, Nothing]) -> None:
 
 @routes.add("POST", _FLUSH_PATH, tag="messages", errors=(400, 403, 404))
 async def flush_unsaved_buffer_by_post(call: Call[Nothing, Nothing]) -> None:
-    """Write what a partition still holds in memory; `true` at the end also syncs it to the device."""
+    """Write the buffered messages of a partition; `true` at the end of the path also syncs them to the device."""
     await _flush(call)
 
 
 async def polled_answer(payload: bytes, *, numbers_as_text: bool) -> web.Response:
-    """Polled messages as JSON, and what is missing before them."""
+    """Return polled messages as JSON, with the gap before them."""
     if len(payload) < _LARGE_BYTES:
         body = core.polled_json(payload, numbers_as_text=numbers_as_text, names_gap=True)
     else:
@@ -204,5 +204,8 @@ async def _encoded(call: Call[BatchQuery, bytes]) -> tuple[int, bytes]:
 
 
 def _batch_bytes_max(body_bytes_max: int) -> int:
-    """What a body may become. A line of one character becomes a message of 81 bytes, with its place in the batch."""
+    """Return the maximum size of a batch decoded from a body.
+
+    A line of one character becomes a message of 81 bytes, including its index entry in the batch.
+    """
     return 64 * body_bytes_max

@@ -1,4 +1,4 @@
-"""Stored offsets of consumers by themselves."""
+"""Stored offsets of single consumers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PATH = "/streams/{stream_id}/topics/{topic_id}/consumer-offsets"
 
 @routes.add("GET", _PATH, tag="offsets", query=OffsetQuery, answer=OffsetAnswer, errors=(400, 403, 404))
 async def get_consumer_offset(call: Call[OffsetQuery, Nothing]) -> OffsetAnswer:
-    """The offset that a consumer has stored."""
+    """The stored offset of a consumer."""
     offset = core.decode_consumer_offset(
         await call.ask(
             core.encode_get_consumer_offset(
@@ -51,7 +51,7 @@ async def store_consumer_offset(call: Call[Nothing, StoreOffsetBody]) -> None:
     "DELETE", _PATH + "/{consumer_id}", tag="offsets", query=OffsetOfPathQuery, success=204, errors=(400, 403, 404)
 )
 async def delete_consumer_offset(call: Call[OffsetOfPathQuery, Nothing]) -> None:
-    """Forget the offset that a consumer has stored."""
+    """Delete the stored offset of a consumer."""
     await call.ask(
         core.encode_delete_consumer_offset(
             stream=call.stream,

@@ -58,7 +58,7 @@ async def delete_partitions(call: Call[PartitionsQuery, Nothing]) -> None:
 async def delete_segments(call: Call[SegmentsQuery, Nothing]) -> None:
     """Delete the oldest sealed segments of a partition.
 
-    Those stay that some consumer with a stored offset has not read yet, and the one that is written to.
+    Segments that a consumer with a stored offset has not read yet are kept, and so is the active segment.
     """
     await call.ask(
         core.encode_delete_segments(

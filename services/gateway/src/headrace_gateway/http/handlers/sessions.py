@@ -16,7 +16,7 @@ from headrace_proto.errors import Status
 routes = Routes()
 
 LOGOUT: Final = ("DELETE", "/users/logout")
-"""Method and path of the one request that is served with a token that has ended, too."""
+"""Method and path of the only request that also accepts an expired token."""
 
 
 @routes.add(
@@ -26,7 +26,7 @@ async def login_user(call: Call[Nothing, LoginBody]) -> IdentityInfo:
     """Log in with a password.
 
     The token of the answer goes into the header `Authorization: Bearer` of every other request. It ends when it
-    expires, with a logout, and with the first change of the password.
+    expires, with a logout, and with the next change of the password.
     """
     logins, username, address = call.door.logins, call.body.username, call.address
     login = LoginWithPassword(username=username, password=call.body.password.encode())
@@ -48,7 +48,7 @@ async def login_user(call: Call[Nothing, LoginBody]) -> IdentityInfo:
 async def login_with_personal_access_token(call: Call[Nothing, TokenBody]) -> IdentityInfo:
     """Log in with an access token.
 
-    What this gives ends with the access token, too.
+    The resulting token ends with the access token, too.
     """
     made = await call.door.logins.with_token(LoginWithToken(token=call.body.token), call.address)
     return _identity(made.user_id, _issued(call, made))
@@ -58,7 +58,7 @@ async def login_with_personal_access_token(call: Call[Nothing, TokenBody]) -> Id
     "POST", "/users/refresh-token", tag="login", body=TokenBody, answer=IdentityInfo, errors=(401,), is_public=True
 )
 async def refresh_token(call: Call[Nothing, TokenBody]) -> IdentityInfo:
-    """Exchange a token that is still good for a new one. Each can be exchanged once."""
+    """Exchange a valid token for a new one. Each token can be exchanged once."""
     tokens = call.door.tokens
     try:
         bearer = await tokens.identify(call.body.token)
@@ -72,7 +72,7 @@ async def refresh_token(call: Call[Nothing, TokenBody]) -> IdentityInfo:
 
 @routes.add(*LOGOUT, tag="login", success=204)
 async def logout_user(call: Call[Nothing, Nothing]) -> None:
-    """Revoke the token of this request. One that has ended already needs no more."""
+    """Revoke the token of this request. Succeeds also if the token has expired."""
     if call.bearer is None:
         return
     try:

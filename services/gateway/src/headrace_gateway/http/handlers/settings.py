@@ -11,9 +11,9 @@ routes = Routes()
 
 @routes.add("GET", "/settings", tag="system", answer=list[SettingAnswer], errors=(403,), has_etag=True)
 async def get_settings(call: Call[Nothing, Nothing]) -> list[SettingAnswer]:
-    """The settings in force, where each came from and what it means, without secrets.
+    """The effective settings with their source and meaning, without secrets.
 
-    Needs the right to read the server.
+    Needs the permission to read the server.
     """
     await call.may_read_server()
     return [SettingAnswer.of(setting) for setting in call.door.settings()]

@@ -44,17 +44,17 @@ _KINDS: Final = {
 
 @routes.add("GET", "/", tag="system", answer=_TEXT, is_public=True)
 async def root(call: Call[Nothing, Nothing]) -> web.Response:
-    """Say what this is; a browser, which asks for `text/html`, is given the console."""
-    # The words are what existing clients and probes know.
+    """Name of the API; a browser, which asks for `text/html`, gets the console."""
+    # Existing clients and probes expect this text.
     return call.door.console.page(call.request) or text_answer("Iggy API")
 
 
 @routes.add("GET", "/health", tag="system", answer=_TEXT, errors=(503,), is_public=True)
 async def get_health(call: Call[Nothing, Nothing]) -> web.Response:
-    """Whether clients should come here: for balancers, in front of several gateways. No matter of a login.
+    """Readiness of this gateway, for load balancers. Needs no login.
 
-    Where partition nodes are silent the answer says how many, and how many partitions are on them: other gateways reach
-    them no better. Their names are in the metrics, and with each topic.
+    If partition nodes are unreachable, the answer contains their number and the number of their partitions: other
+    gateways cannot reach them either. Their names are in the metrics and in each topic.
     """
     unready = call.door.supervision.unready()
     if unready is not None:
@@ -65,13 +65,13 @@ async def get_health(call: Call[Nothing, Nothing]) -> web.Response:
 
 @routes.add("GET", "/live", tag="system", answer=_TEXT, is_public=True)
 async def get_liveness(call: Call[Nothing, Nothing]) -> web.Response:  # noqa: ARG001 - it is answered: that is all
-    """Whether the process answers at all: for whoever would start it anew."""
+    """Liveness of the process: for supervisors that restart it."""
     return text_answer("live")
 
 
 @routes.add("GET", "/ping", tag="system", answer=_TEXT, is_public=True)
 async def ping(call: Call[Nothing, Nothing]) -> web.Response:  # noqa: ARG001 - the same for everybody
-    """Answer, to show that somebody is there."""
+    """Answer, to show that the server is alive."""
     return text_answer("pong")
 
 
@@ -120,7 +120,7 @@ async def get_cluster_metadata(call: Call[Nothing, Nothing]) -> ClusterAnswer:
 
 @routes.add("GET", "/clients", tag="system", query=Page, answer=list[ClientAnswer], errors=(403,), has_etag=True)
 async def get_clients(call: Call[Page, Nothing]) -> web.Response:
-    """The connections of clients. Callers of this interface have none."""
+    """The connections of clients. Callers of this API have none."""
     connections = core.decode_connections(await call.ask(core.encode_get_clients()))
     answers = sorted((client(connection) for connection in connections), key=lambda found: found.client_id)
     return page(call, answers, lambda found: found.client_id)
@@ -138,15 +138,16 @@ async def get_client(call: Call[Nothing, Nothing]) -> ClientDetails:
 
 @routes.add("DELETE", "/clients/{client_id}", tag="system", success=204, errors=(400, 403, 404))
 async def disconnect_client(call: Call[Nothing, Nothing]) -> None:
-    """End the connection of a client, whatever it has under way. Needs the right to manage the server."""
+    """Close the connection of a client, even during a request. Needs the permission to manage the server."""
     await call.ask(core.encode_disconnect_client(client_id=call.number("client_id")))
 
 
 @routes.add("POST", "/snapshot", tag="system", body=SnapshotBody, answer=_ARCHIVE, errors=(403,))
 async def get_snapshot(call: Call[Nothing, SnapshotBody]) -> web.Response:
-    """An archive for support: what the machine and the process look like from the inside.
+    """An archive for support: state of the machine and the process.
 
-    `All` stands alone, and leaves the test out. Secrets are not in it. Needs the right to read the server.
+    `All` cannot be combined and excludes the test. The archive contains no secrets. Needs the permission to read the
+    server.
     """
     compression = _COMPRESSIONS[call.body.compression]
     kinds = list(dict.fromkeys(_KINDS[kind] for kind in call.body.snapshot_types))

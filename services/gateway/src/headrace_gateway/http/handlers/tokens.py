@@ -1,4 +1,4 @@
-"""Access tokens of the user who asks."""
+"""Access tokens of the requesting user."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def get_personal_access_tokens(call: Call[Page, Nothing]) -> web.Response:
     "POST", "/personal-access-tokens", tag="access tokens", body=CreateTokenBody, answer=RawToken, errors=(400, 409)
 )
 async def create_personal_access_token(call: Call[Nothing, CreateTokenBody]) -> RawToken:
-    """Create an access token of the caller. Its text is in this answer and nowhere else."""
+    """Create an access token of the caller. Only this answer contains its text."""
     if len(call.body.name.encode()) not in ACCESS_TOKEN_NAME_BYTES:
         raise Refused(Status.INVALID_PERSONAL_ACCESS_TOKEN_NAME)
     encoded = core.encode_create_personal_access_token(name=call.body.name, expiry_micros=call.body.expiry)
@@ -40,7 +40,7 @@ async def create_personal_access_token(call: Call[Nothing, CreateTokenBody]) -> 
 
 @routes.add("DELETE", "/personal-access-tokens/{name}", tag="access tokens", success=204, errors=(400, 404))
 async def delete_personal_access_token(call: Call[Nothing, Nothing]) -> None:
-    """Delete an access token of the caller. What it was exchanged for ends at once."""
+    """Delete an access token of the caller. Login tokens obtained with it end at once."""
     name = call.request.match_info["name"]
     if len(name.encode(errors="surrogateescape")) not in ACCESS_TOKEN_NAME_BYTES:
         raise Refused(Status.INVALID_PERSONAL_ACCESS_TOKEN_NAME)

@@ -86,7 +86,7 @@ async def create_topic(call: Call[Nothing, CreateTopicBody]) -> TopicDetails:
 )
 async def get_topic(call: Call[SizesOnly, Nothing]) -> TopicDetails:
     """One topic with its partitions."""
-    # Side by side: where a node is not reached, each of them waits for it for a moment.
+    # Run concurrently: each of them waits briefly for an unreachable node.
     details, described = await asyncio.gather(
         call.ask(core.encode_get_topic(stream=call.stream, topic=call.topic)),
         call.ask(core.encode_describe_partitions(stream=call.stream, topic=call.topic)),

@@ -36,7 +36,7 @@ async def get_users(call: Call[Page, Nothing]) -> web.Response:
 
 @routes.add("GET", "/users/{user_id}", tag="users", answer=UserDetails, errors=(400, 403, 404))
 async def get_user(call: Call[Nothing, Nothing]) -> UserDetails:
-    """One user with its permissions. Nobody needs a permission to see oneself."""
+    """One user with its permissions. Users need no permission to see themselves."""
     found = core.decode_user(await call.ask(core.encode_get_user(user=call.identifier("user_id"))))
     if found is None:
         raise Missing
@@ -45,7 +45,7 @@ async def get_user(call: Call[Nothing, Nothing]) -> UserDetails:
 
 @routes.add("POST", "/users", tag="users", body=CreateUserBody, answer=UserDetails, errors=(400, 403, 409))
 async def create_user(call: Call[Nothing, CreateUserBody]) -> UserDetails:
-    """Create a user. Without permissions it may see itself, and little else."""
+    """Create a user. Without permissions the user may see little but itself."""
     body = call.body
     _check_username(body.username)
     _check_password(body.password)
@@ -77,7 +77,7 @@ async def update_user(call: Call[Nothing, UpdateUserBody]) -> None:
     "PUT", "/users/{user_id}/permissions", tag="users", body=PermissionsBody, success=204, errors=(400, 403, 404, 409)
 )
 async def update_permissions(call: Call[Nothing, PermissionsBody]) -> None:
-    """Replace the permissions of a user. Those of root stay."""
+    """Replace the permissions of a user. The permissions of root cannot be changed."""
     await call.ask(
         core.encode_update_permissions(
             user=call.identifier("user_id"), permissions=native_permissions(call.body.permissions)
@@ -87,7 +87,7 @@ async def update_permissions(call: Call[Nothing, PermissionsBody]) -> None:
 
 @routes.add("PUT", "/users/{user_id}/password", tag="users", body=PasswordBody, success=204, errors=(400, 403, 404))
 async def change_password(call: Call[Nothing, PasswordBody]) -> None:
-    """Change a password. Who does so knows the present one; all tokens of the user end."""
+    """Change a password. Requires the current password; all tokens of the user end."""
     _check_password(call.body.current_password)
     _check_password(call.body.new_password)
     await call.ask(

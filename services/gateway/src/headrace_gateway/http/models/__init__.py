@@ -1,1 +1,1 @@
-"""Bodies, queries and answers of the HTTP interface, as types: they are read, written and described by them."""
+"""Types of bodies, queries and answers of the HTTP API; used for decoding, encoding and the API description."""

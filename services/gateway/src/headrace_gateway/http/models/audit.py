@@ -1,4 +1,4 @@
-"""What may be asked of the audit trail."""
+"""Queries of the audit trail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace_gateway.http.models.numbers import U64, Checked
 
 
 class AuditQuery(Checked):
-    """Which events."""
+    """Filter for events."""
 
     since: Annotated[U64, Meta(description="Microseconds since the Unix epoch.")] = 0
     until: Annotated[U64, Meta(description="Before this time, in microseconds since the Unix epoch; 0: now.")] = 0

@@ -65,19 +65,19 @@ class CreateTopicBody(UpdateTopicBody, kw_only=True):
 
 
 class PartitionsBody(Checked):
-    """How many partitions."""
+    """Number of partitions."""
 
     partitions_count: PartitionsCount
 
 
 class PartitionsQuery(Checked):
-    """How many partitions."""
+    """Number of partitions."""
 
     partitions_count: PartitionsCount
 
 
 class SegmentsQuery(Checked):
-    """How many segments."""
+    """Number of segments."""
 
     segments_count: U32
 
@@ -92,13 +92,15 @@ class PartitionAnswer(msgspec.Struct, kw_only=True):
     size: ByteSize
     messages_count: int
     first_offset: int | UnsetType = UNSET
-    """The first that is kept; behind the last one when nothing is. Not in the answer to who creates a topic."""
+    """First offset that is kept; the next offset if the partition is empty. Missing in the answer to the creation of a
+    topic.
+    """
     next_deletion: Micros | UnsetType | None = UNSET
-    """Before this nothing is removed for its age; null: that is not known, or nothing ever is."""
+    """Time before which retention deletes nothing; null if unknown or if messages never expire."""
     state: PartitionState | UnsetType = UNSET
-    """`unreachable`: its node is not reached."""
+    """`unreachable`: the partition node cannot be reached."""
     node: str | UnsetType | None = UNSET
-    """The partition node that has it; null where there are none, and when it is placed on none."""
+    """Partition node of the partition; null if there are no partition nodes, or if the partition is not placed."""
 
 
 class TopicAnswer(msgspec.Struct, kw_only=True):
@@ -140,7 +142,7 @@ class StreamDetails(StreamAnswer, kw_only=True):
 
 
 def stream(record: core.Stream, size: SizeWriter) -> StreamAnswer:
-    """A stream of a listing."""
+    """Return a stream of a listing."""
     return StreamAnswer(
         id=record.id,
         created_at=record.created_at_micros,
@@ -152,14 +154,14 @@ def stream(record: core.Stream, size: SizeWriter) -> StreamAnswer:
 
 
 def stream_details(record: core.Stream, size: SizeWriter) -> StreamDetails:
-    """A stream by itself."""
+    """Return a single stream."""
     return StreamDetails(
         **msgspec.structs.asdict(stream(record, size)), topics=[topic(below, size) for below in record.topics]
     )
 
 
 def topic(record: core.Topic, size: SizeWriter) -> TopicAnswer:
-    """A topic of a listing."""
+    """Return a topic of a listing."""
     return TopicAnswer(
         id=record.id,
         created_at=record.created_at_micros,
@@ -177,7 +179,7 @@ def topic(record: core.Topic, size: SizeWriter) -> TopicAnswer:
 def topic_details(
     record: core.Topic, size: SizeWriter, descriptions: Iterable[core.PartitionDescription] = ()
 ) -> TopicDetails:
-    """A topic by itself, and how its partitions are, as far as that was asked for."""
+    """Return a single topic, with the state of its partitions if requested."""
     described = {found.id: found for found in descriptions}
     return TopicDetails(
         **msgspec.structs.asdict(topic(record, size)),

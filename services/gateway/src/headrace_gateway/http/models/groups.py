@@ -45,7 +45,7 @@ class Joined(msgspec.Struct):
 
 
 class GroupPollQuery(Checked):
-    """How many messages, of which partition."""
+    """Number of messages, and partition."""
 
     count: U32 = 10
     auto_commit: bool = False
@@ -70,7 +70,7 @@ LagSeconds = Annotated[
 
 
 class PartitionLagAnswer(msgspec.Struct, kw_only=True):
-    """How far a consumer is in one partition."""
+    """Lag of a consumer in one partition."""
 
     partition_id: int
     stored_offset: Annotated[int | None, Meta(description="Of the last message that it has processed.")]
@@ -81,7 +81,7 @@ class PartitionLagAnswer(msgspec.Struct, kw_only=True):
 
 
 class LagAnswer(msgspec.Struct, kw_only=True):
-    """How far a consumer is: messages of all partitions together, seconds of the one that is furthest behind."""
+    """Lag of a consumer: messages of all partitions together, seconds of the partition that lags most."""
 
     lag_messages: int
     lag_seconds: LagSeconds
@@ -89,7 +89,7 @@ class LagAnswer(msgspec.Struct, kw_only=True):
 
 
 def group(record: core.ConsumerGroup) -> GroupAnswer:
-    """A group of a listing."""
+    """Return a group of a listing."""
     return GroupAnswer(
         id=record.id,
         name=record.name,
@@ -99,7 +99,7 @@ def group(record: core.ConsumerGroup) -> GroupAnswer:
 
 
 def group_details(record: core.ConsumerGroup) -> GroupDetails:
-    """A group by itself."""
+    """Return a single group."""
     return GroupDetails(
         id=record.id,
         name=record.name,
@@ -110,7 +110,7 @@ def group_details(record: core.ConsumerGroup) -> GroupDetails:
 
 
 def lag_answer(found: Lag) -> LagAnswer:
-    """A lag."""
+    """Return a lag."""
     return LagAnswer(
         lag_messages=found.lag_messages,
         lag_seconds=found.lag_seconds,

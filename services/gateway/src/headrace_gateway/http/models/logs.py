@@ -16,7 +16,7 @@ Level = Literal["debug", "info", "warning", "error"]
 
 
 class LogsQuery(Checked):
-    """Which records."""
+    """Range of log records."""
 
     after: Annotated[U64, Meta(description="The number of the last record that is known; 0: none is.")] = 0
     count: Annotated[int, Meta(ge=1, le=1000, description="How many at most: the newest, or those behind `after`.")] = (
@@ -39,7 +39,7 @@ class LogAnswer(msgspec.Struct, kw_only=True):
 
     @classmethod
     def of(cls, record: LogRecord) -> Self:
-        """A record of the ring."""
+        """Convert a record of the ring."""
         return msgspec.convert(record, cls, from_attributes=True)
 
 
@@ -66,5 +66,5 @@ class SettingAnswer(msgspec.Struct, kw_only=True):
 
     @classmethod
     def of(cls, setting: ShownSetting) -> Self:
-        """A setting of the server."""
+        """Convert a setting of the server."""
         return msgspec.convert(setting, cls, from_attributes=True)

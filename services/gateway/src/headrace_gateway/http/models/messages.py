@@ -1,4 +1,4 @@
-"""Messages and stored offsets. Those in bodies are read by native code: here they are only described."""
+"""Messages and stored offsets. Native code parses the messages in bodies; the types here only describe them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Numbers = Annotated[
 
 
 class PollQuery(Checked):
-    """Which messages."""
+    """Messages to read."""
 
     consumer_id: ConsumerId = "1"
     partition_id: U32 = 0
@@ -39,7 +39,7 @@ class PollQuery(Checked):
 
 
 class EventsQuery(Checked):
-    """Where to begin."""
+    """Start position."""
 
     consumer_id: ConsumerId = "1"
     partition_id: U32 = 0
@@ -57,14 +57,14 @@ class EventsQuery(Checked):
 
 
 class OffsetQuery(Checked):
-    """Whose offset, and where."""
+    """Consumer and partition of an offset."""
 
     consumer_id: ConsumerId = "1"
     partition_id: U32 = 0
 
 
 class OffsetOfPathQuery(Checked):
-    """Where."""
+    """Partition."""
 
     partition_id: U32 = 0
 
@@ -86,7 +86,7 @@ class OffsetAnswer(msgspec.Struct):
 
 
 class BatchQuery(Checked):
-    """Where a batch that is not in the form of JSON objects goes: round the partitions when neither is given."""
+    """Partition of a batch not sent as JSON objects; round-robin if neither is given."""
 
     partition_id: U32 | UnsetType = UNSET
     key: Annotated[str, length(1, 255), Meta(description="The text that decides on the partition.")] | UnsetType = UNSET
@@ -96,7 +96,7 @@ _CHARACTER: Final = "[A-Za-z0-9+/]"
 
 
 def _base64(*remainders: int) -> str:
-    """A pattern for base64 of lengths with these remainders modulo 3, canonical at its end."""
+    """Return a pattern for base64 of lengths with these remainders modulo 3, canonical at its end."""
     ends = {
         0: "",
         1: f"{_CHARACTER}[AQgw]==",

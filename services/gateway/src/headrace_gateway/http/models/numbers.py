@@ -1,4 +1,4 @@
-"""Types that occur everywhere."""
+"""Common types."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ U32_MAX: Final = 2**32 - 1
 U64_MAX: Final = 2**64 - 1
 
 U32 = Annotated[int, Meta(ge=0, le=U32_MAX)]
-# A bound of 64 bits does not fit the constraint; `Checked` has it.
+# The constraint cannot hold a bound of 64 bits; `Checked` checks it.
 U64 = Annotated[int, Meta(ge=0, extra_json_schema={"maximum": U64_MAX})]
 
 
 def with_whole_numbers(data: Any) -> Any:
-    """The same data with 1.0 as 1: to JSON there is no difference. Numbers that no field holds stay as they are."""
+    """Return the data with numbers such as 1.0 as integers, as JSON does not distinguish them.
+
+    Numbers out of the range of all fields are kept.
+    """
     match data:
         case float() if abs(data) <= U64_MAX and data.is_integer():
             return int(data)
@@ -29,12 +32,12 @@ def with_whole_numbers(data: Any) -> Any:
 
 
 def length(least: int, most: int) -> Meta:
-    """How long a text is: described here, refused by handlers, who know the code for it."""
+    """Length limits of a text: only described here; handlers enforce them because they know the error code."""
     return Meta(description=f"{least} to {most} bytes.", extra_json_schema={"minLength": least, "maxLength": most})
 
 
 def between(least: int, most: int) -> Meta:
-    """What a number may be: described here, refused by handlers, who know the code for it."""
+    """Limits of a number: only described here; handlers enforce them because they know the error code."""
     return Meta(extra_json_schema={"minimum": least, "maximum": most})
 
 
@@ -46,7 +49,7 @@ Micros = Annotated[int, Meta(ge=0, description="Microseconds since the Unix epoc
 
 
 class Checked(msgspec.Struct, kw_only=True):
-    """A model that comes from outside."""
+    """A model of external input."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that are negative or have more than 64 bits."""

@@ -16,13 +16,13 @@ SizesQuery = Annotated[
 
 
 class SizesOnly(Checked):
-    """How sizes are written."""
+    """Format of sizes."""
 
     sizes: SizesQuery = "text"
 
 
 class MetricsQuery(Checked):
-    """How much to tell."""
+    """Level of detail."""
 
     detail: Annotated[
         Literal["none", "partitions"], Meta(description="What to tell beyond the rest: the lag by partition.")
@@ -38,7 +38,7 @@ class CacheMetrics(msgspec.Struct):
 
 
 class StatsAnswer(msgspec.Struct, kw_only=True):
-    """What the server, its process and its machine look like."""
+    """Statistics of the server, its process and its machine."""
 
     process_id: int
     cpu_usage: float
@@ -95,7 +95,7 @@ class ClientDetails(ClientAnswer, kw_only=True):
 
 
 class Endpoints(msgspec.Struct):
-    """Ports of a node; 0 where it does not listen."""
+    """Ports of a node; 0: the node does not listen."""
 
     tcp: int
     quic: int
@@ -121,7 +121,7 @@ class ClusterAnswer(msgspec.Struct):
 
 
 class SnapshotBody(Checked):
-    """What to collect, and how to compress it."""
+    """Contents and compression of the archive."""
 
     compression: Literal["Stored", "Deflated", "Bzip2", "Zstd", "Lzma", "Xz"]
     snapshot_types: list[
@@ -130,7 +130,7 @@ class SnapshotBody(Checked):
 
 
 def client(connection: Connection) -> ClientAnswer:
-    """A connection of a listing."""
+    """Return a connection of a listing."""
     return ClientAnswer(
         client_id=connection.client_id,
         user_id=connection.user_id,
@@ -141,7 +141,7 @@ def client(connection: Connection) -> ClientAnswer:
 
 
 def client_details(connection: Connection) -> ClientDetails:
-    """A connection by itself."""
+    """Return a single connection."""
     return ClientDetails(
         client_id=connection.client_id,
         user_id=connection.user_id,
@@ -153,7 +153,7 @@ def client_details(connection: Connection) -> ClientDetails:
 
 
 def cluster(nodes: Cluster) -> ClusterAnswer:
-    """The cluster."""
+    """Return the cluster."""
     return ClusterAnswer(
         name=nodes.name,
         nodes=[
@@ -170,7 +170,7 @@ def cluster(nodes: Cluster) -> ClusterAnswer:
 
 
 def cache_metrics(stats: Stats) -> dict[str, CacheMetrics]:
-    """By stream, topic and partition."""
+    """Return the metrics by stream, topic and partition."""
     return {
         f"{entry.stream_id}-{entry.topic_id}-{entry.partition_id}": CacheMetrics(
             entry.hits, entry.misses, entry.hit_ratio

@@ -13,12 +13,12 @@ from headrace_gateway.http.models.numbers import U64, Checked, Micros, length
 UserStatus = Literal["active", "inactive"]
 Username = Annotated[str, length(3, 50)]
 Password = Annotated[str, length(3, 100)]
-# As an object has them for its keys.
+# Ids as JSON object keys are text.
 IdText = Annotated[str, Meta(pattern="^(0|[1-9][0-9]{0,8})$")]
 
 
 class LoginBody(Checked):
-    """Who, and the proof of it."""
+    """Username and password."""
 
     username: str
     password: str
@@ -33,14 +33,14 @@ class TokenBody(Checked):
 
 
 class AccessToken(msgspec.Struct):
-    """What other requests carry."""
+    """Token for the other requests."""
 
     token: str
     expiry: Annotated[int, Meta(description="Unix seconds.")]
 
 
 class IdentityInfo(msgspec.Struct):
-    """Who has logged in."""
+    """The logged-in user."""
 
     user_id: int
     access_token: AccessToken
@@ -83,7 +83,7 @@ class GlobalRights(msgspec.Struct, kw_only=True):
 
 
 class Permissions(msgspec.Struct, kw_only=True):
-    """Everything that a user may do; streams and topics by their ids."""
+    """All permissions of a user; streams and topics by their ids."""
 
     everywhere: GlobalRights = msgspec.field(name="global")
     streams: dict[IdText, StreamRights] | None = None
@@ -99,20 +99,20 @@ class CreateUserBody(Checked):
 
 
 class UpdateUserBody(Checked):
-    """What changes of a user."""
+    """Changed properties of a user."""
 
     username: Username | None = None
     status: UserStatus | None = None
 
 
 class PermissionsBody(Checked):
-    """What a user may do from now on."""
+    """New permissions of a user."""
 
     permissions: Permissions | None = None
 
 
 class PasswordBody(Checked):
-    """A password and the next one."""
+    """Current and new password."""
 
     current_password: Password
     new_password: Password
@@ -128,7 +128,7 @@ class UserAnswer(msgspec.Struct, kw_only=True):
 
 
 class UserDetails(UserAnswer, kw_only=True):
-    """A user with what it may do."""
+    """A user with its permissions."""
 
     permissions: Permissions | None
 
@@ -141,7 +141,7 @@ class CreateTokenBody(Checked):
 
 
 class RawToken(msgspec.Struct):
-    """The text of an access token, shown this once."""
+    """The text of an access token, which is returned only once."""
 
     token: str
 
@@ -154,12 +154,12 @@ class TokenAnswer(msgspec.Struct):
 
 
 def user(record: core.User) -> UserAnswer:
-    """A user of a listing."""
+    """Return a user of a listing."""
     return UserAnswer(id=record.id, created_at=record.created_at_micros, status=record.status, username=record.username)
 
 
 def user_details(record: core.User) -> UserDetails:
-    """A user by itself."""
+    """Return a single user."""
     return UserDetails(
         id=record.id,
         created_at=record.created_at_micros,
@@ -170,7 +170,7 @@ def user_details(record: core.User) -> UserDetails:
 
 
 def native_permissions(permissions: Permissions | None) -> core.Permissions | None:
-    """The same rights for a command."""
+    """Return the permissions in the form of the binary protocol."""
     if permissions is None:
         return None
     return core.Permissions(
