@@ -1,4 +1,4 @@
-"""Connecting to a server: the address, who asks, and what can go wrong on the way."""
+"""Connections to a server: address, credentials and errors."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Final, NamedTuple
 from headrace_core import Client
 
 TIMEOUT_SECONDS: Final = 20.0
-"""For connecting and for each answer. Longer than a gateway waits for a partition node (`links.patience`, 15 s): its
-refusal says what is wrong, the end of a wait does not."""
+"""Timeout for connecting and for each answer. Exceeds the time that a gateway waits for a partition node
+(`links.patience`, 15 s): the gateway's refusal names the cause, a client timeout does not.
+"""
 
 
 class Credentials(NamedTuple):
-    """Who asks."""
+    """Username and password."""
 
     username: str
     password: str
 
 
 class Ticket(NamedTuple):
-    """What may be done at a partition node."""
+    """Ticket for a partition node."""
 
     text: str
 
@@ -30,16 +31,16 @@ class Ticket(NamedTuple):
 def connected(
     address: str, credentials: Credentials | Ticket | None, *, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> Iterator[Client]:
-    """A connection for the length of a ``with`` block, logged in when credentials are given.
+    """Connect for the duration of a ``with`` block, logged in if credentials are given.
 
     Args:
-        address: ``host:port`` of the classic binary protocol, or ``tls://host:port?ca=FILE``.
+        address: ``host:port`` of the binary protocol, or ``tls://host:port?ca=FILE``.
         credentials: None for the few commands that need no login.
-        timeout_seconds: For connecting and for each answer.
+        timeout_seconds: Timeout for connecting and for each answer.
 
     Raises:
         headrace_core.ServerError: The server refused.
-        headrace_core.ConnectionLost: There is no server there, or it went away.
+        headrace_core.ConnectionLost: No server answered, or the connection was lost.
     """
     client = Client.connect(address, timeout_seconds)
     try:
@@ -55,5 +56,5 @@ def connected(
 
 
 def identifier(text: str) -> int | str:
-    """The way all clients read identifiers: digits are an id, anything else is a name."""
+    """Parse an identifier as all clients do: digits are an id, anything else is a name."""
     return int(text) if text.isascii() and text.isdecimal() else text

@@ -1,4 +1,4 @@
-"""Connecting to the replicas of the metadata service."""
+"""Connections to the replicas of the metadata service."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from headrace_metadata_client import CHANNEL_OPTIONS, AuthorityError, MetadataTa
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
 
 TIMEOUT_SECONDS = 10.0
-"""For each answer."""
+"""Timeout of each answer."""
 
 
 class MetadataError(Exception):
-    """A command for the metadata service cannot be carried out. The message says why."""
+    """A command for the metadata service failed. The message contains the reason."""
 
 
 class MetadataUnavailable(MetadataError):
-    """No replica gave an answer. The message says what each of them said."""
+    """No replica answered. The message contains the error of each."""
 
 
 class MetadataFileError(MetadataError):
@@ -34,15 +34,15 @@ class MetadataReplica:
     address: str
     stub: MetadataStub
     metadata: tuple[tuple[str, str], ...]
-    """What every call carries."""
+    """Metadata of every call."""
     timeout_seconds: float = TIMEOUT_SECONDS
 
 
 @contextmanager
 def connected(target: MetadataTarget) -> Iterator[tuple[MetadataReplica, ...]]:
-    """Connections to all replicas of the target, in its order, for the length of a ``with`` block.
+    """Connect to all replicas of the target, in its order, for the duration of a ``with`` block.
 
-    Nothing is sent before the first call: a replica that is down shows then.
+    Nothing is sent before the first call, which fails if a replica is down.
 
     Raises:
         MetadataFileError: The file with the authority cannot be read.
@@ -63,14 +63,14 @@ def connected(target: MetadataTarget) -> Iterator[tuple[MetadataReplica, ...]]:
 
 
 def explain(address: str, error: grpc.RpcError) -> str:
-    """What a replica, or the way to it, has to say for itself."""
+    """Return the message of an error of a replica, or of its connection."""
     if isinstance(error, grpc.Call):
         return f"{address}: {error.code().name.lower()}: {error.details()}"
     return f"{address}: {error}"
 
 
 def unavailable(problems: Sequence[str]) -> MetadataUnavailable:
-    """The error for when no replica gave an answer."""
+    """Return the error for the case that no replica answered."""
     return MetadataUnavailable("no replica answered\n" + "\n".join(problems))
 
 

@@ -1,4 +1,4 @@
-"""The settings of each service, as its process would read them, without starting it."""
+"""Settings of each service, loaded as its process would, without starting it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Service(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """How one kind of process reads its settings."""
+    """Method by which one kind of process reads its settings."""
 
     model: type[Section]
     prefix: str
-    """Of its environment variables."""
+    """Prefix of its environment variables."""
     load: Callable[[Path | None, Mapping[str, str]], Loaded[Any]]
 
 
@@ -42,13 +42,13 @@ SERVICES: dict[Service, ServiceSettings] = {
     Service.GATEWAY: ServiceSettings(gateway.GatewayServiceConfig, gateway.PREFIX, gateway.load_config),
 }
 
-# The names of settings that hold a certificate, and of those beside them with its key.
+# Settings that name a certificate file, with the sibling setting for its key.
 _KEYS = {"cert_file": "key_file", "certificate": "key"}
 _AUTHORITIES = ("authority", "client_ca_file")
 
 
 def file_problems(loaded: Loaded[Any]) -> list[Problem]:
-    """What is wrong with the files of certificates that the settings name; only the service's own machine can tell."""
+    """Return problems of the certificate files that the settings name; must run on the service's machine."""
     found: list[tuple[tuple[str, ...], str | None]] = []
     for section, values in _texts_by_section(loaded.config):
         for name, key_name in _KEYS.items():

@@ -1,7 +1,7 @@
-"""The command line: one module per command; `app` puts them together."""
+"""The command line: one module per command; `app` assembles them."""
 
 import os
 
-# Before anything loads the gRPC library, which else writes a line past the log for every peer that cannot shake hands:
-# as many as strangers like.
+# Set before the gRPC library is loaded, which otherwise prints a line for every failed handshake, bypassing the log:
+# unauthenticated clients could flood the output.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -1,4 +1,4 @@
-"""The command line: every command by name, and how failures end it."""
+"""The command line: registry of all commands, and reporting of failures."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from headrace.metadata_connection import MetadataError
 from headrace_core import CoreError, ServerError
 from headrace_settings import SettingsError
 
-# By name, in the order in which they are listed, and the module of this package that has it: as a function of its name,
-# or as commands of a group, which are called `app`.
+# Commands by name, in the order of the help, with the module that implements them: as a function of that name, or as a
+# Typer group called `app`.
 _GROUPS: Final = frozenset({"stream", "topic", "group", "client", "config", "metadata"})
 _MODULES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -43,7 +43,7 @@ _MODULES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class _Commands(TyperGroup):
-    """Imports a command when it is wanted: what the server needs takes longer to import than most commands to run."""
+    """Imports a command on first use: the server's dependencies take longer to import than most commands to run."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - they are the same everywhere
         return list(_MODULES)
@@ -51,7 +51,7 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - they are the same everywhere
         if cmd_name in _MODULES:
             return self._imported(cmd_name)
-        # Whoever has mistyped one is told the nearest of those that are known.
+        # For an unknown command, suggest the most similar known one.
         for name in _MODULES:
             self._imported(name)
         return None
@@ -94,7 +94,7 @@ def headrace(
 
 
 def main() -> None:
-    """Run the command line; failures that a user can mend end it with one message and status 1."""
+    """Run the command line; failures that a user can fix end it with one message and status 1."""
     try:
         app()
     except ServerError as error:
@@ -104,7 +104,7 @@ def main() -> None:
     except (EmbeddedError, CoreError, MetadataError) as error:
         _fail(str(error))
     except BrokenPipeError:
-        # Whoever read the output has seen enough; the interpreter must not complain about it at its end.
+        # The reader has closed the pipe; suppress the interpreter's complaint at exit.
         sys.stderr.close()
         sys.exit(0)
     except KeyboardInterrupt:

@@ -35,7 +35,7 @@ def audit(
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=100_000, help="The newest so many.")] = 1000,
     as_json: Annotated[bool, typer.Option("--json", help="Lines of JSON, oldest first.")] = False,
 ) -> None:
-    """Show who logged in, who was refused for a missing right, and who changed what; oldest first."""
+    """Show logins, refusals for missing permissions, and changes; oldest first."""
     wanted = Wanted(
         since=_micros(since, 0),
         until=_micros(until, _NEVER),
@@ -84,5 +84,5 @@ def _row(event: Event) -> tuple[object, ...]:
 
 
 def _printable(text: str) -> str:
-    """Return a text from strangers without what a terminal would obey."""
+    """Return untrusted text without terminal control characters."""
     return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)

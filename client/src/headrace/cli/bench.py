@@ -18,7 +18,7 @@ from headrace_settings import Duration, Size
 
 
 class Mode(StrEnum):
-    """Who works."""
+    """Producers, consumers, or both."""
 
     PRODUCE = "produce"
     CONSUME = "consume"
@@ -26,14 +26,14 @@ class Mode(StrEnum):
 
 
 class Transport(StrEnum):
-    """What carries the requests."""
+    """Transport of the requests."""
 
     TCP = "tcp"
     WEBSOCKET = "websocket"
 
 
 class Baseline(StrEnum):
-    """What the figures are compared with."""
+    """Baseline for the comparison."""
 
     NONE = "none"
     NULL = "null"
@@ -137,7 +137,7 @@ def _amount(count: int, amount: Size | None, time: Duration | None) -> dict[str,
 
 
 def _server_pids(server: str, transport: Transport, username: str, password: str) -> list[int]:
-    """The server's process, if it runs on this machine as the same kind of process."""
+    """Return the process id of the server, if the server runs on this machine."""
     host = server.removeprefix("tls://").partition("?")[0].rpartition(":")[0].strip("[]")
     if host not in {"127.0.0.1", "::1", "localhost"}:
         return []

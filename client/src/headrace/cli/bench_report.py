@@ -1,4 +1,4 @@
-"""What the load generator measured, as tables."""
+"""Results of the load generator as tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PERCENTILES = (
 
 
 def print_report(report: Report) -> None:
-    """One run: a row per figure, a column for producers and one for consumers."""
+    """Print one run: a row per metric, a column for producers and one for consumers."""
     groups = _groups(report)
     rows = [(name, *(_shown(name, figures.get(name)) for figures in groups.values())) for name in _names(groups)]
     output.print_table(("", *groups), rows)
@@ -28,7 +28,7 @@ def print_report(report: Report) -> None:
 
 
 def print_comparison(report: Report, null: Report) -> None:
-    """A run beside the same load against the null listener, and the share of it that was reached."""
+    """Print a run next to the same load against the null listener, with the ratio of the two."""
     groups, baselines = _groups(report), _groups(null)
     for group, figures in groups.items():
         baseline = baselines.get(group, {})

@@ -23,7 +23,7 @@ def list_clients(
     password: PasswordOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """List the connections of clients with a server, or with one gateway of a cluster."""
+    """List the client connections of a server, or of one gateway of a cluster."""
     with logged_in(url, username, password) as api:
         found = json.loads(api.ask("GET", "/clients"))
     if as_json:
@@ -40,6 +40,9 @@ def disconnect(
     username: UsernameOption = None,
     password: PasswordOption = None,
 ) -> None:
-    """End the connection of a client, whatever it has under way. It may come back: to end a user, deactivate it."""
+    """Close the connection of a client, even during a request.
+
+    The client may reconnect: to block a user, deactivate it.
+    """
     with logged_in(url, username, password) as api:
         api.ask("DELETE", f"/clients/{client_id}")

@@ -10,7 +10,7 @@ import typer
 
 
 class Shell(StrEnum):
-    """Shells that completion exists for."""
+    """Supported shells."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -22,6 +22,6 @@ def completion(context: typer.Context, shell: Annotated[Shell, typer.Argument(he
 
     For bash: headrace completion bash > ~/.local/share/bash-completion/completions/headrace
     """
-    # The library that reads the command line also writes the script, when this variable asks for it.
+    # The command line library prints the script if this variable is set.
     os.environ["_HEADRACE_COMPLETE"] = f"source_{shell}"
     context.find_root().command.main(args=[], prog_name="headrace")

@@ -34,7 +34,7 @@ def check(
         typer.Option("--files", help="Look at the certificates that are named, too; on the service's own machine."),
     ] = False,
 ) -> None:
-    """Check file and environment; everything that is wrong is listed, and the status is 1."""
+    """Check file and environment; all errors are listed, and the exit status is then 1."""
     loaded = SERVICES[service].load(file, os.environ)
     for warning in loaded.warnings:
         output.stderr().print(f"warning: {warning}", markup=False, soft_wrap=True)
@@ -46,7 +46,7 @@ def check(
 
 @app.command()
 def show(file: FileOption = None, service: ServiceOption = Service.EMBEDDED) -> None:
-    """Print the effective settings as TOML, each with its origin; secrets are left out."""
+    """Print the effective settings as TOML, each with its origin; secrets are omitted."""
     loaded = SERVICES[service].load(file, os.environ)
     typer.echo(to_toml(loaded.config, origins=loaded.origins), nl=False)
 
@@ -66,7 +66,7 @@ def schema(service: ServiceOption = Service.EMBEDDED) -> None:
 
 
 def reference_page() -> str:
-    """What `docs/configuration.md` holds."""
+    """Return the contents of `docs/configuration.md`."""
     return f"{REFERENCE_INTRODUCTION}\n{to_markdown(EmbeddedConfig)}\n{_classic_variables()}"
 
 

@@ -1,4 +1,4 @@
-"""Going on with what arrives, for `headrace poll --follow`."""
+"""Following of new messages, for `headrace poll --follow`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from headrace_core import Client, ServerError
 from headrace_proto.errors import Status
 
 WAIT_SECONDS = 1.0
-"""How long one request waits: after that long at most, an interruption that was noted is acted upon."""
+"""Maximum wait of one request, and thus the maximum delay until an interrupt takes effect."""
 _PAUSE_SECONDS = 0.2
 _READ_MESSAGES = 10005
 
 
 def can_wait(client: Client) -> bool:
-    """Whether the server has requests that wait for messages. Others have to be asked again and again."""
+    """Return whether the server supports requests that wait for messages. Otherwise the client polls repeatedly."""
     try:
         return _READ_MESSAGES in client.capabilities().codes
     except ServerError as error:
@@ -26,7 +26,7 @@ def can_wait(client: Client) -> bool:
 
 
 def warn_of_gap(partition: int, gap: tuple[int, int] | None) -> None:
-    """Report messages that were removed before they could be read, if there are any, beside the messages themselves."""
+    """Report messages that were deleted before they could be read, on standard error."""
     if gap is not None:
         start, end = gap
         removed = f"the messages from offset {start} to {end - 1}"
@@ -34,22 +34,22 @@ def warn_of_gap(partition: int, gap: tuple[int, int] | None) -> None:
 
 
 def pause() -> None:
-    """Let some time pass before the server is asked again."""
+    """Sleep before the server is asked again."""
     time.sleep(_PAUSE_SECONDS)
 
 
 def at_once() -> None:
-    """Ask the server again: its answer has waited already."""
+    """Do not sleep: the request itself has waited on the server."""
 
 
 def until_news(client: Client, stream: int | str, topic: int | str, partitions: list[int]) -> Callable[[], None]:
-    """Make a call that returns when any of these partitions has something new, or soon.
+    """Return a function that waits until any of these partitions has a change, or until a short timeout.
 
     Args:
-        client: Logged in; used for nothing else from now on.
-        stream: Exists.
-        topic: Exists.
-        partitions: All exist.
+        client: Logged-in client; not to be used for anything else from now on.
+        stream: Existing stream.
+        topic: Existing topic.
+        partitions: Existing partitions.
     """
     watcher = client.watcher()
     watcher.add([(stream, topic, partitions)])

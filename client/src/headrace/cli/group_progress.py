@@ -1,4 +1,4 @@
-"""How far a consumer group is in each partition, asked over the binary protocol."""
+"""Progress and lag of a consumer group, queried over the binary protocol."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from headrace_core import Client, ConsumerGroup, Partition, ServerError, Topic
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Of a group in one partition."""
+    """Progress of a group in one partition."""
 
     partition_id: int
     member: int | None
-    """Connection that owns it."""
+    """Client id of the connection that owns the partition."""
     stored_offset: int | None
-    """Of the last message that was processed."""
+    """Offset of the last processed message."""
     last_offset: int | None
-    """Of the newest message."""
+    """Offset of the newest message."""
     lag_messages: int
-    """Messages that can be read and were not processed."""
+    """Number of readable messages not processed yet."""
     lag_seconds: float | None = None
-    """Age of the oldest of them; 0 if there is none, None where it was not asked for or could not be read."""
+    """Age of the oldest of them; 0 if there is none, None if not requested or unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Of a group in the whole topic."""
+    """Lag of a group in the whole topic."""
 
     lag_messages: int
     lag_seconds: float | None
-    """Of the partition that is furthest behind."""
+    """Largest lag of a partition."""
     partitions: list[Progress]
 
 
 def progress_of(client: Client, stream: int | str, topic: Topic, group: ConsumerGroup) -> list[Progress]:
-    """In messages, by partition."""
+    """Return the progress in messages, by partition."""
     owners = {partition: member.id for member in group.members for partition in member.partitions}
     return [
         _progress(client, stream, topic, partition, group, owners.get(partition.id)) for partition in topic.partitions
@@ -43,7 +43,7 @@ def progress_of(client: Client, stream: int | str, topic: Topic, group: Consumer
 
 
 def lag_of(client: Client, stream: int | str, topic: Topic, group: ConsumerGroup, *, now_micros: int) -> Lag:
-    """In messages and seconds; reads one message of each partition that is behind."""
+    """Return the lag in messages and seconds; reads one message of each lagging partition."""
     partitions = [
         replace(progress, lag_seconds=_seconds(client, stream, topic, progress, now_micros))
         for progress in progress_of(client, stream, topic, group)
@@ -65,7 +65,7 @@ def _progress(
         stored_offset=None if stored is None else stored.stored_offset,
         # An empty partition has none.
         last_offset=partition.current_offset if partition.messages_count else None,
-        # What has expired is not waiting any more.
+        # Expired messages do not count.
         lag_messages=max(0, min(behind, partition.messages_count)),
     )
 
@@ -74,7 +74,7 @@ def _seconds(client: Client, stream: int | str, topic: Topic, progress: Progress
     if not progress.lag_messages:
         return 0.0
     try:
-        # As a consumer by itself, who needs no membership; nothing is stored.
+        # Poll as a single consumer, which needs no membership; no offset is stored.
         polled = client.poll(
             stream,
             topic.id,

@@ -66,7 +66,7 @@ def show(
     password: PasswordOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Show who owns which partition, and how far the group is. Needs the right to poll."""
+    """Show the owner and the progress of each partition. Needs the permission to poll."""
     with logged_in(server, username, password) as client:
         found = client.group(identifier(stream), identifier(topic), identifier(group))
         read = client.topic(identifier(stream), identifier(topic))
@@ -114,9 +114,9 @@ def lag(
     password: PasswordOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Show how far the group is behind: in messages, and in the age of the oldest one by this machine's clock.
+    """Show the lag of the group: in messages, and as the age of the oldest one by this machine's clock.
 
-    Needs the right to read the topic.
+    Needs the permission to read the topic.
     """
     with logged_in(server, username, password) as client:
         found = client.group(identifier(stream), identifier(topic), identifier(group))
@@ -154,7 +154,7 @@ def delete(
     username: UsernameOption = None,
     password: PasswordOption = None,
 ) -> None:
-    """Delete a group with its stored offsets; its members get nothing any more."""
+    """Delete a group with its stored offsets; its members receive no more messages."""
     with logged_in(server, username, password) as client:
         client.delete_group(identifier(stream), identifier(topic), identifier(group))
 

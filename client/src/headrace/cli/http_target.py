@@ -1,4 +1,4 @@
-"""Asking the HTTP interface of a server, for what the binary protocol does not have."""
+"""Client of a server's HTTP API, for functions that the binary protocol lacks."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _TIMEOUT_SECONDS: Final = 30.0
 
 
 class HttpError(EmbeddedError):
-    """The HTTP interface cannot be reached, or has refused. The message says why."""
+    """The HTTP API is unreachable, or has refused a request. The message contains the reason."""
 
 
 class Api:
-    """The interface, as a user who is logged in."""
+    """The HTTP API with a logged-in user."""
 
     def __init__(self, url: str) -> None:
         if not url.startswith(("http://", "https://")):
@@ -37,7 +37,7 @@ class Api:
         self._token = ""
 
     def log_in(self, username: str, password: str) -> None:
-        """Log in; what is asked afterwards is asked as this user."""
+        """Log in; later requests are sent as this user."""
         answer = json.loads(self.ask("POST", "/users/login", {"username": username, "password": password}))
         self._token = answer["access_token"]["token"]
 
@@ -45,7 +45,7 @@ class Api:
         """Return the body of an answer.
 
         Raises:
-            HttpError: It is an error, or there is none.
+            HttpError: The answer is an error, or there was no answer.
         """
         headers = {"Content-Type": "application/json"}
         if self._token:
@@ -64,7 +64,7 @@ class Api:
 
 @contextmanager
 def logged_in(url: str, username: str | None, password: str | None) -> Iterator[Api]:
-    """Ask as a user, for the length of a ``with`` block; the login ends with it."""
+    """Log in for the duration of a ``with`` block, and log out at its end."""
     user = credentials(username, password)
     api = Api(url)
     api.log_in(user.username, user.password)

@@ -31,14 +31,14 @@ class Group:
 def read_as_member(
     client: Client, group: Group, *, count: int, follow: bool, show: Callable[[int, Message], None]
 ) -> None:
-    """Join, read behind what the group has stored, store what was shown, leave.
+    """Join the group, read after its stored offsets, store the offsets of printed messages, leave.
 
     Args:
-        client: Logged in; the membership is its connection's.
-        group: Exists.
-        count: Messages in all, or at once when following.
-        follow: Go on until Ctrl-C. What is in hand then is still shown and stored.
-        show: Gets each message with its partition. When it fails, its batch counts as not read.
+        client: Logged-in client; the membership belongs to its connection.
+        group: Existing group.
+        count: Total number of messages, or per poll when following.
+        follow: Continue until Ctrl-C. Messages already received are then still printed and their offsets stored.
+        show: Called with each message and its partition. If it fails, its batch counts as unread.
     """
     with _noted_interrupt() as interrupted:
         client.join_group(group.stream, group.topic, group.name)
@@ -61,7 +61,7 @@ def _read(
     show: Callable[[int, Message], None],
     interrupted: Callable[[], bool],
 ) -> None:
-    # The server takes the partitions in turn: as many empty answers as there are partitions, and all are empty.
+    # The server polls the partitions in turn: after one empty answer per partition, all are empty.
     found = client.group(group.stream, group.topic, group.name)
     partitions_count = found.partitions_count if found is not None else 0
     read, waits = client.poll, following.can_wait(client)
@@ -89,7 +89,7 @@ def _store(client: Client, group: Group, partition: int, offset: int) -> None:
     try:
         client.store_offset(group.stream, group.topic, partition, offset, group=group.name)
     except ServerError as error:
-        # The partition went to another member meanwhile, which begins behind the offset stored last.
+        # The partition has moved to another member, which starts after the last stored offset.
         if error.code != Status.NOT_RESOLVED_CONSUMER:
             raise
         output.stderr().print(f"partition {partition} is another member's now, which will read offset {offset} again")
@@ -97,7 +97,7 @@ def _store(client: Client, group: Group, partition: int, offset: int) -> None:
 
 @contextmanager
 def _noted_interrupt() -> Iterator[Callable[[], bool]]:
-    """Within the block the first Ctrl-C is only noted; the second one ends the program at once."""
+    """Record the first Ctrl-C within the block; the second one ends the program at once."""
     noted = False
 
     def note(_signal: int, _frame: FrameType | None) -> None:

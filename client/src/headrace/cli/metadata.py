@@ -49,7 +49,7 @@ app = typer.Typer(name="metadata", help="The replicas of the metadata service.",
 
 DEFAULT_ADDRESS = "127.0.0.1:8111"
 
-# Of the fields of a status, those that only JSON has: a table would be too wide with them.
+# Status fields that only JSON output contains: with them the table would be too wide.
 _STATUS_WITHOUT_COLUMN = frozenset({"cluster", "cluster_id", "started_at_micros"})
 
 ReplicaOption = Annotated[
@@ -78,7 +78,7 @@ def status(
     authority: AuthorityOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Show how each of the given replicas is."""
+    """Show the status of each of the given replicas."""
     with _connected(replicas, cluster, secret_file, authority) as connections:
         records = [_status_record(address, answer) for address, answer in _from_all(connections, _status)]
     if as_json:
@@ -98,7 +98,7 @@ def members(
     authority: AuthorityOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """List the members, as the first replica that answers sees them."""
+    """List the members, as seen by the first replica that answers."""
     with _connected(replicas, cluster, secret_file, authority) as connections:
         address, answer = next(_from_all(connections, _status))
     primary = answer.primary if answer.HasField("primary") else None
@@ -124,7 +124,7 @@ def nodes(
     authority: AuthorityOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """List the partition nodes and how much is placed on each, as the first replica that answers knows them."""
+    """List the partition nodes and the number of partitions on each, as known by the first replica that answers."""
 
     def registered(replica: MetadataReplica) -> list[NodeRecord]:
         request = ReadRequest(consistency=CONSISTENCY_STALE, nodes=NodesQuery())
@@ -162,7 +162,7 @@ def log(
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="At most so many.")] = 20,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Show the last commands that a replica has applied, or the journal in its folder."""
+    """Show the last commands that a replica has applied, or the journal in its data directory."""
     if folder is not None:
         print_records(folder, first, count, as_json=as_json)
         return
@@ -202,7 +202,7 @@ def snapshot(
     secret_file: SecretOption = None,
     authority: AuthorityOption = None,
 ) -> None:
-    """Write the whole state, with every command in it that was answered before, to a file."""
+    """Write the whole state to a file; it contains every command acknowledged before."""
 
     def current(replica: MetadataReplica) -> bytes:
         return _snapshot(replica, CONSISTENCY_LINEARIZABLE)
@@ -229,7 +229,7 @@ def verify(
     authority: AuthorityOption = None,
     folder: FolderOption = None,
 ) -> None:
-    """Compare the states of the given replicas byte for byte, or check every file in a replica's folder."""
+    """Compare the states of the given replicas byte for byte, or check every file in a replica's data directory."""
     if folder is not None:
         raise typer.Exit(verify_folder(folder))
 
@@ -246,7 +246,7 @@ def verify(
             for address, contents, parsed in found
         ),
     )
-    # Replicas that stand at different commands differ by right.
+    # Replicas at different commands differ legitimately.
     by_command: dict[int, set[bytes]] = {}
     for _, contents, parsed in found:
         by_command.setdefault(parsed.op, set()).add(contents)
@@ -272,10 +272,10 @@ def reset_root(
 ) -> None:
     """Give root a new password, delete root's access tokens, and make root active. All of root's logins end.
 
-    In the folder of a server that is stopped, or at the replicas of a cluster, which order it like any other command.
-    Who has the folder, or the secret of the cluster, may do anything already.
+    Operates on the data directory of a stopped server, or on the replicas of a cluster, which order it like any other
+    command. Access to the data directory or the secret of the cluster already grants full control.
     """
-    # Importing a server takes long, and no other command here needs one.
+    # Importing the server is slow, and no other command here needs it.
     from headrace.embedded import root_reset  # noqa: PLC0415
 
     if data is None and not replicas:
@@ -312,7 +312,7 @@ def _connected(
 def _from_all(
     connections: tuple[MetadataReplica, ...], ask: Callable[[MetadataReplica], Answer]
 ) -> Iterator[tuple[str, Answer]]:
-    """Ask one replica after the other; those that do not answer are named, and are an error when none does."""
+    """Ask the replicas one after the other; report those that do not answer, and fail if none does."""
     problems: list[str] = []
     for replica in connections:
         try:
@@ -338,7 +338,7 @@ def _propose(replica: MetadataReplica, command: Command) -> Reply:
 
 def _snapshot(replica: MetadataReplica, consistency: Consistency.ValueType) -> bytes:
     request = GetSnapshotRequest(consistency=consistency)
-    # Without a time limit of the whole: a large state takes as long as it takes.
+    # No overall timeout: a large state may take any time.
     return b"".join(chunk.contents for chunk in replica.stub.GetSnapshot(request, metadata=replica.metadata))
 
 
@@ -354,7 +354,7 @@ def _node_word(node: Node) -> str:
 
 
 def _status_record(address: str, answer: ReplicaStatus) -> dict[str, Any]:
-    """What there is to know about a replica, in the order of the columns."""
+    """Return the status of a replica, in the order of the columns."""
     return {
         "address": address,
         "cluster": answer.cluster_name,

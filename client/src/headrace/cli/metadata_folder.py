@@ -1,4 +1,4 @@
-"""What `headrace metadata` reads from a replica's folder, without a running replica."""
+"""Offline commands of `headrace metadata`, which read a replica's data directory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def print_records(folder: Path, first: int, count: int, *, as_json: bool) -> Non
     """Print entries of the journal, oldest first.
 
     Args:
-        folder: The replica's, or the data folder of a server that holds one.
-        first: The op of the first entry; 0 for the oldest.
-        count: At most so many.
+        folder: Data directory of the replica, or of a server that contains one.
+        first: Op of the first entry; 0 for the oldest.
+        count: Maximum number of entries.
         as_json: Print them as JSON.
     """
     records = _inspect(folder, first, count)["records"]
@@ -42,7 +42,7 @@ def print_records(folder: Path, first: int, count: int, *, as_json: bool) -> Non
 
 
 def verify_folder(folder: Path) -> int:
-    """Check every file and print what was found; returns the exit status, 1 when something is damaged."""
+    """Check every file and print the result; return the exit status, 1 if a file is damaged."""
     report = _inspect(folder, 0, 0)
     superblock = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in report["superblock"].items())
     output.stdout().print(f"superblock: {superblock}", markup=False)
@@ -62,7 +62,7 @@ def _print_files(what: str, fields: Sequence[str], files: Sequence[dict[str, Any
 
 
 def _inspect(folder: Path, first: int, count: int) -> dict[str, Any]:
-    # A server's data folder holds its replica under this name.
+    # A server's data directory contains its replica under this name.
     within = folder / "metadata"
     report: dict[str, Any] = json.loads(inspect_replica(str(within if within.is_dir() else folder), first, count))
     return report

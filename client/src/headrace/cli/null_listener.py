@@ -1,4 +1,4 @@
-"""The listener that reads and discards, as a process of its own, so that its CPU time is counted apart."""
+"""Null listener, which reads and discards; a separate process, so that its CPU time is measured separately."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ except KeyboardInterrupt:
 
 @contextmanager
 def null_listener(*, message_size_bytes: int, messages_per_poll: int) -> Iterator[tuple[str, int]]:
-    """Run it for the length of a ``with`` block; yields its address and its process.
+    """Run the listener for the duration of a ``with`` block; yield its address and its process.
 
     Args:
-        message_size_bytes: Payload of the messages that it answers polls with.
-        messages_per_poll: The most of them in one answer.
+        message_size_bytes: Payload size of the messages in poll answers.
+        messages_per_poll: Maximum number of messages in one answer.
     """
     command = [sys.executable, "-c", _PROGRAM, str(message_size_bytes), str(messages_per_poll)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own program

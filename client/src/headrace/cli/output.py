@@ -1,4 +1,4 @@
-"""How results reach people (tables) and programs (JSON)."""
+"""Output of results as tables for users, or as JSON for programs."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 U64_MAX = 2**64 - 1
 
 _NUMBER = re.compile(r"[0-9,.]*")
-# Control characters, which a terminal would carry out; not tabs.
+# Control characters that a terminal would interpret; tabs are allowed.
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 # Control characters that JSON need not escape.
 _CONTROL_IN_JSON = re.compile(r"[\x7f-\x9f]")
 
 
-# Of a table that goes into a file or a pipe, which has no width of its own.
+# Width of tables written to a file or a pipe.
 _UNBOUNDED_COLUMNS = 10_000
 
 
 def stdout() -> Console:
-    """Where results go; plain when it is not a terminal."""
+    """Return the console for results; plain text if it is not a terminal."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _UNBOUNDED_COLUMNS
@@ -37,23 +37,23 @@ def stdout() -> Console:
 
 
 def stderr() -> Console:
-    """Where progress, questions and errors go."""
+    """Return the console for progress, questions and errors."""
     return Console(stderr=True, soft_wrap=True, highlight=False)
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     document = json.dumps(value, ensure_ascii=False)
     typer.echo(_CONTROL_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", document))
 
 
 def harmless(text: str) -> str:
-    """A text that a terminal shows and does not carry out: control characters as escapes."""
+    """Return a text with control characters escaped, so that a terminal does not interpret them."""
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table; columns of numbers are aligned to the right."""
+    """Print a table; columns of numbers are right-aligned."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     shown = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
     for index, column in enumerate(columns):
@@ -65,7 +65,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def size(size_bytes: float) -> str:
-    """Bytes for people: three digits and a decimal unit."""
+    """Return a size with three digits and a decimal unit."""
     if size_bytes == U64_MAX:
         return "unlimited"
     for unit in ("B", "KB", "MB", "GB"):
@@ -76,5 +76,5 @@ def size(size_bytes: float) -> str:
 
 
 def moment(micros: int) -> str:
-    """Microseconds since the epoch as local time."""
+    """Return microseconds since the epoch as local time."""
     return datetime.datetime.fromtimestamp(micros / 1_000_000).astimezone().isoformat(sep=" ", timespec="milliseconds")

@@ -16,7 +16,7 @@ def ping(
     server: ServerOption = DEFAULT_SERVER,
     count: Annotated[int, typer.Option("--count", "-c", min=1, help="How often.")] = 1,
 ) -> None:
-    """Ask a server for a sign of life. Needs no login."""
+    """Check that a server answers. Needs no login."""
     with connected(server, None) as client:
         for _ in range(count):
             started = time.perf_counter()

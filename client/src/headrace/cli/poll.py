@@ -24,7 +24,7 @@ _CONSUMER = "headrace-cli"
 
 
 class Format(StrEnum):
-    """How messages are printed."""
+    """Output format of messages."""
 
     TEXT = "text"
     JSON = "json"
@@ -33,14 +33,14 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where to begin: a strategy of the protocol, and its value."""
+    """Start position: a polling strategy of the protocol, and its value."""
 
     strategy: str
     value: int = 0
 
 
 def parse_start(text: str) -> Start:
-    """Read `next`, `first`, `last`, an offset, or a moment in ISO form (local time unless it says otherwise)."""
+    """Parse `next`, `first`, `last`, an offset, or a time in ISO format (local time unless it has a time zone)."""
     if text in {"next", "first", "last"}:
         return Start(text)
     if text.isascii() and text.isdecimal():
@@ -147,7 +147,7 @@ def poll(
 
 
 def _behind(polled: Polled, start: Start) -> Start:
-    """Return where to go on."""
+    """Return the position after the polled messages."""
     if polled.messages:
         return Start("offset", polled.messages[-1].offset + 1)
     if polled.gap is not None:

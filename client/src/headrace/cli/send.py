@@ -39,7 +39,7 @@ def send(
 ) -> None:
     """Send messages: arguments, lines of a file, or lines of standard input.
 
-    Without --partition and --key the server decides, batch by batch.
+    Without --partition and --key, the server chooses the partition of each batch.
     """
     if messages and (file or whole):
         raise typer.BadParameter("messages are arguments or come from a file, not both")
@@ -65,7 +65,7 @@ def send(
 
 
 def _batches(payloads: Iterable[bytes], messages_max: int) -> Iterator[list[bytes]]:
-    """Group payloads in order, none of them empty: the protocol has no empty messages to offer."""
+    """Group payloads in order; empty payloads are skipped because the protocol has no empty messages."""
     batch: list[bytes] = []
     batch_bytes = 0
     for payload in payloads:

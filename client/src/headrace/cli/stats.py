@@ -35,7 +35,7 @@ _SHOWN = (
     "free_disk_space_bytes",
     "total_disk_space_bytes",
 )
-"""Of the server's statistics, in this order."""
+"""Statistics to print, in this order."""
 
 
 def stats(

@@ -1,4 +1,4 @@
-"""The options by which every command says which server it talks to, and as whom."""
+"""Common options of all commands: server and credentials."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DEFAULT_SERVER = "127.0.0.1:8090"
 
 
 def credentials(username: str | None, password: str | None) -> Credentials:
-    """Both, asking for a password on a terminal when only the user is known."""
+    """Return the credentials; on a terminal, ask for the password if only the user is given."""
     if username is None:
         raise typer.BadParameter("give --username, or set HEADRACE_USERNAME and HEADRACE_PASSWORD")
     if password is None:
@@ -44,7 +44,7 @@ def credentials(username: str | None, password: str | None) -> Credentials:
 
 
 def logged_in(server: str, username: str | None, password: str | None) -> AbstractContextManager[Client]:
-    """A logged-in connection to the server that the options name."""
-    # No ticket has an @, and no address.
+    """Return a logged-in connection to the server that the options name."""
+    # Neither tickets nor addresses contain an @.
     ticket, _, address = server.rpartition("@")
     return connected(address, Ticket(ticket) if ticket else credentials(username, password))

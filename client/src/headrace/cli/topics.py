@@ -27,7 +27,7 @@ _TOPIC_FIELDS = (
     "size_bytes",
     "messages_count",
 )
-# The answer about a setting that was last updated to that.
+# Value shown for a setting last updated to the server's default.
 _DEFAULT = "server default"
 _DESCRIPTION_FIELDS = ("first_offset", "next_deletion_at_micros", "node", "state")
 _PARTITION_FIELDS = ("id", "created_at_micros", "segments_count", "current_offset", "size_bytes", "messages_count")
@@ -96,7 +96,7 @@ def show(
         if found is None:
             raise typer.BadParameter(f"there is no topic {topic!r} in stream {stream!r}")
         described = {one.id: one for one in client.describe_partitions(identifier(stream), identifier(topic))}
-    # Partitions may come and go between the two answers.
+    # Partitions may be added or deleted between the two answers.
     found_in_both = [
         (partition, described[partition.id]) for partition in found.partitions if partition.id in described
     ]
@@ -142,7 +142,7 @@ def delete(
 
 
 def _is_there(client: Client, stream: int | str) -> bool:
-    """Of a stream that does not exist a server lists the topics too: none."""
+    """Return whether the stream exists: for a missing stream, the server returns an empty list of topics."""
     return any(stream in {found.id, found.name} for found in client.streams())
 
 

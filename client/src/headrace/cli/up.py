@@ -44,7 +44,7 @@ def up(
         typer.Option("--with-default-root-credentials", help="A new root user is iggy with password iggy."),
     ] = False,
 ) -> None:
-    """Run the whole server in this process, in the foreground. Ctrl-C stops it, twice at once."""
+    """Run the whole server in this process, in the foreground. Ctrl-C stops it gracefully, a second Ctrl-C at once."""
     chosen = {
         "system.path": ("--data", str(data) if data else None),
         "tcp.address": ("--address", address),
@@ -61,7 +61,7 @@ def up(
 
 
 class _StopRequested(Exception):
-    """Somebody wants the server to end before it is up."""
+    """A stop was requested before the server was up."""
 
 
 async def _serve(loaded: Loaded[EmbeddedConfig], *, fresh: bool, default_root: bool) -> None:
@@ -93,7 +93,7 @@ async def _serve(loaded: Loaded[EmbeddedConfig], *, fresh: bool, default_root: b
 def _stop_on_signals(stop: asyncio.Event) -> None:
     def on_signal() -> None:
         if stop.is_set():
-            # Threads may be waiting for a device: nothing else is certain to end them.
+            # Threads may be blocked by a device: nothing else is certain to end the process.
             os._exit(_FORCED_EXIT_STATUS)
         stop.set()
 

@@ -27,7 +27,7 @@ __all__ = [
     "running",
 ]
 
-# What brings the server with it, whose imports take most of a second: the command line knows its errors without it.
+# Names imported on first use: importing the server takes most of a second, and the command line needs only the errors.
 _MODULES: Final = {
     "EmbeddedConfig": "headrace.embedded.config",
     "Recovery": "headrace_shards",

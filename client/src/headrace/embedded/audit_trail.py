@@ -1,4 +1,4 @@
-"""The audit trail in the data folder of a server or gateway, which may be running."""
+"""The audit trail in the data directory of a server or gateway, which may be running."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ __all__ = ["Event", "NoTrail", "Wanted", "decoded", "encoded", "read_folder"]
 
 
 class NoTrail(EmbeddedError):
-    """There is no audit trail in the folder."""
+    """The data directory contains no audit trail."""
 
 
 def read_folder(data: Path, wanted: Wanted, count_max: int) -> list[Event]:
-    """Return the newest events that are wanted, newest first.
+    """Return the newest events that match, newest first.
 
     Args:
-        data: The data folder.
-        wanted: Which.
-        count_max: At most so many.
+        data: Data directory.
+        wanted: Filter.
+        count_max: Maximum number of events.
 
     Raises:
-        NoTrail: There are no files of a trail.
+        NoTrail: The directory contains no files of a trail.
     """
     folder = data.expanduser() / FOLDER
     if not any(numbered(folder, series) for series in SERIES):

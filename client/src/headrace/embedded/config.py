@@ -1,4 +1,4 @@
-"""The one configuration of the embedded server, composed of those of the services in it."""
+"""Configuration of the embedded server, composed of the configurations of its services."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from headrace_settings.names import Name
 from headrace_shards.config import ShardsConfig, StorageConfig
 
 PREFIX = "HEADRACE"
-"""Of the environment variables."""
+"""Prefix of environment variables."""
 _ALIASES = {"IGGY_ROOT_USERNAME": "root.username", "IGGY_ROOT_PASSWORD": "root.password"}
 RENAMED = {"http.web_ui": "http.console.enabled", "cluster.node.current.name": "cluster.node_name"}
-"""Settings of the classic server by the name that they have here."""
-# Variables with our prefix that belong to the command line.
+"""Settings of the Iggy server that have another name here."""
+# Variables with this prefix that belong to the command line.
 _RESERVED = ("HEADRACE_CONFIG", "HEADRACE_SERVER", "HEADRACE_USERNAME", "HEADRACE_PASSWORD")
 
 REFERENCE_INTRODUCTION = """\
@@ -36,26 +36,31 @@ file that holds it.
 
 
 class RootConfig(RootUserConfig):
-    """`root`."""
+    """`root`: the user that the first start creates."""
 
     username: str | None = None
-    """Name of the root user, used once: at the first start on an empty data folder. 3 to 50 bytes. Also
-    `IGGY_ROOT_USERNAME`."""
+    """Name of the root user, used once: at the first start with an empty data directory. 3 to 50 bytes. Also
+    `IGGY_ROOT_USERNAME`.
+    """
     password: Secret | None = None
-    """Its password, 3 to 100 bytes; generated and shown once when neither is given. Also `IGGY_ROOT_PASSWORD`."""
+    """Password of the root user, 3 to 100 bytes; if not set, it is generated and printed once. Also
+    `IGGY_ROOT_PASSWORD`.
+    """
 
 
 class LoggingConfig(Section):
-    """`system.logging`."""
+    """`system.logging`: log output."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least important records that are still written."""
+    """Minimum level of log records that are written."""
     format: Literal["auto", "console", "json"] = "auto"
-    """`console` is for people, `json` one object per line, `auto` the former on a terminal and else the latter."""
+    """Format of log records: `console` for reading, `json` with one object per line, `auto` for `console` on a terminal
+    and `json` otherwise.
+    """
 
 
 class SystemConfig(StorageConfig):
-    """`system`, of all services together."""
+    """`system`: storage, shared by all services."""
 
     topic: TopicConfig = TopicConfig()
     state: StateSettings = StateSettings()
@@ -63,17 +68,17 @@ class SystemConfig(StorageConfig):
 
     @model_validator(mode="after")
     def _topics_hold_at_least_a_segment(self) -> Self:
-        # Only whole segments are ever dropped: a topic limited to less could never be brought below its limit.
+        # Only whole segments are deleted: a topic with a smaller limit could never get below it.
         if self.topic.max_size.bytes < self.segment.size.bytes:
             raise ValueError(f"topic.max_size = {self.topic.max_size} is less than segment.size = {self.segment.size}")
         return self
 
 
 class PipelinesConfig(GrpcSettings):
-    """`pipelines`: whole batches from partitions and into them, for holders of tickets."""
+    """`pipelines`: raw batches from and to partitions, for clients with a ticket."""
 
     enabled: bool = True
-    """Listen at all."""
+    """Listen for connections of pipelines."""
     tls: TlsSettings = TlsSettings()
 
     @model_validator(mode="after")
@@ -86,16 +91,16 @@ class PipelinesConfig(GrpcSettings):
 
 
 class ClusterConfig(Section):
-    """`cluster`: what clients that ask for the nodes of the cluster are answered, although there is one."""
+    """`cluster`: answer to clients that ask for the nodes of the cluster; the cluster consists of this server."""
 
     name: Name = "single-node"
     """Name of the cluster."""
     node_name: Name = "iggy-node"
-    """Name of this server in it."""
+    """Name of this server in the cluster."""
 
 
 class EmbeddedConfig(GatewayConfig, ShardsConfig):
-    """Everything that the embedded server can be told."""
+    """All settings of the embedded server."""
 
     cluster: ClusterConfig = ClusterConfig()
     pipelines: PipelinesConfig = PipelinesConfig()
@@ -104,7 +109,7 @@ class EmbeddedConfig(GatewayConfig, ShardsConfig):
 
     @property
     def beyond_loopback(self) -> dict[str, bool]:
-        """As of a gateway, with the port for pipelines."""
+        """Settings with addresses reachable from other machines, with the port for pipelines; true if encrypted."""
         pipelines = self.pipelines
         beyond = super().beyond_loopback
         if pipelines.enabled and not pipelines.address.ip.is_loopback:
@@ -127,11 +132,11 @@ def load_config(
 
     Args:
         file: A TOML file, if any.
-        environment: Usually ``os.environ``; nothing else reads it.
-        options: Per dotted setting name, the option of the command line as typed and its text.
+        environment: Usually ``os.environ``; no other environment is read.
+        options: Command line options by dotted setting name, each as typed, with its text.
 
     Raises:
-        SettingsError: Something is unknown or wrong.
+        SettingsError: A setting is unknown or invalid.
     """
     return load(
         EmbeddedConfig,

@@ -1,4 +1,4 @@
-"""What logins are checked against, from the replica in the same process."""
+"""Credentials for logins, from the replica in the same process."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from headrace_metadata.applied_state import AccessTokenCredentials, AppliedState
 
 
 class DirectCredentials:
-    """Answers at once: the state holds every command that anybody was answered."""
+    """Answers at once: the local state contains every acknowledged command."""
 
     def __init__(self, state: AppliedState) -> None:
         self._state = state
 
     async def credentials_of(self, user_id: int) -> Credentials | None:
-        """Return the credentials of a user, if there is such a user."""
+        """Return the credentials of a user; None if the user does not exist."""
         return self._state.credentials_of(user_id)
 
     async def credentials_named(self, username: str) -> Credentials | None:
-        """Return the credentials of the user with this name, if there is one."""
+        """Return the credentials of the user with this name; None if there is none."""
         return self._state.credentials_named(username)
 
     async def access_token(self, digest: bytes) -> AccessTokenCredentials | None:
-        """Return the access token whose text has this SHA-256 digest, if there is one, expired or not."""
+        """Return the access token whose text has this SHA-256 digest, expired or not; None if there is none."""
         return self._state.access_token(digest)

@@ -1,11 +1,11 @@
-"""The data folder: one server at a time, of a product and a format that this release knows.
+"""The data directory: used by one server at a time, with a product and a format that this release knows.
 
-info.json             what wrote the folder
+info.json             product and release that wrote the directory
 headrace.lock         held by the running server
 metadata/             the metadata replica
 streams/              the partitions
-http/                 tokens that were revoked
-runtime/              about the running server: current_config.toml; emptied at each start
+http/                 revoked tokens
+runtime/              state of the running server: current_config.toml; emptied at each start
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from headrace_shards.folders import LOCK, locked, make_folder, replace_file
 
 PRODUCT = "headrace"
 FORMAT_VERSION = 2
-"""Of everything in the folder together; 1 kept the catalogue in `state.messages`. A release opens its own format."""
+"""Version of the format of the whole directory; 1 stored the catalog in `state.messages`. A release opens only its own
+format.
+"""
 
 METADATA = "metadata"
-"""The folder of the metadata replica in it."""
+"""Subdirectory of the metadata replica."""
 
 HTTP = "http"
-"""The folder of the HTTP interface in it."""
+"""Subdirectory of the HTTP API."""
 
 _INFO = "info.json"
 _RUNTIME = "runtime"
@@ -38,19 +40,19 @@ _RUNTIME = "runtime"
 
 @contextmanager
 def opened(name: str, *, fresh: bool = False) -> Iterator[Path]:
-    """Hold the data folder for the length of a ``with`` block; made if it is missing. Yields its absolute path.
+    """Lock the data directory for the duration of a ``with`` block; create it if missing. Yield its absolute path.
 
     Args:
-        name: The folder, as the setting says it.
-        fresh: Remove everything in it first. Only a folder that is ours is emptied.
+        name: Path as in the setting.
+        fresh: Remove its contents first. Only a directory of this product is emptied.
 
     Raises:
-        DataFolderInUse: Another server works on it.
-        ForeignDataFolder: It holds something else, or was written by a newer release.
-        OSError: It cannot be made or written.
+        DataFolderInUse: Another server uses the directory.
+        ForeignDataFolder: The directory has other contents, or was written by a newer release.
+        OSError: The directory cannot be created or written.
     """
     path = Path(name).expanduser().absolute()
-    # Messages are not everybody's. What is there already is as its owner wants it.
+    # Messages are confidential, so the directory is created private. The mode of an existing directory is kept.
     make_folder(path)
     with _alone(path):
         _check_info(path, fresh=fresh)
@@ -64,7 +66,7 @@ def opened(name: str, *, fresh: bool = False) -> Iterator[Path]:
 
 
 def write_current_config(path: Path, text: str) -> None:
-    """Publish the effective configuration of the running server, at once and whole."""
+    """Write the effective configuration of the running server, atomically."""
     replace_file(path / _RUNTIME / "current_config.toml", text)
 
 
@@ -107,7 +109,7 @@ def _check_info(path: Path, *, fresh: bool) -> None:
 
 
 def _empty(path: Path) -> None:
-    # The marker goes last: an interrupted removal is still recognised as ours.
+    # The marker goes last: after an interrupted removal the directory is still recognised as ours.
     entries = sorted(path.iterdir(), key=lambda entry: entry.name == _INFO)
     for entry in entries:
         if entry.is_dir() and not entry.is_symlink():

@@ -1,8 +1,8 @@
-"""Why an embedded server does not start, or does not go on.
+"""Errors that prevent the start of an embedded server, or stop it.
 
 EmbeddedError
-    DataFolderInUse:     another server works on the folder
-    ForeignDataFolder:   what is there is not ours, or is of a newer release
+    DataFolderInUse:     another server uses the data directory
+    ForeignDataFolder:   the directory has other contents, or is of a newer release
     RootCredentialsError: the credentials for a new root user cannot be used
     ShardEnded:          a shard thread ended while the server ran
 """
@@ -11,15 +11,15 @@ from __future__ import annotations
 
 
 class EmbeddedError(Exception):
-    """The embedded server does not start, or cannot go on. The message says why."""
+    """The embedded server cannot start or continue. The message contains the reason."""
 
 
 class DataFolderInUse(EmbeddedError):
-    """Another server works on the data folder."""
+    """Another server uses the data directory."""
 
 
 class ForeignDataFolder(EmbeddedError):
-    """The data folder is not one that this release may touch."""
+    """The data directory has other contents, or was written by a newer release."""
 
 
 class RootCredentialsError(EmbeddedError):

@@ -1,4 +1,4 @@
-"""Log records of every part of the process, in one form: for people on a terminal, or as JSON lines."""
+"""Log output of the whole process: console format on a terminal, or JSON lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace_gateway.correlation import Correlation
 def configure(config: LoggingConfig) -> None:
     """Send every record of the process to standard error.
 
-    Called once by whoever owns the process; a server embedded in somebody else's program leaves logging alone.
+    Called once by the process's main program; a server embedded in another program does not configure logging.
     """
     as_console = config.format == "console" or (config.format == "auto" and sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
@@ -23,7 +23,7 @@ def configure(config: LoggingConfig) -> None:
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=not as_console),
     ]
-    # Tracebacks are plain: the richer form would print local variables, and with them passwords.
+    # Tracebacks are plain: the rich form would print local variables, including passwords.
     renderers: list[structlog.typing.Processor] = (
         [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         if as_console

@@ -1,4 +1,4 @@
-"""Up to which time the shards know every commit, where the metadata service is in the same process."""
+"""Commit horizon for the shards: the time up to which they know every commit; metadata service in the same process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace_proto.well_known import ROOT_USER_ID
 from headrace_shards import Horizon
 
 CHECK_SECONDS: Final = 5.0
-"""How often it is looked whether anybody has to know."""
+"""Interval at which to check for staged batches."""
 
 _log = logging.getLogger(__name__)
 
@@ -23,25 +23,25 @@ _log = logging.getLogger(__name__)
 async def pass_horizon(
     replica: Replica, stages_count: Callable[[], int], horizon: Horizon, *, check_seconds: float = CHECK_SECONDS
 ) -> NoReturn:
-    """Tell as long as anything is staged, until cancelled.
+    """Report the horizon while anything is staged, until cancelled.
 
     Args:
-        replica: Its state is published to the shards as it changes.
-        stages_count: Returns how many stages the partitions have.
-        horizon: Is told.
-        check_seconds: How often to look.
+        replica: Replica whose state is published to the shards as it changes.
+        stages_count: Returns the number of stages of the partitions.
+        horizon: Receives the horizon.
+        check_seconds: Interval of checks.
     """
     while True:
         await asyncio.sleep(check_seconds)
         if stages_count() == 0:
             continue
         state = replica.state
-        # Time passes by operations only, and there may be no others.
+        # The state's time advances only by operations, and there may be no others.
         if state.timestamp_micros + int(check_seconds * 1_000_000) <= time.time_ns() // 1000:
             try:
                 await replica.propose(Command(actor_user_id=ROOT_USER_ID, pulse=Pulse()))
             except MetadataError as error:
                 _log.warning("what nobody has committed stays staged for now: %s", error)
-        # Whatever the state has, its subscribers have: there is nothing to be waited for.
+        # Subscribers have every change of the state, so there is nothing to wait for.
         horizon.reached(state.version)
         horizon.known(state.version, state.timestamp_micros)

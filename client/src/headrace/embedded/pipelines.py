@@ -1,4 +1,4 @@
-"""The port from which data pipelines read and write whole batches, as partition nodes have it."""
+"""Listener for data pipelines, which read and write raw batches as on partition nodes."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ async def opened(
     *,
     certificate_check_seconds: float,
 ) -> AsyncIterator[Served | None]:
-    """Serve for the length of an ``async with`` block; yields nothing if it is switched off.
+    """Serve for the duration of an ``async with`` block; yield None if it is disabled.
 
     Args:
         config: Settings.
-        front: What the shards, which sign the tickets, were told.
-        state: Knows which partitions there are.
-        open_session: With the shards.
-        issuer_may: Of the shards.
-        certificate_check_seconds: How often it is looked for a new certificate.
+        front: Configuration of the shards, which sign the tickets.
+        state: Source of partitions.
+        open_session: Opens a session with the shards.
+        issuer_may: Permission check of the shards.
+        certificate_check_seconds: Interval of checks for a changed certificate.
 
     Raises:
-        ListenError: The address cannot be bound, or a file for the encryption cannot be read or used.
+        ListenError: The address cannot be bound, or a TLS file cannot be read or used.
     """
     if not config.enabled:
         yield None
@@ -65,26 +65,26 @@ async def opened(
 
 
 class OwnTopics:
-    """The topics of this server, all of whose partitions are here."""
+    """The topics of this server, which has all partitions."""
 
     def __init__(self, state: AppliedState, address: str) -> None:
-        """Describe where they are.
+        """Describe the topics.
 
         Args:
-            state: Knows them.
-            address: Where pipelines find their partitions; empty if they do not.
+            state: Source of topics.
+            address: Address of all partitions for pipelines; empty if not served.
         """
         self._state = state
         self._address = address
 
     def find_topic(self, stream: int | str, topic: int | str) -> TopicPlaces | None:
-        """Return a topic, if there is such a topic."""
+        """Return a topic; None if it does not exist."""
         stream_id = self._stream_id(stream)
         found = self._state.find_topic(stream_id, topic) if stream_id is not None else None
         return self._places(found) if found is not None else None
 
     def topics_of(self, stream: int | str) -> Sequence[TopicPlaces] | None:
-        """Return the topics of a stream, ascending by id, if there is such a stream."""
+        """Return the topics of a stream, ascending by id; None if the stream does not exist."""
         stream_id = self._stream_id(stream)
         found = self._state.stream_with_topics(stream_id) if stream_id is not None else None
         return [self._places(topic) for topic in found[1]] if found is not None else None
@@ -104,7 +104,7 @@ class OwnTopics:
 
 
 class _EveryPartition:
-    """The partitions of this server, all of which are here."""
+    """The partitions of this server, all of which are local."""
 
     def __init__(self, state: AppliedState) -> None:
         self._state = state

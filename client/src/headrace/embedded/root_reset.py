@@ -1,4 +1,4 @@
-"""Resetting root: it has a password that its operator knows, and can log in."""
+"""Reset of the root user: a known password, and an active user."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from headrace_proto.well_known import ROOT_USER_ID
 
 
 class ResetError(EmbeddedError):
-    """Root was not reset, or not altogether. The message says why."""
+    """Root was not reset, or only partly. The message contains the reason."""
 
 
 def new_password(file: Path | None) -> tuple[str, bool]:
-    """Return the password that root is to have, and whether it was generated.
+    """Return the new password of root, and whether it was generated.
 
     Args:
-        file: Holds it; None: it is generated.
+        file: File with the password; None: generate one.
 
     Raises:
-        ResetError: The file cannot be read, or what it holds is no password.
+        ResetError: The file cannot be read, or its contents are not a valid password.
     """
     if file is None:
         return generated_password(), True
@@ -47,9 +47,9 @@ def new_password(file: Path | None) -> tuple[str, bool]:
 
 
 async def commands(catalog: Snapshot, password: str) -> list[Command]:
-    """Return what resets root: a new password, no access tokens, active. All may be repeated.
+    """Return the commands that reset root: new password, no access tokens, active. All of them can be repeated.
 
-    The password comes first, so that nothing of before lets anybody in when root is active again.
+    The password comes first, so that no earlier credential works when root is active again.
 
     Raises:
         ResetError: There is no root.
@@ -75,10 +75,10 @@ def username(catalog: Snapshot) -> str:
 
 
 def reset_in_folder(name: str, password: str) -> str:
-    """Reset root in the data folder of an embedded server that does not run; returns root's name.
+    """Reset root in the data directory of a stopped embedded server; return root's name.
 
     Raises:
-        EmbeddedError: The folder is not one of a server, or the server runs; nothing was changed.
+        EmbeddedError: The directory is not a server's, or the server runs; nothing was changed.
     """
     path = Path(name).expanduser().absolute()
     if not (path / data_folder.METADATA).is_dir():
@@ -100,12 +100,12 @@ async def _reset_in_folder(name: str, password: str) -> str:
 
 
 def reset_through(propose: Callable[[Command], Reply], catalog: Snapshot, password: str) -> str:
-    """Reset root by commands that the replicas of a cluster order and apply; returns root's name.
+    """Reset root by commands that the replicas of a cluster order and apply; return root's name.
 
     Args:
-        propose: Has a command applied.
-        catalog: As it is before.
-        password: That root is to have.
+        propose: Applies a command.
+        catalog: Current catalog.
+        password: New password of root.
 
     Raises:
         ResetError: There is no root, or a command was refused.
@@ -116,10 +116,10 @@ def reset_through(propose: Callable[[Command], Reply], catalog: Snapshot, passwo
 
 
 def check(command: Command, reply: Reply) -> None:
-    """Look whether a command was applied; that a token is gone already is as good.
+    """Check that a command was applied; a token that is already deleted is accepted.
 
     Raises:
-        ResetError: It was refused.
+        ResetError: The command was refused.
     """
     operation = command.WhichOneof("operation")
     is_gone = operation == "delete_access_token" and reply.status == Status.RESOURCE_NOT_FOUND

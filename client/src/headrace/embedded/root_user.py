@@ -1,4 +1,4 @@
-"""The root user: created once, on an empty state; its generated password is shown once."""
+"""The root user: created once, on an empty state; a generated password is shown once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace_metadata.replica import Replica
 from headrace_settings import Secret
 
 DEFAULT_USERNAME = "iggy"
-"""What existing clients and scripts try first."""
+"""Default of existing clients and scripts."""
 DEFAULT_PASSWORD = "iggy"  # noqa: S105 - the well-known pair, used only when it is asked for
 
 _GENERATED_CHARACTERS = string.ascii_letters + string.digits
@@ -24,16 +24,16 @@ _GENERATED_LENGTH = 24
 
 @dataclass(frozen=True, slots=True)
 class RootCredentials:
-    """What a new root user logs in with."""
+    """Credentials of a new root user."""
 
     username: str
     password: Secret
     generated: bool
-    """Nobody knows the password yet: it must be shown."""
+    """True if the password was generated and has to be shown."""
 
 
 def choose_root_credentials(config: RootConfig, *, use_default: bool) -> RootCredentials:
-    """Configured ones, else the well-known pair if that is asked for, else a generated password."""
+    """Return the configured credentials, else the well-known pair if requested, else a generated password."""
     if config.username is not None and config.password is not None:
         return RootCredentials(config.username, config.password, generated=False)
     if use_default:
@@ -42,14 +42,14 @@ def choose_root_credentials(config: RootConfig, *, use_default: bool) -> RootCre
 
 
 def generated_password() -> str:
-    """Return a new password of letters and digits, which cannot be guessed."""
+    """Return a new random password of letters and digits."""
     return "".join(secrets.choice(_GENERATED_CHARACTERS) for _ in range(_GENERATED_LENGTH))
 
 
 async def ensure_root_user(
     replica: Replica, passwords: Passwords, config: RootConfig, *, use_default: bool
 ) -> RootCredentials | None:
-    """Create the root user unless there is one; returns the credentials of one that was created.
+    """Create the root user unless it exists; return the credentials if it was created.
 
     Raises:
         RootCredentialsError: The credentials cannot be used.

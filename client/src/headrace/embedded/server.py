@@ -42,7 +42,7 @@ from headrace_shards.edge import Edge
 from headrace_shards.errors import ShardEnded as ShardOfNodeEnded
 from headrace_shards.grpc_certificates import CertificateError, Certificates
 
-# An embedded server has one gateway: whoever else claims to have members is an earlier run of it.
+# An embedded server has one gateway: members of any other gateway are left from an earlier run.
 _GATEWAY_NAME = "embedded"
 
 
@@ -51,66 +51,66 @@ class Running:
     """A server that accepts clients."""
 
     config: EmbeddedConfig
-    """Effective, with the addresses really bound."""
+    """Effective settings, with the addresses actually bound."""
     data_path: Path
     driver: str
     driver_reason: str
-    """Why the driver is not io_uring; empty when it is."""
+    """Reason why the driver is not io_uring; empty if it is."""
     shards_count: int
     failures: tuple[tuple[str, str], ...]
-    """Partitions that could not be opened, and why."""
+    """Partitions that could not be opened, with the reason."""
     root: RootCredentials | None
-    """Of the root user that this start created, if it did."""
+    """Credentials of the root user, if this start created it."""
     _edge: Edge[headrace_core.Node]
     _certificates: Certificates | None
-    """Of the doors that are not native."""
+    """Certificates of the listeners that are not native."""
     _whole_batches: Served | None
     _replica: Replica
     _watch: asyncio.Task[NoReturn]
-    """Logs what the shards tell; ends when one of them has."""
+    """Logs events of the shards; ends when a shard has ended."""
 
     @property
     def version(self) -> str:
-        """Of this release."""
+        """Version of this release."""
         return version("headrace")
 
     @property
     def tcp_address(self) -> str:
-        """``ip:port`` of the classic binary protocol, really bound; empty when it is not served."""
+        """``ip:port`` of the binary protocol, as actually bound; empty if not served."""
         return str(self.config.tcp.address) if self.config.tcp.enabled else ""
 
     @property
     def grpc_address(self) -> str:
-        """``ip:port`` of gRPC, really bound; empty when it is not served."""
+        """``ip:port`` of gRPC, as actually bound; empty if not served."""
         return str(self.config.grpc.address) if self.config.grpc.enabled else ""
 
     @property
     def pipelines_address(self) -> str:
-        """``ip:port`` of whole batches, really bound; empty when they are not served."""
+        """``ip:port`` for raw batches, as actually bound; empty if not served."""
         return str(self.config.pipelines.address) if self.config.pipelines.enabled else ""
 
     @property
     def websocket_address(self) -> str:
-        """``ip:port`` of the same over WebSocket, really bound; empty when it is not served."""
+        """``ip:port`` of the binary protocol over WebSocket, as actually bound; empty if not served."""
         return str(self.config.websocket.address) if self.config.websocket.enabled else ""
 
     @property
     def http_url(self) -> str:
-        """Where the HTTP interface is, really bound; empty when it is not served."""
+        """URL of the HTTP API, as actually bound; empty if not served."""
         http = self.config.http
         return f"http{'s' if http.tls.enabled else ''}://{http.address}" if http.enabled else ""
 
     @property
     def quic_address(self) -> str:
-        """``ip:port`` (UDP) of the same over QUIC, really bound; empty when it is not served."""
+        """``ip:port`` (UDP) of the binary protocol over QUIC, as actually bound; empty if not served."""
         return str(self.config.quic.address) if self.config.quic.enabled else ""
 
     def door_statistics(self) -> dict[str, Any]:
-        """Per encrypted door its counters: connections, handshakes, failures by reason, bytes."""
+        """Return the counters of each encrypted listener: connections, handshakes, failures by reason, bytes."""
         return self._edge.statistics()
 
     async def reload_certificates(self) -> None:
-        """Look for new certificates now; what comes of it is logged."""
+        """Check for new certificates now; the result is logged."""
         await self._edge.reload_certificates()
         if self._certificates is not None:
             await self._certificates.look()
@@ -118,10 +118,10 @@ class Running:
             await self._whole_batches.reload_certificates()
 
     async def until(self, stop: asyncio.Event) -> None:
-        """Wait until somebody sets ``stop``.
+        """Wait until ``stop`` is set.
 
         Raises:
-            EmbeddedError: A part failed in a way that the process should not survive.
+            EmbeddedError: A component failed in a way that the process should not survive.
         """
         stopping = asyncio.ensure_future(stop.wait())
         failing = asyncio.ensure_future(self._replica.wait_stopped())
@@ -146,13 +146,13 @@ async def running(
     default_root_credentials: bool = False,
     on_recovery: Callable[[Recovery], None] = lambda _: None,
 ) -> AsyncIterator[Running]:
-    """Run the server for the length of an ``async with`` block; clients can connect from its beginning on.
+    """Run the server for the duration of an ``async with`` block; clients can connect from its beginning.
 
     Args:
         loaded: The configuration and its origins.
-        fresh: Remove everything in the data folder first.
-        default_root_credentials: A new root user has the well-known name and password, unless some are configured.
-        on_recovery: Told some times a second how many partitions still recover.
+        fresh: Remove the contents of the data directory first.
+        default_root_credentials: Give a new root user the well-known name and password, unless others are configured.
+        on_recovery: Called some times per second with the number of partitions that still recover.
 
     Raises:
         EmbeddedError: The server cannot start.
@@ -170,7 +170,7 @@ async def running(
             passwords = await stack.enter_async_context(hashing)
             gateway_id = secrets.randbits(64)
             doors = await stack.enter_async_context(taken(config, headrace_core.Edge))
-            # Nobody else has to know it: tickets are for as long as the process lives.
+            # The ticket key is not shared: tickets are valid for the lifetime of the process.
             front = replace(
                 doors.front(gateway_id),
                 cluster_name=config.cluster.name,
@@ -182,11 +182,11 @@ async def running(
             node = Node(native, plane.control.handle)
             node.publish_snapshot(replica.state.subscribe(node.publish_update, node.publish_snapshot))
             events = ShardEvents(native, doors.edge)
-            # After the node has stopped, for what its end was like.
+            # Log the events of the shutdown, after the node has stopped.
             stack.callback(events.log)
             await stack.enter_async_context(node)
             watch = await stack.enter_async_context(background(_watched(events), "shard-events"))
-            # Not before everything that may refuse the start: a generated password would be lost unseen.
+            # Created after everything that may fail the start: otherwise a generated password would be lost unseen.
             if default_root_credentials:
                 _refuse_beyond_loopback(config)
             root = await ensure_root_user(replica, passwords, config.root, use_default=default_root_credentials)
@@ -195,7 +195,7 @@ async def running(
             await stack.enter_async_context(background(passing, "stage-horizon"))
 
             def recovering(recovery: Recovery) -> None:
-                # Partitions of a shard that has ended would recover for ever.
+                # Without this check, partitions of a failed shard would appear to recover forever.
                 if watch.done():
                     watch.result()
                 on_recovery(recovery)
@@ -253,7 +253,7 @@ async def running(
 
 
 def _advertised(config: EmbeddedConfig, address: Address | None) -> str:
-    """Where others find whole batches; empty if that is nowhere."""
+    """Return the address for raw batches; empty if not served."""
     return config.pipelines.advertised or str(address) if address is not None else ""
 
 
@@ -301,7 +301,7 @@ def _control_plane(
 
 
 def native_replica(config: EmbeddedConfig, data_path: Path) -> headrace_core.MetadataReplica:
-    """Return a replica that is alone: a quorum of one, which no peer has to be asked for."""
+    """Return a single replica: a quorum of one, without peers."""
     description = ReplicaDescription(
         folder=data_path / data_folder.METADATA, cluster=ClusterSettings(), state=config.system.state, tls=TlsSettings()
     )

@@ -1,4 +1,4 @@
-"""A server inside somebody else's program: a test, a notebook, a script."""
+"""A server embedded in another program: a test, a notebook, a script."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.embedded.errors import EmbeddedError
 from headrace.embedded.root_user import DEFAULT_PASSWORD, DEFAULT_USERNAME
 from headrace.embedded.server import Running, running
 
-# What fits a test or a notebook: a free port, one shard, little memory, credentials that clients try first.
+# Defaults for a test or a notebook: free ports, one shard, little memory, the credentials that clients try by default.
 _DEFAULTS = {
     "tcp.address": "127.0.0.1:0",
     "http.address": "127.0.0.1:0",
@@ -35,7 +35,7 @@ _DEFAULTS = {
 class Server:
     """An embedded server as a context manager, on a thread of its own.
 
-    Nothing is read from the environment and logging is left to the program around it.
+    The environment is not read, and logging is left to the surrounding program.
 
         with Server() as server:
             client = headrace_core.Client.connect(server.address)
@@ -45,7 +45,7 @@ class Server:
         """Describe a server.
 
         Args:
-            data: The data folder; None for a temporary one that is removed at the end.
+            data: The data directory; None for a temporary one that is removed at the end.
             settings: By dotted name, as text: ``{"durability": "fsync", "tcp.address": "127.0.0.1:9000"}``.
         """
         self._data = data
@@ -60,10 +60,10 @@ class Server:
 
     @property
     def running(self) -> Running:
-        """What is known about the running server.
+        """State of the running server.
 
         Raises:
-            EmbeddedError: It does not run.
+            EmbeddedError: The server does not run.
         """
         if self._running is None:
             raise EmbeddedError("the server is not running")
@@ -71,44 +71,44 @@ class Server:
 
     @property
     def address(self) -> str:
-        """``ip:port`` of the classic binary protocol, really bound."""
+        """``ip:port`` of the binary protocol, as actually bound."""
         return self.running.tcp_address
 
     @property
     def grpc_address(self) -> str:
-        """``ip:port`` of gRPC, really bound; empty when it is not served."""
+        """``ip:port`` of gRPC, as actually bound; empty if not served."""
         return self.running.grpc_address
 
     @property
     def pipelines_address(self) -> str:
-        """``ip:port`` of whole batches, really bound; empty when they are not served."""
+        """``ip:port`` for raw batches, as actually bound; empty if not served."""
         return self.running.pipelines_address
 
     @property
     def websocket_address(self) -> str:
-        """``ip:port`` of the same over WebSocket, really bound; empty when it is not served."""
+        """``ip:port`` of the binary protocol over WebSocket, as actually bound; empty if not served."""
         return self.running.websocket_address
 
     @property
     def http_url(self) -> str:
-        """Where the HTTP interface is; empty when it is not served."""
+        """URL of the HTTP API; empty if not served."""
         return self.running.http_url
 
     @property
     def username(self) -> str:
-        """Root's name, as it was configured."""
+        """Root's username, as configured."""
         return self._settings.get("root.username", DEFAULT_USERNAME)
 
     @property
     def password(self) -> str:
-        """Root's password, as it was configured."""
+        """Root's password, as configured."""
         return self._settings.get("root.password", DEFAULT_PASSWORD)
 
     def __enter__(self) -> Self:
         """Start, and return when clients can connect.
 
         Raises:
-            SettingsError: A setting is unknown or wrong.
+            SettingsError: A setting is unknown or invalid.
             EmbeddedError: The server cannot start.
         """
         if self._data is None:
@@ -127,13 +127,13 @@ class Server:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop: answer what is in flight, flush, close.
+        """Stop the server: finish requests in flight, flush, close.
 
         Raises:
-            EmbeddedError: A part had failed in a way that the server did not survive.
+            EmbeddedError: A component had failed in a way that the server did not survive.
         """
         if self._loop is not None and self._stop is not None:
-            # The loop is closed already when the server has ended by itself.
+            # The loop is closed already if the server has ended by itself.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()

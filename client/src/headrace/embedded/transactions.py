@@ -1,4 +1,4 @@
-"""What was committed under a name, from the replica in the same process."""
+"""Committed transactions, from the replica in the same process."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from headrace_proto.metadata.v1 import Transaction
 
 
 class DirectTransactions:
-    """Answers at once: the state holds every command that anybody was answered."""
+    """Answers at once: the local state contains every acknowledged command."""
 
     def __init__(self, state: AppliedState) -> None:
         self._state = state
 
     async def transaction(self, stream_id: int, name: str) -> Transaction | None:
-        """Return what was committed last under a name, if anything was."""
+        """Return the last transaction committed under a name, if any."""
         return self._state.transaction(stream_id, name)
