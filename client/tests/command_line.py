@@ -1,4 +1,4 @@
-"""The command line within this process: all of it but the start of an interpreter, which takes longer than the rest."""
+"""The command line in this process, without the start of an interpreter, which takes longer than the rest."""
 
 import io
 import os

@@ -27,7 +27,7 @@ class Shell:
         return result.stdout.decode()
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """A command in a process of its own, which may go on until it is told to end."""
+        """Start a command in a process of its own, which may run until it is stopped."""
         return subprocess.Popen(
             [PROGRAM, *arguments],
             stdin=subprocess.PIPE,

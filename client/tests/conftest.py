@@ -1,4 +1,4 @@
-"""What all tests of this folder share."""
+"""Fixtures of all tests in this directory."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# In this import mode a test folder is not on the path by itself.
+# In this import mode a test directory is not on the path by itself.
 sys.path.insert(0, str(Path(__file__).parent))
 
 from command_shell import Shell
@@ -17,7 +17,7 @@ from headrace.embedded import Server
 
 @pytest.fixture(scope="session")
 def driver() -> dict[str, str]:
-    """Settings for an embedded server: the driver that this run of the suite was told to use, if any."""
+    """Settings for an embedded server: the driver selected for this test run, if any."""
     chosen = os.environ.get("HEADRACE_RUNTIME_DRIVER")
     return {"runtime.driver": chosen} if chosen else {}
 
@@ -35,7 +35,7 @@ def headrace(server: Server) -> Shell:
 
 @pytest.fixture
 def topic(headrace: Shell, request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
-    """A topic of two partitions in a stream that has the test's name."""
+    """A topic of two partitions in a stream with the test's name."""
     stream = request.node.name[:200]
     headrace("stream", "create", stream)
     headrace("topic", "create", stream, "t", "--partitions", "2")

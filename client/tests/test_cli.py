@@ -1,4 +1,4 @@
-"""What the command line understands, without a server."""
+"""Parsing of the command line, without a server."""
 
 import datetime as dt
 import subprocess
@@ -90,7 +90,7 @@ def test_a_mistyped_command_is_told_the_nearest() -> None:
 
 
 def test_a_client_does_not_import_the_server() -> None:
-    """It would take longer than what is asked for."""
+    """The import would take longer than the command itself."""
     program = """
 import sys
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The commands against a running server."""
+"""Commands against a running server."""
 
 import json
 import time
@@ -16,7 +16,7 @@ def test_ping_needs_no_login(headrace: Shell) -> None:
 
 
 def test_the_installed_program(headrace: Shell, topic: tuple[str, str]) -> None:
-    """In a process of its own, with pipes and an exit status; the other tests run it within theirs."""
+    """Runs in a process of its own, with pipes and an exit status; the other tests run commands in-process."""
     with headrace.start("send", *topic, "-p", "0") as process:
         assert process.communicate(b"from\na pipe\n", timeout=60) == (b"", b"sent 2 messages\n")
         assert process.returncode == 0
@@ -142,7 +142,7 @@ def test_refusals_are_one_message(headrace: Shell, arguments: tuple[str, ...], m
 
 
 def test_a_ticket_stands_before_the_address(headrace: Shell) -> None:
-    """That is for partition nodes: this server takes none, and nobody is shown it."""
+    """Tickets are for partition nodes: this server accepts none, and the ticket is not printed."""
     server = f"hrt1.signed@{headrace.environment['HEADRACE_SERVER']}"
     result = headrace.run("poll", "s", "t", "-p", "0", "--server", server, logged_in=False)
     text = result.stderr.decode()
@@ -158,7 +158,7 @@ def test_without_credentials(headrace: Shell) -> None:
 
 
 def test_what_retention_has_removed_shows(driver: dict[str, str]) -> None:
-    """The first offset that is kept, when more goes, and to a consumer that has fallen behind what it has missed."""
+    """Retention shows in the first kept offset, the time of the next deletion, and the gap of a lagging consumer."""
     with Server(settings=driver | {"data_maintenance.messages.interval": "1 s"}) as server:
         headrace = Shell(server)
         headrace("stream", "create", "s")
@@ -174,7 +174,7 @@ def test_what_retention_has_removed_shows(driver: dict[str, str]) -> None:
             )
             return partition["first_offset"], partition["messages_count"], partition["next_deletion_at_micros"]
 
-        # Counts and moments are answers to two commands: what is removed between them shows in the moments alone.
+        # Counts and times come from two commands: a deletion between them shows in the times alone.
         first_offset, _, next_deletion_at_micros = shown()
         assert first_offset in (0, 3)
         assert (next_deletion_at_micros > 0) == (first_offset == 0)

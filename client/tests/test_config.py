@@ -99,7 +99,7 @@ def test_the_names_that_existing_scripts_set() -> None:
 
 
 def test_variables_of_the_classic_server() -> None:
-    """A container that is moved over: what exists here is taken, the rest is warned of (GW-1)."""
+    """A container migrated from the Iggy server: known variables take effect, others cause a warning (GW-1)."""
     loaded = load_config(
         None,
         {

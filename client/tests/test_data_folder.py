@@ -1,4 +1,4 @@
-"""LOG-13: the data folder, and who may use it."""
+"""LOG-13: the data directory, and access to it."""
 
 import json
 import multiprocessing
@@ -60,7 +60,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_format_before_is_refused_and_left_alone(tmp_path: Path) -> None:
-    """As a release with a journal of its own in `state.messages` wrote it."""
+    """Directory as written by a release with a journal of its own in `state.messages`."""
     info = '{"product": "headrace", "version": "0.1.0", "format_version": 1, "created_at": "2026-11-20T12:00:00+00:00"}'
     (tmp_path / "info.json").write_text(info)
     (tmp_path / "state.messages").write_bytes(b"HEADRJNL")

@@ -57,7 +57,7 @@ def test_settings_by_name() -> None:
 
 
 def test_topics_can_differ_in_their_durability(tmp_path: Path, driver: dict[str, str]) -> None:
-    """LOG-4: the record carries what the first rule for its name says, and keeps it."""
+    """LOG-4: the record has the durability of the first rule for its name, and keeps it."""
     rules = {"system.topic.durability": "[shop/draft-*=memory, shop/*=fsync]"}
     with Server(tmp_path, driver | rules) as server:
         client = root(server)

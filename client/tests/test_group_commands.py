@@ -75,7 +75,7 @@ def test_a_member_goes_on_where_the_group_is(headrace: Shell, group: tuple[str, 
 
 
 def test_the_lag_of_a_group(headrace: Shell, client: Client, group: tuple[str, str, str]) -> None:
-    """USE-6: in messages and seconds, by partition and altogether."""
+    """USE-6: lag in messages and seconds, by partition and in total."""
     stream, topic, _ = group
     none = json.loads(headrace("group", "lag", *group, "--json"))
     assert (none["lag_messages"], none["lag_seconds"]) == (0, 0)
@@ -113,7 +113,7 @@ def test_an_interrupted_member_stores_and_leaves(headrace: Shell, client: Client
 
 
 def test_two_members_share_the_partitions(headrace: Shell, client: Client, group: tuple[str, str, str]) -> None:
-    """CTL-8: each partition has one member, and passes to another one when its member leaves."""
+    """CTL-8: each partition has one member, and moves to another one when its member leaves."""
     stream, topic, name = group
     follow = ("poll", stream, topic, "--group", name, "--follow", "-o", "raw")
 

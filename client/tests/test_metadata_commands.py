@@ -1,4 +1,4 @@
-"""`headrace metadata` against a running replica and against its folder (CTL-2)."""
+"""`headrace metadata` with a running replica and with its data directory (CTL-2)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_status_and_members(replica: Replica) -> None:
 
 
 def test_partition_nodes(tmp_path: Path) -> None:
-    """CTL-2: the registry, and what is placed on whom."""
+    """CTL-2: the node registry, and the number of partitions on each node."""
     replica = Replica(tmp_path)
     try:
         replica.propose(
@@ -180,7 +180,7 @@ def test_a_damaged_folder_is_told(replica: Replica, tmp_path: Path) -> None:
         (damaged / path.name).write_bytes(path.read_bytes())
     journal = max(damaged.glob("wal-*.log"))
     contents = bytearray(journal.read_bytes())
-    # Within a command: between records there are bytes that nobody misses.
+    # Inside a command: a change of padding between records would not be detected.
     contents[contents.index(b"shop")] ^= 0x40
     journal.write_bytes(contents)
     result = replica.run("verify", "--folder", str(damaged))

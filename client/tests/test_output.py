@@ -1,4 +1,4 @@
-"""Output of commands: nothing that somebody else has written commands the terminal."""
+"""Output of commands: untrusted text cannot control the terminal."""
 
 from __future__ import annotations
 

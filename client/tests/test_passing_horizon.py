@@ -1,4 +1,4 @@
-"""Up to which time the shards of an embedded server know every commit, while nothing else happens."""
+"""Commit horizon of an embedded server without other operations."""
 
 import asyncio
 import time
@@ -66,6 +66,6 @@ async def test_a_disk_that_is_full_is_looked_at_again():
     replica = Replica()
     replica.failures = 2
     passed = await looks(replica, 1, 6)
-    # What the state has, the shards know.
+    # The shards know everything in the state.
     assert passed[0] == 1_000
     assert replica.pulses >= 1

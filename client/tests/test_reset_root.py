@@ -1,4 +1,4 @@
-"""`headrace metadata reset-root`: the way back when there is no way in."""
+"""`headrace metadata reset-root`: recovery of a lost root password."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def reset(*arguments: str) -> tuple[int, str]:
 
 
 def test_in_the_folder_of_a_stopped_server(start_server: StartServer) -> None:
-    """A new password and no access tokens; everything else is as it was. A running server is left alone."""
+    """A new password and no access tokens; everything else is unchanged. A running server is refused."""
     server = start_server()
     with RawConnection.as_root(server.address) as root:
         root.create_topic("kept", "t", 1)
@@ -69,7 +69,7 @@ def test_what_is_no_data_folder_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_at_the_replicas_of_a_cluster(tmp_path: Path) -> None:
-    """Ordered like any other command; a root that is inactive is active again."""
+    """The commands are ordered like any other; an inactive root becomes active."""
     replica = Replica(tmp_path)
     try:
         old = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("old")

@@ -1,4 +1,4 @@
-"""CTL-9: where root's first credentials come from."""
+"""CTL-9: source of root's first credentials."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`headrace config check --service`: what is wrong with the settings of a service, where, and what to do (USE-2)."""
+"""`headrace config check --service`: errors in the settings of a service, with place and remedy (USE-2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMPOSE = Path(__file__).parents[2] / "compose/config"
 
 
 def headrace(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a command; as wide as it takes."""
+    """Run a command with output of unlimited width."""
     done = run(*arguments, environment={"COLUMNS": "1000"} | (environment or {}))
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -100,7 +100,7 @@ def test_certificates_are_looked_at_where_that_is_asked_for(tmp_path: Path) -> N
 
 
 def test_the_settings_of_the_containers_are_right_and_trust_no_network(tmp_path: Path) -> None:
-    """With a certificate and a secret where `headrace-keys` puts them, for files to be looked at as well (CTL-6)."""
+    """Certificate and secret are where `headrace-keys` puts them, so that the files are checked as well (CTL-6)."""
     authority = trustme.CA()
     certificate = authority.issue_cert("node-0", "localhost")
     certificate.private_key_pem.write_to_path(tmp_path / "own.key")

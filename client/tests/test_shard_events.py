@@ -16,7 +16,7 @@ ENDED = "a shard thread ended: the ring is gone"
 
 
 class NodeWithAnEnd:
-    """A real node whose first shard seems to have ended."""
+    """A real node whose first shard reports its end."""
 
     told = False
 

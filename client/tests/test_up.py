@@ -1,4 +1,4 @@
-"""`headrace up` as a process: what it prints, what it refuses, how it ends."""
+"""`headrace up` as a process: output, refusals and exit."""
 
 import os
 import re
@@ -33,7 +33,7 @@ SMALL = {
 
 @contextmanager
 def up(data: Path, *options: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server that is up, and what it printed so far."""
+    """Run a server; yield the process and its output so far."""
     process = subprocess.Popen(
         [PROGRAM, "up", "--data", data, "--port", "0", *options],
         stdout=subprocess.PIPE,
@@ -125,7 +125,7 @@ def test_the_effective_configuration_is_beside_the_data(tmp_path: Path) -> None:
 
 
 def test_the_fallback_driver_can_be_chosen_and_is_named(tmp_path: Path) -> None:
-    """SHARD-10: a slower driver, and it says so at start-up."""
+    """SHARD-10: a slower driver is reported at startup."""
     with up(tmp_path, "--driver", "poll") as (_, printed):
         assert field(printed, "driver") == "poll"
 
@@ -176,7 +176,7 @@ def test_wrong_settings_stop_the_start(tmp_path: Path, variables: dict[str, str]
 
 
 def test_variables_of_the_classic_server_without_effect_are_named_at_the_start(tmp_path: Path) -> None:
-    """And those that map are taken (GW-1)."""
+    """Variables that map to a setting take effect (GW-1)."""
     variables = {"IGGY_SYSTEM_ENCRYPTION_ENABLED": "true", "IGGY_CLUSTER_NAME": "moved-over"}
     with up(tmp_path, **variables) as (process, printed):
         assert tomllib.loads((tmp_path / "runtime/current_config.toml").read_text())["cluster"]["name"] == "moved-over"

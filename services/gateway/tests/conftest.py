@@ -1,4 +1,4 @@
-"""A metadata service that does what a test says, and a control plane in front of it."""
+"""A metadata service controlled by the test, and a control plane in front of it."""
 
 from dataclasses import dataclass, replace
 
@@ -51,7 +51,7 @@ class Token:
 
 
 class Metadata:
-    """Users and tokens as a test puts them there; commands are kept and answered with ``reply``."""
+    """Users and tokens set by the test; commands are recorded and answered with ``reply``."""
 
     def __init__(self):
         self.version = 1
@@ -148,13 +148,13 @@ class Metadata:
 
 
 class CountedPasswords(Passwords):
-    """Real hashes; counts what was verified."""
+    """Real hashes; counts verifications."""
 
     def __init__(self):
         super().__init__(threads=2)
         self.verified = 0
         self.meanwhile = lambda: None
-        """What happens while a password is verified."""
+        """Action performed while a password is being verified."""
 
     async def verify(self, password_hash, password):
         self.verified += 1

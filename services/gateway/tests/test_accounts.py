@@ -87,12 +87,12 @@ async def test_a_password_is_changed_by_who_knows_the_present_one(change_passwor
 
 
 async def test_a_password_cannot_be_guessed_by_changing_it(change_password, metadata, passwords):
-    """Also where the guesses come together; logins, and changes of others' passwords, are not held up by it."""
+    """Limits also apply to concurrent guesses; logins, and changes of other users' passwords, are not affected."""
     for user_id in (5, 6):
         metadata.put_user(user_id, f"user-{user_id}", await passwords.hash(b"secret"))
     replies = await asyncio.gather(*(change_password(b"wrong", b"new secret") for _ in range(40)))
     assert {reply.status for reply in replies} == {Status.INVALID_CREDENTIALS, Status.TOO_MANY_LOGIN_ATTEMPTS}
-    # One of them may be looked at for each thread when the last failure is counted.
+    # Each thread may be verifying one more password when the last failure is counted.
     assert passwords.verified <= 10 + 1
     assert (await change_password(b"secret", b"new secret")).status == Status.TOO_MANY_LOGIN_ATTEMPTS
     assert metadata.commands == []

@@ -1,4 +1,4 @@
-"""The audit trail: what is written, how much at most, and how it is read."""
+"""The audit trail: contents, limits and reading."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def trail(folder: Path, **settings: object) -> Trail:
 
 
 def figure(written: Trail, name: str, **labels: str) -> float:
-    """What Prometheus is answered."""
+    """Return the value of a metric."""
     registry = CollectorRegistry()
     registry.register(TrailCollector(written))
     value = registry.get_sample_value(f"headrace_audit_{name}_total", labels)
@@ -52,7 +52,7 @@ def events(folder: Path, **wanted: object) -> list[Event]:
 
 
 async def test_everything_stands_in_the_trail_when_it_is_answered(tmp_path: Path) -> None:
-    """Who, from where, over what, what, and what came of it."""
+    """Events contain user, address, protocol, action, subject and result."""
     CALLER.set(Caller("10.0.0.1:4000", "tcp"))
     written = trail(tmp_path)
     async with written.working():
@@ -89,7 +89,7 @@ async def test_many_at_a_time_are_all_there(tmp_path: Path) -> None:
 
 
 async def test_a_flood_of_failures_is_counted_and_not_written(tmp_path: Path) -> None:
-    """It pushes out nothing that was changed, either: changes have their own files."""
+    """Recorded changes are not displaced either: they have their own files."""
     written = trail(tmp_path, max_file_size=Size.parse("8 KiB"), max_files=2)
     async with written.working():
         await written.changed("delete_segments", {"name": "0/0/0"}, user_id=7)
@@ -164,7 +164,7 @@ async def test_a_full_disk_is_reported_and_does_not_stop_the_server(
 async def test_what_does_not_fit_into_the_queue_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     written = trail(tmp_path)
     async with written.working():
-        # Nothing is written before all of them wait.
+        # The write starts after all of them have been queued.
         logins = (written.logged_in("login", Status.OK, username=f"user {n}", user_id=n) for n in range(5000))
         await asyncio.gather(*logins)
     lost = figure(written, "lost_events", reason="queue")

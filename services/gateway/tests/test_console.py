@@ -1,4 +1,4 @@
-"""Which of the console's files are given to whom."""
+"""Access to the console's files."""
 
 import gzip
 

@@ -1,4 +1,4 @@
-"""Requests of fronts: what is passed on, what is resolved before, what is refused."""
+"""Requests of fronts: forwarding, resolution of defaults, refusals."""
 
 import asyncio
 import time
@@ -108,7 +108,7 @@ async def test_explicit_settings_stay(command, metadata):
 
 
 async def test_the_name_decides_on_the_durability_of_a_new_topic(command, metadata):
-    """LOG-4: fsync for some of them; the protocol has no field for it."""
+    """LOG-4: fsync for some topics; the protocol has no field for it."""
     for name, durability in (("paid-2024", DURABILITY_FSYNC), ("t", DURABILITY_UNSPECIFIED)):
         await command(create_topic=CreateTopic(stream_id=1, name=name))
         assert metadata.commands[-1].create_topic.durability == durability

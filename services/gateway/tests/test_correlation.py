@@ -1,4 +1,4 @@
-"""Log records say which request they were written for (USE-6)."""
+"""Log records contain the id of their request (USE-6)."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""The archive for support: its entries are those of section 4.1 of the binary protocol, and it holds no secret."""
+"""The diagnostics archive: its entries are those of section 4.1 of the binary protocol, and it contains no secret."""
 
 import io
 import os

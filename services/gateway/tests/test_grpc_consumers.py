@@ -1,4 +1,4 @@
-"""What consumers over gRPC may be sent, and what comes of what they say (GW-6)."""
+"""Credit and acknowledgements of consumers over gRPC (GW-6)."""
 
 import asyncio
 

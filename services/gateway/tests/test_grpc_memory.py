@@ -1,4 +1,4 @@
-"""What calls over gRPC hold in sum (GW-6, GW-9): never more than there is, nobody more than half."""
+"""Memory budget of gRPC calls (GW-6, GW-9): never exceeded, and at most half for one user."""
 
 import asyncio
 import random
@@ -42,7 +42,7 @@ async def test_what_is_given_back_is_for_those_who_wait():
 
 
 async def test_what_is_larger_than_a_share_counts_as_one():
-    """Else it would wait for ever, or would have to be refused although everybody else has gone."""
+    """Otherwise the request would wait forever, or would be refused although all memory is free."""
     pool = Pool(100)
     async with pool.held_by("ann") as ann:
         await ann.grow(1000, patience_seconds=1)
@@ -53,7 +53,7 @@ async def test_what_is_larger_than_a_share_counts_as_one():
 
 
 async def test_in_any_order():
-    """Callers who come, hold and give up: the bound holds throughout, and in the end nothing is taken."""
+    """Random callers take, hold and cancel: the bound always holds, and in the end nothing is in use."""
     seed = random.randrange(2**32)
     rng = random.Random(seed)
     pool = Pool(1000)
@@ -94,7 +94,7 @@ async def test_who_is_cancelled_while_he_waits_leaves_nothing_behind():
         tasks = [asyncio.ensure_future(held.grow(10)) for _ in range(3)]
         await asyncio.sleep(0.01)
         tasks[0].cancel()
-        # Its turn comes, and it is cancelled before it has run.
+        # Its bytes are granted, and it is cancelled before it runs.
         ann.shrink(40)
         tasks[1].cancel()
         await asyncio.wait(tasks, timeout=0.1)

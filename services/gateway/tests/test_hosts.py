@@ -1,4 +1,4 @@
-"""Names under which the HTTP interface may be asked."""
+"""Host names accepted by the HTTP API."""
 
 from __future__ import annotations
 

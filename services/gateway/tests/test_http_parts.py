@@ -1,4 +1,4 @@
-"""The parts of the HTTP interface that need no server (GW-4)."""
+"""Components of the HTTP API that need no server (GW-4)."""
 
 import asyncio
 from decimal import Decimal
@@ -146,7 +146,7 @@ async def test_the_oldest_keys_are_forgotten_first(clock, append):
 
 
 async def test_a_batch_on_its_way_is_not_forgotten(clock, append):
-    """Neither for its age nor for the keys that came since: its copy waits for it."""
+    """An unfinished batch is evicted neither by age nor by newer keys, because its duplicate waits for it."""
     keys = IdempotencyKeys(count_max=2, ttl_seconds=60, now=clock)
     append.gate.clear()
     first = asyncio.ensure_future(keys.once(KEY, b"x", append))
@@ -226,7 +226,7 @@ async def test_silent_members_end_with_their_sessions(members, sessions, clock):
     members.end_silent()
     async with members.of(7, "g", name) as session:
         clock.seconds += 100
-        # Not while it is asked for something.
+        # A member with a request in progress is not silent.
         members.end_silent()
         assert not session.is_closed
     clock.seconds += 30

@@ -1,4 +1,4 @@
-"""Guessing passwords gets slow (CTL-9), for the one who guesses and not for his neighbours."""
+"""Rate limits of password guessing (CTL-9), which do not affect other users of the same network."""
 
 import asyncio
 import hashlib
@@ -45,7 +45,7 @@ def test_an_address(limits):
 
 
 def test_failures_elsewhere_keep_nobody_out(limits):
-    """Whoever fails from everywhere slows down guessing from new addresses, and locks nobody out."""
+    """Failures from many addresses slow down guessing from new addresses, and lock out no user."""
     limits.succeeded("ann", "203.0.113.1", 0)
     for number in range(40):
         fail(limits, "ann", f"192.0.2.{number}", 0)
@@ -113,7 +113,7 @@ def test_without_limit():
 
 @given(waits=st.lists(st.integers(0, 20 * SECOND), min_size=1, max_size=60))
 def test_guesses_never_come_faster_than_allowed(waits):
-    """Whatever the rhythm: in a time t at most the maximum and t / interval passwords are looked at."""
+    """Rate limit for any rhythm: in a time t, at most the maximum plus t / interval passwords are verified."""
     limits = LoginLimits(failures_max=3, interval_micros=6 * SECOND)
     now = guesses = 0
     for wait in waits:
@@ -125,7 +125,7 @@ def test_guesses_never_come_faster_than_allowed(waits):
 
 
 async def test_a_refused_login_costs_no_hash(ask, metadata, passwords):
-    """Even the right password is not looked at: the answer must not tell that it is the right one."""
+    """Even the right password is not verified: the answer must not disclose that it is right."""
     metadata.put_user(5, "ann", await passwords.hash(b"secret"))
     for _ in range(10):
         reply = await ask(login_with_password=LoginWithPassword(username="ann", password=b"wrong"))
@@ -137,13 +137,13 @@ async def test_a_refused_login_costs_no_hash(ask, metadata, passwords):
 
 
 async def test_logins_that_come_together_are_counted_one_by_one(ask, metadata, passwords):
-    """Else a burst over many connections would guess as often as it likes before the first failure is known."""
+    """Otherwise a burst over many connections could guess without limit before the first failure is counted."""
     metadata.put_user(5, "ann", await passwords.hash(b"secret"))
     login = LoginWithPassword(username="ann", password=b"wrong")
     replies = await asyncio.gather(*(ask(login_with_password=login) for _ in range(40)))
     statuses = {reply.status for reply in replies}
     assert statuses == {Status.INVALID_CREDENTIALS, Status.TOO_MANY_LOGIN_ATTEMPTS}
-    # One of them may be looked at for each thread when the last failure is counted.
+    # Each thread may be verifying one more password when the last failure is counted.
     assert passwords.verified <= 10 + 1
 
 
@@ -155,7 +155,7 @@ async def test_who_knows_the_password_may_log_in_as_often_at_once(ask, metadata,
 
 
 async def test_access_tokens_that_do_not_exist_are_limited(ask, metadata):
-    """Each may be a question to another service. One that was shown before is known without."""
+    """Each unknown token may cost a request to another service. A token presented before is cached."""
     metadata.put_user(5, "ann", "")
     metadata.put_token(5, hashlib.sha256(b"the token").digest())
     assert (await ask(login_with_token=LoginWithToken(token="the token"))).status == Status.OK

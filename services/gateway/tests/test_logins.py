@@ -1,4 +1,4 @@
-"""Logins (CTL-9): the statuses that clients rely on, in their order, and what they cost."""
+"""Logins (CTL-9): the statuses that clients rely on, in their order, and their cost."""
 
 import asyncio
 import hashlib
@@ -56,7 +56,7 @@ async def test_a_wrong_password_and_an_unknown_user_look_alike(login, ann, passw
 
 
 async def test_an_unknown_user_costs_as_much_as_a_wrong_password(login, ann):
-    """In CPU time of the whole process, threads included: how long it takes depends on who else is busy."""
+    """Measured in CPU time of the whole process, threads included: wall time depends on other load."""
     costs = {"ann": [], "nobody": []}
     for _ in range(5):
         for username, spent in costs.items():
@@ -118,7 +118,7 @@ async def test_failed_logins_are_logged_with_their_address_and_without_the_passw
 
 
 async def test_hashing_is_kept_from_the_event_loop_and_bounded(passwords):
-    """While many passwords are hashed, the loop goes on, and no more threads than allowed are busy."""
+    """Passwords are hashed off the event loop, on no more threads than allowed."""
     longest_pause, stop = 0.0, False
 
     async def watch():
@@ -174,7 +174,7 @@ async def test_an_access_token_that_is_shown_again_is_not_asked_for_again(login_
     for _ in range(3):
         assert (await login_with_token("the token")).user_id == 5
     assert metadata.asked_for_tokens == 1
-    # One that nobody has is, each time: it may have been created meanwhile.
+    # An unknown name is looked up each time: the user may have been created meanwhile.
     for _ in range(3):
         await login_with_token("no token")
     assert metadata.asked_for_tokens == 4

@@ -1,4 +1,4 @@
-"""Memberships in consumer groups: how connections begin them, and that they end with them (CTL-8)."""
+"""Consumer group memberships begin by commands of connections, and end with the connections (CTL-8)."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ from headrace_proto.metadata.v1 import (
     Reply,
 )
 
-# What the fixtures say.
+# Values of the fixtures.
 GATEWAY, CLIENT, NOW = 4711, 7, 1_700_000_000_000_000
 PATH = {"stream_id": 1, "topic_id": 2, "group_id": 3}
 FORGET = Command(forget_client=ForgetClient(gateway_id=GATEWAY, client_id=CLIENT))
@@ -32,7 +32,7 @@ FORGET = Command(forget_client=ForgetClient(gateway_id=GATEWAY, client_id=CLIENT
 
 @pytest.fixture
 def gone(control):
-    """Say that the connection has closed."""
+    """Report a closed connection."""
 
     async def send():
         return await control.handle(Request(client_id=CLIENT, client_gone=ClientGone()))
@@ -48,7 +48,7 @@ async def test_a_group_gets_the_configured_timeout(command, metadata):
 
 
 async def test_connections_join_and_leave_in_the_name_of_their_gateway(command, metadata):
-    """Whatever a front says about gateway and client."""
+    """The gateway overwrites the gateway and client ids that a front sends."""
     await command(join_consumer_group=JoinConsumerGroup(**PATH, client_id=99, gateway=Gateway(id=1, name="there")))
     await command(leave_consumer_group=LeaveConsumerGroup(**PATH, gateway_id=1, client_id=99))
     await command(delete_consumer_group=DeleteConsumerGroup(**PATH))
@@ -62,7 +62,7 @@ async def test_connections_join_and_leave_in_the_name_of_their_gateway(command, 
 
 @pytest.mark.parametrize("pending", [0, 3, 10_000])
 async def test_who_joins_waits_a_moment_for_its_partitions(command, metadata, pending):
-    """And not for ever."""
+    """The wait is bounded."""
     metadata.partitions_await = pending
     async with asyncio.timeout(30):
         reply = await command(join_consumer_group=JoinConsumerGroup(**PATH))
@@ -91,7 +91,7 @@ async def test_who_is_no_member_needs_no_command(gone, metadata):
 
 
 async def test_leaving_is_tried_until_it_is_done(gone, metadata):
-    """Notices that come meanwhile are about the same thing."""
+    """Further notices during the retries are duplicates."""
     metadata.members = {GATEWAY: {CLIENT}}
     metadata.failure = RuntimeError("not now")
     leaving = asyncio.create_task(gone())
@@ -106,7 +106,7 @@ async def test_leaving_is_tried_until_it_is_done(gone, metadata):
 
 
 async def test_who_closes_while_joining_leaves_afterwards(command, gone, metadata):
-    """Whichever of the two would be quicker to be proposed."""
+    """The membership ends, whichever of join and leave is proposed first."""
     may_join = metadata.gate = asyncio.Event()
     joining = asyncio.create_task(command(join_consumer_group=JoinConsumerGroup(**PATH)))
     await asyncio.sleep(0)

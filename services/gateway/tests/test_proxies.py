@@ -1,4 +1,4 @@
-"""Where a request comes from that came through a balancer."""
+"""Source address of requests forwarded by trusted proxies."""
 
 import pytest
 from pydantic import ValidationError
@@ -18,7 +18,7 @@ def test_a_balancers_word_counts(proxies):
 
 
 def test_a_strangers_word_does_not_count(proxies):
-    """Neither directly, nor in front of what the balancer adds."""
+    """Forwarded addresses of an untrusted client are ignored, sent directly or through a proxy."""
     assert proxies.source_of("203.0.113.9", ["198.51.100.1"]) == "203.0.113.9"
     assert proxies.source_of("10.0.0.7", ["198.51.100.1, 203.0.113.9"]) == "203.0.113.9"
     assert proxies.source_of("10.0.0.7", ["10.0.0.7", "203.0.113.9"]) == "203.0.113.9"

@@ -1,4 +1,4 @@
-"""The ring of the newest records."""
+"""The ring of recent log records."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Tokens that were given back stay so, whatever happens to the process or its disk."""
+"""Revoked tokens stay revoked despite crashes and disk errors."""
 
 import asyncio
 import itertools
@@ -25,12 +25,12 @@ async def test_they_are_kept(tmp_path):
 
 
 async def test_the_file_grows_by_a_line_each_and_is_written_anew_now_and_then(tmp_path):
-    """The cost of one does not depend on how many there are."""
+    """The cost of a revocation does not depend on their number."""
     file = tmp_path / "revoked"
     revocations = RevocationsFile.open(file)
     sizes = []
     for number in range(800):
-        # Each lives for ten of them.
+        # Each expires after ten further ones.
         await revocations.add(f"{number:05}", number + 10, expired_before=number)
         sizes.append(file.stat().st_size)
     steps = [later - earlier for earlier, later in itertools.pairwise(sizes)]
@@ -42,7 +42,7 @@ async def test_the_file_grows_by_a_line_each_and_is_written_anew_now_and_then(tm
 
 
 async def test_a_torn_end_is_written_over(tmp_path):
-    """It was never acknowledged."""
+    """The torn line was never acknowledged."""
     file = tmp_path / "revoked"
     await RevocationsFile.open(file).add("whole", 7, expired_before=0)
     whole = file.read_bytes()

@@ -1,4 +1,4 @@
-"""A gateway answers when it can show what its answer says: commands, logins and revocations over gRPC (GW-8, CTL-1)."""
+"""A gateway answers once its catalog contains the effect: commands, logins and revocations over gRPC (GW-8, CTL-1)."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ from headrace_proto.metadata.v1 import (
 
 
 class Watch:
-    """Tells what a test puts in."""
+    """Delivers the events of a test."""
 
     def __init__(self):
         self.told = asyncio.Queue()
@@ -60,7 +60,7 @@ class Shards:
 
 
 class Replica:
-    """Applies commands; what comes of a call is what a test says."""
+    """Applies commands; the test sets the outcome of calls."""
 
     def __init__(self):
         self.version = 5
@@ -88,7 +88,7 @@ class Replica:
 
 
 class Behind:
-    """A gateway with one replica behind it."""
+    """A gateway with one remote replica."""
 
     def __init__(self, reach_seconds=10.0):
         self.watch, self.shards, self.replica = Watch(), Shards(), Replica()
@@ -140,7 +140,7 @@ async def test_those_who_wait_are_woken_by_their_own_version(behind):
     behind.tell(6)
     await asyncio.wait(waiting, timeout=0.05)
     assert [task.done() for task in waiting] == [False, True, False, True]
-    # One that does not wait any longer is no obstacle.
+    # A cancelled waiter does not affect the others.
     waiting[2].cancel()
     behind.watch.told.put_nowait(Snapshot(version=9))
     await asyncio.wait_for(waiting[0], 10)
@@ -206,7 +206,7 @@ async def test_a_login_that_is_taken_back_is_over_from_the_call_on_and_everywher
     assert not revocations.holds("another")
     revoke = behind.replica.commands[0].revoke_login
     assert revoke.expires_at_micros > 1000 * 1_000_000
-    # Another gateway learns it from the catalogue.
+    # Another gateway learns of the revocation from the catalog.
     elsewhere = Behind()
     elsewhere.catalogue.picture.replace(Snapshot(version=5))
     there = ClusterRevocations(elsewhere.proposer, elsewhere.catalogue)
@@ -247,7 +247,7 @@ async def test_a_question_serves_those_who_came_before_it():
     late = [asyncio.create_task(catching_up.catch_up()) for _ in range(3)]
     await settled(late[0])
     assert len(questions) == 1, "one at a time"
-    # Who gives up is no obstacle.
+    # A cancelled waiter does not affect the others.
     early[0].cancel()
     late[0].cancel()
     questions[0].set_result(None)

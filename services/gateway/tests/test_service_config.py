@@ -1,4 +1,4 @@
-"""Settings of a gateway as a process: how it encrypts what it says to partition nodes."""
+"""Settings of the gateway process: encryption of connections to partition nodes."""
 
 import pytest
 

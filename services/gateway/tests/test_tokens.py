@@ -1,4 +1,4 @@
-"""The tokens of logins: until when they are good, at one gateway and at another (HTTP-2, CTL-9)."""
+"""Login tokens: validity, at one gateway and at another (HTTP-2, CTL-9)."""
 
 import jwt
 import pytest
@@ -86,7 +86,7 @@ def test_a_token_is_over_with_the_next_password(gateway, metadata):
     metadata.change_user(5, password_version=2)
     assert not tokens.is_good(bearer)
     assert not is_good(tokens, text)
-    # It was changed between the check of the password and the token.
+    # The password was changed between its verification and the issue of the token.
     assert not is_good(tokens, tokens.issue(5, 1).text)
     assert is_good(tokens, tokens.issue(5, None).text)
 
@@ -130,7 +130,7 @@ async def test_a_token_is_exchanged_once(gateway, metadata):
     metadata.put_user(5, "ann", "hash")
     here, there = gateway(), gateway()
     text = here.issue(5, 1).text
-    # Both have looked at it before either has taken it back.
+    # Both have validated the token before either revokes it.
     first, second = here.check(text), there.check(text)
     issued = await here.exchange(first)
     assert is_good(there, issued.text)
@@ -169,7 +169,7 @@ def test_a_token_of_somebody_else_who_has_the_secret_says_nothing_of_passwords(g
 
 
 async def test_what_another_gateway_knew_is_waited_for(gateway, metadata):
-    """Whoever was created a moment ago, and comes to another gateway with the next request."""
+    """A user created a moment ago uses another gateway with the next request."""
     metadata.put_user(5, "ann", "hash", password_version=2)
     metadata.version = 9
     text = gateway().issue(5, 2).text
@@ -200,7 +200,7 @@ async def test_nobody_waits_for_what_is_known_to_be_over(gateway, metadata):
 
     with pytest.raises(InvalidToken):
         await gateway(reach=reach).identify(text)
-    # One gateway alone that has lost its data: there is nothing to wait for.
+    # A single gateway that has lost its data: there is no newer version to wait for.
     metadata.version = 3
     with pytest.raises(InvalidToken):
         await gateway().identify(text)

@@ -1,4 +1,4 @@
-"""Which topics get a durability of their own, and what is refused at the start."""
+"""Durability rules for topics, and rules refused at the start."""
 
 import pytest
 from hypothesis import given

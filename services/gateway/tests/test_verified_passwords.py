@@ -1,4 +1,4 @@
-"""Passwords that were verified a moment ago."""
+"""The cache of verified passwords."""
 
 from headrace_gateway import verified_passwords
 from headrace_gateway.passwords import Passwords

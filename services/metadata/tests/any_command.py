@@ -1,7 +1,7 @@
-"""Commands of every kind, sensible and not, made from the definition of `Command` itself.
+"""Random commands of every kind, sensible or not, generated from the definition of `Command`.
 
-A new command is thus tried from the day on which it is defined. Values come from small pools, so that commands often
-meet each other's results; the pools hold what a careless or newer proposer might send, too.
+New commands are therefore tested as soon as they are defined. Values come from small pools, so that commands often
+refer to each other's results; the pools include values that a careless or newer proposer might send.
 """
 
 from google.protobuf.descriptor import FieldDescriptor as Field
@@ -12,7 +12,7 @@ from headrace_proto.metadata.v1 import Command
 
 OPERATIONS = [field.name for field in Command.DESCRIPTOR.oneofs_by_name["operation"].fields]
 
-# How often a kind is chosen, where once is not right: what takes much away is rare.
+# Relative frequency of kinds, default 1: destructive commands are rare.
 _WEIGHTS = {
     "delete_stream": 1,
     "purge_stream": 1,
@@ -56,7 +56,7 @@ _POOLS = {
     "gateway_id": [100, 100, 101, 200],
     "incarnation": list(range(40)),
     "epoch": list(range(40)),
-    # Of the topic that the lives in lock step begin with.
+    # Partition incarnations of the topic that the lock-step runs begin with.
     "partition_incarnation": [3] * 40 + list(range(40)),
     "stage_ids": _STAGES * 6 + [b"", b"short", b"\xff" * 16],
     "batch_id": [1, 2, 3, 4, 5, 2**64 - 1],
@@ -70,20 +70,20 @@ _POOLS = {
 
 
 def any_command(choose):
-    """Make a command.
+    """Return a command.
 
     Args:
-        choose: Returns one of the values that it is given.
+        choose: Returns one of the given values.
     """
     kind = choose(_KINDS)
     operation = _message(choose, Command.DESCRIPTOR.fields_by_name[kind].message_type)
     command = Command(actor_user_id=choose(_IDS), **{kind: operation})
-    # Seldom: what is meant is seldom what is there.
+    # Seldom, because the precondition seldom holds.
     meant = choose([None] * 6 + ["stream_incarnation", "topic_incarnation", "group_key"])
     if meant is not None:
         setattr(command, meant, choose(_POOLS["incarnation"]))
     if kind == "join_consumer_group":
-        # The gateways that other commands name.
+        # Use the gateways of other commands.
         command.join_consumer_group.gateway.id = choose(_POOLS["gateway_id"])
     if kind == "revoke_login" and choose([True, True, False]):
         command.revoke_login.digest = choose([b"a", b"b", b"c"]) * 16
@@ -100,7 +100,7 @@ def any_command(choose):
 
 @st.composite
 def commands(draw):
-    """Commands for hypothesis."""
+    """Strategy of commands for hypothesis."""
     return any_command(lambda pool: draw(st.sampled_from(pool)))
 
 

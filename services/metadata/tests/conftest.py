@@ -1,5 +1,5 @@
 import sys
 from pathlib import Path
 
-# The tests share builders of commands; in this import mode a test folder is not on the path by itself.
+# The tests share builders of commands; in this import mode a test directory is not on the path by itself.
 sys.path.insert(0, str(Path(__file__).parent))

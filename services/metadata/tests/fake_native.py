@@ -1,4 +1,4 @@
-"""A native replica without files and peers, with the order of commands in the test's hand."""
+"""A native replica without files and peers; the test controls the order of commands."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from contextlib import suppress
 
 
 class FakeNative:
-    """Commits at once while it is the primary; what it would tell waits until the event loop takes it."""
+    """Commits at once while it is the primary; its events wait until the event loop takes them."""
 
     def __init__(self, *, state=None, primary=0, commit_at_once=True):
         self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -33,7 +33,7 @@ class FakeNative:
         os.eventfd_write(self.descriptor, 1)
 
     def commit(self, commands):
-        """Commit these as one op: (ticket, encoded command) each."""
+        """Commit these as one op: (request id, encoded command) each."""
         self.op += 1
         self.timestamp_nanos += 500
         self.tell("apply", self.op, self.timestamp_nanos, list(commands))

@@ -1,4 +1,4 @@
-"""Short ways to write commands in tests."""
+"""Builders of commands for tests."""
 
 from headrace_proto.catalog.v1 import (
     COMPRESSION_ALGORITHM_NONE,
@@ -70,7 +70,7 @@ def create_token(user_id, name, digest=None, expires_at_micros=0, tokens_per_use
 
 
 def permissions_for(streams):
-    """Rights to send, from a mapping of stream ids to topic ids."""
+    """Return permissions to send, from a mapping of stream ids to topic ids."""
     return Permissions(
         streams=[
             StreamPermissions(

@@ -6,7 +6,7 @@ from headrace_metadata.native import ReplicaDescription
 
 
 def alone(folder, **state):
-    """A replica that needs no other."""
+    """Return a single replica without peers."""
     description = ReplicaDescription(
         folder=folder, cluster=ClusterSettings(), state=StateSettings(**state), tls=TlsSettings()
     )

@@ -1,4 +1,4 @@
-"""Short ways to write commands about partition nodes in tests."""
+"""Builders of commands about partition nodes for tests."""
 
 from headrace_proto.metadata.v1 import (
     Command,
@@ -58,7 +58,7 @@ def rebalance(topic, partitions_max=0):
 
 
 def complete(topic, epochs):
-    """Of partitions with their epochs."""
+    """Return a completion of partitions with their epochs."""
     stream_id, topic_id = topic
     placements = (CompletedPlacement(partition_id=partition, epoch=epoch) for partition, epoch in epochs.items())
     return Command(

@@ -1,10 +1,10 @@
-"""What a subscriber makes of the updates, as the native catalogue does."""
+"""View of a subscriber, built from updates as the native catalog does."""
 
 from headrace_proto.catalog.v1 import Snapshot
 
 
 class Projection:
-    """Every record by its key; a deletion takes along what is inside."""
+    """Every record by its key; a deletion includes contained records."""
 
     def __init__(self, snapshot):
         self.version = snapshot.version
@@ -73,7 +73,7 @@ class Projection:
                 case "node_deleted":
                     del records["nodes"][change]
                 case "topic_placement_put":
-                    # Whoever reads it can look everything up.
+                    # A reader can resolve every reference.
                     assert (change.stream_id, change.topic_id) in records["topics"]
                     for partition in change.partitions:
                         assert {*partition.node_ids, *partition.leaving_node_ids} <= records["nodes"].keys()

@@ -152,7 +152,7 @@ async def test_what_was_committed_is_read():
 async def test_a_reply_names_the_time_up_to_which_its_version_has_every_change():
     async with served() as it:
         first = await it.stub.Propose(ProposeRequest(command=create_stream("s")))
-        # Also of a command that changes nothing, or is refused.
+        # Also for a command without effect, and for a refused one.
         second = await it.stub.Propose(ProposeRequest(command=pulse()))
         third = await it.stub.Propose(ProposeRequest(command=create_stream("s")))
         assert (first.version, second.version, third.version) == (1, 1, 1)
@@ -170,7 +170,7 @@ async def test_time_passes_without_anybody_asking():
 
 async def test_what_is_due_goes_by_the_time_of_the_log_and_not_by_this_clock():
     async with served() as it:
-        # As if this clock were decades ahead of those of a majority.
+        # Simulate a clock decades ahead of those of a majority.
         it.native.log_ahead_ns = it.native.timestamp_nanos - time.time_ns()
         await it.propose(register("a", lease_micros=60_000_000))
         async with telling_the_time(it.replica, check_seconds=0.005):
@@ -221,7 +221,7 @@ async def test_one_command_after_the_other_in_a_stream():
             await call.write(ProposeRequest(command=create_stream(name)))
             outcome = await call.read()
             assert (outcome.response.reply.stream.name, outcome.response.version) == (name, version)
-        # Several at once are answered in their order.
+        # Concurrent requests are answered in their order.
         for name in ("a", "d"):
             await call.write(ProposeRequest(command=create_stream(name)))
         statuses = [(await call.read()).response.reply.status for _ in range(2)]
@@ -383,7 +383,7 @@ async def test_calls_can_be_encrypted(tmp_path):
 
 
 async def test_a_new_certificate_is_shown_without_a_restart(tmp_path):
-    """To callers that connect from then on; a broken one is not taken."""
+    """New connections get the new certificate; a broken one is ignored."""
     files = {name: tmp_path / f"{name}.pem" for name in ("certificate", "key", "authority")}
 
     def replace_files(authority):

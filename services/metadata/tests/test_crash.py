@@ -1,4 +1,4 @@
-"""Processes that are killed, and processes that differ only in how they order what has no order."""
+"""Killed processes, and processes that differ only in their hash seed."""
 
 import asyncio
 import hashlib
@@ -23,7 +23,7 @@ from headrace_metadata.replica import Replica
 from headrace_metadata.state_machine import StateMachine
 from headrace_proto.metadata.v1 import Command, DeleteExpiredAccessTokens
 
-# Proposes as fast as it can, and says which streams it has been told to exist.
+# Program that proposes as fast as it can, and prints the streams whose creation was acknowledged.
 PROPOSER = """
 import asyncio, sys
 from pathlib import Path
@@ -68,7 +68,7 @@ print(digest.hexdigest())
 
 
 def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path):
-    """LOG-13: several lives, each ended in the middle of proposals from eight tasks."""
+    """LOG-13: several runs, each killed during proposals of eight tasks."""
     script = tmp_path / "proposer.py"
     script.write_text(PROPOSER)
     folder = tmp_path / "state"
@@ -81,7 +81,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path):
         )
         assert process.stdout.readline().startswith("=")
         time.sleep(0.3 + 0.17 * life)
-        # A machine with other things to do may have come to few by then.
+        # A loaded machine may have made little progress before the timeout.
         output = "".join(process.stdout.readline() for _ in range(120))
         os.kill(process.pid, signal.SIGKILL)
         output += process.communicate()[0]
@@ -97,7 +97,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path):
                 existing.discard(name)
                 deleted.add(name)
         names = asyncio.run(recovered_names(folder))
-        # What was in flight when the process died may have happened or not: at most one command of each task.
+        # Commands in flight at the kill may or may not have been applied: at most one for each task.
         assert len(existing - names) <= 8
         assert not deleted & names
         assert len(names - existing) <= 8

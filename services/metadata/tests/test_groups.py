@@ -1,4 +1,4 @@
-"""Consumer groups: each partition has one owner, and moves once at a time (CTL-8)."""
+"""Consumer groups: each partition has one owner, and has at most one move in progress (CTL-8)."""
 
 from collections import Counter
 from itertools import pairwise
@@ -37,7 +37,7 @@ GATEWAYS = {HERE: "here", 101: "here", THERE: "there"}
 
 
 class Cluster:
-    """A state machine with the clock in hand."""
+    """A state machine with a clock controlled by the test."""
 
     def __init__(self):
         self.machine = StateMachine()
@@ -68,7 +68,7 @@ class Cluster:
         return self.run(status, leave_consumer_group=command)
 
     def complete(self, *completed, group=0, key=None):
-        """Partitions with the incarnations of their revocations."""
+        """Report completed partitions with the incarnations of their revocations."""
         command = CompleteRevocation(
             stream_id=0,
             topic_id=0,
@@ -84,11 +84,11 @@ class Cluster:
         return self.machine.state.groups.find_group((0, 0, group))
 
     def owners(self, group=0):
-        """Partition to client."""
+        """Return the client that owns each partition."""
         return {partition: member.client_id for member in self.group(group).members for partition in member.partitions}
 
     def revocations(self, group=0):
-        """Partition to the clients between which it moves, and the revocation."""
+        """Return for each revoked partition its two clients and the revocation."""
         members = self.group(group).members
         clients = {member.id: member.client_id for member in members}
         return {
@@ -104,7 +104,7 @@ class Cluster:
 
 
 def cluster(partitions):
-    """A topic with one group that has no members."""
+    """Return a topic with one group without members."""
     made = Cluster()
     made.apply(create_stream("s"))
     made.apply(create_topic(0, "t", partitions))
@@ -172,7 +172,7 @@ def test_a_leaver_s_partitions_are_dealt_out_at_once():
 
 
 def test_who_leaves_while_a_partition_moves():
-    """From the one who leaves it goes on at once; if the other leaves it stays."""
+    """A partition moves at once if its owner leaves, and stays if the next owner leaves."""
     group = cluster(2)
     group.join(1)
     group.join(2)
@@ -188,7 +188,9 @@ def test_who_leaves_while_a_partition_moves():
 
 
 def test_a_newcomer_gets_what_a_leaver_had_while_it_waits_for_more():
-    """A promise may take until its deadline: who has nothing but that is the first to be dealt what is free."""
+    """A promised partition may take until its deadline: a member with only promises is the first to get free
+    partitions.
+    """
     group = cluster(3)
     group.join(1)
     group.join(2)
@@ -217,7 +219,7 @@ def test_a_newcomer_gets_added_partitions_while_it_waits_for_others():
 @given(data=st.data(), members=st.integers(1, 4), partitions=st.integers(0, 12))
 @bounded(examples=150)
 def test_what_is_free_goes_to_those_that_hold_least(data, members, partitions):
-    """All of it at once, and within one of what each has that is not being revoked."""
+    """All free partitions are assigned at once, balanced to within one, not counting partitions in revocation."""
     ids = list(range(members))
     owners = data.draw(st.lists(st.sampled_from([None, *ids]), min_size=partitions, max_size=partitions))
     owned = [partition for partition, owner in enumerate(owners) if owner is not None]
@@ -240,7 +242,7 @@ def test_what_is_free_goes_to_those_that_hold_least(data, members, partitions):
 
 
 def test_reports_of_other_revocations_change_nothing():
-    """A report may be late: about a revocation that has ended, or a group that is another one by now."""
+    """A report may be late: for a revocation that has ended, or a group whose id was reused."""
     group = cluster(2)
     group.join(1)
     group.join(2)
@@ -272,7 +274,7 @@ def test_revocations_end_at_their_deadline_by_the_time_in_the_operation():
 
 
 def test_a_timeout_beyond_the_end_of_time_is_no_deadline():
-    """The sum would not fit its field, and every replica would stop at the same command."""
+    """The sum would overflow its field, and every replica would stop at the same command."""
     group = cluster(0)
     group.apply(create_topic(0, "u", 2))
     command = CreateConsumerGroup(stream_id=0, topic_id=1, name="g", revocation_timeout_micros=2**64 - 1)
@@ -298,7 +300,7 @@ def test_members_are_lost_with_their_gateway():
     group.run(pulse=Pulse())
     assert [member.gateway_id for member in group.group().members] == [HERE]
     assert list(group.group().members[0].partitions) == [0, 1, 2, 3]
-    # Not heard of again: it has no members to be kept alive.
+    # The gateway is not recorded: it has no members.
     assert group.run(gateway_heartbeat=GatewayHeartbeat(gateway_id=THERE)).update is None
     assert [record.gateway.id for record in group.machine.state.groups.gateways()] == [HERE]
 
@@ -366,7 +368,7 @@ def test_ids_are_reused_and_keys_are_not():
 
 
 class GroupsUnderChange(RuleBasedStateMachine):
-    """Whatever happens in whatever order, to two groups of one topic."""
+    """Random operations on two groups of one topic, in any order."""
 
     clients = st.integers(1, 6)
     gateways = st.sampled_from(sorted(GATEWAYS))
@@ -385,7 +387,7 @@ class GroupsUnderChange(RuleBasedStateMachine):
         )
 
     def moves(self):
-        """Owner and revocation of every partition; members by their incarnation, which tells them from others."""
+        """Return owner and revocation of every partition; members are identified by their incarnation."""
         found = {}
         for group in (0, 1):
             members = {member.id: member for member in self.cluster.group(group).members}
@@ -459,8 +461,8 @@ class GroupsUnderChange(RuleBasedStateMachine):
 
     @invariant()
     def no_partition_moves_twice(self):
-        """What is on its way arrives where it was sent, unless one of the two is gone; nothing else moves from one
-        member that stays to another.
+        """A partition in revocation arrives at its next owner, unless one of the two has left; no other partition moves
+        between members that stay.
         """
         now, before, self.before = self.moves(), self.before, self.moves()
         members = {member.incarnation for group in (0, 1) for member in self.cluster.group(group).members}
@@ -480,7 +482,7 @@ class GroupsUnderChange(RuleBasedStateMachine):
 
     @invariant()
     def all_are_balanced_in_the_end(self):
-        """Within one, when what is on its way has arrived."""
+        """Partitions are balanced to within one after all revocations have ended."""
         later = Cluster()
         later.machine, later.now = self.cluster.machine.fork(), self.cluster.now
         for group in (0, 1):
@@ -494,7 +496,7 @@ class GroupsUnderChange(RuleBasedStateMachine):
         assert {record.gateway.id for record in self.cluster.machine.state.groups.gateways()} == expected
 
     def teardown(self):
-        """Replayed, and restored anywhere on the way, it comes to the same bytes."""
+        """A replay, or a restore at any point, ends in the same bytes."""
         if not hasattr(self, "cluster"):
             return
         replayed = StateMachine()

@@ -1,4 +1,4 @@
-"""Replicas that live differently and stay the same, byte for byte, whatever they are told (CTL-2, CTL-5)."""
+"""Replicas with different histories of restarts and forks stay identical, byte for byte (CTL-2, CTL-5)."""
 
 import hashlib
 import os
@@ -32,7 +32,7 @@ def outcome(applied):
 
 
 class ReplicasInLockStep(RuleBasedStateMachine):
-    """One replica is told every command at once. The others may lag, and are restarted, forked and replaced."""
+    """One replica applies every command at once. The others may lag, and are restarted, forked and replaced."""
 
     @initialize(partitions=st.sampled_from([1, 3, 7]))
     def begin(self, partitions):
@@ -115,7 +115,7 @@ TestReplicasInLockStep.settings = bounded(examples=60, steps=60)
 
 
 def random_life(seed, commands_count):
-    """A machine after so many random commands, and a digest of everything that it said on the way."""
+    """Return a machine after this number of random commands, and a digest of all its answers."""
     choose = random.Random(seed).choice
     machine = StateMachine()
     said = hashlib.sha256()
@@ -131,13 +131,13 @@ def random_life(seed, commands_count):
 
 
 def test_random_commands_of_every_kind_succeed_now_and_then():
-    """Otherwise the properties above would hold for want of anything that happens."""
+    """Otherwise the properties above would hold trivially."""
     _, succeeded = random_life(seed=1, commands_count=5000)
     assert {name for name, count in succeeded.items() if count == 0} == set(), succeeded
 
 
 def test_a_life_does_not_depend_on_the_hash_seed():
-    """In processes that hash strings differently, sets and dictionaries would show their own order."""
+    """Processes with different hash seeds would reveal iteration over sets and dictionaries."""
     program = (
         "import sys; sys.path[:0] = sys.argv[1:]; from test_lock_step import random_life; print(random_life(2, 900))"
     )

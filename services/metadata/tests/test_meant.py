@@ -1,4 +1,4 @@
-"""A command hits what its sender has meant, or nothing: ids are used again (CTL-2)."""
+"""Preconditions of commands: a command with a reused id has no effect (CTL-2)."""
 
 import pytest
 from metadata_commands import create_stream, create_topic, create_user, delete_stream, delete_topic
@@ -67,7 +67,7 @@ def test_a_group_that_took_the_place_of_another_is_left_alone(driver):
 
 
 def test_what_is_meant_says_nothing_about_other_things(driver):
-    """A careless proposer stops no replica."""
+    """A precondition about an unrelated object is ignored, so that a careless proposer stops no replica."""
     for meant in ({"stream_incarnation": 99}, {"topic_incarnation": 99}, {"group_key": 99}):
         user = create_user(f"user of {next(iter(meant))}")
         user.MergeFrom(Command(**meant))

@@ -1,4 +1,4 @@
-"""What is counted can be fetched."""
+"""Metrics can be fetched over HTTP."""
 
 import urllib.error
 import urllib.request

@@ -1,4 +1,4 @@
-"""Partition nodes and where partitions are: each rule with its status."""
+"""Partition nodes and placement: each rule with its status."""
 
 import pytest
 from metadata_commands import create_partitions, create_stream, create_topic, delete_stream, delete_topic, update_topic
@@ -16,7 +16,7 @@ TOPIC = (0, 0)
 
 
 class Nodes(Driver):
-    """The same, asked about nodes."""
+    """Driver with queries about nodes."""
 
     def nodes(self):
         return {node.id: node for node in self.machine.catalog().nodes}
@@ -41,7 +41,7 @@ def do():
 
 @pytest.fixture
 def three(do):
-    """Three nodes, and a topic of 12 partitions with 2 replicas each."""
+    """Return three nodes, and a topic of 12 partitions with 2 replicas each."""
     do(*(register(name) for name in "abc"), create_stream("s"), create_topic(0, "t", 12, replication_factor=2))
     return do
 
@@ -54,7 +54,7 @@ def test_a_node_is_known_by_its_name(do):
     again = do(register("a", 8, shards=9)).reply.node
     assert (again.id, again.incarnation, again.shards) == (1, 8, 9)
     assert again.registered_at_micros == first.registered_at_micros
-    # The run that was replaced is told so, and what it says later changes nothing.
+    # The replaced run gets this status, and its later commands have no effect.
     assert do.status(renew(1, 7)) == Status.NODE_REPLACED
     assert do.status(renew(1, 8)) == Status.OK
     assert do(register("a", 8, shards=9)).update is None
@@ -111,7 +111,7 @@ def test_a_lease_ends_by_the_time_in_the_operation(three):
     assert [node.status for node in three.nodes().values()] == [NODE_STATUS_LIVE, NODE_STATUS_LIVE, NODE_STATUS_SILENT]
     assert not state.is_pulse_due(three.now)
     assert three(pulse()).update is None
-    # What it has on its disks stays its own; it gets nothing new.
+    # The node keeps its replicas; it gets no new ones.
     assert three.replicas() == before
     three(create_partitions(0, 0, 20))
     assert {node for replicas in three.replicas()[12:] for node in replicas} == {1, 2}
@@ -121,13 +121,13 @@ def test_a_lease_ends_by_the_time_in_the_operation(three):
 
 
 def test_without_nodes_everything_is_here(do):
-    """As in the embedded server."""
+    """Without registered nodes, partitions are not placed, as in the embedded server."""
     do(create_stream("s"), create_topic(0, "t", 3), create_partitions(0, 0, 1))
     assert do.machine.state.nodes.placement(*TOPIC) is None
     assert not do(rebalance(TOPIC)).reply.rebalanced.moved_count
     assert do.status(place(TOPIC, 0)) == Status.OK
     assert list(do.machine.catalog().topic_placements) == []
-    # With the first node everything is there.
+    # The first node gets all partitions.
     do(register("a"))
     assert do.replicas() == [[1]] * 4
 
@@ -169,7 +169,7 @@ def test_who_joins_moves_nothing_before_it_is_told(three):
     assert reply.moved_count == 2
     moved = [number for number, replicas in enumerate(three.replicas()) if replicas != before[number]]
     assert len(moved) == 2
-    # Whoever held it keeps it until the others have everything.
+    # The old leader stays the leader until the others have all data.
     for number in moved:
         assert 4 in three.replicas()[number]
         assert {*three.replicas()[number], *three.leaving()[number]} == {*before[number], 4}
@@ -186,7 +186,7 @@ def test_a_draining_node_is_emptied_by_rebalancing(three):
     three.all_done()
     three(remove(2))
     assert sorted(three.nodes()) == [1, 3]
-    # Nothing can be chosen for it either.
+    # Nor can the draining node be chosen explicitly.
     three(drain(3))
     three(register("d"), place(TOPIC, 0, 1, 4))
     assert three.status(place(TOPIC, 0, 1, 3)) == Status.INVALID_PLACEMENT

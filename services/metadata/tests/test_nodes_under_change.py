@@ -1,4 +1,4 @@
-"""Nodes come and go, topics too, and partitions move when they are told to: what is true of placements at any time."""
+"""Invariants of placements while nodes and topics come and go, and partitions are moved by commands."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -45,7 +45,7 @@ class NodesUnderChange(RuleBasedStateMachine):
         return next((topic for topic in catalogue.topics_of(0) if (topic.stream_id, topic.id) == path), None)
 
     def placements(self, machine=None):
-        """By topic, its incarnation and partition."""
+        """Return placements by topic, its incarnation and partition."""
         found = {}
         for placement in (machine or self.machine).state.nodes.placements():
             path = placement.stream_id, placement.topic_id
@@ -227,7 +227,7 @@ class NodesUnderChange(RuleBasedStateMachine):
 
     @invariant()
     def rebalanced_to_the_end_it_is_where_the_hash_wants_it(self):
-        """And told once more, nothing moves; what somebody has chosen stays."""
+        """A second rebalance moves nothing; placements chosen by an operator stay."""
         later = self.machine.fork()
         chosen = {key: placed.node_ids for key, placed in self.placements().items() if placed.is_pinned}
         for path in TOPICS:
@@ -248,7 +248,7 @@ class NodesUnderChange(RuleBasedStateMachine):
             wanted = ranked(packed_namespace(stream_id, topic_id, partition_id), eligible.items())[:factor]
             if eligible:
                 assert placed.node_ids[: len(wanted)] == wanted
-            # Whoever else is there was there before.
+            # Other nodes in the record were there before.
             assert set(placed.node_ids[len(wanted) :]) <= set(before[key].node_ids)
 
 

@@ -1,4 +1,4 @@
-"""What becomes of new certificates between replicas is logged once, and nothing of it ends the looking (CTL-6)."""
+"""Changes of peer certificates are logged once, and no failure ends the periodic check (CTL-6)."""
 
 import logging
 
@@ -6,7 +6,7 @@ from headrace_metadata.peer_certificates import PeerCertificates
 
 
 class Files:
-    """A native replica that finds these, one after the other."""
+    """A native replica with these results, one after the other."""
 
     def __init__(self, found):
         self.found = found

@@ -1,4 +1,4 @@
-"""What is stored of permissions, and shown to who decides by them, is what was granted (CTL-9)."""
+"""Stored and published permissions are equal to the granted ones (CTL-9)."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -20,7 +20,7 @@ def some_of(rights):
     return st.lists(st.sampled_from(rights), unique=True, max_size=2)
 
 
-# As they are sent: in any order, and perhaps twice for the same place, where the later one counts.
+# As received: in any order, and possibly with duplicates, of which the last counts.
 topics = st.lists(st.tuples(places, some_of(TOPIC_RIGHTS)), max_size=4)
 streams = st.lists(st.tuples(places, some_of(STREAM_RIGHTS), topics), max_size=4)
 grants = st.none() | st.tuples(some_of(GLOBAL_RIGHTS), streams)
@@ -54,7 +54,7 @@ def granted(grant):
 
 
 def read_back(user):
-    """The rights in a record of the catalogue; it may name each place once only."""
+    """Return the permissions in a record of the catalog, which must name each object only once."""
 
     def set_in(record, known):
         return {right for right in known if getattr(record, right)}

@@ -1,4 +1,4 @@
-"""What is kept for readers: the first one decides."""
+"""Reader pins: the first pin wins."""
 
 import pytest
 from metadata_commands import create_stream, delete_stream
@@ -25,7 +25,7 @@ def pinned(do, *arguments):
 
 def test_the_first_one_decides(do):
     done = do(pin("r", b"1"))
-    # Nobody but who asks needs to know.
+    # Pins are not part of the catalog updates.
     assert done.update is None
     assert done.reply.pin_result.pin.pinned_at_micros == do.now
     assert pinned(do, "r", b"2") == (True, b"1")

@@ -1,4 +1,4 @@
-"""Which nodes a partition wants: the same for ever, in proportion to shards, and moved by nobody else (SHARD-3)."""
+"""Node preference of partitions: stable forever, proportional to shards, unaffected by other nodes (SHARD-3)."""
 
 import math
 
@@ -20,7 +20,7 @@ clusters = st.dictionaries(st.integers(1, 2**32 - 1) | st.integers(1, 9), st.int
 
 
 def test_the_order_never_changes():
-    """Replicas of different releases have to agree: were this to fail, clusters in use would fall apart."""
+    """Replicas of different releases have to agree: a change would make clusters in use diverge."""
     nodes = [(1, 1), (2, 1), (3, 8), (4, 65535), (4_000_000_000, 1)]
     largest = packed_namespace(STREAMS_MAX - 1, TOPICS_PER_STREAM_MAX - 1, PARTITIONS_PER_TOPIC_MAX - 1)
     assert largest == 2**44 - 1
@@ -48,7 +48,7 @@ def test_shard_3_what_does_not_fit_is_refused_and_never_wrapped():
 @given(namespace=namespaces, cluster=clusters, joins=st.integers(1, 2**32 - 1), shards=st.integers(1, 64))
 @bounded(200)
 def test_who_joins_or_leaves_changes_nothing_between_the_others(namespace, cluster, joins, shards):
-    """Hence only what the node wins, or had won, moves."""
+    """Only partitions that the node wins, or had won, move."""
     cluster.pop(joins, None)
     without = ranked(namespace, cluster.items())
     assert sorted(without) == sorted(cluster)
@@ -63,7 +63,7 @@ def test_who_joins_or_leaves_changes_nothing_between_the_others(namespace, clust
 )
 @bounded(25)
 def test_nodes_win_partitions_in_proportion_to_their_shards(stream, topic, cluster):
-    """Each within six standard deviations of its share, which is as good as chance gets."""
+    """Each is within six standard deviations of its share."""
     count = 400
     wins = dict.fromkeys(cluster, 0)
     for partition in range(count):
@@ -74,7 +74,7 @@ def test_nodes_win_partitions_in_proportion_to_their_shards(stream, topic, clust
 
 
 def test_replicas_of_a_large_topic_are_balanced():
-    """Five nodes, three replicas: each has its three fifths within a tenth, and its fifth of the primaries."""
+    """Five nodes, three replicas: each node has three fifths of them within a tenth, and one fifth of the leaders."""
     count = 5000
     nodes = [(node, 4) for node in range(1, 6)]
     orders = [ranked(packed_namespace(0, 0, partition), nodes) for partition in range(count)]

@@ -27,7 +27,7 @@ def test_releases_are_packed_as_in_folders():
 
 
 class Gate(FakeNative):
-    """Knows which release each command came with, and refuses all as if it were not in force."""
+    """Records the release of each command, and refuses all of them as not yet in force."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The replica over a native one: applies once and in order, answers, restores, stops at the unknown (CTL-2)."""
+"""The replica over a native one: applies once and in order, answers, restores, stops at unknown commands (CTL-2)."""
 
 import asyncio
 
@@ -31,7 +31,7 @@ class Following:
 
 
 async def handed_over():
-    """Proposals reach the native replica in the turn of the loop after the one that they were made in."""
+    """Wait one turn of the event loop, after which proposals have reached the native replica."""
     for _ in range(3):
         await asyncio.sleep(0)
 

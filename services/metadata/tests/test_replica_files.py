@@ -1,4 +1,4 @@
-"""A replica that is alone, with its files: the same again after any end, or a refusal that says why (LOG-13, CTL-5)."""
+"""A single replica with its files: the same state after any end, or a refusal with the reason (LOG-13, CTL-5)."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ async def test_what_was_answered_is_there_after_a_restart(tmp_path):
 
 
 async def test_restarts_across_checkpoints_end_in_the_same_state(tmp_path):
-    """CTL-5: a checkpoint, then the log behind it."""
+    """CTL-5: restart from a checkpoint and the log after it."""
     before = None
     for life in range(4):
         async with await opened(tmp_path, snapshot_commands=16) as replica:
@@ -42,10 +42,10 @@ async def test_restarts_across_checkpoints_end_in_the_same_state(tmp_path):
             for number in range(40):
                 assert (await replica.propose(create_stream(f"{life} {number}"))).status == 0
             before = snapshot(replica)
-            # It is written on a thread of its own, which has its turn when the machine has time.
+            # The checkpoint is written on a thread of its own, which may be delayed.
             while replica.status()["checkpoint_op"] < 16:
                 await asyncio.sleep(0.01)
-    # Names and times of what a user may have forgotten are of no concern: the state is equal byte for byte.
+    # The state is equal byte for byte.
     async with await opened(tmp_path) as replica:
         assert replica.state.op == 160
 

@@ -1,4 +1,4 @@
-"""Sessions over gRPC: a command is applied once, however often it is sent (CTL-1, CTL-2)."""
+"""Sessions over gRPC: a command is applied once, even if it is sent repeatedly (CTL-1, CTL-2)."""
 
 import asyncio
 import secrets
@@ -33,7 +33,7 @@ FACTS = ReplicaFacts(cluster_name="headrace", replica=0, members=("a:1",), relea
 
 @asynccontextmanager
 async def served(folder):
-    """The stub of a replica that is alone."""
+    """Yield the stub of a single replica."""
     async with AsyncExitStack() as stack:
         replica = await stack.enter_async_context(await Replica.open(alone(folder)))
         await replica.wait_recovered()
@@ -44,7 +44,7 @@ async def served(folder):
 
 
 class Caller:
-    """A session by hand."""
+    """A session driven manually."""
 
     def __init__(self, stub):
         self.stub = stub
@@ -77,7 +77,7 @@ async def test_a_request_that_is_sent_again_has_the_same_reply(tmp_path):
         copies = await asyncio.gather(*(caller.propose(2, create_stream("b")) for _ in range(4)))
         assert {(reply.status, reply.stream.id) for reply in copies} == {(0, 1)}
         assert (await caller.propose(3, create_stream("a"))).status == Status.STREAM_NAME_ALREADY_EXISTS
-    # What was applied is known after a restart as well.
+    # Applied requests are known after a restart as well.
     async with served(tmp_path) as stub:
         caller.stub = stub
         assert (await caller.propose(3, create_stream("a"))).status == Status.STREAM_NAME_ALREADY_EXISTS

@@ -1,4 +1,4 @@
-"""The program that the simulator runs as a state machine: what it draws, answers, notices (CTL-2, CTL-7)."""
+"""The simulator's program: drawing commands, answering, detecting violations (CTL-2, CTL-7)."""
 
 import struct
 import subprocess
@@ -22,7 +22,7 @@ class Program:
         )
 
     def ask(self, kind, question=b""):
-        """Whether the program objects, and what it says."""
+        """Return whether the program reports a violation, and its message."""
         self.process.stdin.write(struct.pack("<IB", len(question) + 1, kind) + question)
         self.process.stdin.flush()
         (length,) = struct.unpack("<I", self.process.stdout.read(4))
@@ -56,7 +56,9 @@ def program():
 
 
 def first_difference(one, other, ops):
-    """The first op whose answers differ, when both are given the same commands; and how often each did something."""
+    """Return the first op with different answers to the same commands, and the number of effective commands of each
+    kind.
+    """
     assert one.ask(OPEN) == other.ask(OPEN)
     done = Counter()
     for op in range(1, ops + 1):

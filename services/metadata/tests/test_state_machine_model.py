@@ -1,7 +1,7 @@
-"""The state machine against a plain model of it, and against itself: replayed, restored, forked (CTL-2, CTL-9).
+"""The state machine compared with a plain model, and with itself: replayed, restored, forked (CTL-2, CTL-9).
 
 The model is written from the rules, not from the code: dictionaries that are changed in place, and for every command
-the list of what could be wrong with it, in the documented order.
+the list of possible errors in the documented order.
 """
 
 import copy
@@ -41,7 +41,7 @@ from headrace_proto.metadata.v1 import (
     UpdateUser,
 )
 
-# Few values, so that commands often meet each other's results.
+# Few values, so that commands often refer to each other's results.
 ids = st.integers(0, 4)
 names = st.sampled_from(["", "one", "two", "three", "four"])
 rights = st.none() | st.dictionaries(ids, st.lists(ids, unique=True, max_size=2), max_size=3)
@@ -62,7 +62,7 @@ def smallest_unused(used):
     return next(number for number in range(len(used) + 1) if number not in used)
 
 
-# Between commands.
+# Time between commands.
 STEP_MICROS = 10
 
 
@@ -340,14 +340,14 @@ class StateMachineAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def restore(self):
-        """Go on from an encoded snapshot, as after a restart."""
+        """Continue from an encoded snapshot, as after a restart."""
         encoded = encode(self.machine)
         self.machine = StateMachine.restore(StateSnapshot.FromString(encoded))
         assert encode(self.machine) == encoded
 
     @rule()
     def fork(self):
-        """Go on with a fork; what happens to it does not reach the original."""
+        """Continue with a fork; changes of the fork do not affect the original."""
         original, before = self.machine, encode(self.machine)
         self.machine = original.fork()
         self.create_user("fork", rights={0: [0]})
@@ -367,7 +367,7 @@ class StateMachineAgainstModel(RuleBasedStateMachine):
         assert self.projection.version == self.machine.version
 
     def teardown(self):
-        """Another machine, given the same commands, answers the same and ends in the same bytes."""
+        """Another machine with the same commands gives the same answers and ends in the same bytes."""
         other = StateMachine()
         for op, timestamp, command, applied in self.log:
             again = other.apply(op, timestamp, Command.FromString(command.SerializeToString()))
@@ -388,7 +388,7 @@ def as_sets(rights):
 
 
 def picture_of(catalog):
-    """A catalogue as plain values; lists, as the order counts."""
+    """Return a catalog as plain values; as lists, because the order counts."""
     return {
         "streams": [(stream.id, stream.name) for stream in catalog.streams],
         "topics": [

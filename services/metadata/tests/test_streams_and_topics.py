@@ -27,7 +27,7 @@ from headrace_proto.metadata.v1 import (
 
 
 class Driver:
-    """A machine that is given one command after the other."""
+    """A machine that applies one command after the other."""
 
     def __init__(self):
         self.machine = StateMachine()

@@ -1,4 +1,4 @@
-"""Transactions: what is committed, once, and what is given up; each rule with its status."""
+"""Transactions: atomic, exactly-once commits, and aborts; each rule with its status."""
 
 import pytest
 from metadata_commands import create_partitions, create_stream, create_topic, delete_stream, delete_topic
@@ -27,19 +27,19 @@ from headrace_proto.metadata.v1 import (
     StateSnapshot,
 )
 
-# Topic and partition, and the op that has created it.
+# Topic, partition, and the op that created the partition.
 A, B, C = (0, 0, 2), (0, 1, 2), (1, 0, 3)
 LATER = 10_000_000
 
 
 class Transactions(Driver):
-    """The same, asked about transactions."""
+    """Driver with queries about transactions."""
 
     def outcome(self, command):
         return self(command).reply.transaction_result.outcome
 
     def pending(self):
-        """Number and stages of every publication, by topic and partition."""
+        """Return number and stages of every pending publication, by topic and partition."""
         found = {}
         for one in self.machine.catalog().publications:
             found.setdefault((one.topic_id, one.partition_id), []).append((one.number, list(one.stage_ids)))
@@ -55,7 +55,7 @@ class Transactions(Driver):
 
 @pytest.fixture
 def do():
-    """A stream with a topic of two partitions, and one of a single partition."""
+    """Return a stream with a topic of two partitions, and one of a single partition."""
     driver = Transactions()
     driver(create_stream("s"), create_topic(0, "one", 2), create_topic(0, "two", 1))
     return driver
@@ -75,7 +75,7 @@ def test_a_commit_names_what_its_partitions_are_to_append(do):
         number,
         do.now,
     )
-    # In the order of the command within a partition.
+    # The order of the command is kept within a partition.
     assert do.pending() == {(0, 1): [(number, [second, first])], (1, 0): [(number, [third])]}
     assert {one.partition_incarnation for one in do.machine.catalog().publications} == {2, 3}
     assert [delta.WhichOneof("change") for delta in done.update.deltas] == ["publication_put"] * 2
@@ -95,18 +95,18 @@ def test_an_empty_batch_is_committed_as_well(do):
 def test_a_batch_is_committed_once(do):
     do(commit(5, at(A, stage(LATER))))
     before = do.machine.catalog()
-    # The same, with other stages of another attempt, and an earlier one.
+    # The same batch, the batch with other stages of a retry, and an earlier batch.
     for repeated in (commit(5, at(A, stage(LATER))), commit(5, at(B, stage(LATER, 1))), commit(4), commit(0)):
         result = do(repeated).reply.transaction_result
         assert (result.outcome, result.transaction.batch_id) == (TRANSACTION_OUTCOME_ALREADY_COMMITTED, 5)
     assert do.machine.catalog() == before
-    # Asked again when everything is over, the topic as well.
+    # Repeated after the stages have expired and the topic was deleted.
     do.now += LATER
     do(delete_topic(0, 0), pulse())
     assert do.outcome(commit(5, at(A, stage(LATER)))) == TRANSACTION_OUTCOME_ALREADY_COMMITTED
     assert do.outcome(abort(5, at(A, stage(LATER)))) == TRANSACTION_OUTCOME_ALREADY_COMMITTED
     assert do.outcome(commit(6)) == TRANSACTION_OUTCOME_COMMITTED
-    # Numbers may be left out.
+    # Batch numbers may have gaps.
     assert do.outcome(commit(2**64 - 1)) == TRANSACTION_OUTCOME_COMMITTED
 
 
@@ -132,9 +132,9 @@ def test_another_query_is_kept_out_unless_it_takes_over(do):
 
 
 def test_a_query_goes_on_behind_its_own_batches(do):
-    """What was committed before somebody else took over is not committed again, whoever has the name."""
+    """After a takeover of the name, batches committed before are not committed again."""
     do(commit(5), commit(3, query_id="r", fence=True))
-    # It may not have heard of it.
+    # The new writer may not know of that commit.
     assert do.outcome(commit(5)) == TRANSACTION_OUTCOME_ALREADY_COMMITTED
     assert do.outcome(abort(5, at(A, stage(LATER)))) == TRANSACTION_OUTCOME_ALREADY_COMMITTED
     assert do.outcome(commit(5, fence=True)) == TRANSACTION_OUTCOME_ALREADY_COMMITTED
@@ -154,7 +154,7 @@ def test_the_last_queries_are_remembered(do):
 
 
 def test_a_stage_that_has_expired_is_not_committed(do):
-    """The time of the operation decides: nobody who has seen every change before then can have it named later."""
+    """The time of the operation decides: once all changes up to the expiry are known, no commit can name the stage."""
     do.now = LATER - 2
     assert do.outcome(commit(1, at(A, stage(LATER)))) == TRANSACTION_OUTCOME_COMMITTED
     assert do.now == LATER - 1
@@ -171,11 +171,11 @@ def test_a_stage_that_was_given_up_is_not_committed(do):
     assert done.reply.transaction_result.outcome == TRANSACTION_OUTCOME_ABORTED
     assert not done.reply.transaction_result.HasField("transaction")
     assert do.aborted() == [(0, 0, [given_up])]
-    # Whichever batch and transaction names it.
+    # No batch or transaction may name an aborted stage.
     for late in (commit(1, at(A, given_up)), commit(9, at(A, kept, given_up), name="u")):
         assert do.status(late) == Status.STAGE_ABORTED
     assert do.outcome(commit(1, at(A, kept))) == TRANSACTION_OUTCOME_COMMITTED
-    # To give it up twice changes nothing.
+    # Aborting is idempotent.
     done = do(abort(2, at(A, given_up)))
     assert done.update is None
     assert done.reply.transaction_result.transaction.batch_id == 1
@@ -188,7 +188,7 @@ def test_what_was_given_up_is_remembered_until_it_has_expired(do):
     do.now = 2_000_000 - 2
     assert not state.is_pulse_due(do.now)
     assert do(pulse()).update is None
-    # All of one command at one partition are forgotten together, with the last of them.
+    # The stages of one command at one partition are forgotten together, with the last one to expire.
     assert state.is_pulse_due(2_000_000)
     done = do(pulse())
     key = PublicationKey(topic_id=0, partition_id=0, number=do.machine.op - 2)
@@ -217,7 +217,7 @@ def test_a_stage_is_part_of_one_commit(do):
     do(commit(1, at(A, stage(LATER))))
     assert do.status(commit(2, at(A, stage(LATER)))) == Status.STAGE_IN_USE
     assert do.status(commit(2, at(B, stage(LATER)), name="u")) == Status.STAGE_IN_USE
-    # It is committed: who gives it up all the same would have messages lost that are not there yet.
+    # The stage is committed: aborting it would lose committed messages that are not appended yet.
     assert do.status(abort(2, at(A, stage(LATER)))) == Status.STAGE_IN_USE
     for twice in (at(A, stage(LATER, 1), stage(LATER, 1)), at(B, stage(LATER, 1))):
         command = commit(2, at(A, stage(LATER, 1)), twice)
@@ -248,7 +248,7 @@ def test_refusals_in_their_order(do):
         (commit(2, nowhere, query_id="r"), Status.TRANSACTION_FENCED),
         (commit(2, nowhere, over), Status.TOPIC_ID_NOT_FOUND),
         (commit(2, at((0, 2, 2), stage(1))), Status.PARTITION_NOT_FOUND),
-        # Another partition had this number.
+        # The partition id was used by an earlier incarnation.
         (commit(2, at((0, 0, 1), stage(1))), Status.PARTITION_NOT_FOUND),
         (commit(2, over, given_up), Status.STAGE_EXPIRED),
         (commit(2, given_up), Status.STAGE_ABORTED),
@@ -267,7 +267,7 @@ def test_what_is_appended_is_pending_no_more(do):
     assert [number for number, _ in do.pending()[0, 1]] == [first]
     (delta,) = done.update.deltas
     assert delta.publications_deleted.number == first + 1
-    # Said again, by who could not know, and of what is not pending.
+    # Repeated reports, and reports about stages that are not pending, have no effect.
     for command in (
         applied(A, first + 1),
         applied((0, 1, 99), first),
@@ -370,7 +370,7 @@ def test_no_more_transactions_than_can_be_remembered(do, monkeypatch):
     assert do.status(commit(1, name="c")) == Status.TOO_MANY_TRANSACTIONS
     do(commit(2, name="a"), commit(1, name="c", stream_id=1))
     assert do.status(commit(1, name="d", stream_id=1)) == Status.TOO_MANY_TRANSACTIONS
-    # One that nobody has used for long makes room.
+    # The least recently used transaction is evicted.
     do.now = committed_at + TRANSACTION_KEPT_SECONDS_MIN * 1_000_000 - 2
     assert do.status(commit(1, name="c")) == Status.TOO_MANY_TRANSACTIONS
     do(commit(1, name="c"))

@@ -1,7 +1,7 @@
-"""Transactions against a plain model of them, and of what the partitions make of it (CTL-2, CTL-9).
+"""Transactions compared with a plain model, including the partitions' handling of stages (CTL-2, CTL-9).
 
-The model is written from the rules, not from the code. Nodes in it drop what they may drop and append what is pending;
-at the end it is counted what readers would see.
+The model is written from the rules, not from the code. Its nodes drop stages when they may and append pending ones; at
+the end, the messages visible to readers are counted.
 """
 
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ from headrace_proto.metadata.v1 import (
 
 PARTITIONS = 3
 places = st.integers(0, PARTITIONS - 1)
-# Beyond what the query has committed, or not.
+# Distance from the last committed batch of the query.
 steps = st.sampled_from([-2, -1, 0, 1, 1, 1, 2])
 queries = st.sampled_from(["q", "r"])
 names = st.sampled_from(["t", "u"])
@@ -34,7 +34,7 @@ lifetimes = st.sampled_from([1, 20, 35, 60, 90, 200, 5_000])
 
 
 class Partition:
-    """A partition of a node that has all changes: what lies staged there, and what it has appended."""
+    """A partition of a node with all changes: its stages, and its appended messages."""
 
     def __init__(self, incarnation):
         self.incarnation = incarnation
@@ -52,11 +52,11 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         self.partitions = []
         self.gone = []
         self.ids = 0
-        # Of each transaction the query that writes, and the last batch of each query.
+        # By transaction, the current query and the last batch of each query.
         self.writers = {}
         self.progress = {}
         self.given_up = {}
-        # By stage the partitions to which it was committed, and of these what really lay there.
+        # By stage, the partitions to which it was committed, and those where it really was staged.
         self.committed = {}
         self.promised = set()
         self.tell(create_stream("s"))
@@ -71,7 +71,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         return done.reply
 
     def at(self, chosen):
-        """By partition, what a command names of it."""
+        """Return the stages that a command names, by partition."""
         found = {}
         for number, stage_id in chosen:
             found.setdefault(number, []).append(stage_id)
@@ -87,9 +87,9 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             self.partitions[number].staged.append(stage(self.now + lifetime, self.ids))
 
     def chosen(self, data):
-        """Some of what was ever staged, dropped or not, and of what nobody has staged."""
+        """Return some of all stages ever made, dropped or not, and some that were never made."""
         known = [(number, one) for number, partition in enumerate(self.partitions) for one in partition.staged]
-        # Mostly such as nobody has named yet, or hardly anything would be committed.
+        # Mostly stages not named yet; otherwise hardly any commit would succeed.
         known = [one for one in known if one[1] not in self.committed and one[1] not in self.given_up] * 4 + known
         known += [(0, one) for one in sorted(self.given_up)] + [(0, one) for one in sorted(self.committed)]
         if not known or not self.partitions:
@@ -120,7 +120,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             return
         stage_ids = [one for _, one in chosen]
         for status, holds in (
-            # What it has named itself is pending now.
+            # Stages named by the command itself are pending now.
             (Status.STAGE_EXPIRED, lambda one: int.from_bytes(one[:8], "big") <= self.now),
             (Status.STAGE_ABORTED, lambda one: one in self.given_up),
             (Status.STAGE_IN_USE, lambda one: reply.status == Status.STAGE_IN_USE and one in pending),
@@ -161,7 +161,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             self.progress.pop((name, query), None)
 
     def pending(self):
-        """Of each partition, the publications that it is yet to append."""
+        """Pending publications by partition."""
         return [
             [(one.number, list(one.stage_ids)) for one in self.machine.state.stages.publications_of((0, 0, number))]
             for number in range(len(self.partitions))
@@ -169,7 +169,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
 
     @rule(number=places, heard=st.sampled_from(["all", "first", "nothing"]))
     def append(self, number, heard):
-        """The node appends what is pending; that it has may get lost, and it looks again."""
+        """Let the node append pending stages; the report may get lost, and is then repeated."""
         if number >= len(self.partitions):
             return
         partition = self.partitions[number]
@@ -178,7 +178,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             if publication <= partition.applied:
                 continue
             for one in stage_ids:
-                # A stage that was committed under another partition's name is nowhere.
+                # A stage committed for another partition than its own does not exist there.
                 if one in partition.staged:
                     partition.staged.remove(one)
                     partition.log.append(one)
@@ -190,7 +190,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
 
     @rule(number=places)
     def drop(self, number):
-        """The node drops what has expired, as it has every change up to now, and what was given up."""
+        """Let the node drop aborted stages, and stages that have expired at the time up to which it is current."""
         if number >= len(self.partitions):
             return
         partition = self.partitions[number]
@@ -228,7 +228,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
 
     def forget_stages_of(self, number):
         self.partitions.pop()
-        # What stands there is neither seen nor asked for again.
+        # Aborted stages are neither visible nor retried.
         known = [one for record in self.machine.state.stages.aborted() for one in record.stage_ids]
         self.given_up = {one: at for one, at in self.given_up.items() if one in known}
         self.committed = {one: places for one, places in self.committed.items() if number not in places}
@@ -265,7 +265,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             assert all(number in self.committed[one] for one in partition.log)
 
     def teardown(self):
-        """What was committed where it lay is read in the end, whatever was dropped in between."""
+        """Committed stages can be read in the end, regardless of stages dropped in between."""
         for number in range(len(self.partitions)):
             self.append(number, heard="all")
         assert not any(self.pending())

@@ -1,4 +1,4 @@
-"""The window on the newest updates."""
+"""The window of recent updates."""
 
 import asyncio
 

@@ -28,7 +28,7 @@ from headrace_proto.metadata.v1 import (
 
 
 class Driver:
-    """A machine that is given one command after the other, and the state that readers see."""
+    """A machine that applies one command after the other, and the state that readers see."""
 
     def __init__(self):
         self.machine = StateMachine()

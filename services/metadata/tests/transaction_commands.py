@@ -1,4 +1,4 @@
-"""Short ways to write commands on transactions and pins in tests."""
+"""Builders of commands on transactions and pins for tests."""
 
 from headrace_proto.metadata.v1 import (
     AbortTransaction,
@@ -14,12 +14,12 @@ from headrace_proto.metadata.v1 import (
 
 
 def stage(expires_at, which=0):
-    """Another one for every ``which``."""
+    """Return a stage id, different for every ``which``."""
     return expires_at.to_bytes(8, "big") + which.to_bytes(8, "big")
 
 
 def at(partition, *stage_ids):
-    """Stages of a partition: its topic's id, its own, and its incarnation."""
+    """Return the stages of a partition, given the topic id, the partition id, and its incarnation."""
     topic_id, partition_id, incarnation = partition
     return StagesOfPartition(
         topic_id=topic_id, partition_id=partition_id, partition_incarnation=incarnation, stage_ids=stage_ids

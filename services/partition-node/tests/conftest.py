@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-# The tests share a world; in this import mode a test folder is not on the path by itself.
+# The tests share a world; in this import mode a test directory is not on the path by itself.
 sys.path.insert(0, str(Path(__file__).parent))
 
 

@@ -1,4 +1,4 @@
-"""A partition node without a cluster, over real shards and a real connection, and those who call it."""
+"""A partition node without a cluster, with real shards, a real connection, and callers."""
 
 import json
 import time
@@ -107,7 +107,7 @@ def catalogue(version=1):
 
 
 class ThisNode:
-    """The node as a whole, as calls see it."""
+    """Stand-in for the node as a whole."""
 
     def __init__(self):
         self.drained = []
@@ -120,7 +120,7 @@ class ThisNode:
 
 
 class World:
-    """A node, and those who call it."""
+    """A node and its callers."""
 
     def __init__(self, shards, address, sessions, placements, stub, key, memory, calls, this_node, stop_calls):
         self.shards = shards
@@ -139,7 +139,7 @@ class World:
         self.placements.update(update)
 
     def shown(self, **rights):
-        """The metadata of a call with a ticket: for everything, or for what is said."""
+        """Return the metadata of a call with a ticket: for the whole cluster, or with the given permissions."""
         return self.signed(int(time.time()) + 30, **rights)
 
     def signed(self, not_after, **rights):
@@ -157,7 +157,7 @@ class World:
 
     async def fetch(self, partition, metadata=None, topic_id=TOPIC, **wanted):
         request = FetchRequest(range=FetchRange(place=place(partition, topic_id), **wanted))
-        # Not by `write`, which fails by itself if the call was refused before.
+        # Not by `write`, which raises an error of its own if the call was refused before.
         call = self.stub.Fetch(iter([request]), metadata=metadata or self.shown())
         return [response async for response in call]
 
@@ -167,7 +167,7 @@ def place(partition, topic_id=TOPIC, incarnation=0):
 
 
 def batch(payloads):
-    """As `Append` wants it: what `SendMessages` has behind its metadata."""
+    """Return a batch for `Append`: the bytes that follow the metadata in `SendMessages`."""
     code, payload = core.encode_send_messages(
         [(0, content, b"") for content in payloads], stream=STREAM, topic=TOPIC, partition=0
     )

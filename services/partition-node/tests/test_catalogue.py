@@ -1,4 +1,4 @@
-"""The catalogue on its way to the shards: in order, on the disk before it is acted on, and never an older one."""
+"""Distribution of the catalog to the shards: in order, on disk before use, and never an older version."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -14,7 +14,7 @@ from headrace_shards import Horizon
 
 
 class Watch:
-    """Tells what a test says."""
+    """Delivers the events of a test."""
 
     def __init__(self):
         self.told = asyncio.Queue()
@@ -33,7 +33,7 @@ class Watch:
 
 
 class Shards:
-    """Note what is published, and what was on the disk by then."""
+    """Record of published versions, and of the version on disk at that moment."""
 
     def __init__(self, highest):
         self.highest = highest

@@ -1,4 +1,4 @@
-"""Settings of a partition node: what is refused, and that nothing listens beyond loopback by accident."""
+"""Settings of a partition node: refusals, and no listening beyond loopback by accident."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_grpc_may_be_encrypted_instead():
 
 
 def test_the_binary_port_may_be_encrypted_instead():
-    """With a certificate of its own, or that of gRPC."""
+    """The binary port may have a certificate of its own, or that of gRPC."""
     beyond = {"BINARY_ADDRESS": "0.0.0.0:8100", "BINARY_TLS_ENABLED": "true", **BEYOND}
     config = load(TLS_CERTIFICATE="a.pem", TLS_KEY="b.pem", **beyond)
     assert [file.name for file in config.binary_files] == ["a.pem", "b.pem"]
@@ -98,6 +98,6 @@ def test_the_binary_port_may_be_encrypted_instead():
     ],
 )
 def test_what_is_refused(variables, reason):
-    """CTL-6: a wrong setting stops the start and is named."""
+    """CTL-6: an invalid setting prevents the start and is named."""
     with pytest.raises(SettingsError, match=reason):
         load(**variables)

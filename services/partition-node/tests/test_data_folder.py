@@ -1,4 +1,4 @@
-"""The folder of a node: whose it is, and what it remembers of the catalogue."""
+"""Data directory of a node: its owner, and the stored catalog version."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Batches on their way through gRPC as bytes, against protobuf's own way."""
+"""Own encoding of batches in gRPC messages, compared with protobuf's."""
 
 import pytest
 from google.protobuf.message import DecodeError
@@ -33,7 +33,7 @@ def test_responses_are_encoded_as_protobuf_has_them(polled, next_offset, done, c
 
 
 def requests_of(kind, pieces):
-    """As protobuf encodes them, and as it does not: any bytes; fields in any order, several times, unknown, cut off."""
+    """Requests as encoded by protobuf, and variants: any bytes; fields in any order, repeated, unknown, truncated."""
     return st.one_of(
         st.builds(
             kind,

@@ -1,4 +1,4 @@
-"""Reading and writing whole batches."""
+"""Reading and writing of raw batches."""
 
 import asyncio
 import itertools
@@ -45,7 +45,7 @@ from headrace_shards.sessions import Session
 
 
 async def test_what_was_appended_is_fetched(world):
-    """In order, whole, with offsets from 0, in the form in which the binary protocol answers polls."""
+    """Messages are complete and in order, with offsets from 0, in the format of poll answers of the binary protocol."""
     batches = [[b"%d of %d" % (number, count) for number in range(count)] for count in (1, 10, 100, 1000)]
     assert len(await world.append(1, batches)) == 4
     responses = await world.fetch(1)
@@ -61,7 +61,7 @@ async def test_what_was_appended_is_fetched(world):
     "wanted", [{}, {"start_offset": 500}, {"response_bytes": 1}, {"start_offset": 2000}, {"end_offset": 0}]
 )
 async def test_the_last_response_says_what_all_had(world, wanted):
-    """By its number of messages and its digest a reader sees that nothing is missing (SPK-1)."""
+    """The number of messages and the digest let a reader detect missing data (SPK-1)."""
     await world.append(2, [[b"%d" % number for number in range(1000)]])
     responses = await world.fetch(2, **wanted)
     assert responses[-1].messages_count == len(messages_of(responses))
@@ -87,7 +87,7 @@ async def test_ranges(world, wanted, offsets, next_offset):
     assert [message.offset for message in messages_of(responses)] == list(offsets)
     assert (responses[-1].done, responses[-1].next_offset) == (True, next_offset)
     if "response_bytes" in wanted:
-        # As small as they can be, once it is known how large messages are.
+        # The minimum size of responses, once the message size is known.
         assert [len(messages_of([response])) for response in responses[1:]] == [1] * (len(responses) - 1)
 
 
@@ -103,7 +103,7 @@ async def test_messages_that_are_still_to_come_are_waited_for(world):
 
 
 async def test_no_more_is_sent_than_there_is_credit_for(world):
-    """GRPC: byte credit; a response may go beyond it, the next one waits."""
+    """GRPC: byte credit; one response may exceed it, the next one waits."""
     await world.append(0, [[b"x" * 1000] * 500] * 4)
     call = world.stub.Fetch(metadata=world.shown())
     wanted = FetchRange(place=place(0), response_bytes=50_000, credit_bytes=1)
@@ -153,7 +153,7 @@ async def test_offsets(world):
 
 
 async def test_a_range_is_planned_in_parts_that_are_all_of_it(tmp_path):
-    """Parts follow each other, and fetched one by one they are what the whole range is (SPK-1)."""
+    """Parts are consecutive, and their contents together equal the whole range (SPK-1)."""
     async with running(tmp_path, segment_bytes=256 * 1024) as world:
         for number in range(8):
             await world.append(0, [[b"%d" % number * 1000] * 100])
@@ -207,8 +207,8 @@ async def test_batches_that_are_refused_end_the_call_behind_the_answers_before(w
 
 
 async def test_calls_end_when_their_partition_leaves(world, monkeypatch):
-    """Also one that waits: whoever moved the partition is not to wait for it."""
-    # Else it would look again by itself, after a while.
+    """A waiting call ends, too: it must not delay the move of the partition."""
+    # Otherwise the call would check again by itself after a while.
     monkeypatch.setattr(fetching, "_WAIT_SECONDS", 600.0)
     await world.append(0, [[b"x"]])
     reading = world.stub.Fetch(
@@ -219,7 +219,7 @@ async def test_calls_end_when_their_partition_leaves(world, monkeypatch):
     await appending.write(AppendRequest(place=place(0), messages_count=1, batch=batch([b"y"])))
     assert await appending.read() is not None
     assert [message.payload for message in messages_of([await reading.read()])] == [b"y"]
-    # Now it waits, or is about to.
+    # The call is waiting by now, or about to.
     await asyncio.sleep(0.1)
     moved = placement(TOPIC, THERE, HERE, HERE, THERE)
     world.publish(Update(version=2, deltas=[Delta(topic_placement_put=moved)]))
@@ -232,7 +232,7 @@ async def test_calls_end_when_their_partition_leaves(world, monkeypatch):
 
 
 async def test_what_another_partition_got_is_not_acknowledged(world):
-    """Numbers are used again: between a look at the catalogue and the shard there may be another topic with them."""
+    """Ids are reused: between the catalog look-up and the shard, another topic may have got them."""
     call = world.stub.Append(metadata=world.shown())
     await call.write(AppendRequest(place=place(0), messages_count=1, batch=batch([b"x"])))
     assert await call.read() is not None
@@ -262,7 +262,7 @@ async def test_a_purge_ends_a_call_that_waits(world, monkeypatch):
     await world.append(0, [[b"one", b"two"]])
     request = FetchRequest(range=FetchRange(place=place(0), end_offset=5))
     call = world.stub.Fetch(iter([request]), metadata=world.shown())
-    # A call that came after the purge would be one like any other, and wait.
+    # A call made after the purge would be valid, and wait.
     assert len(messages_of([await call.read()])) == 2
     purged = topic(TOPIC, 20, 100)
     purged.purge_epoch = 1
@@ -295,9 +295,9 @@ async def test_messages_that_were_deleted_are_passed_over_and_no_more_is_sent_fo
 
 
 async def test_messages_that_are_deleted_under_way_are_passed_over(tmp_path):
-    """Whoever reads slowly learns of the gap by the offsets."""
+    """A slow reader detects the gap by the offsets."""
     async with running(tmp_path, segment_bytes=16 * 1024) as world:
-        # What arrives together is written together, into one segment.
+        # Messages that arrive together would be written together, into one segment.
         for _ in range(20):
             await world.append(0, [[b"x" * 1000] * 10])
         call = world.stub.Fetch(metadata=world.shown())

@@ -1,4 +1,4 @@
-"""Who may call, and what callers may use."""
+"""Authorization and limits of callers."""
 
 import asyncio
 import secrets
@@ -76,7 +76,7 @@ async def test_what_is_elsewhere_or_nowhere_is_not_offered(world):
     ],
 )
 async def test_a_ticket_opens_what_it_says_and_nothing_else(world, rights, may_read, may_write):
-    """A ticket for one namespace opens no other."""
+    """A ticket for one namespace grants no access to another."""
     metadata = world.shown(**rights)
     for allowed, attempt in (
         (may_write, lambda: world.append(1, [[b"x"]], metadata)),
@@ -99,7 +99,7 @@ async def test_a_ticket_opens_what_it_says_and_nothing_else(world, rights, may_r
 
 @pytest.mark.parametrize("ticket", ["expired", "foreign", "nonsense", "none", "two"])
 async def test_nothing_is_answered_without_a_ticket_that_is_valid(world, ticket):
-    """No port answers without credentials, and an expired ticket opens nothing."""
+    """No port answers without credentials, and an expired ticket grants no access."""
     now = int(time.time())
     good = world.shown()
     metadata = {
@@ -125,7 +125,7 @@ async def test_nothing_is_answered_without_a_ticket_that_is_valid(world, ticket)
 
 
 async def test_memory_is_bounded_however_many_read(tmp_path):
-    """Readers that take nothing hold what is bounded, and others go on when they are gone."""
+    """Readers that do not read hold a bounded amount of memory, which is released when they disconnect."""
     async with running(tmp_path, memory_bytes=4 * MEBIBYTE, poll_bytes=MEBIBYTE) as world:
         await world.append(0, [[secrets.token_bytes(100_000)] * 20] * 10)
         calls = []
@@ -188,7 +188,7 @@ async def test_a_new_certificate_is_for_new_connections(tmp_path):
 
     def renew():
         issued = authority.issue_cert("127.0.0.1")
-        # In between they do not belong together: that is told, and the old ones stay.
+        # Certificate and key do not match in between: this is reported, and the old pair stays in use.
         issued.private_key_pem.write_to_path(key)
         issued.cert_chain_pems[0].write_to_path(chain)
         return chain.read_text()

@@ -1,4 +1,4 @@
-"""Batches that nobody sees before a transaction is committed (SPK-1)."""
+"""Staged batches, invisible until a transaction is committed (SPK-1)."""
 
 import asyncio
 import secrets
@@ -62,7 +62,7 @@ async def test_more_batches_than_are_on_their_way_at_a_time(world):
 
 
 async def test_stages_share_little_memory(tmp_path):
-    """Whoever waits for memory holds none, so that all get done."""
+    """A call waits for memory only while holding none, so that all calls complete."""
     async with running(tmp_path, memory_bytes=3 * MEBIBYTE) as world:
         batches = [[secrets.token_bytes(MEBIBYTE)] for _ in range(4)]
         async with asyncio.timeout(60):
@@ -116,4 +116,4 @@ async def test_a_caller_who_leaves_holds_nothing(world):
     call.cancel()
     with pytest.raises((asyncio.CancelledError, aio.AioRpcError)):
         await call
-    # That nothing is held is seen at the end of every test.
+    # The fixture checks at the end of every test that no memory is held.

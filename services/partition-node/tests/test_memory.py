@@ -1,4 +1,4 @@
-"""Memory of responses that is used again."""
+"""Reuse of response buffers."""
 
 from headrace_partition_node.grpc.memory import Spares
 

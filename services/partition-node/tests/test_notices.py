@@ -1,4 +1,4 @@
-"""What the shards have found out reaches the metadata service, whatever happens in between."""
+"""Delivery of the shards' notices to the metadata service despite failures."""
 
 import asyncio
 

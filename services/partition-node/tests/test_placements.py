@@ -1,4 +1,4 @@
-"""Which partitions are placed on a node: by snapshots and updates alike, against a simple model."""
+"""Placements of a node, built from snapshots and updates, compared with a simple model."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,14 +40,14 @@ def topic_of(topic, nodes):
 
 
 class Model:
-    """The catalogue, told in full each time."""
+    """Model that is rebuilt from the whole catalog at each step."""
 
     def __init__(self):
         self.nodes = {}
         self.topics = {}
 
     def apply(self, change):
-        """Change it; returns the deltas: none where the metadata service would never say that."""
+        """Apply a change; return its deltas, none if the metadata service would never emit it."""
         match change:
             case ("placed", topic, nodes):
                 self.topics[topic] = nodes
@@ -59,7 +59,7 @@ class Model:
                 self.topics = {topic: nodes for topic, nodes in self.topics.items() if topic[0] != stream}
                 return [Delta(stream_deleted=stream)]
             case ("node", number, name):
-                # An id is one node's for ever.
+                # Node ids are never reused.
                 if name in self.nodes.values() or number in self.nodes:
                     return []
                 self.nodes[number] = name

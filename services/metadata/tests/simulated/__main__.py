@@ -1,10 +1,10 @@
-"""The state machine as a program under the simulator of replicas.
+"""The state machine as a program for the replica simulator.
 
     headrace-sim run --state-machine "python services/metadata/tests/simulated"
 
-Questions come on standard input and answers go to standard output; `core/crates/sim/src/machine/pipe.rs` says how they
-look. The last argument is the number of the replica: each hashes strings in a way of its own, so that an order which
-depends on hashes is another one on each of them, and always the same one when a seed is repeated.
+Requests are read from standard input and answers written to standard output; `core/crates/sim/src/machine/pipe.rs`
+documents the format. The last argument is the number of the replica, used as hash seed: an order that depends on hashes
+differs between replicas, and is reproducible with the same simulation seed.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from headrace_proto.metadata.v1 import Command, StateSnapshot
 
 
 class Simulated:
-    """One machine and everything that looks at it."""
+    """One machine with its checks."""
 
     def __init__(self, kind: type[StateMachine]) -> None:
         self._kind = kind

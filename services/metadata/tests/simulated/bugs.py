@@ -1,4 +1,4 @@
-"""Machines with a bug on purpose: what a simulation with the real one must not contain, it has to find here."""
+"""Machines with deliberate bugs, which the simulation must detect."""
 
 import time
 
@@ -19,7 +19,7 @@ class _Double(StateMachine):
 
 
 class SetOrder(_Double):
-    """Tells the changes of one command in the order of a set. State and replies are right."""
+    """Emits the changes of one command in the order of a set. State and replies are right."""
 
     def apply(self, op, timestamp_micros, command):
         applied = super().apply(op, timestamp_micros, command)
@@ -31,7 +31,7 @@ class SetOrder(_Double):
 
 
 class WallClock(_Double):
-    """Answers with the time of its own clock. State and updates are right."""
+    """Answers with the time of a wall clock. State and updates are right."""
 
     def apply(self, op, timestamp_micros, command):
         applied = super().apply(op, timestamp_micros, command)
@@ -41,7 +41,7 @@ class WallClock(_Double):
 
 
 class ForgetfulSnapshot(_Double):
-    """Leaves out of its snapshots which key the next group gets: wrong only after a restart, and not at once."""
+    """Omits the key of the next group from its snapshots: wrong only after a restart, and not at once."""
 
     def snapshot(self):
         snapshot = super().snapshot()
@@ -50,7 +50,7 @@ class ForgetfulSnapshot(_Double):
 
 
 class Impatient(_Double):
-    """Moves a partition while its owner still works on it. All replicas agree on that."""
+    """Moves a partition while its owner still processes it. All replicas agree."""
 
     def apply(self, op, timestamp_micros, command):
         applied = super().apply(op, timestamp_micros, command)
@@ -69,7 +69,7 @@ class Impatient(_Double):
 
 
 class Careless(_Double):
-    """Takes what was committed for appended as soon as time passes. All replicas agree on that."""
+    """Treats committed stages as appended as soon as time passes. All replicas agree."""
 
     def apply(self, op, timestamp_micros, command):
         applied = super().apply(op, timestamp_micros, command)

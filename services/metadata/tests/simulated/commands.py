@@ -1,7 +1,7 @@
-"""Commands of simulated clients: drawn from a word, aimed at what exists.
+"""Commands of simulated clients: derived from a random word, and mostly aimed at existing objects.
 
-Few names and ids are in use, so that commands often meet each other's results. Who completes a revocation has to know
-which ones there are: what clients know, they know from the newest state, as callers of the service do.
+Few names and ids are in use, so that commands often refer to each other's results. Completing a revocation requires
+knowledge of the current ones: clients read it from the newest state, as callers of the service do.
 """
 
 from random import Random
@@ -70,12 +70,12 @@ from headrace_proto.metadata.v1 import (
 
 NAMES = ("", "north", "east", "south", "west", "centre")
 MILLISECOND = 1_000
-# Runs of the processes that hold connections; the later ones replace the earlier ones.
+# Runs of the gateway processes; later runs replace earlier ones.
 GATEWAYS = {100: "here", 101: "here", 102: "here", 200: "there", 201: "there"}
 
 
 class Client:
-    """Whoever thinks of the next command."""
+    """Generator of the next command."""
 
     def __init__(self, word: int, machine: StateMachine) -> None:
         self.chance = Random(word)
@@ -88,7 +88,7 @@ class Client:
         return self.chance.choice(NAMES)
 
     def existing(self, candidates, otherwise):
-        """Mostly one of those which exist; now and then one that may not."""
+        """Return mostly an existing candidate, sometimes one that may not exist."""
         found = list(candidates)
         return self.chance.choice(found) if found and self.chance.random() < 0.9 else otherwise
 
@@ -143,7 +143,7 @@ class Client:
         }
 
     def revocations(self) -> CompleteRevocation:
-        """The end of some that are under way, or of one that never was."""
+        """Return the completion of some current revocations, or of one that never existed."""
         groups = self.machine.state.groups.revoking_groups()
         if not groups:
             return CompleteRevocation(**self.group(), group_key=self.number())
@@ -185,7 +185,7 @@ class Client:
         return RenewNodeLease(node_id=node_id, incarnation=incarnation)
 
     def completed_placements(self) -> CompletePlacements:
-        """The end of what is on its way in a topic, or of what never was."""
+        """Return the completion of current hand-overs in a topic, or of some that never existed."""
         topic = self.topic()
         present = self.machine.state.nodes.placement(topic["stream_id"], topic["topic_id"])
         epochs = [partition.epoch for partition in present.partitions] if present is not None else []
@@ -207,7 +207,7 @@ class Client:
         )
 
     def stages(self, topic: Topic) -> list[StagesOfPartition]:
-        """Fresh ones mostly, now and then such as somebody has named before."""
+        """Return mostly fresh stages, sometimes stages named before."""
         records = [*self.machine.state.stages.publications(), *self.machine.state.stages.aborted()]
         known = [stage_id for record in records for stage_id in record.stage_ids]
         return [
@@ -224,7 +224,7 @@ class Client:
         ]
 
     def stage(self) -> bytes:
-        # The last one is over, or nearly.
+        # The last values are expired, or nearly.
         expires_in = self.chance.choice([3_600_000, 3_600_000, 3_600_000, 3_000, 200, -1]) * MILLISECOND
         return max(self.machine.timestamp_micros + expires_in, 0).to_bytes(8, "big") + self.chance.randbytes(8)
 
@@ -247,7 +247,7 @@ class Client:
         return CommitTransaction(**self.batch(), fence=self.chance.random() < 0.4)
 
     def applied(self) -> PublicationsApplied:
-        """By partitions that have something to append, or had."""
+        """Return a report for partitions with pending publications, or former ones."""
         pending = list(self.machine.state.stages.publications())
         some = self.chance.sample(pending, min(len(pending), self.number(3)))
         return PublicationsApplied(
@@ -300,7 +300,7 @@ class Client:
         return Command(leave_consumer_group=leave)
 
 
-# How likely each is within its family, beside the others.
+# Relative frequencies of commands within each family.
 STREAMS = (
     (6, lambda c: Command(create_stream=CreateStream(name=c.name()))),
     (2, lambda c: Command(update_stream=UpdateStream(stream_id=c.stream_id(), name=c.name()))),

@@ -1,4 +1,4 @@
-"""What holds after every command: judged from the records alone, not by the code that made them."""
+"""Invariants after every command, checked on the records alone and independent of the code that made them."""
 
 from collections import Counter
 
@@ -8,7 +8,7 @@ from headrace_proto.catalog.v1 import NODE_STATUS_SILENT, Snapshot
 
 
 class Rules:
-    """Follows the updates as a subscriber does, and compares each group with what it was before."""
+    """Follows the updates as a subscriber does, and compares each group with its previous record."""
 
     def __init__(self, catalogue: Snapshot) -> None:
         self._version = catalogue.version
@@ -23,7 +23,7 @@ class Rules:
         self._staging = StagingRules(catalogue, self._topics)
 
     def check(self, machine, command, reply, updates) -> None:
-        """Judge one command by the updates that it led to."""
+        """Check one command by its updates."""
         assert len(updates) <= 1, "one command, one update"
         assert not (reply.status and updates), f"refused with {reply.status} although it changed something"
         completed = {
@@ -47,7 +47,7 @@ class Rules:
         assert remembered == with_members, "gateways are remembered for as long as they have members"
 
     def check_picture(self, catalogue: Snapshot) -> None:
-        """Whoever follows the updates sees the catalogue."""
+        """Check that a follower of the updates has the same catalog."""
         assert self._version == catalogue.version
         for mine, theirs in (
             (self._streams, catalogue.streams),
@@ -66,7 +66,7 @@ class Rules:
         assert all(count == 1 for count in names.values()), "names of streams are unique"
 
     def _take(self, delta):  # noqa: PLR0912  (a table)
-        """Follow one change. Returns what it replaces."""
+        """Apply one change; return the replaced record."""
         match delta.WhichOneof("change"):
             case "stream_put":
                 self._streams[delta.stream_put.id] = delta.stream_put
@@ -203,7 +203,7 @@ def owners_of(group):
 
 
 def revocations_of(group):
-    """By partition: who gives it up, and the record."""
+    """Return for each partition its owner and the revocation record."""
     return {
         revocation.partition_id: (member.id, revocation)
         for member in group.members

@@ -1,29 +1,29 @@
-"""What holds for staged messages after every command."""
+"""Invariants of staged batches after every command."""
 
 from headrace_proto.metadata.v1 import TRANSACTION_OUTCOME_ALREADY_COMMITTED
 
-# Who may take what is committed off the list, beside whoever removes its topic as a whole.
+# Commands that may remove pending publications, besides the removal of a whole topic.
 _DROPPING = {"publications_applied", "purge_topic", "purge_stream", "delete_partitions"}
 
 
 class StagingRules:
-    """Follows what is pending and what is given up, and what was committed under each name."""
+    """Tracks pending and aborted stages, and the last commit under each name."""
 
     def __init__(self, catalogue, topics) -> None:
-        """Begin with a catalogue; of what was committed before nothing is known.
+        """Begin with a catalog; earlier commits are unknown.
 
         Args:
-            catalogue: Of this moment.
-            topics: As somebody else keeps them up to date, by stream and topic id.
+            catalogue: Current catalog.
+            topics: Topics by stream and topic id, kept up to date by the caller.
         """
         self._topics = topics
         self.publications = {_key(record): record for record in catalogue.publications}
         self.aborted = {_key(record): record for record in catalogue.aborted_stages}
-        # By stream's incarnation, name and query: the last batch that was committed.
+        # Last committed batch by stream incarnation, name and query.
         self._progress = {}
 
     def take(self, machine, command, delta) -> None:
-        """Follow one change, and judge it."""
+        """Apply one change, and check it."""
         match delta.WhichOneof("change"):
             case "publication_put":
                 self._publication(machine, delta.publication_put)
@@ -46,7 +46,7 @@ class StagingRules:
                 self._remove((delta.stream_deleted,))
 
     def check(self, machine, command, reply, streams) -> None:
-        """Judge the command as a whole."""
+        """Check the command as a whole."""
         operation = command.WhichOneof("operation")
         if operation == "pulse":
             for record in self.aborted.values():
