@@ -1,7 +1,7 @@
-"""Headrace as a data source of Spark: ``spark.read.format("headrace")`` and the same with ``readStream``.
+"""Spark data source for Headrace: ``spark.read.format("headrace")`` and the same with ``readStream``.
 
-Spark imports every package whose name begins with ``pyspark_`` in each of its planning processes, so this one loads
-what it has when somebody asks for it; and so jobs are listed without Spark.
+Spark imports every package whose name begins with ``pyspark_`` in each of its planning processes. This package
+therefore imports its modules lazily, and jobs can be listed without Spark.
 """
 
 from __future__ import annotations

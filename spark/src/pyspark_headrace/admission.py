@@ -1,4 +1,4 @@
-"""How much of what is there becomes the next micro-batch."""
+"""Limits on the size of the next micro-batch."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ _K = TypeVar("_K")
 
 
 def shared_out(limit: int, backlog: Mapping[_K, int]) -> dict[_K, int]:
-    """Share out what may be read among those who have something, in proportion to how much they have.
+    """Distribute a limit over backlogs, in proportion to their sizes.
 
-    Everybody who has something gets at least 1, while there is enough; what is left over by rounding goes to those who
-    lost most by it. Nobody gets more than it has, and all together never more than the limit.
+    Every non-empty backlog gets at least 1, as long as the limit suffices. The remainder left by rounding goes to the
+    backlogs that lost most by rounding. No backlog gets more than its size, and the sum never exceeds the limit.
 
     Args:
-        limit: How much may be read.
-        backlog: How much there is, by whom. What has nothing is not in the result.
+        limit: Maximum sum of all shares.
+        backlog: Number of unread messages by key. Empty backlogs are left out of the result.
     """
     having = {key: amount for key, amount in backlog.items() if amount > 0}
     total = sum(having.values())
     if total <= limit:
         return having
     if limit <= len(having):
-        # Not enough for everybody: the largest come first, then in the order given.
+        # The limit is below one each: the largest backlogs come first, ties in the given order.
         first = sorted(having, key=lambda key: -having[key])[:limit]
         return {key: 1 for key in having if key in set(first)}
-    # Whoever's part is less than 1 gets 1; the others share what that leaves, which may bring more of them below.
+    # A share below 1 is rounded up to 1. The others divide the rest, which may push more of them below 1.
     shares: dict[_K, int] = {}
     rest = dict(having)
     while small := [key for key, amount in rest.items() if limit * amount < total]:
@@ -43,7 +43,7 @@ def shared_out(limit: int, backlog: Mapping[_K, int]) -> dict[_K, int]:
 
 
 class Patience:
-    """Waits for enough messages, but only so long: ``minOffsetsPerTrigger`` and ``maxTriggerDelay``."""
+    """Trigger condition of ``minOffsetsPerTrigger`` and ``maxTriggerDelay``: enough messages, or enough time."""
 
     def __init__(self, minimum: int | None, delay_ms: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._minimum = minimum
@@ -52,7 +52,7 @@ class Patience:
         self._waiting_since = clock()
 
     def is_over(self, available: int) -> bool:
-        """Whether a micro-batch begins now, with so many messages there. Never with none."""
+        """Return whether a micro-batch starts now, given the number of available messages. Always false for none."""
         if available <= 0:
             return False
         now = self._clock()

@@ -1,4 +1,4 @@
-"""Batches on their way to one partition."""
+"""Append batches to one partition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _END: Final = None
 
 
 class Appender:
-    """Appends batches to one partition, in their order; what was not answered when something failed goes again."""
+    """Appender for one partition. Keeps the order of batches and resends unacknowledged ones after a failure."""
 
     def __init__(self, target: Target, partition_id: int, options: WriteOptions) -> None:
         self._destination = Destination(target, partition_id, options)
@@ -30,7 +30,7 @@ class Appender:
         self._call: _Call | None = None
 
     def send(self, messages_count: int, batch: bytes) -> None:
-        """Send a batch, without waiting for its answer."""
+        """Send a batch without waiting for its acknowledgement."""
         self._unanswered.append((messages_count, batch))
         if self._call is None:
             self._open()
@@ -41,8 +41,8 @@ class Appender:
         """Wait until the oldest batch is as durable as its topic promises.
 
         Raises:
-            ServerRefusedError: It never will be.
-            UnreachableError: Nobody answers.
+            ServerRefusedError: The node rejects the batch for good.
+            UnreachableError: No server answers.
         """
         while True:
             if self._call is None:
@@ -61,7 +61,7 @@ class Appender:
             self.close()
 
     def close(self) -> None:
-        """End the call."""
+        """Close the call."""
         if self._call is not None:
             self._call.close()
             self._call = None
@@ -73,7 +73,7 @@ class Appender:
 
 
 class _Call:
-    """One call of `Append`: requests go in, answers come out."""
+    """One `Append` call: a stream of requests and a stream of responses."""
 
     def __init__(self, destination: Destination, options: WriteOptions) -> None:
         self._place: v1.Place | None = destination.place

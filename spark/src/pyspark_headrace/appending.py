@@ -1,4 +1,4 @@
-"""Rows of a task, appended where the partitions are. At least once."""
+"""Append the rows of a task to partitions, at least once."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pyspark_headrace.target import Targets
 
 
 def append(rows: Iterator[pa.RecordBatch], targets: Targets, options: WriteOptions, *, task: int) -> Counted:
-    """Append rows; when it returns, all of them are as durable as their topics promise.
+    """Append rows. On return, all of them are as durable as their topics promise.
 
     Args:
-        rows: Of one task.
-        targets: Where they go.
-        options: How.
+        rows: Rows of one task.
+        targets: Topics to append to.
+        options: Options of the sink.
         task: Number of the task.
 
     Raises:
         RowRefusedError: A row cannot be a message.
         ServerRefusedError: A node does not let this task write.
-        UnreachableError: Nobody answers.
+        UnreachableError: No server answers.
     """
     sending = _Sending(targets, options)
     try:
@@ -38,7 +38,7 @@ def append(rows: Iterator[pa.RecordBatch], targets: Targets, options: WriteOptio
 
 
 class _Sending:
-    """Batches on their way, to all partitions together no more than may be in flight."""
+    """Appenders of one task. The number of unacknowledged batches over all partitions is limited by ``maxInFlight``."""
 
     def __init__(self, targets: Targets, options: WriteOptions) -> None:
         self._targets = targets

@@ -1,4 +1,4 @@
-"""Arrow arrays, as the native codec takes them."""
+"""Conversion of Arrow arrays for the native codec."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headrace_core import InputArray
 
 
 def given(array: pa.Array) -> InputArray:
-    """Hand over buffers, which are not copied."""
+    """Pass the buffers of an array to the codec without copying them."""
     kind, buffers, offset = array.type, array.buffers(), array.offset
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         children = [given(array.values)]

@@ -1,4 +1,4 @@
-"""Reading a range of topics once."""
+"""Batch reads: one range of offsets per topic partition."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class BatchReader(DataSourceReader):
-    """Plans on the driver, reads in executors. Spark copies it there: it holds values only.
+    """Batch reader: plans on the driver, reads on executors. Spark pickles the reader, so it holds plain values only.
 
-    There is no `pushFilters`, on purpose: Spark keeps one plan for all queries of a DataFrame, so what one of them
-    filters would be missing in the others.
+    `pushFilters` is deliberately missing: Spark keeps one plan for all queries of a DataFrame, so rows that one query
+    filters out would be missing in the others.
     """
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
@@ -31,7 +31,7 @@ class BatchReader(DataSourceReader):
         check(schema, self._options)
 
     def partitions(self) -> list[InputPartition]:
-        """Find out where everything begins and ends, for good: later actions of the DataFrame read the same."""
+        """Resolve start and end offsets once: later actions on the DataFrame read the same ranges."""
         from pyspark_headrace.planning import Planner  # noqa: PLC0415 - not needed in executors
         from pyspark_headrace.selection import ends, starts  # noqa: PLC0415
 
@@ -41,7 +41,7 @@ class BatchReader(DataSourceReader):
         begin = starts(self._options, described, times, otherwise=EARLIEST)
         end = ends(self._options, described, times)
         splits = planner.splits({key: (begin[key], end[key]) for key in begin}, described, is_batch=True)
-        # Of no partitions at all Spark makes one that is None.
+        # Given an empty list, Spark makes up one partition, which is None.
         return list(splits or [NOTHING])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""What the driver does with what tasks have staged: commits it, or gives it up."""
+"""Commit or abort, on the driver, of the transaction that tasks have staged."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pyspark_headrace.staged import Part, Staged, Transaction
 from pyspark_headrace.transactions import Transactions
 
 _Place = tuple[int, int]
-"""Numbers of a topic and a partition."""
+"""Topic id and partition id."""
 
 _K = TypeVar("_K")
 
 _log: Final = logging.getLogger(__name__)
 _ABORT_RETRIES: Final = 2
 SEEN_SECONDS: Final = 30.0
-"""For how long somebody waits until what is committed can be read."""
+"""Maximum time to wait until committed messages can be read."""
 _SEEN_POLL_SECONDS: Final = 0.05
 
 
@@ -39,17 +39,17 @@ def commit(
     """Commit a batch.
 
     Args:
-        messages: What its tasks have returned.
-        batch_id: Its number.
-        options: How.
-        fence: Take the name over from another query.
-        waits: Return when the messages can be read, as far as can be told.
+        messages: Commit messages of its tasks.
+        batch_id: Number of the batch.
+        options: Options of the sink.
+        fence: Take the transactional id over from another query.
+        waits: Wait until the messages can be read, as far as the driver can find out.
 
     Raises:
-        FencedError: Another query writes under the name.
-        StageExpiredError: It took too long.
-        ServerRefusedError: Anything else; nothing of the batch is visible.
-        UnreachableError: No server answers; the batch may be committed, and another commit of it finds out.
+        FencedError: Another query writes under the same transactional id.
+        StageExpiredError: The staged messages have expired.
+        ServerRefusedError: Any other refusal; nothing of the batch is visible.
+        UnreachableError: No server answers. The batch may be committed; repeating the commit resolves that.
     """
     staged = [message for message in messages if isinstance(message, Staged)]
     if not staged:
@@ -62,7 +62,7 @@ def commit(
         return
     parts = [part for message in staged for part in message.parts]
     if not parts and batch_id > 0:
-        # Batch 0 takes the name in any case. Later ones need not follow each other without gaps.
+        # Batch 0 always claims the transactional id. Later batch ids may have gaps.
         return
     gateway = Transactions(options)
     before = _ends(gateway, options) if waits else {}
@@ -81,14 +81,14 @@ def commit(
 
 
 def wait_until_seen(ends: Callable[[], Mapping[_K, int]], wanted: Mapping[_K, int]) -> bool:
-    """Wait until partitions have grown so far, so that whoever reads next finds everything.
+    """Wait until partitions have reached the given ends, so that a later read finds all messages.
 
     Args:
-        ends: Says where they end now; whatever it raises ends the waiting.
-        wanted: Where each of them is to end at least.
+        ends: Return the current end offsets. Its exceptions are passed on.
+        wanted: Minimum end offset of each partition.
 
     Returns:
-        Whether they have, within `SEEN_SECONDS`.
+        True if all ends were reached within `SEEN_SECONDS`.
     """
     deadline = time.monotonic() + SEEN_SECONDS
     while time.monotonic() < deadline:
@@ -100,7 +100,7 @@ def wait_until_seen(ends: Callable[[], Mapping[_K, int]], wanted: Mapping[_K, in
 
 
 def abort(messages: Sequence[WriterCommitMessage | None], options: WriteOptions) -> None:
-    """Give up what was staged for a batch. Whatever is not reached expires."""
+    """Abort the staged parts of a batch. Parts on unreachable servers expire."""
     staged = [message for message in messages if isinstance(message, Staged)]
     parts = [part for message in staged for part in message.parts]
     if not parts:
@@ -136,7 +136,7 @@ def _ends(gateway: Transactions, options: WriteOptions) -> dict[_Place, int]:
 
 
 def _wanted(before: Mapping[_Place, int], parts: Sequence[Part]) -> dict[_Place, int]:
-    """Where partitions end that have grown by what was committed."""
+    """Return the expected end offsets of the partitions that the commit has extended."""
     grown: Counter[_Place] = Counter()
     for part in parts:
         grown[part.topic_id, part.partition_id] += part.messages_count

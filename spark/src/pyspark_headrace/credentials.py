@@ -1,4 +1,4 @@
-"""Who asks: tokens, which are read where they are needed and never travel with options or tasks."""
+"""Access tokens. Each process reads them where it needs them; they are never part of options or tasks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from pyspark_headrace.options.connection import ConnectionOptions
 
 _CALL_SECONDS: Final = 30.0
 _EARLIER_SECONDS: Final = 30.0
-"""A login is renewed so long before its token ends."""
+"""Time before the expiry of a token at which the login is renewed."""
 
 _logins: dict[tuple[int, str, tuple[str, ...]], tuple[str, float]] = {}
-"""Tokens of logins by process, user and servers, and when they end: a login costs the server much."""
+"""Tokens of logins and their expiry, by process, user and servers. Cached because a login is expensive for the server.
+"""
 
 
 def are_here(options: ConnectionOptions) -> bool:
-    """Whether this process can ask gateways: executors need not be able to."""
+    """Return whether this process has credentials for gateways. Executors do not need any."""
     try:
         return _given(options) is not None
     except OptionError:
@@ -34,13 +35,13 @@ def bearer(options: ConnectionOptions, channel: grpc.Channel, *, renewed: bool =
     """Return the token for calls to a gateway.
 
     Args:
-        options: Where it is, or who logs in.
-        channel: The gateway that is asked for one, if need be.
-        renewed: The last one was refused.
+        options: Location of the token, or user name and password to log in with.
+        channel: Gateway for a login, if one is needed.
+        renewed: The last token was rejected.
 
     Raises:
-        OptionError: There is none in this process.
-        grpc.RpcError: The gateway gives none.
+        OptionError: This process has no credentials.
+        grpc.RpcError: The login has failed.
     """
     given = _given(options)
     if given is None:

@@ -1,8 +1,8 @@
-"""Spark's daemon of Python workers, with what the data source needs imported before it forks.
+"""Daemon of Spark's Python workers, which imports the dependencies of the data source before it forks.
 
-Spark starts a worker for planning, for tasks and for commits, and each imports the data source, pyarrow and gRPC
+Spark starts a worker for planning, for tasks and for commits. Each of them imports the data source, pyarrow and gRPC
 anew, which takes a third of a second. With ``spark.python.daemon.module=pyspark_headrace.daemon`` the daemon imports
-them once, and its forks have them. Everything else is Spark's own daemon.
+them once, and its forks inherit them. Everything else is Spark's own daemon.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the servers have said about topics, at one moment."""
+"""Topic metadata as reported by the servers at one moment."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pyspark_headrace.errors import OffsetError
 from pyspark_headrace.options.values import OFFSET_MAX
 
 Key = tuple[str, int]
-"""A partition: the name of its topic, and its number."""
+"""Key of a partition: topic name and partition id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Where a partition begins and ends, and who has it."""
+    """Offsets and leader of one partition."""
 
     partition_id: int
     incarnation: int
@@ -26,22 +26,22 @@ class Partition:
     messages_count: int
     size_bytes: int
     address: str
-    """gRPC address of its holder; empty while there is none."""
+    """gRPC address of the leader; empty while the partition has none."""
 
     @property
     def generation(self) -> str:
-        """What changes whenever its offsets begin anew."""
+        """Generation of the log. Changes whenever offsets start again at 0."""
         return f"{self.incarnation}.{self.purge_epoch}"
 
     @property
     def bytes_per_message(self) -> float:
-        """As they are in the log, on average."""
+        """Average size of a message in the log."""
         return self.size_bytes / self.messages_count if self.messages_count else 0.0
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic with its partitions."""
+    """A topic and its partitions."""
 
     stream: str
     name: str
@@ -52,20 +52,20 @@ class Topic:
 
     @property
     def title(self) -> str:
-        """As it stands in offsets and messages."""
+        """Full name of the topic, as used in offsets and messages."""
         return f"{self.stream}/{self.name}"
 
 
 @dataclass(frozen=True)
 class Description:
-    """Topics of one stream: those that were asked for and are there."""
+    """Metadata of the requested topics of one stream, as far as they exist."""
 
     topics: Mapping[str, Topic]
-    """By name."""
+    """Topics by name."""
 
     @cached_property
     def partitions(self) -> dict[Key, Partition]:
-        """All of them, in order."""
+        """Return all partitions, in order."""
         return {
             (name, partition.partition_id): partition
             for name, topic in sorted(self.topics.items())
@@ -74,11 +74,11 @@ class Description:
 
     @cached_property
     def ends(self) -> dict[Key, int]:
-        """Behind the last message of each."""
+        """Return the end offset of each partition: the one after its last message."""
         return {key: partition.next_offset for key, partition in self.partitions.items()}
 
     def only(self, keys: Iterable[Key]) -> Description:
-        """The same for some partitions."""
+        """Return the description restricted to some partitions."""
         wanted = set(keys)
         return Description(
             {
@@ -96,10 +96,10 @@ class Description:
 
 
 def offset_of_wire(value: int) -> int:
-    """Take an offset from a server.
+    """Convert an offset received from a server.
 
     Raises:
-        OffsetError: Spark has no integer for it.
+        OffsetError: The offset exceeds Spark's signed 64-bit integers.
     """
     if value > OFFSET_MAX:
         raise OffsetError(f"offset {value} is more than Spark's integers hold")
@@ -107,4 +107,4 @@ def offset_of_wire(value: int) -> int:
 
 
 EMPTY: Final = Description({})
-"""No topics."""
+"""Description without topics."""

@@ -1,4 +1,4 @@
-"""A partition that is written to: where it is, with which ticket, and what is done about a call that fails."""
+"""Destination partition of a write: leader, ticket and error handling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Destination:
-    """One partition of a topic, found again where it has moved or its ticket is over."""
+    """One partition of a topic.
+
+    Looks up the leader or a new ticket after the partition has moved or the ticket has expired.
+    """
 
     def __init__(self, target: Target, partition_id: int, options: WriteOptions) -> None:
         self._target = target
@@ -32,7 +35,7 @@ class Destination:
 
     @property
     def place(self) -> v1.Place:
-        """What a call names."""
+        """Partition that a call names."""
         topic = self._target.topic
         return v1.Place(
             stream_id=topic.stream_id,
@@ -43,28 +46,28 @@ class Destination:
 
     @property
     def ticket(self) -> str:
-        """What opens it."""
+        """Ticket that authorizes appending to the topic."""
         return self._target.ticket
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Name of the partition in messages."""
         return f"{self._target.topic.title}, partition {self._partition_id}"
 
     def channel(self) -> grpc.Channel:
-        """The connection to its holder."""
+        """Return the channel to the leader."""
         return runtime().node(self._partition.address, self._options)
 
     def progressed(self) -> None:
-        """A call has brought something new: count attempts anew."""
+        """Reset the retry count after a call has made progress."""
         self._attempts.progressed()
 
     def failed(self, error: grpc.RpcError) -> None:
-        """Wait for, and look for, what lets the next call succeed.
+        """Handle a failed call: back off, and look up what the next call needs.
 
         Raises:
-            ServerRefusedError: Nothing does.
-            UnreachableError: There were enough calls.
+            ServerRefusedError: Another call would fail as well.
+            UnreachableError: All retries are used up.
         """
         found = remedy(error, self.title, self._options, is_ticket_new=self._is_ticket_new)
         address = self._partition.address
@@ -76,10 +79,10 @@ class Destination:
             self._is_ticket_new = found.needs_ticket
 
     def stalled(self, error: Exception) -> None:
-        """Wait before another call, since nobody has answered the last one.
+        """Back off after a call without an answer.
 
         Raises:
-            UnreachableError: There were enough calls.
+            UnreachableError: All retries are used up.
         """
         if not self._attempts.again():
             raise UnreachableError(f"{self.title}: {self._partition.address} does not answer") from error
@@ -93,7 +96,7 @@ class Destination:
         try:
             found = find(replace(self._options, create_topic=False, retry_max=0), before.name)
         except UnreachableError:
-            # Whoever has the partition may be there sooner than a gateway.
+            # The leader may become reachable sooner than a gateway.
             return
         if found.topic.incarnation != before.incarnation:
             raise ServerRefusedError(f"{self.title}: the topic was made anew since the task was planned")

@@ -1,4 +1,4 @@
-"""What messages hold as one number, whatever the pieces are in which they are kept."""
+"""Digest of messages that does not depend on how they are split into pieces."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from headrace_core import records_digest
 from pyspark_headrace.arrays import given
 
 COLUMNS: Final = ("offset", "timestamp", "key", "value")
-"""What it is made of."""
+"""Columns that the digest covers."""
 
 
 def digest(messages: pa.RecordBatch | pa.Table) -> int:
-    """Digest messages; the sum of the digests of parts, modulo 2^64, is that of the whole.
+    """Digest messages. The sum of the digests of parts, modulo 2^64, is the digest of the whole.
 
-    It is the sum over all messages of XXH3-64 of the key (of nothing, where it is null), seeded with the timestamp in
-    microseconds plus XXH3-64 of the value, seeded with the offset. It finds accidents, not attacks.
+    The digest is the sum over all messages of XXH3-64 of the key (empty for null), seeded with the timestamp in
+    microseconds, plus XXH3-64 of the value, seeded with the offset. The digest detects accidents, not attacks.
 
     Args:
-        messages: With at least the columns `offset`, `timestamp`, `key` and `value`.
+        messages: Messages with at least the columns `offset`, `timestamp`, `key` and `value`.
 
     Raises:
         ValueError: An offset, timestamp or value is null.
@@ -33,5 +33,5 @@ def digest(messages: pa.RecordBatch | pa.Table) -> int:
 
 
 def total(digests: Iterable[int]) -> int:
-    """The digest of a whole from those of its parts."""
+    """Combine the digests of parts into the digest of the whole."""
     return sum(digests) % (1 << 64)

@@ -1,22 +1,22 @@
-"""What goes wrong in this package, by type: Spark shows the type and the text of whatever ends a query."""
+"""Exceptions of this package. Spark shows the type and the text of the exception that ends a query."""
 
 from __future__ import annotations
 
 
 class HeadraceError(Exception):
-    """Anything that this package refuses or that a server does."""
+    """Base class: an error raised by this package or reported by a server."""
 
 
 class OptionError(HeadraceError):
-    """An option is unknown, missing or has a value that it cannot have."""
+    """An option is unknown, missing or invalid."""
 
 
 class SchemaError(HeadraceError):
-    """A schema was asked for that records do not have."""
+    """A requested schema has columns that records do not have."""
 
 
 class DataLossError(HeadraceError):
-    """Messages that were to be read are not there any more, or not the same ones. See the option ``failOnDataLoss``."""
+    """Messages of the requested range are missing or replaced. See the option ``failOnDataLoss``."""
 
 
 class RowRefusedError(HeadraceError):
@@ -24,18 +24,18 @@ class RowRefusedError(HeadraceError):
 
 
 class OffsetError(HeadraceError):
-    """Offsets that no version of this package has written, or that make no range."""
+    """Offsets that were not written by this package, or that do not form a range."""
 
 
 class ServerRefusedError(HeadraceError):
-    """A server refuses what it was asked for; asking again would not help."""
+    """A server refuses a request for good; a retry would not help."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         """Describe the refusal.
 
         Args:
-            message: For people.
-            status: Code of ``headrace_proto.errors``; 0: the server named none.
+            message: Human-readable text.
+            status: Code of ``headrace_proto.errors``; 0 if the server named none.
         """
         super().__init__(message)
         self.status = status
@@ -45,7 +45,7 @@ class ServerRefusedError(HeadraceError):
 
 
 class TicketExpiredError(ServerRefusedError):
-    """The ticket that the driver had made for this range is over, and here is nothing to get a new one with."""
+    """The ticket issued by the driver for this range has expired, and this process cannot request a new one."""
 
 
 class FencedError(ServerRefusedError):
@@ -57,20 +57,20 @@ class StageExpiredError(ServerRefusedError):
 
 
 class BatchError(HeadraceError):
-    """What tasks have staged is not the batch that Spark commits."""
+    """The parts that tasks have staged do not belong to the batch that Spark commits."""
 
 
 class UnreachableError(HeadraceError):
-    """A server did not answer, or broke off, as often as ``retry.max`` allows."""
+    """A server did not answer or broke the connection, and the retries allowed by ``retry.max`` are used up."""
 
 
 class StalledError(UnreachableError):
-    """A server sent nothing for as long as ``fetchTimeoutMs`` allows, as often as ``retry.max`` does."""
+    """A server sent nothing within ``fetchTimeoutMs``, and the retries allowed by ``retry.max`` are used up."""
 
 
 class AlteredError(HeadraceError):
-    """What has arrived is not what the server has sent. The task fails, since some of it may have been handed on."""
+    """Received data differ from what the server sent. The task fails: some of the data may have been passed on."""
 
 
 class IncompleteError(HeadraceError):
-    """A server sent something else than the range that it was asked for."""
+    """A server sent something other than the requested range."""

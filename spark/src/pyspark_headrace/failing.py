@@ -1,4 +1,4 @@
-"""A call to a partition node that has failed: whether another one may succeed, and what it takes."""
+"""Classification of failed calls to a partition node: retryable or not, and the preparation that a retry needs."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from pyspark_headrace.retrying import is_worthwhile, said, status_of
 
 
 class Remedy(NamedTuple):
-    """What is to be asked of a gateway before another call, if anything."""
+    """Preparation for a retry: what to request from a gateway, if anything."""
 
     needs_ticket: bool
-    """The ticket is over."""
+    """The ticket has expired."""
     can_look: bool
-    """The partition may be elsewhere, or the ticket is over, and this process may ask."""
+    """A metadata lookup is useful and possible: the partition may have moved or the ticket expired, and this process
+    has credentials.
+    """
 
 
 def remedy(error: grpc.RpcError, title: str, options: ConnectionOptions, *, is_ticket_new: bool) -> Remedy:
-    """Say what may let another call succeed.
+    """Return the preparation that may let a retry succeed.
 
     Args:
-        error: What the call has ended with.
-        title: Of the partition, for people.
-        options: Whether there are credentials.
-        is_ticket_new: This task has asked for the ticket itself: another one would be no better.
+        error: Error that ended the call.
+        title: Name of the partition, for messages.
+        options: Options, for the credentials.
+        is_ticket_new: This task has requested the ticket itself; another one would be no better.
 
     Raises:
-        TicketExpiredError: The ticket is over, and this process cannot ask for another.
-        ServerRefusedError: Another call would fail as well.
+        TicketExpiredError: The ticket has expired, and this process cannot request another.
+        ServerRefusedError: A retry would fail as well.
     """
     status = status_of(error)
     needs_ticket = status == Status.INVALID_TICKET

@@ -1,4 +1,4 @@
-"""A stream on the driver: where it began, how far topics are, what the next micro-batch is."""
+"""State of a stream on the driver: start offsets, current end offsets, next micro-batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Following:
-    """Lives as long as a run of the query."""
+    """State of a stream for one run of the query."""
 
     def __init__(self, options: ReadOptions, planner: Planner | None = None) -> None:
         self._options = options
@@ -37,9 +37,9 @@ class Following:
         )
 
     def initial(self) -> Offsets:
-        """Where the query begins without a checkpoint: always the same."""
+        """Return the start offsets of a query without a checkpoint. Repeated calls return the same offsets."""
         if self._initial is None:
-            # What is not there at all is a mistake in the options.
+            # A missing topic or partition is a mistake in the options here, not data loss.
             described = self._planner.describe(with_sizes=self._needs_sizes)
             times = self._planner.offsets_of_times(described)
             positions = starts(self._options, described, times, otherwise=LATEST)
@@ -57,29 +57,29 @@ class Following:
         return self._initial
 
     def confirm(self) -> None:
-        """A micro-batch is through: the checkpoint has all that is needed now."""
+        """Note that a micro-batch is complete: the checkpoint now replaces the pinned start offsets."""
         if self._is_pinned and self._options.reader_id is not None:
             self._is_pinned = False
             self._planner.unpin(self._options.reader_id)
 
     def freeze(self) -> None:
-        """Let what is there now be all that there is."""
+        """Freeze the end offsets: the run reads up to the current ends only."""
         self._frozen = self.latest()
 
     def latest(self) -> Offsets:
-        """Where topics end."""
+        """Return the current end offsets of the topics."""
         described = self._described()
         return Offsets.of(self._options.stream, described, described.ends)
 
     def next(self, start: Offsets, *, is_limited: bool) -> Offsets | None:
-        """Where the micro-batch after `start` ends; None: there is none yet.
+        """Return the end offsets of the micro-batch that follows `start`, or None if there is none yet.
 
         Args:
-            start: Where the stream is.
-            is_limited: Whether limits count.
+            start: Current offsets of the stream.
+            is_limited: Apply the limits of the options.
 
         Raises:
-            DataLossError: What comes next is gone.
+            DataLossError: The next messages are missing.
         """
         described = self._described()
         at = followed(start, described, self._options)
@@ -94,10 +94,10 @@ class Following:
         return Offsets.of(start.stream, described, admitted(at, ends, described, self._options))
 
     def splits(self, start: Offsets, end: Offsets) -> list[Split]:
-        """The tasks of a micro-batch.
+        """Return the tasks of a micro-batch.
 
         Raises:
-            DataLossError: Something of it is gone.
+            DataLossError: Some of its messages are missing.
         """
         described = self._described()
         return self._planner.splits(ranges(start, end, described, self._options), described, is_batch=False)
@@ -105,7 +105,7 @@ class Following:
     def _ends(self, described: Description, at: Offsets) -> dict[Key, int]:
         if self._frozen is None:
             return described.ends
-        # Partitions that came later are not a part of what was there.
+        # Partitions created after the freeze are left out.
         return {key: min(self._frozen.next.get(key, at.at(key)), end) for key, end in described.ends.items()}
 
     def _described(self) -> Description:

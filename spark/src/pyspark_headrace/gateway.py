@@ -1,4 +1,4 @@
-"""What is asked of gateways: where topics are, tickets to read them, where a query has begun."""
+"""Client of gateways: topic metadata, read and write tickets, pinned start offsets."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ WRITE: Final = "write"
 
 
 class Issued(NamedTuple):
-    """A ticket."""
+    """A ticket and its remaining lifetime."""
 
     text: str
     lifetime_seconds: float
-    """For which it is good."""
+    """Remaining lifetime."""
 
 
 class Gateway:
-    """Whichever of the servers answers. Holds no connection: those are the process's."""
+    """Gateway client that fails over between the servers. Channels belong to the process, not to this object."""
 
     def __init__(self, options: ConnectionOptions) -> None:
         self._options = options
         self._preferred = 0
 
     def describe(self, stream: str, topics: Sequence[str] = (), *, with_sizes: bool = False) -> Description:
-        """Where topics are, and where their partitions begin and end.
+        """Return topics with the leaders and offsets of their partitions.
 
         Args:
-            stream: Its name.
-            topics: Their names; none: all that this user may read.
-            with_sizes: Whether sizes in bytes are needed, which cost more.
+            stream: Name of the stream.
+            topics: Names of topics; empty for all that this user may read.
+            with_sizes: Include sizes in bytes, which are more expensive.
 
         Raises:
-            ServerRefusedError: The stream or a topic is not there, or not for this user.
+            ServerRefusedError: The stream or a topic does not exist, or the user is not authorized.
             UnreachableError: No server answers.
         """
         request = v1.DescribeTopicsRequest(
@@ -63,10 +63,10 @@ class Gateway:
         return Description({topic.topic_name: _topic(topic) for topic in response.topics})
 
     def ticket(self, topic: Topic, access: str) -> Issued:
-        """A ticket that opens a topic to read or to write.
+        """Request a ticket that allows reading from or writing to a topic.
 
         Raises:
-            ServerRefusedError: Not for this user.
+            ServerRefusedError: The user is not authorized.
             UnreachableError: No server answers.
         """
         request = v1.IssueTicketRequest(
@@ -80,10 +80,10 @@ class Gateway:
         return Issued(response.ticket, max(response.not_after_seconds - time.time(), 0.0))
 
     def pin(self, stream: str, reader: str, value: bytes) -> bytes:
-        """Have all who read under one name begin with the same; returns what the first of them has said.
+        """Pin the start value of a named reader. The first caller sets the value, and every caller gets that value.
 
         Raises:
-            ServerRefusedError: Not for this user, or too much.
+            ServerRefusedError: The user is not authorized, or a limit of the server is exceeded.
             UnreachableError: No server answers.
         """
         request = v1.PinReaderRequest(stream=v1.Identifier(name=stream), reader=reader, value=value)
@@ -91,26 +91,26 @@ class Gateway:
         return bytes(response.value)
 
     def unpin(self, stream: str, reader: str) -> None:
-        """Forget it.
+        """Remove the pinned value of a named reader.
 
         Raises:
-            ServerRefusedError: Not for this user.
+            ServerRefusedError: The user is not authorized.
             UnreachableError: No server answers.
         """
         request = v1.UnpinReaderRequest(stream=v1.Identifier(name=stream), reader=reader)
         self._call(lambda stub, **how: stub.UnpinReader(request, **how), f"where {reader} has begun to read")
 
     def create_topic(self, stream: str, name: str, partitions_count: int, retention_ms: int | None = None) -> None:
-        """Make a topic, unless there is one.
+        """Create a topic unless it exists.
 
         Args:
-            stream: Its stream.
-            name: Its name.
-            partitions_count: How many it has.
-            retention_ms: For how long it keeps messages; None: as the server does.
+            stream: Name of its stream.
+            name: Name of the topic.
+            partitions_count: Number of partitions.
+            retention_ms: Retention time; None for the default of the server.
 
         Raises:
-            ServerRefusedError: Not for this user.
+            ServerRefusedError: The user is not authorized.
             UnreachableError: No server answers.
         """
         request = v1.CreateTopicRequest(
@@ -123,15 +123,15 @@ class Gateway:
                 lambda stub, **how: stub.CreateTopic(request, **how), f"making the topic {stream}/{name}", CatalogStub
             )
         except ServerRefusedError as error:
-            # Another task of the same mind, or this call, whose answer was lost.
+            # Another task has created the topic, or an earlier attempt of this call whose response was lost.
             if error.status != Status.TOPIC_NAME_ALREADY_EXISTS:
                 raise
 
     def message_expiry_micros(self, topic: Topic) -> int | None:
-        """For how long a topic keeps messages; None: for ever.
+        """Return the retention time of a topic; None if messages never expire.
 
         Raises:
-            ServerRefusedError: Not for this user.
+            ServerRefusedError: The user is not authorized.
             UnreachableError: No server answers.
         """
         request = v1.GetTopicRequest(stream=v1.Identifier(id=topic.stream_id), topic=v1.Identifier(id=topic.topic_id))
@@ -164,7 +164,7 @@ class Gateway:
 
 
 def is_missing(error: ServerRefusedError) -> bool:
-    """Whether a server says that a stream or topic does not exist."""
+    """Return whether a server reports that a stream or topic does not exist."""
     return error.status in {Status.STREAM_ID_NOT_FOUND, Status.TOPIC_ID_NOT_FOUND}
 
 

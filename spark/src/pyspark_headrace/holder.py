@@ -1,4 +1,4 @@
-"""The node that has a range, which may be another one after a while."""
+"""Reads from the leader of a partition, which may change during a task."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GONE: Final = (Status.PARTITION_NOT_FOUND, Status.RESOURCE_NOT_FOUND)
 
 
 class Holder:
-    """Asks the node that has the partition of a task. Knows where that is from the driver, and then from gateways."""
+    """Client of the leader of a task's partition. The first address comes from the driver, later ones from gateways."""
 
     def __init__(self, split: Split, options: ReadOptions) -> None:
         self._split = split
@@ -37,19 +37,19 @@ class Holder:
         self._is_ticket_new = False
 
     def fetch(self, start: int) -> Responses:
-        """Begin to read at an offset, up to the end of the task."""
+        """Start a fetch at an offset, up to the end of the task."""
         split = self._split
         wanted = Range(split.stream_id, split.topic_id, split.partition_id, split.incarnation, start, split.end)
         channel = runtime().node(self._address, self._options)
         return fetch(channel, wanted, self._ticket, self._options.fetch_bytes)
 
     def bounds(self) -> v1.PartitionOffsets:
-        """Where the partition begins and ends now, and which one it is.
+        """Return the current offsets and the incarnation of the partition.
 
         Raises:
-            DataLossError: It is not there any more.
-            ServerRefusedError: The ticket does not open it.
-            UnreachableError: Nobody answers.
+            DataLossError: The partition does not exist any more.
+            ServerRefusedError: The ticket is not valid for the partition.
+            UnreachableError: No server answers.
         """
         attempts = Attempts(self._options)
         patience_seconds = min(self._options.fetch_timeout_ms / 1000, _CALL_SECONDS)
@@ -67,12 +67,12 @@ class Holder:
                 self.failed(error, attempts)
 
     def failed(self, error: grpc.RpcError, attempts: Attempts) -> None:
-        """Wait before another attempt, and find out where to make it.
+        """Handle a failed call: back off, and look the leader up again if necessary.
 
         Raises:
-            DataLossError: The partition is not there any more.
-            ServerRefusedError: Another attempt would fail as well.
-            UnreachableError: There were enough.
+            DataLossError: The partition does not exist any more.
+            ServerRefusedError: A retry would fail as well.
+            UnreachableError: All retries are used up.
         """
         if status_of(error) in _GONE:
             raise DataLossError(f"{self._split.title}: {said(error)}") from error
@@ -86,12 +86,12 @@ class Holder:
             self._look_again(needs_ticket=found.needs_ticket)
 
     def _look_again(self, *, needs_ticket: bool) -> None:
-        # Once: whoever asks tries again by itself.
+        # No retries here: the caller retries.
         gateway = Gateway(replace(self._options, retry_max=0))
         try:
             topic = gateway.describe(self._split.stream, (self._split.topic,)).topics[self._split.topic]
         except UnreachableError:
-            # Whoever has the partition may be there sooner than a gateway.
+            # The leader may become reachable sooner than a gateway.
             return
         except ServerRefusedError as error:
             if is_missing(error):

@@ -1,4 +1,4 @@
-"""How far behind streaming queries are, from what Spark reports about them."""
+"""Lag of streaming queries, from the progress that Spark reports."""
 
 from __future__ import annotations
 
@@ -20,46 +20,49 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Of one query, after its last micro-batch."""
+    """Lag of one query after its last micro-batch."""
 
     query_id: str
     name: str | None
     batch_id: int
     rows: int
-    """Read by that micro-batch."""
+    """Number of rows that the micro-batch has read."""
     batch_seconds: float
-    """It has taken."""
+    """Duration of the micro-batch."""
     messages: dict[tuple[str, int], int]
-    """How many were there and not read, by topic (``stream/topic``) and partition."""
+    """Number of unread messages by topic (``stream/topic``) and partition."""
 
     @property
     def total(self) -> int:
-        """Of all partitions."""
+        """Sum over all partitions."""
         return sum(self.messages.values())
 
 
 class LagListener(StreamingQueryListener):
-    """Keeps the lag of each query: ``spark.streams.addListener(listener)``, then ``listener.of(query.id)``."""
+    """Listener that keeps the lag of each query.
+
+    Use: ``spark.streams.addListener(listener)``, then ``listener.of(query.id)``.
+    """
 
     def __init__(self) -> None:
         self._lags: dict[str, Lag] = {}
         self._lock = threading.Lock()
 
     def of(self, query_id: str) -> Lag | None:
-        """Of a query; None before it has told anything, and after its end."""
+        """Return the lag of a query; None before its first report and after its end."""
         with self._lock:
             return self._lags.get(str(query_id))
 
     def all(self) -> list[Lag]:
-        """Of all queries."""
+        """Return the lag of all queries."""
         with self._lock:
             return list(self._lags.values())
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names
-        """Nothing is known yet."""
+        """Do nothing: the first progress report has not arrived yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Take what a micro-batch tells."""
+        """Record the progress of a micro-batch."""
         progress = event.progress
         messages: dict[tuple[str, int], int] = {}
         rows = 0
@@ -76,16 +79,16 @@ class LagListener(StreamingQueryListener):
                 self._lags[lag.query_id] = lag
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Nothing was read, so nothing has changed that is known here."""
+        """Do nothing: an idle query reports no new lag."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Forget it."""
+        """Remove the lag of the query."""
         with self._lock:
             self._lags.pop(str(event.id), None)
 
 
 def behind(end: str | None, latest: str | None) -> dict[tuple[str, int], int] | None:
-    """Messages from one offset to the other, by topic and partition; None: these are no offsets of this source."""
+    """Return the number of messages between two offsets by topic and partition; None if the source is another one."""
     ends, latests = _positions(end), _positions(latest)
     if ends is None or latests is None:
         return None

@@ -1,4 +1,4 @@
-"""What is asked of partition nodes: ranges of messages, and where the messages of a time are."""
+"""Client of partition nodes: fetch, append, stage."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _FIXED32: Final = 5
 
 
 class Chunk(NamedTuple):
-    """One response of a range, not copied out of what was received."""
+    """One response of a fetch, as a view of the receive buffer."""
 
     polled: memoryview
-    """As polling answers it; empty if there is nothing more."""
+    """Messages in the format of a poll response; empty at the end of the range."""
     next_offset: int
-    """Behind its messages."""
+    """Offset after the last message of the chunk."""
     is_last: bool
-    """Everything up to the end was sent."""
+    """The range was sent completely."""
     digest: int = 0
-    """Of the last one: XXH3-64 of what all of the call have for `polled`, one behind the other. 0: not told."""
+    """XXH3-64 of the concatenated `polled` of all responses of the call, in the last response only. 0: not sent."""
 
 
 class Range(NamedTuple):
-    """What is fetched."""
+    """Range of offsets to fetch."""
 
     stream_id: int
     topic_id: int
@@ -46,32 +46,32 @@ class Range(NamedTuple):
 
 
 class Responses(Protocol):
-    """A call under way, and what it is answered with."""
+    """A running call and its responses."""
 
     def __iter__(self) -> Iterator[bytes]: ...
 
     def cancel(self) -> object:
-        """End it; whoever reads it learns that as an error."""
+        """Cancel the call. The reading thread gets an error."""
 
 
 class Staging(Protocol):
-    """A call under way that is answered once."""
+    """A running call with a single response."""
 
     def done(self) -> bool:
-        """Whether it is over."""
+        """Return whether the call has ended."""
 
     def result(self, timeout: float) -> v1.StageResponse:
-        """Wait for the answer."""
+        """Wait for the response."""
 
     def cancel(self) -> object:
-        """End it."""
+        """Cancel the call."""
 
     def add_done_callback(self, callback: Callable[[object], None]) -> object:
-        """Be told when it is over."""
+        """Register a callback for the end of the call."""
 
 
 def fetch(channel: grpc.Channel, wanted: Range, ticket: str, response_bytes: int) -> Responses:
-    """Begin to fetch; what comes are responses as bytes, for `chunk`."""
+    """Start a fetch. Its responses are raw bytes, for `chunk`."""
     request = v1.FetchRequest(
         range=v1.FetchRange(
             place=v1.Place(
@@ -85,7 +85,7 @@ def fetch(channel: grpc.Channel, wanted: Range, ticket: str, response_bytes: int
             response_bytes=response_bytes,
         )
     )
-    # Responses stay bytes: the library for protobuf would copy each of them once more.
+    # Responses stay raw bytes: the protobuf library would copy each of them once more.
     call: Callable[..., object] = channel.stream_stream(
         _FETCH, request_serializer=v1.FetchRequest.SerializeToString, response_deserializer=None
     )
@@ -93,7 +93,7 @@ def fetch(channel: grpc.Channel, wanted: Range, ticket: str, response_bytes: int
 
 
 def append(channel: grpc.Channel, requests: Iterator[v1.AppendRequest], ticket: str) -> Responses:
-    """Begin to append; each request is answered in its turn, with nothing but that."""
+    """Start an append call. Each request gets one response, in order."""
     call: Callable[..., object] = channel.stream_stream(
         _APPEND, request_serializer=v1.AppendRequest.SerializeToString, response_deserializer=None
     )
@@ -101,7 +101,7 @@ def append(channel: grpc.Channel, requests: Iterator[v1.AppendRequest], ticket: 
 
 
 def stage(channel: grpc.Channel, requests: Iterator[v1.StageRequest], ticket: str) -> Staging:
-    """Begin to stage; there is one answer, when all requests are stored."""
+    """Start a stage call. One response follows when all requests are stored."""
     call = channel.stream_unary(
         _STAGE, request_serializer=v1.StageRequest.SerializeToString, response_deserializer=v1.StageResponse.FromString
     )
@@ -109,10 +109,10 @@ def stage(channel: grpc.Channel, requests: Iterator[v1.StageRequest], ticket: st
 
 
 def chunk(response: bytes) -> Chunk:
-    """Take a response apart.
+    """Decode a response of a fetch.
 
     Raises:
-        IncompleteError: It is none.
+        IncompleteError: The bytes are not a fetch response.
     """
     polled = memoryview(b"")
     next_offset = 0
@@ -131,7 +131,7 @@ def chunk(response: bytes) -> Chunk:
                 case 5, int():
                     digest = value
                 case _:
-                    # What later servers add.
+                    # Unknown field, added by a later server version.
                     continue
     except IndexError as error:
         raise IncompleteError("a response of a partition node is cut off") from error

@@ -1,8 +1,9 @@
-"""Offsets of a stream as Spark writes them to its checkpoint: compared as text, so there is one text for each.
+"""Offsets of a stream as Spark writes them to its checkpoint.
 
-``{"v":1,"t":{"<stream>/<topic>":{"i":"<incarnation>","p":{"0":123,"1":456},"g":{"0":"7.0","1":"8.0"}}}}``: `i` is which
-topic it was that had this name, `p` the next offset of each partition, `g` the generation of these offsets: the
-partition's incarnation, and how often it was purged.
+Spark compares them as text, so the encoding is canonical:
+``{"v":1,"t":{"<stream>/<topic>":{"i":"<incarnation>","p":{"0":123,"1":456},"g":{"0":"7.0","1":"8.0"}}}}``: `i` is the
+incarnation of the topic, `p` the next offset of each partition, `g` the log generation of each partition: its
+incarnation and purge epoch.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ _GENERATION: Final = re.compile(r"\d{1,20}\.\d{1,20}")
 
 @dataclass(frozen=True)
 class Offsets:
-    """The next offset of each partition."""
+    """Next offset of each partition."""
 
     stream: str
     next: Mapping[Key, int]
     incarnations: Mapping[str, str] = field(default_factory=dict)
-    """Of topics, by name."""
+    """Incarnations of topics by topic name."""
     generations: Mapping[Key, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what Spark writes, in the one order that there is."""
+        """Return the JSON value for Spark, in canonical order."""
         topics: dict[str, Any] = {}
         for name in sorted(self.incarnations):
             partitions = sorted(number for topic, number in self.next if topic == name)
@@ -46,16 +47,16 @@ class Offsets:
         return {"v": VERSION, "t": topics}
 
     def to_text(self) -> str:
-        """The same as text."""
+        """Return the canonical JSON text."""
         return json.dumps(self.to_json(), separators=(",", ":"), ensure_ascii=False)
 
     def at(self, key: Key) -> int:
-        """The next offset; partitions that came later begin at 0."""
+        """Return the next offset of a partition; 0 for partitions created later."""
         return self.next.get(key, 0)
 
     @classmethod
     def of(cls, stream: str, described: Description, positions: Mapping[Key, int]) -> Offsets:
-        """Put offsets together with what the partitions are now."""
+        """Combine positions with the current incarnations and generations."""
         return cls(
             stream,
             dict(positions),
@@ -65,10 +66,10 @@ class Offsets:
 
     @classmethod
     def from_json(cls, stream: str, found: object) -> Offsets:
-        """Read what a checkpoint or the server has kept.
+        """Parse offsets from a checkpoint or a pinned value.
 
         Raises:
-            OffsetError: It is something else, or of another stream.
+            OffsetError: The value is malformed or belongs to another stream.
         """
         if not isinstance(found, dict) or found.get("v") != VERSION or not isinstance(found.get("t"), dict):
             raise OffsetError(f"these are no offsets of version {VERSION}: {str(found)[:200]}")
@@ -99,10 +100,10 @@ class Offsets:
 
     @classmethod
     def from_text(cls, stream: str, text: str) -> Offsets:
-        """The same from text.
+        """Parse offsets from JSON text.
 
         Raises:
-            OffsetError: As above.
+            OffsetError: See `from_json`.
         """
         try:
             return cls.from_json(stream, json.loads(text))

@@ -1,4 +1,4 @@
-"""Rows of a task, packed into batches by the native codec."""
+"""Packing of a task's rows into batches, by the native codec."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from pyspark_headrace.sink_schema import taken
 from pyspark_headrace.target import Targets
 
 _MEMORY_BYTES: Final = 64 << 20
-"""Of rows that wait to be in a batch, in all topics together."""
+"""Memory limit of rows that wait for a batch, over all topics."""
 _NAMES: Final = {"origin_timestamp": "timestamp"}
-"""What the codec calls columns, where that differs."""
+"""Column names of the codec, where they differ."""
 
 
 @dataclass
 class Counted:
-    """What a task has written."""
+    """Number of rows, bytes and batches that a task has written."""
 
     rows: int = 0
     size_bytes: int = 0
     batches: int = 0
 
     def add(self, batch: EncodedBatch) -> None:
-        """Count one more batch."""
+        """Add one batch to the counts."""
         self.rows += batch.messages_count
         self.size_bytes += len(batch.batch)
         self.batches += 1
 
 
 class Packed(NamedTuple):
-    """A batch, and the topic that it is for."""
+    """A batch and its topic."""
 
     topic: str
     batch: EncodedBatch
@@ -49,10 +49,10 @@ def pack(rows: Iterator[pa.RecordBatch], targets: Targets, options: WriteOptions
     """Pack rows into batches, each for one partition.
 
     Args:
-        rows: Of one task.
-        targets: The topic, or those among which the column `topic` chooses.
-        options: How.
-        task: Number of the task: tasks begin with different partitions.
+        rows: Rows of one task.
+        targets: The topic, or the topics that the column `topic` selects from.
+        options: Options of the sink.
+        task: Number of the task. Tasks start the round robin at different partitions.
 
     Raises:
         RowRefusedError: A row cannot be a message.
@@ -93,13 +93,13 @@ class _Part(NamedTuple):
     topic: str
     rows: pa.RecordBatch
     at: pa.Array | None
-    """Where they stood; None: all of them, in their order."""
+    """Indexes of the rows in the record batch; None for all rows in order."""
 
 
 def _by_topic(
     batch: pa.RecordBatch, targets: Targets, options: WriteOptions, task: int, before: int
 ) -> Iterator[_Part]:
-    """Give the rows of each topic, in their order."""
+    """Yield the rows of each topic, in order."""
     if options.topics is None:
         (only,) = targets
         yield _Part(only, batch, None)

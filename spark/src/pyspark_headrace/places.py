@@ -1,4 +1,4 @@
-"""Places in the log that partition nodes know: where the messages of a time are, where to cut a range."""
+"""Log positions from partition nodes: offsets of timestamps, and split points of ranges."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ _T = TypeVar("_T")
 def offsets_of_time(
     topic: Topic, address: str, numbers: Sequence[int], at_micros: int, ticket: str, options: ConnectionOptions
 ) -> dict[int, int]:
-    """Ask one node for the first offsets of partitions that are not older; behind the last message where all are.
+    """Request the first offset at or after a timestamp for partitions of one node.
+
+    The result for a partition without such a message is its end offset.
 
     Raises:
-        ServerRefusedError: It does not say.
-        UnreachableError: It does not answer.
+        ServerRefusedError: The node refuses the request.
+        UnreachableError: The node does not answer.
     """
     request = v1.GetOffsetsRequest(
         stream_id=topic.stream_id, topic_id=topic.topic_id, partition_ids=numbers, timestamp_micros=at_micros
@@ -45,14 +47,14 @@ def offsets_of_time(
 def cuts(
     topic: Topic, partition: Partition, start: int, end: int, target_bytes: int, ticket: str, options: ConnectionOptions
 ) -> list[tuple[int, int]]:
-    """Ask where a range is to be cut, so that each part has about so many bytes.
+    """Request the split points of a range for parts of about `target_bytes`.
 
     Returns:
-        Start and bytes of each part, the first one where the range starts.
+        Start offset and size of each part. The first part starts with the range.
 
     Raises:
-        ServerRefusedError: The node does not say.
-        UnreachableError: It does not answer.
+        ServerRefusedError: The node refuses the request.
+        UnreachableError: The node does not answer.
     """
     request = v1.PlanRangeRequest(
         place=v1.Place(
@@ -72,7 +74,7 @@ def cuts(
         ticket,
         options,
     )
-    # What is not there any more belongs to the first part: the task that reads it says so.
+    # Offsets below the start of the log belong to the first part: the task that reads it reports the loss.
     inner = [(part.start_offset, part.size_bytes) for part in response.parts[1:] if start < part.start_offset < end]
     return [(start, response.parts[0].size_bytes if response.parts else 0), *inner]
 

@@ -1,4 +1,4 @@
-"""What the driver finds out before tasks can read: where topics are, tickets, where messages of a time are."""
+"""Planning on the driver: topic metadata, tickets and offsets of timestamps."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pyspark_headrace.splits import Part, Ranges, Split, split_up, target_bytes
 
 _log: Final = logging.getLogger(__name__)
 _RENEWED_AT: Final = 0.5
-"""A ticket is given to tasks for this part of its life: a stream plans for months."""
+"""Fraction of a ticket's lifetime during which the planner reuses the ticket. A stream plans for months."""
 
 
 class Planner:
-    """Asks for one query; lives on the driver."""
+    """Planner of one query, on the driver."""
 
     def __init__(self, options: ReadOptions, clock: Callable[[], float] = time.monotonic) -> None:
         self.options = options
@@ -35,11 +35,11 @@ class Planner:
         self._has_sizes = False
 
     def pinned(self, reader: str, offsets: Offsets) -> Offsets:
-        """Where all runs of a query begin: where the first of them wanted to.
+        """Return the pinned start offsets, common to all runs of the query. The first run sets them.
 
         Raises:
-            OptionError: That one has read something else.
-            ServerRefusedError: Not for this user.
+            OptionError: The first run has read other topics or partitions.
+            ServerRefusedError: The user is not authorized.
             UnreachableError: No server answers.
         """
         wanted = selection_text(self.options)
@@ -53,7 +53,7 @@ class Planner:
         return Offsets.from_json(self.options.stream, kept["offsets"])
 
     def unpin(self, reader: str) -> None:
-        """Forget where a query began, after it has made progress: its checkpoint knows more. A failure does no harm."""
+        """Remove the pinned start offsets: the checkpoint has replaced them. A failure is harmless."""
         try:
             self._gateway.unpin(self.options.stream, reader)
         except (ServerRefusedError, UnreachableError) as error:
@@ -62,16 +62,16 @@ class Planner:
     def describe(
         self, *, with_sizes: bool = False, max_age_ms: int = 0, tolerates_missing: bool = False
     ) -> Description:
-        """What is read, as it was at most so long ago.
+        """Return the metadata of the selected partitions, from the cache if recent enough.
 
         Args:
-            with_sizes: Whether sizes in bytes are needed.
-            max_age_ms: For how long an earlier answer is as good as a new one.
-            tolerates_missing: What is named and not there any more is left out.
+            with_sizes: Include sizes in bytes.
+            max_age_ms: Maximum age of a cached response.
+            tolerates_missing: Leave out named topics that do not exist any more.
 
         Raises:
-            OptionError: What is named is not there.
-            ServerRefusedError: It is not there, or not for this user.
+            OptionError: A named partition does not exist.
+            ServerRefusedError: A named topic does not exist, or the user is not authorized.
             UnreachableError: No server answers.
         """
         is_enough = self._has_sizes or not with_sizes
@@ -84,11 +84,11 @@ class Planner:
         return self._described
 
     def splits(self, ranges: Ranges, described: Description, *, is_batch: bool) -> list[Split]:
-        """Tasks for ranges of offsets.
+        """Return the tasks for ranges of offsets.
 
         Raises:
             OffsetError: A range ends before it starts.
-            ServerRefusedError: Somebody may not read a topic.
+            ServerRefusedError: The user is not authorized to read a topic.
             UnreachableError: No server answers.
         """
         for (name, number), (start, end) in ranges.items():
@@ -118,7 +118,7 @@ class Planner:
         return parts
 
     def ticket(self, described: Description, name: str) -> str:
-        """A ticket to read a topic, that is good for a while."""
+        """Return a ticket for reading a topic, from the cache if it is fresh enough."""
         topic = described.topics[name]
         key = (topic.stream_id, topic.topic_id, topic.incarnation)
         ticket, until = self._tickets.get(key, ("", 0.0))
@@ -130,7 +130,7 @@ class Planner:
         return ticket
 
     def offsets_of_times(self, described: Description) -> Callable[[Mapping[Key, int]], dict[Key, int]]:
-        """Make what finds the first offsets that are not older than times (microseconds), on the nodes."""
+        """Return a function that looks up the first offset at or after a timestamp (microseconds) per partition."""
 
         def find(times: Mapping[Key, int]) -> dict[Key, int]:
             found: dict[Key, int] = {}

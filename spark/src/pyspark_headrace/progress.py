@@ -1,4 +1,4 @@
-"""From where a stream is to where its next micro-batch ends."""
+"""Progress of a stream: offsets of the next micro-batch."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _log: Final = logging.getLogger(__name__)
 
 
 def backlog(start: Offsets, ends: Mapping[Key, int]) -> dict[Key, int]:
-    """How many messages there are to read, in each partition."""
+    """Number of unread messages in each partition."""
     return {key: max(end - start.at(key), 0) for key, end in ends.items()}
 
 
 def admitted(start: Offsets, ends: Mapping[Key, int], described: Description, options: ReadOptions) -> dict[Key, int]:
-    """Where the next micro-batch ends, in each partition: no further than limits on messages and bytes allow.
+    """Return the end of the next micro-batch in each partition, within the limits on messages and bytes.
 
-    Never before its start, and never nowhere if there is something.
+    The end is never before the start. If any message is available, at least one is admitted.
     """
     counts = backlog(start, ends)
     if options.max_offsets_per_trigger is not None:
@@ -40,10 +40,10 @@ def admitted(start: Offsets, ends: Mapping[Key, int], described: Description, op
 
 
 def followed(start: Offsets, described: Description, options: ReadOptions) -> Offsets:
-    """Return where a stream is in the partitions that are there now.
+    """Map the position of a stream to the partitions that exist now.
 
     Raises:
-        DataLossError: What it has not read is gone, with its topic or partition, or because those were made anew.
+        DataLossError: Unread messages are lost: the topic or partition was deleted, recreated or purged.
     """
     positions: dict[Key, int] = {}
     for key, partition in described.partitions.items():
@@ -68,10 +68,10 @@ def followed(start: Offsets, described: Description, options: ReadOptions) -> Of
 
 
 def ranges(start: Offsets, end: Offsets, described: Description, options: ReadOptions) -> dict[Key, tuple[int, int]]:
-    """Return what a micro-batch reads, as long as it is there.
+    """Return the ranges of a micro-batch, as far as they still exist.
 
     Raises:
-        DataLossError: Something of it is not.
+        DataLossError: Some of the messages are missing.
     """
     found: dict[Key, tuple[int, int]] = {}
     for key, last in end.next.items():
@@ -97,12 +97,12 @@ def ranges(start: Offsets, end: Offsets, described: Description, options: ReadOp
 
 
 def incarnation_of(described: Description, name: str) -> str:
-    """Of a topic, as offsets have it."""
+    """Incarnation of a topic, as text for offsets."""
     return str(described.topics[name].incarnation)
 
 
 def _size(described: Description, key: Key) -> float:
-    # What is not known is taken for small: at least one message is read of each partition in any case.
+    # Assume small messages if the size is unknown: at least one message per partition is read in any case.
     return max(described.partitions[key].bytes_per_message, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Responses that arrive while those before them are worked on."""
+"""Prefetch of responses while earlier ones are processed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _END: Final = object()
 
 
 class ReadAhead:
-    """Reads a call on a thread of its own, so far ahead and no further. Leaving it cancels the call."""
+    """Reader of a call in a thread of its own.
+
+    The number of prefetched responses is bounded. Leaving the block cancels the call.
+    """
 
     def __init__(self, call: Responses, *, ahead: int, timeout_seconds: float) -> None:
         self._call = call
@@ -35,7 +38,7 @@ class ReadAhead:
     ) -> None:
         self._is_over.set()
         self._call.cancel()
-        # The thread may wait for room.
+        # The thread may be waiting for room in the queue.
         while self._thread.is_alive():
             try:
                 self._queue.get(timeout=0.05)
@@ -43,11 +46,11 @@ class ReadAhead:
                 continue
 
     def __iter__(self) -> Iterator[bytes]:
-        """Responses as they come.
+        """Yield responses as they arrive.
 
         Raises:
-            grpc.RpcError: What the call ended with.
-            StalledError: No response in time.
+            grpc.RpcError: The call has failed.
+            StalledError: No response has arrived in time.
         """
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The loop of a task: a range of one partition, from the node that has it, as record batches."""
+"""Read loop of a task: fetch a range of one partition from its leader, as record batches."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _log: Final = logging.getLogger(__name__)
 
 
 def read_range(split: Split, options: ReadOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Read the messages of a task, each once and in their order.
+    """Read the messages of a task, each once and in order.
 
-    When it ends all of them were there: with ``failOnDataLoss`` every offset, otherwise those that are left.
+    On return, all messages have been yielded: with ``failOnDataLoss`` every offset, otherwise the remaining ones.
 
     Args:
         split: The task.
-        options: How it is read.
-        schema: Of the batches.
+        options: Options of the source.
+        schema: Schema of the batches.
 
     Raises:
-        AlteredError: What has arrived is not what the node has sent.
-        DataLossError: Messages are not there any more, or not those that the task was planned for.
-        IncompleteError: A node sends something else than was asked for, again and again.
+        AlteredError: Received data differ from what the node sent.
+        DataLossError: Messages are missing, or belong to another generation than the task was planned for.
+        IncompleteError: A node repeatedly sends something other than the requested range.
         ServerRefusedError: A node does not let this task read.
-        UnreachableError: Nobody answers.
+        UnreachableError: No server answers.
     """
     if split.start >= split.end:
         return
@@ -58,12 +58,12 @@ def read_range(split: Split, options: ReadOptions, schema: pa.Schema) -> Iterato
                 raise
             _log.info("%s: %s; trying again from %s", split.title, error, records.next_offset)
         if not records.is_complete:
-            # What was cut off comes again, unless it is not there any more.
+            # A truncated response is fetched again, unless retention has removed its messages.
             bounds = _same(holder, split)
             yield from records.begins_at(bounds.first_offset)
             records.end_at_most(bounds.next_offset)
     yield from records.rest()
-    # After a purge offsets begin anew: what was read is what was planned if there was none until now.
+    # A purge restarts offsets at 0. If the generation is still the planned one, all messages read belong to the plan.
     _same(holder, split)
 
 
@@ -74,7 +74,8 @@ def _read(holder: Holder, records: Records, options: ReadOptions) -> Iterator[pa
         for response in responses:
             piece = chunk(response)
             if arrived is not None:
-                # Messages have checksums of their own; this one, at a hundredth of the cost, is of all together.
+                # Messages have checksums of their own. This digest covers all of them together, at a hundredth of the
+                # cost.
                 arrived.update(piece.polled)
                 if piece.digest and piece.digest != arrived.intdigest():
                     raise AlteredError(f"{records.title}: the node's digest of what it has sent is another one")

@@ -1,4 +1,4 @@
-"""From the bytes of a partition to batches as Spark wants them."""
+"""Conversion of fetched messages to record batches for Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Records:
-    """Takes the responses of a range, in their order, and gives batches of rows."""
+    """Decoder of one range: takes responses in order and yields record batches."""
 
     def __init__(self, split: Split, options: ReadOptions, schema: pa.Schema) -> None:
         self._split = split
@@ -29,25 +29,25 @@ class Records:
 
     @property
     def title(self) -> str:
-        """Which task it is."""
+        """Name of the task in messages."""
         return self._split.title
 
     @property
     def next_offset(self) -> int:
-        """Of the message that comes next."""
+        """Offset of the next expected message."""
         return self._decoder.next_offset
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that there is was taken."""
+        """Return whether the range was decoded completely."""
         return self._decoder.next_offset >= self._end
 
     def add(self, piece: Chunk) -> Iterator[pa.RecordBatch]:
-        """Take a response; gives the batches that are full.
+        """Decode a response and yield the batches that are full.
 
         Raises:
             DataLossError: Messages are missing.
-            IncompleteError: It is not what was asked for.
+            IncompleteError: The response is not the requested one.
         """
         if piece.polled:
             try:
@@ -61,23 +61,23 @@ class Records:
             yield from self._skipped(piece.next_offset)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """The rows that fill no batch."""
+        """Yield the remaining rows as a last, smaller batch."""
         yield from map(self._batch, self._decoder.finish())
 
     def begins_at(self, first_offset: int) -> Iterator[pa.RecordBatch]:
-        """Note what the first message is that is left.
+        """Take the first available offset into account.
 
         Raises:
-            DataLossError: Some before it were not read yet.
+            DataLossError: Unread messages before the offset are missing.
         """
         if first_offset > self.next_offset:
             yield from self._skipped(first_offset)
 
     def end_at_most(self, next_offset: int) -> None:
-        """Note where the partition ends.
+        """Take the end of the partition into account.
 
         Raises:
-            DataLossError: Before the range does.
+            DataLossError: The partition ends before the range.
         """
         if next_offset < self._end:
             self._lost(f"the log ends at {next_offset}")

@@ -1,4 +1,4 @@
-"""Trying again: what is worth it, and after how long."""
+"""Retry policy: retryable errors and back-off."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _WORTHWHILE: Final = frozenset(
         grpc.StatusCode.RESOURCE_EXHAUSTED,
         grpc.StatusCode.ABORTED,
         grpc.StatusCode.CANCELLED,
-        # What the library says of a connection that breaks, and servers of their own failures: neither has to last.
+        # Status codes of the gRPC library for broken connections, and internal errors of servers: both may be
+        # transient.
         grpc.StatusCode.INTERNAL,
         grpc.StatusCode.UNKNOWN,
     }
@@ -29,7 +30,7 @@ _WORTHWHILE: Final = frozenset(
 
 
 class Attempts:
-    """Counts attempts that brought nothing, and waits between them."""
+    """Retry counter with back-off. Progress resets the count."""
 
     def __init__(self, options: ConnectionOptions) -> None:
         self._most = options.retry_max
@@ -37,27 +38,27 @@ class Attempts:
         self._count = 0
 
     def progressed(self) -> None:
-        """Something new has come: count anew."""
+        """Reset the count after progress."""
         self._count = 0
 
     def again(self) -> bool:
-        """Wait before another attempt; False, at once, if there were enough."""
+        """Back off before another attempt. Returns False at once if all retries are used up."""
         if self._count >= self._most:
             return False
         delay = min(self._interval_seconds * 2**self._count, _DELAY_SECONDS_MAX)
         self._count += 1
-        # Many tasks lose the same server at once, and should not come back at once.
+        # Jitter: many tasks lose the same server at once and must not retry at the same moment.
         time.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - spreads load, keeps no secret
         return True
 
 
 def is_worthwhile(error: grpc.RpcError) -> bool:
-    """Whether the same call may succeed later."""
+    """Return whether a retry of the same call may succeed."""
     return error.code() in _WORTHWHILE and status_of(error) != Status.INVALID_MESSAGE_CHECKSUM
 
 
 def status_of(error: grpc.RpcError) -> int:
-    """Return the status that a server of ours has given; 0 for none."""
+    """Return the status code of a Headrace server; 0 for none."""
     for entry in cast("Iterable[tuple[str, str | bytes]]", error.trailing_metadata() or ()):
         if entry[0] == STATUS_METADATA:
             return int(entry[1])
@@ -65,5 +66,5 @@ def status_of(error: grpc.RpcError) -> int:
 
 
 def said(error: grpc.RpcError) -> str:
-    """What a call ended with, for people."""
+    """Describe the error of a call for users."""
     return f"{error.code().name}: {error.details()}"

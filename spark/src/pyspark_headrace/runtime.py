@@ -1,4 +1,4 @@
-"""What one process keeps between calls: connections. Workers are forked, so nothing is older than the process."""
+"""State of a process between calls: gRPC channels. Workers are forked, so no channel is older than its process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark_headrace.options.connection import ConnectionOptions
 _ARGUMENTS: Final = {
     "grpc.max_receive_message_length": -1,
     "grpc.max_send_message_length": -1,
-    # A server that was restarted is there again within a second or two.
+    # A restarted server is available again within a second or two.
     "grpc.initial_reconnect_backoff_ms": 100,
     "grpc.min_reconnect_backoff_ms": 1000,
     "grpc.max_reconnect_backoff_ms": 2000,
@@ -27,7 +27,7 @@ _Security = tuple[bool, str | None, str | None, str | None, str | None, tuple[tu
 
 
 class Runtime:
-    """Connections of this process, one for each server, for all tasks that it ever runs."""
+    """Channels of this process, one per server and security settings, common to all tasks that the process runs."""
 
     def __init__(self) -> None:
         self.process_id = os.getpid()
@@ -36,17 +36,18 @@ class Runtime:
         self._is_settled = False
 
     def gateway(self, address: str, options: ConnectionOptions) -> grpc.Channel:
-        """The connection to a gateway."""
+        """Return the channel to a gateway."""
         return self._channel(address, options, use_tls=options.tls_enabled)
 
     def node(self, address: str, options: ConnectionOptions) -> grpc.Channel:
-        """The connection to a partition node."""
+        """Return the channel to a partition node."""
         return self._channel(address, options, use_tls=options.nodes_use_tls)
 
     def settle(self) -> None:
-        """Once: leave what was imported out of garbage collection, which a worker of Spark does after each task.
+        """Exclude imported modules from garbage collection, once per process.
 
-        And keep the memory of a response for the next one: having it mapped anew takes longer than receiving it.
+        Spark's worker collects garbage after each task. Also keep freed memory for the next response: mapping memory
+        anew takes longer than receiving the response.
         """
         if not self._is_settled:
             self._is_settled = True
@@ -75,7 +76,7 @@ _runtime: Runtime | None = None
 
 
 def runtime() -> Runtime:
-    """The one of this process."""
+    """Return the runtime of this process."""
     global _runtime  # noqa: PLW0603 - a process has one, and tasks of Spark share nothing else
     if _runtime is None or _runtime.process_id != os.getpid():
         _runtime = Runtime()

@@ -1,4 +1,4 @@
-"""Columns: which there are, and what Spark and Arrow call them."""
+"""Columns of the source, with their Spark and Arrow types."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ COLUMNS: Final = {
     "value": "BINARY",
     "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
 }
-"""Everything that is known of a message."""
+"""All columns of a message."""
 
 DEFAULT_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
-"""What is read unless asked otherwise: each column more costs, constant texts the most."""
+"""Columns read by default. Each additional column costs time, constant texts the most."""
 
 RANGE_COLUMNS: Final = {
     "stream": "STRING",
@@ -38,7 +38,8 @@ RANGE_COLUMNS: Final = {
     "bytes": "BIGINT",
     "split": "BINARY",
 }
-"""Of ``emit = ranges``. `split` is there for who asks for it with a schema: it has the ticket that opens the range."""
+"""Columns with ``emit = ranges``. `split` must be requested with a schema, because it holds the ticket for the range.
+"""
 
 DEFAULT_RANGE_COLUMNS: Final = tuple(name for name in RANGE_COLUMNS if name != "split")
 
@@ -46,10 +47,10 @@ _MAY_BE_MISSING: Final = ("origin_timestamp", "key", "headers")
 
 
 def ddl(options: ReadOptions) -> str:
-    """Return the schema that these options ask for.
+    """Return the schema for these options, as DDL.
 
     Raises:
-        OptionError: `columns` names something else.
+        OptionError: `columns` names an unknown column.
     """
     if options.emit == "ranges":
         return _ddl(RANGE_COLUMNS, list(DEFAULT_RANGE_COLUMNS))
@@ -63,11 +64,11 @@ def ddl(options: ReadOptions) -> str:
 
 
 def check(schema: StructType, options: ReadOptions) -> None:
-    """Look at a schema that somebody asks for.
+    """Validate a schema requested by the user.
 
     Raises:
-        SchemaError: It is no selection of the columns that there are.
-        OptionError: `columns` names others.
+        SchemaError: The schema is not a selection of the available columns.
+        OptionError: `columns` names other columns.
     """
     known = RANGE_COLUMNS if options.emit == "ranges" else COLUMNS
     expected = f"the schema is a selection, in any order, of {_ddl(known, list(known))}"
@@ -84,7 +85,7 @@ def check(schema: StructType, options: ReadOptions) -> None:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return what Spark compares batches with, to the letter."""
+    """Return the exact Arrow schema that Spark compares batches with."""
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - slow, and needed where data is
 
     return to_arrow_schema(schema, timezone="UTC")

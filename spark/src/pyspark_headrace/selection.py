@@ -1,4 +1,4 @@
-"""Which partitions options name, and where in them reading begins and ends."""
+"""Selection of partitions by the options, with the start and end offsets of a read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark_headrace.options.reading import ReadOptions
 from pyspark_headrace.options.values import EARLIEST, LATEST, PartitionOffsets
 
 Times = Callable[[Mapping[Key, int]], dict[Key, int]]
-"""Finds the first offset that is not older than a time, for partitions; behind the last message where all are."""
+"""Function that returns the first offset at or after a timestamp per partition; the end offset if there is none."""
 
 _WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
@@ -22,17 +22,17 @@ _WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 def selected(
     gateway: Gateway, options: ReadOptions, *, with_sizes: bool, tolerates_missing: bool = False
 ) -> Description:
-    """Describe what is read.
+    """Describe the selected partitions.
 
     Args:
-        gateway: Is asked.
-        options: Name it.
-        with_sizes: Whether sizes in bytes are needed.
-        tolerates_missing: What is named and not there is left out.
+        gateway: Source of the metadata.
+        options: Options with the selection.
+        with_sizes: Include sizes in bytes.
+        tolerates_missing: Leave out named topics and partitions that do not exist.
 
     Raises:
-        OptionError: A partition that is named is not there.
-        ServerRefusedError: A topic that is named is not there, or not for this user.
+        OptionError: A named partition does not exist.
+        ServerRefusedError: A named topic does not exist, or the user is not authorized.
         UnreachableError: No server answers.
     """
     if options.subscribe is not None:
@@ -50,7 +50,7 @@ def selected(
 
 
 def selection_text(options: ReadOptions) -> str:
-    """Return what is read as text, the same for the same."""
+    """Return the selection as canonical text."""
     if options.subscribe is not None:
         return json.dumps({"subscribe": sorted(options.subscribe)})
     if options.subscribe_pattern is not None:
@@ -61,7 +61,7 @@ def selection_text(options: ReadOptions) -> str:
 
 
 def depends_on_the_moment(options: ReadOptions) -> bool:
-    """Whether where a stream begins may be another place a moment later."""
+    """Return whether the start offsets of a stream depend on the moment of planning."""
     if options.starting_timestamp is not None or options.starting_offsets_by_timestamp is not None:
         return options.starting_strategy == "latest"
     if isinstance(options.starting_offsets, dict):
@@ -77,7 +77,7 @@ def _named(
     except ServerRefusedError as error:
         if not is_missing(error) or not tolerates_missing:
             raise
-    # Which one it is the server does not say.
+    # The server does not report which of the topics is missing.
     left: dict[str, Topic] = {}
     for name in names:
         try:
@@ -89,17 +89,17 @@ def _named(
 
 
 def starts(options: ReadOptions, described: Description, times: Times, *, otherwise: int) -> dict[Key, int]:
-    """Where reading begins, in each partition.
+    """Return the start offset of each partition.
 
     Args:
-        options: What was asked for.
-        described: What there is.
-        times: Finds offsets of times.
-        otherwise: EARLIEST or LATEST, where nothing was asked for.
+        options: Options of the source.
+        described: Current metadata.
+        times: Lookup of offsets by timestamp.
+        otherwise: EARLIEST or LATEST, if the options name no start.
 
     Raises:
-        OptionError: An offset is not in the log, or nothing is as new as a time.
-        DataLossError: A message to begin with is not there any more.
+        OptionError: An offset is beyond the log, or all messages are older than a timestamp.
+        DataLossError: A start offset is below the start of the log.
     """
     positions = _positions(options.starting_offsets, described, "startingOffsets", otherwise)
     wanted = _times(
@@ -129,7 +129,7 @@ def starts(options: ReadOptions, described: Description, times: Times, *, otherw
 
 
 def ends(options: ReadOptions, described: Description, times: Times) -> dict[Key, int]:
-    """Where a batch ends, exclusive, in each partition.
+    """Return the end offset of each partition for a batch, exclusive.
 
     Raises:
         OptionError: An offset is not in the log.
@@ -154,7 +154,7 @@ def _positions(
         return dict.fromkeys(described.partitions, otherwise if asked is None else _WORDS[asked])
     named = _flat(asked)
     _check_known(named, described, name)
-    # Who names some partitions wants all of the others.
+    # An option that names some partitions selects the whole log of the others.
     rest = EARLIEST if name == "startingOffsets" else LATEST
     return {key: named.get(key, rest) for key in described.partitions}
 

@@ -1,4 +1,4 @@
-"""Writing rows to a topic: what Spark makes on the driver, and runs in tasks."""
+"""Sink: created on the driver, run in tasks."""
 
 from __future__ import annotations
 
@@ -28,29 +28,31 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger(__name__)
 
 _BATCH_NAMES_COUNT: Final = 64
-"""Names that all batches of a stream share, each taking over the one that its id chooses. A stream remembers a thousand
-names for a week, and only who manages it may delete one; with each it remembers who had it before."""
+"""Number of transactional ids shared by all batches of a stream. The id of a batch selects one of them, which the batch
+takes over with a fence. A stream keeps a thousand transactional ids for a week, only its managers may delete one, and
+the previous owner is recorded with each.
+"""
 
 _BATCHES: Final = "batches"
-"""Who writes numbered batches without a streaming query."""
+"""Query id of numbered batches written without a streaming query."""
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
 _RUN_ID: Final = "spark.jobGroup.id"
-"""What Spark tells tasks of streams."""
+"""Local properties that Spark sets in the tasks of streams."""
 
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task has appended."""
+    """Commit message of a task that appends."""
 
     rows: int
     size_bytes: int
-    """As batches have it, with headers and indexes."""
+    """Size of the batches, with headers and indexes."""
     batches: int
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes what a DataFrame has. Spark copies it, to tasks and to where it is committed: it holds values only."""
+    """Writer of a DataFrame. Spark pickles the writer for tasks and for the commit, so it holds plain values only."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         if overwrite:
@@ -65,7 +67,7 @@ class BatchWriter(DataSourceArrowWriter):
         from pyspark_headrace.staged import Transaction  # noqa: PLC0415 - see `_planned`
 
         if self._options.transactional_id is not None and self._options.batch_id is not None:
-            # Whoever repeats it has the same query, if there is one, and says the same number.
+            # A repeated write has the same query id, if any, and the same batch number.
             query_id, run = _property(_QUERY_ID) or _BATCHES, _property(_RUN_ID)
             transaction = Transaction(self._options.transactional_id, query_id, self._options.batch_id)
             return _stage(iterator, self._targets, self._options, transaction, run=run or str(self._id))
@@ -73,7 +75,7 @@ class BatchWriter(DataSourceArrowWriter):
         return _stage(iterator, self._targets, self._options, Transaction(name, str(self._id), 0), run="")
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks are through: with at-least-once, what they have appended was there at once."""
+        """Commit after all tasks have succeeded. With at-least-once, appended rows were visible at once."""
         if not self._options.is_exact:
             _report(messages)
             return
@@ -86,7 +88,7 @@ class BatchWriter(DataSourceArrowWriter):
             commit(messages, 0, self._options, fence=True, waits=True)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Some task has failed: with at-least-once, what the others have appended stays."""
+        """Abort after a failed task. With at-least-once, rows appended by other tasks stay."""
         if not self._options.is_exact:
             _log.warning("the batch has failed; what its tasks had appended until then stays in the topic")
             return
@@ -96,7 +98,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """The same for each micro-batch. Spark makes another one to commit or to give up."""
+    """Writer of micro-batches. Spark creates another instance for commit and abort."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
         self._options, self._targets = _planned(given, schema, is_stream=True)
@@ -109,18 +111,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return _stage(iterator, self._targets, self._options, transaction, run=_property(_RUN_ID))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        """All tasks are through."""
+        """Commit after all tasks have succeeded."""
         if not self._options.is_exact:
             _report(messages)
             return
         from pyspark_headrace.committing import commit  # noqa: PLC0415
 
-        # Only who begins takes over: one who has lost the name must not take it back with his next batch.
+        # Only the first batch fences: a query that was fenced itself must not take the name back with its next batch.
         fence = self._options.on_checkpoint_reset == "fence" and batchId == 0
         commit(messages, batchId, self._options, fence=fence)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Some task has failed: with at-least-once, what was appended stays, and comes again with the micro-batch."""
+        """Abort after a failed task. With at-least-once, appended rows stay and are repeated with the micro-batch."""
         if not self._options.is_exact:
             _log.warning("micro-batch %s has failed; what its tasks had appended until then stays", batchId)
             return
@@ -138,7 +140,7 @@ def _planned(given: Mapping[str, str], schema: StructType, *, is_stream: bool) -
 
 
 def _property(name: str) -> str:
-    """What Spark tells this task; empty: nothing."""
+    """Return a local property of this task; empty if not set."""
     from pyspark import TaskContext  # noqa: PLC0415
 
     context = TaskContext.get()
@@ -155,7 +157,7 @@ def _transaction(options: WriteOptions) -> Transaction:
 
 
 def _append(rows: Iterator[pa.RecordBatch], targets: Targets, options: WriteOptions) -> Written:
-    # Heavy, and of no use where plans are made.
+    # Expensive import, not needed for planning.
     from pyspark import TaskContext  # noqa: PLC0415
 
     from pyspark_headrace.appending import append  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Columns of rows that are written."""
+"""Columns of rows to write."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TAKEN: Final = {
     "headers": ("array<struct<key:string,value:binary>>",),
     "partition": ("int",),
 }
-"""Columns with what they may be."""
+"""Accepted columns and their types."""
 
 PASSED_OVER: Final = ("stream", "topic", "offset", "timestamp")
-"""Columns of messages that were read: they get new ones."""
+"""Ignored columns of messages that were read: the server assigns new values."""
 
 
 def taken(names: list[str], options: WriteOptions) -> list[str]:
-    """Return the columns that messages are made of."""
+    """Return the columns that become part of messages."""
     without = {"headers"} if not options.include_headers else set()
     if options.partitioner != "column":
         without.add("partition")
@@ -34,10 +34,10 @@ def taken(names: list[str], options: WriteOptions) -> list[str]:
 
 
 def check_rows(schema: StructType, options: WriteOptions) -> None:
-    """Look at the columns of what is to be written.
+    """Validate the columns of rows to write.
 
     Raises:
-        SchemaError: Messages cannot be made of them.
+        SchemaError: Rows with these columns cannot be messages.
     """
     kinds = {field.name: field.dataType.simpleString().replace(" ", "") for field in schema.fields}
     for name, kind in kinds.items():

@@ -1,4 +1,4 @@
-"""``format("headrace")``. Imported by every process that plans anything: nothing heavy is, until it is needed."""
+"""Data source ``format("headrace")``. Every planning process imports this module, so expensive imports are deferred."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ if TYPE_CHECKING:
 
 
 class DefaultSource(DataSource):
-    """Topics of Headrace; Spark finds it by the name of the package."""
+    """Data source of Headrace topics. Spark finds the class by the name of the package."""
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is given."""
+        """Name of the data source for `format`."""
         return "headrace"
 
     def schema(self) -> str:
-        """The columns, as the options ask for them."""
+        """Return the schema that the options select."""
         from pyspark_headrace.options.reading import read_options  # noqa: PLC0415 - see above
         from pyspark_headrace.schema import ddl  # noqa: PLC0415
 
         return ddl(read_options(self.options))
 
     def reader(self, schema: StructType) -> BatchReader:
-        """What reads a batch."""
+        """Create the reader of a batch."""
         from pyspark_headrace.batch_reader import BatchReader  # noqa: PLC0415
 
         return BatchReader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
-        """What reads a stream."""
+        """Create the reader of a stream."""
         from pyspark_headrace.stream_reader import StreamReader  # noqa: PLC0415
 
         return StreamReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """What writes a batch."""
+        """Create the writer of a batch."""
         from pyspark_headrace.sink import BatchWriter  # noqa: PLC0415
 
         return BatchWriter(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: ARG002, N802 - Spark's
-        """What writes a stream."""
+        """Create the writer of a stream."""
         from pyspark_headrace.sink import StreamWriter  # noqa: PLC0415
 
         return StreamWriter(self.options, schema)

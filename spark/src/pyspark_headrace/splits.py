@@ -1,4 +1,4 @@
-"""From ranges of offsets to tasks."""
+"""Conversion of ranges of offsets to tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark_headrace.options.reading import ROWS_PER_SPLIT_MIN, ReadOptions, sp
 
 @dataclass(frozen=True)
 class Split(InputPartition):
-    """What one task reads, with all that it needs for it."""
+    """Input of one task, self-contained."""
 
     stream: str
     topic: str
@@ -29,49 +29,49 @@ class Split(InputPartition):
     topic_incarnation: int
     start: int
     end: int
-    """Exclusive."""
+    """End offset, exclusive."""
     size_bytes: int
-    """As estimated."""
+    """Estimated size."""
     address: str
-    """gRPC address of the node that has it."""
+    """gRPC address of the leader."""
     ticket: str = field(repr=False)
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Name of the partition in messages."""
         return f"{self.stream}/{self.topic}, partition {self.partition_id}, offsets {self.start} to {self.end}"
 
     def to_bytes(self) -> bytes:
-        """As a row of ``emit = ranges`` carries it to a task that reads the range itself, with `reading.read_range`."""
+        """Encode the split for the column `split` of ``emit = ranges``, for tasks that call `reading.read_range`."""
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
     @classmethod
     def from_bytes(cls, text: bytes) -> Self:
-        """Take it from such a row."""
+        """Decode a split from such a column."""
         return cls(**json.loads(text))
 
 
 NOTHING: Final = Split("", "", 0, 0, 0, 0, 0, 0, 0, 0, 0, "", "")
-"""In place of no tasks at all, which Spark would make up one for."""
+"""Placeholder for an empty plan, for which Spark would make up a partition."""
 
 Ranges = Mapping[Key, tuple[int, int]]
-"""Start and end of each partition."""
+"""Start and end offset of each partition."""
 
 
 class Part(NamedTuple):
-    """A part of a range that is not cut for its size any more."""
+    """Part of a range that is not split further for its size."""
 
     start: int
     end: int
-    """Exclusive."""
+    """End offset, exclusive."""
     size_bytes: int
-    """As estimated."""
+    """Estimated size."""
 
 
 def split_up(
     parts: Mapping[Key, Sequence[Part]], described: Description, tickets: Mapping[str, str], options: ReadOptions
 ) -> list[Split]:
-    """Make tasks of parts: as many as there have to be, and none with too many messages."""
+    """Split parts into tasks, honouring the minimum number of tasks and the maximum number of messages per task."""
     rows = {key: sum(part.end - part.start for part in of_it) for key, of_it in parts.items()}
     asked = shared_out(options.min_partitions, rows) if options.min_partitions else {}
     splits: list[Split] = []
@@ -107,18 +107,18 @@ def split_up(
 
 
 def target_bytes(rows: int, size: int, options: ReadOptions, *, is_batch: bool) -> int | None:
-    """Bytes that a part of a range should have; None: it is not too large as it is."""
+    """Return the target size of the parts of a range; None if the range is small enough."""
     limit = split_bytes(options, is_batch=is_batch)
     if limit is None or size <= limit:
         return None
     if options.max_bytes_per_partition is None:
-        # Nobody has asked for tasks of fewer messages.
+        # No explicit limit: tasks keep a minimum number of messages.
         limit = max(limit, ROWS_PER_SPLIT_MIN * size // rows)
     return limit
 
 
 def cut(start: int, end: int, number: int) -> Sequence[tuple[int, int]]:
-    """Cut a range into so many of about the same length."""
+    """Divide a range into parts of about equal length."""
     length = end - start
     bounds = [start + length * index // number for index in range(number + 1)]
     return list(pairwise(bounds))

@@ -1,4 +1,4 @@
-"""What tasks have staged, as they tell it to the driver."""
+"""Results of staging, sent from tasks to the driver."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from headrace_proto.gateway import v1
 
 
 class Transaction(NamedTuple):
-    """What a batch is committed as."""
+    """Transaction that commits a batch."""
 
     name: str
-    """One query at a time writes under it."""
+    """Transactional id. One query at a time writes under it."""
     query_id: str
     batch_id: int
 
 
 class Part(NamedTuple):
-    """A stage: messages of one task for one partition."""
+    """One stage: messages of one task for one partition."""
 
     topic_id: int
     partition_id: int
     incarnation: int
-    """Of the partition."""
+    """Incarnation of the partition."""
     stage_id: bytes
     messages_count: int
     digest: int
-    """XXH3-64 of its batches, which the server has found, too."""
+    """XXH3-64 of its batches, computed independently by the server as well."""
 
     def on_wire(self) -> v1.StagedPart:
-        """As a commit names it."""
+        """Return the part as a field of a commit request."""
         return v1.StagedPart(
             topic_id=self.topic_id,
             partition_id=self.partition_id,
@@ -43,7 +43,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Staged(WriterCommitMessage):
-    """What one attempt at a task has staged."""
+    """Commit message of one task attempt that stages."""
 
     transaction: Transaction
     stream_id: int
@@ -52,6 +52,6 @@ class Staged(WriterCommitMessage):
     parts: tuple[Part, ...]
     rows: int
     size_bytes: int
-    """As batches have it, with headers and indexes."""
+    """Size of the batches, with headers and indexes."""
     is_committed: bool = False
-    """The batch was committed before, so that nothing was staged."""
+    """The batch was committed earlier, so the task has staged nothing."""

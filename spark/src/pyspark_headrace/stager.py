@@ -1,4 +1,4 @@
-"""Batches of one task for one partition, stored where nobody sees them."""
+"""Staging of one task's batches for one partition, invisible until the commit."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _END: Final = None
 
 
 class Stager:
-    """Makes one stage. As long as its batches are kept, a call that fails is made again from the beginning."""
+    """One stage. While its batches are buffered, a failed call is repeated from the beginning."""
 
     def __init__(
         self, target: Target, partition_id: int, options: WriteOptions, moved: threading.Condition, *, keeps: bool
     ) -> None:
-        """Begin; nothing is called before there is a batch.
+        """Prepare a stage. The call starts with the first batch.
 
         Args:
-            target: The topic.
-            partition_id: Of this stage.
-            options: How.
-            moved: Told whenever a batch has left, or the call has ended.
-            keeps: Whether there is room to keep batches until they are stored.
+            target: Topic.
+            partition_id: Partition of this stage.
+            options: Options of the sink.
+            moved: Condition notified whenever a batch is sent or the call ends.
+            keeps: Buffer batches until they are stored.
         """
         self._destination = Destination(target, partition_id, options)
         self._options = options
@@ -47,11 +47,11 @@ class Stager:
 
     @property
     def unsent(self) -> int:
-        """Batches that wait here."""
+        """Number of batches that wait to be sent."""
         return self._call.unsent if self._call is not None else 0
 
     def send(self, messages_count: int, batch: bytes) -> None:
-        """Send a batch, without waiting."""
+        """Send a batch without waiting."""
         self._messages_count += messages_count
         self._digest.update(batch)
         if self._call is None:
@@ -62,37 +62,37 @@ class Stager:
         self._call.send(messages_count, batch)
 
     def let_go(self) -> None:
-        """Keep no batches any more: there are too many of them.
+        """Stop buffering batches: the memory limit is exceeded.
 
         Raises:
-            ServerRefusedError: The node does not take them.
-            UnreachableError: Nobody answers.
+            ServerRefusedError: The node refuses the batches.
+            UnreachableError: No server answers.
         """
         while self._call is not None and self._call.is_over:
             self._again()
         self._kept = None
 
     def check(self) -> None:
-        """See that the call goes on, whose batches are not kept.
+        """Check that an unbuffered call is still running.
 
         Raises:
-            UnreachableError: It does not.
+            UnreachableError: The call has ended.
         """
         if self._call is not None and self._call.is_over:
             self._again()
 
     def finish(self) -> None:
-        """There is no more."""
+        """Close the request stream."""
         if self._call is not None:
             self._call.finish()
 
     def take_answer(self) -> Part:
-        """Wait until everything is on a disk, after `finish`.
+        """Wait, after `finish`, until all batches are on disk.
 
         Raises:
-            IncompleteError: Something else was stored.
-            ServerRefusedError: The node does not take it.
-            UnreachableError: Nobody answers.
+            IncompleteError: The node has stored something else.
+            ServerRefusedError: The node refuses the stage.
+            UnreachableError: No server answers.
         """
         while (answer := self._answer()) is None:
             assert self._call is not None  # noqa: S101 - there is another one
@@ -113,7 +113,7 @@ class Stager:
         )
 
     def close(self) -> None:
-        """End the call, if it goes on: then nobody can name what it has stored."""
+        """Cancel the call if it is running. Its stage cannot be committed after that."""
         if self._call is not None:
             self._call.close()
             self._call = None
@@ -128,7 +128,7 @@ class Stager:
             raise IncompleteError(f"{self._destination.title}: the node has ended a stage of its own accord")
 
     def _answer(self) -> v1.StageResponse | None:
-        """What the call is answered with; None: it has failed, and there is a new one."""
+        """Return the response of the call; None if the call has failed and a new one was started."""
         assert self._call is not None  # noqa: S101 - opened with the first batch
         try:
             return self._call.answer(self._options.append_timeout_ms / 1000)
@@ -149,7 +149,7 @@ class Stager:
 
 
 class _Call:
-    """One call of `Stage`: requests go in, one answer comes out."""
+    """One `Stage` call: a stream of requests and a single response."""
 
     def __init__(self, destination: Destination, options: WriteOptions, moved: threading.Condition) -> None:
         self._first: v1.StageRequest | None = v1.StageRequest(
@@ -186,7 +186,7 @@ class _Call:
             yield first
         while (request := self._requests.get()) is not _END:
             yield v1.StageRequest(messages_count=request[0], batch=request[1])
-            # The library asks for the next one when the connection has taken this one.
+            # gRPC asks for the next request once the connection has accepted this one.
             with self._moved:
                 self.unsent -= 1
                 self._moved.notify_all()

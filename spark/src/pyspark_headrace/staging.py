@@ -1,4 +1,4 @@
-"""Rows of a task, staged for a batch that the driver commits. Exactly once."""
+"""Staging of a task's rows for a batch that the driver commits, exactly once."""
 
 from __future__ import annotations
 
@@ -23,37 +23,39 @@ from pyspark_headrace.transactions import Transactions
 
 _log: Final = logging.getLogger(__name__)
 _KEPT_BYTES: Final = 64 << 20
-"""Of a task, to be sent again if a call fails. Whatever has more is staged once, and Spark repeats the task."""
+"""Memory limit of a task's buffered batches, which are resent if a call fails. A task above the limit stages its rows
+only once, and Spark repeats the task after a failure.
+"""
 
 _asked: set[tuple[int, str, str]] = set()
-"""Runs of queries, by process, that this process has asked for: only the first batch of a run can be a repeated one."""
+"""Runs of queries, by process, that were looked up: only the first batch of a run can be a repeated one."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at a task."""
+    """One attempt of a task."""
 
     task: int
     attempt: int
     run: str
-    """Of the query; empty for a batch, which is never repeated."""
+    """Run id of the query; empty for a batch, which is never repeated."""
 
 
 def stage(
     rows: Iterator[pa.RecordBatch], targets: Targets, options: WriteOptions, transaction: Transaction, attempt: Attempt
 ) -> Staged:
-    """Stage rows; when it returns, all of them are on disks, where nobody sees them.
+    """Stage rows. On return, all of them are on disk and not yet visible.
 
     Raises:
         RowRefusedError: A row cannot be a message.
         ServerRefusedError: A node does not let this task write.
-        UnreachableError: Nobody answers.
+        UnreachableError: No server answers.
         IncompleteError: A node has stored something else.
     """
-    # A transaction is of one stream, and so are these.
+    # A transaction belongs to one stream, and all targets are in the same stream.
     stream_id = next(iter(targets.values())).topic.stream_id
     if attempt.run and _is_committed(stream_id, options, transaction, attempt.run):
-        # Spark's worker would be lost with what is left in its pipe.
+        # Drain the input: Spark discards a worker that leaves data in its pipe.
         for _ in rows:
             continue
         return _told(transaction, stream_id, attempt, (), Counted(), is_committed=True)
@@ -89,7 +91,10 @@ def _told(
 
 
 def _is_committed(stream_id: int, options: WriteOptions, transaction: Transaction, run: str) -> bool:
-    """Whether the work can be spared. The commit decides; this is asked once in a run, and where it can be."""
+    """Return whether the batch is known to be committed, so that staging can be skipped.
+
+    The commit itself decides. This lookup happens once per run, and only where credentials are available.
+    """
     asked = (os.getpid(), transaction.name, run)
     if asked in _asked or not credentials.are_here(options):
         return False
@@ -105,7 +110,7 @@ def _is_committed(stream_id: int, options: WriteOptions, transaction: Transactio
 
 
 class _Staging:
-    """Stages of a task, one for each partition of each topic."""
+    """Stages of one task, one per partition of each topic."""
 
     def __init__(self, targets: Targets, options: WriteOptions) -> None:
         self._targets = targets
@@ -131,7 +136,7 @@ class _Staging:
             self._wait()
 
     def finish(self) -> tuple[Part, ...]:
-        # All of them seal their stages at the same time.
+        # The stages are sealed concurrently.
         stagers = [stager for _, stager in sorted(self._stagers.items())]
         for stager in stagers:
             stager.finish()
@@ -142,7 +147,7 @@ class _Staging:
             stager.close()
 
     def _wait(self) -> None:
-        """Until no more than may be in flight is."""
+        """Wait until the number of unsent batches is within the limit."""
         deadline = time.monotonic() + self._options.append_timeout_ms / 1000
         before = None
         while True:

@@ -1,4 +1,4 @@
-"""Reading topics as they grow."""
+"""Streaming reads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches in one process of the driver, reads in executors. Spark copies it there."""
+    """Stream reader: plans micro-batches in one process of the driver, reads on executors after pickling."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
         self._options = stream_options(given)
@@ -41,11 +41,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check(schema, self._options)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
-        """Where a query without a checkpoint begins. Spark asks twice, and again after a crash."""
+        """Start offsets of a query without a checkpoint. Spark calls this twice, and again after a crash."""
         return self._followed().initial().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Something else than everything, if there is any limit: which ones there are is known here."""
+        """Return a read limit other than "all" if the options set any limit. The options, not Spark, hold its value."""
         options = self._options
         if options.max_offsets_per_trigger is not None:
             return ReadMaxRows(options.max_offsets_per_trigger)
@@ -56,21 +56,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Read what is there now, in as many micro-batches as limits make of it, and nothing that comes later."""
+        """Freeze the current end offsets: micro-batches, as limited by the options, stop there."""
         self._followed().freeze()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next micro-batch ends; `start` as it is, when there is none."""
+        """Return the end of the next micro-batch; `start` itself if there is none."""
         at = Offsets.from_json(self._options.stream, start)
         end = self._followed().next(at, is_limited=not isinstance(limit, ReadAllAvailable))
         return start if end is None else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where topics end, for whoever watches how far behind a query is."""
+        """Return the current end offsets of the topics, for lag monitoring."""
         return self._followed().latest().to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The tasks of a micro-batch, the same ones when it is repeated."""
+        """Return the tasks of a micro-batch; a repeated micro-batch has the same ones."""
         stream = self._options.stream
         return list(self._followed().splits(Offsets.from_json(stream, start), Offsets.from_json(stream, end)))
 
@@ -80,7 +80,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return rows(partition, self._options, self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:  # noqa: ARG002 - Spark's
-        """A micro-batch is through. Spark says so one later, and never of the last one."""
+        """Confirm a micro-batch. Spark calls this one micro-batch late, and never for the last one."""
         self._followed().confirm()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Topics that are written to: found on the driver, and again by tasks when something has moved."""
+"""Target topics of a write: resolved on the driver, and again by tasks after a change."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from pyspark_headrace.options.writing import WriteOptions
 
 @dataclass(frozen=True)
 class Target:
-    """A topic with a ticket to append to it."""
+    """A topic with a ticket for appending."""
 
     topic: Topic
     ticket: str = field(repr=False)
 
 
 Targets = Mapping[str, Target]
-"""By name: all that rows of one batch may go to."""
+"""Targets by topic name: all topics that rows of one batch may be written to."""
 
 
 def find_all(options: WriteOptions) -> dict[str, Target]:
-    """Look for the topics, and make those that are to be made.
+    """Look up all topics of the options, and create missing ones if the options allow it.
 
     Raises:
-        ServerRefusedError: One is not there, or not for this user.
+        ServerRefusedError: A topic does not exist, or the user is not authorized.
         UnreachableError: No server answers.
     """
     return {name: find(options, name) for name in options.topic_names}
 
 
 def find(options: WriteOptions, name: str) -> Target:
-    """Look for one of them.
+    """Look up one topic, and create it if the options allow it.
 
     Raises:
-        ServerRefusedError: It is not there, or not for this user.
+        ServerRefusedError: The topic does not exist, or the user is not authorized.
         UnreachableError: No server answers.
     """
     gateway = Gateway(options)

@@ -1,4 +1,4 @@
-"""What a task gives Spark: batches of messages, or one row about what it would have read."""
+"""Output of a task for Spark: batches of messages, or one row that describes the range."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def rows(split: Split, options: ReadOptions, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a task, on an executor."""
-    # Heavy, and of no use where plans are made.
+    """Yield the rows of a task, on an executor."""
+    # Expensive import, not needed for planning.
     from pyspark_headrace.reading import read_range  # noqa: PLC0415
     from pyspark_headrace.runtime import runtime  # noqa: PLC0415
     from pyspark_headrace.schema import arrow_schema  # noqa: PLC0415

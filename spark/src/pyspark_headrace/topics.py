@@ -1,4 +1,4 @@
-"""Reading a range of a topic with one call."""
+"""One-call reader for a range of a topic."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def read_topic(
     columns: Sequence[str] | None = None,
     **options: str,
 ) -> DataFrame:
-    """Return what is in a topic now as a DataFrame; another call sees what has come since.
+    """Return the current contents of a topic as a DataFrame. Another call includes later messages.
 
-    Ranges, partitions and columns are chosen here, not by filters on the DataFrame: those are applied to what was read.
+    Select ranges, partitions and columns here instead of filtering the DataFrame: filters apply only after the read.
 
     Args:
         spark: The session.
         servers: gRPC addresses of gateways.
         stream: Name of the stream.
         topic: Name of the topic.
-        since: First time, with its offset to UTC.
-        until: Time that is not read any more.
-        partitions: Which ones; all without.
-        columns: Which ones; the usual ones without.
-        options: Others of the data source; underscores stand for dots (``tls_ca``).
+        since: Start time, with its offset to UTC.
+        until: End time, exclusive.
+        partitions: Partition ids; default: all.
+        columns: Columns; default: those of the data source.
+        options: Further options of the data source; underscores stand for dots (``tls_ca``).
     """
     reader = spark.read.format("headrace").option("servers", servers).option("stream", stream)
     if partitions is None:
@@ -49,7 +49,7 @@ def read_topic(
         if when is not None:
             reader = reader.option(name, when.isoformat() if isinstance(when, datetime) else when)
     if since is not None:
-        # A range of time in which nothing has come is empty, not wrong.
+        # A time range without messages is empty, not an error.
         reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
     for name, value in options.items():
         reader = reader.option(name.replace("_", "."), value)

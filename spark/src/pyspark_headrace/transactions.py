@@ -1,4 +1,4 @@
-"""What is asked of gateways about batches that are committed once."""
+"""Transaction API of gateways: commit, abort, last committed batch."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ _EXPIRED: Final = (
 
 
 class Last(NamedTuple):
-    """The newest batch that is committed under a name."""
+    """Last committed batch under a transactional id."""
 
     query_id: str
     batch_id: int
 
 
 class Transactions(Gateway):
-    """Commits batches and gives them up."""
+    """Gateway client for commits and aborts."""
 
     def commit(self, stream_id: int, transaction: Transaction, parts: Sequence[Part], *, fence: bool) -> bool:
-        """Make what was staged part of its partitions. Whoever does not know whether it was done asks again.
+        """Commit staged messages to their partitions. A caller that does not know the outcome repeats the call.
 
         Args:
-            stream_id: Of the topics.
-            transaction: What it is committed as.
-            parts: In the order in which those of one partition are appended.
-            fence: Take the name over from another query.
+            stream_id: Stream of the topics.
+            transaction: Transaction of the batch.
+            parts: Stages; those of one partition in append order.
+            fence: Take the transactional id over from another query.
 
         Returns:
-            Whether it is committed by this; False: it was before.
+            True if this call has committed the batch; False if it was committed before.
 
         Raises:
-            FencedError: Another query writes under the name.
-            StageExpiredError: It took too long.
-            ServerRefusedError: Anything else; nothing was done.
-            UnreachableError: No server answers; it may have been done.
+            FencedError: Another query writes under the same transactional id.
+            StageExpiredError: A stage has expired.
+            ServerRefusedError: Any other refusal; nothing was committed.
+            UnreachableError: No server answers; the outcome is unknown.
         """
         name, query_id, batch_id = transaction
         if len(parts) > STAGES_PER_COMMAND_MAX:
@@ -78,13 +78,13 @@ class Transactions(Gateway):
         return not answer.was_committed
 
     def abort(self, stream_id: int, transaction: Transaction, parts: Sequence[Part]) -> bool:
-        """Give up what was staged, so that it takes no room until it expires.
+        """Discard stages before they expire, to free their disk space.
 
         Returns:
-            Whether it is given up; False: it is committed.
+            True if the stages are discarded; False if the batch is committed.
 
         Raises:
-            ServerRefusedError: It will expire.
+            ServerRefusedError: The server refuses; the stages will expire.
             UnreachableError: No server answers.
         """
         name, query_id, batch_id = transaction
@@ -105,10 +105,10 @@ class Transactions(Gateway):
         return True
 
     def last(self, stream_id: int, name: str) -> Last | None:
-        """What was committed last under a name.
+        """Return the last committed batch under a transactional id.
 
         Raises:
-            ServerRefusedError: Not for this user, who may write all the same.
+            ServerRefusedError: The user is not authorized to look the batch up, but may be authorized to write.
             UnreachableError: No server answers.
         """
         request = v1.GetTransactionRequest(stream=v1.Identifier(id=stream_id), transaction=name)

@@ -1,21 +1,21 @@
-"""What headers say of a message that a job has put aside, whichever job it was."""
+"""Headers of dead letters, common to all jobs."""
 
 from __future__ import annotations
 
 from typing import Final
 
 REASON: Final = "x-dead-letter-reason"
-"""Why it is a bad one."""
+"""Reason why the message is bad."""
 TOPIC: Final = "x-dead-letter-topic"
 PARTITION: Final = "x-dead-letter-partition"
 OFFSET: Final = "x-dead-letter-offset"
-"""Where it was."""
+"""Original position of the message."""
 
 OURS: Final = (REASON, TOPIC, PARTITION, OFFSET)
 
 VALUE_BYTES_MAX: Final = 255
-"""Of a header."""
+"""Maximum size of a header value."""
 KEPT_BYTES_MAX: Final = 64_000
-"""Of headers that the message had, with room for ours and for how they are packed."""
+"""Maximum size of preserved headers, with room for added headers and encoding overhead."""
 HEADER_BYTES: Final = 16
-"""What each of them takes besides its texts, at most."""
+"""Maximum encoding overhead of a header."""

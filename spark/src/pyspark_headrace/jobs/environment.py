@@ -1,8 +1,8 @@
-"""What tasks are told of object stores: where they are. Who asks is found out where it is asked.
+"""Environment of tasks for object stores: locations only. Each process obtains its own credentials.
 
-Variables of this process that say which store is meant are those of tasks, too. Tasks of a driver whose variables say
-something else would write files to another store than the one in which the driver commits them. Credentials are never
-handed on: what goes out with tasks can be seen in Spark's files and pages.
+Variables of this process that select a store are passed on to tasks. Otherwise tasks would write files to another store
+than the one in which the driver commits them. Credentials are never passed on: whatever is sent to tasks is visible in
+the files and pages of Spark.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PATIENCE: Final = "OBJECT_STORE_PATIENCE"
-"""For how long a request is repeated that a store does not answer, like ``30s``."""
+"""Time for which requests to an unresponsive store are retried, like ``30s``."""
 NAMES: Final = (
     "AWS_ALLOW_HTTP",
     "AWS_CONDITIONAL_PUT",
@@ -30,14 +30,14 @@ NAMES: Final = (
     "AZURE_STORAGE_ENDPOINT",
     PATIENCE,
 )
-"""None of them is a secret."""
+"""Variables that are passed on. None of them is secret."""
 
 
 @contextmanager
 def handed_on(spark: SparkSession) -> Iterator[None]:
-    """Have tasks that are planned meanwhile see these variables, but for those that Spark's configuration names.
+    """Pass these variables to tasks planned within the block, except for those set by Spark's configuration.
 
-    That is ``spark.executorEnv.<variable>``.
+    The configuration sets them as ``spark.executorEnv.<variable>``.
     """
     environment = spark.sparkContext.environment
     given = {name: os.environ[name] for name in NAMES if name in os.environ and name not in environment}

@@ -1,4 +1,4 @@
-"""``headrace-spark JOB``, and the program for ``spark-submit "$(headrace-spark --script)" JOB``."""
+"""Command ``headrace-spark JOB``, and the program for ``spark-submit "$(headrace-spark --script)" JOB``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """A job that there is."""
+    """An available job."""
 
     module: str
-    """Has it as `JOB`; imported when somebody asks for it."""
+    """Module with the job as `JOB`; imported on demand."""
     summary: str
-    """As the job has it."""
+    """Summary, the same as in the job."""
 
 
 JOBS: Final[dict[str, Entry]] = {
@@ -47,7 +47,7 @@ JOBS: Final[dict[str, Entry]] = {
         "pyspark_headrace.jobs.dedupe.job", "leaves out messages that were there before, from topics to a topic"
     ),
 }
-"""By name, in the order of lists."""
+"""Jobs by name, in listing order."""
 
 _PROGRAM: Final = "headrace-spark"
 _SHELLS: Final = ("bash", "zsh")
@@ -57,17 +57,17 @@ def job(name: str) -> Job[Any]:
     """Import a job.
 
     Raises:
-        KeyError: There is none of that name.
+        KeyError: There is no job with the name.
     """
     found: Job[Any] = import_module(JOBS[name].module).JOB
     return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a job, or tell about jobs.
+    """Run a job, or describe the jobs.
 
     Args:
-        argv: Arguments; those of the process unless said.
+        argv: Arguments; default: those of the process.
 
     Returns:
         The exit code.
@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Of the program without a job; every job is a command whose own arguments it does not know."""
+    """Return the parser of the top-level program. Each job is a subcommand that parses its own arguments."""
     parser = argparse.ArgumentParser(
         prog=_PROGRAM,
         description="Pipeline jobs of Headrace on Spark.",
@@ -109,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _completion(shell: str) -> str:
-    """The script that completes every argument of every job, which takes all of them to be imported."""
+    """Return the shell completion script for the arguments of all jobs, which imports all of them."""
     import shtab  # noqa: PLC0415 - for this alone
 
     from pyspark_headrace.jobs.running.arguments import add_arguments  # noqa: PLC0415
@@ -125,6 +125,6 @@ def _completion(shell: str) -> str:
 
 
 if __name__ == "__main__":
-    # Python looks for modules beside a script first, where the names of jobs are.
+    # Python puts the directory of a script first on the module path, and that directory has modules with names of jobs.
     sys.path[:] = [place for place in sys.path if Path(place or ".").resolve() != Path(__file__).resolve().parent]
     raise SystemExit(main())

@@ -1,4 +1,4 @@
-"""Texts that say where something is. They are logged, reported, and seen by everybody on the machine."""
+"""URIs in arguments. They are logged, reported, and visible to all users of the machine."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pyspark_headrace.errors import OptionError
 from pyspark_headrace.options.values import Unsuitable, words
 
 SCHEMES: Final = frozenset({"s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss"})
-"""Of object stores."""
+"""URI schemes of object stores."""
 PLACES: Final = "a path, file:///..., s3://..., gs://... or az://..."
 
 
 def uri(text: str) -> str:
-    """Any place, without anything that is secret.
+    """Parse a URI without secrets.
 
     Raises:
-        OptionError: It has a password in it, or a signature; the text does not repeat it.
+        OptionError: The URI has a password or a signature, which the error does not repeat.
     """
     if "://" in text and not text.startswith("file:"):
         try:
@@ -33,10 +33,10 @@ def uri(text: str) -> str:
 
 
 def place(text: str) -> str:
-    """A folder, or a place in an object store.
+    """Parse a directory, or a location in an object store.
 
     Raises:
-        OptionError: It has a password in it, or a signature.
+        OptionError: The URI has a password or a signature.
     """
     uri(text)
     scheme, colon, _ = text.partition("://")

@@ -1,4 +1,4 @@
-"""Options about the servers, which reading and writing share."""
+"""Connection options, common to reading and writing."""
 
 from __future__ import annotations
 
@@ -12,44 +12,46 @@ from pyspark_headrace.options.values import addresses, integer, milliseconds, tr
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionOptions(Parsed):
-    """Where the servers are, and as whom they are asked."""
+    """Server addresses, credentials, TLS and retries."""
 
     servers: tuple[str, ...] = option("servers", addresses, required=True)
-    """gRPC addresses of gateways. Whoever answers is asked."""
+    """gRPC addresses of gateways. The first one that answers is used."""
     token_file: str | None = option("tokenFile", words)
-    """File with an access token. It is read where it is needed: on the driver at least."""
+    """File with an access token. Each process that needs the token reads the file: at least the driver."""
     token_env: str | None = option("tokenEnv", words)
-    """Variable of the environment with an access token."""
+    """Environment variable with an access token."""
     username: str | None = option("username", words)
-    """Who logs in with a password, instead of a token."""
+    """User name for a login with a password, instead of a token."""
     password_file: str | None = option("passwordFile", words)
     """File with that password."""
     password_env: str | None = option("passwordEnv", words)
-    """Variable of the environment with that password."""
+    """Environment variable with that password."""
     tls_enabled: bool = option("tls.enabled", truth, default=False)
     """Encrypt the connections to gateways."""
     tls_nodes: bool | None = option("tls.nodes", truth)
-    """Encrypt those to partition nodes; like those to gateways unless said."""
+    """Encrypt the connections to partition nodes. Default: the same as for gateways."""
     tls_ca: str | None = option("tls.ca", words)
-    """File with certificates (PEM) that servers are checked against, instead of those that the library knows."""
+    """File with CA certificates (PEM) that server certificates are verified against. Default: the roots of the gRPC
+    library.
+    """
     tls_certificate: str | None = option("tls.certificate", words)
-    """File with a certificate (PEM) that is shown to servers."""
+    """File with the client certificate (PEM)."""
     tls_key: str | None = option("tls.key", words)
     """File with its private key (PEM)."""
     tls_server_name: str | None = option("tls.serverName", words)
-    """What the certificates of servers have to name, instead of their hosts."""
+    """Name expected in server certificates, instead of the host name."""
     retry_max: int = option("retry.max", integer(0, 1000), 8)
-    """How often something is tried again that brings nothing new."""
+    """Maximum number of consecutive retries without progress."""
     retry_interval_ms: int = option("retry.intervalMs", milliseconds(1), 50)
-    """Milliseconds before the first time; they double, up to 5 s, and vary."""
+    """Milliseconds before the first retry. The interval doubles up to 5 s, with jitter."""
     ticket_lifetime_ms: int = option("ticketLifetime", milliseconds(1000, 10**12), 24 * 3_600_000)
-    """How long a task may begin to read after it was planned; servers have a limit of their own."""
+    """Maximum time between planning of a task and its first read. Servers have a limit of their own."""
 
     def checked(self) -> Self:
-        """Look at what several options say together.
+        """Validate combinations of options.
 
         Raises:
-            OptionError: They contradict each other.
+            OptionError: Options contradict each other.
         """
         ways = [self.token_file, self.token_env, self.username]
         if sum(way is not None for way in ways) > 1:
@@ -66,5 +68,5 @@ class ConnectionOptions(Parsed):
 
     @property
     def nodes_use_tls(self) -> bool:
-        """Whether connections to partition nodes are encrypted."""
+        """Return whether connections to partition nodes are encrypted."""
         return self.tls_enabled if self.tls_nodes is None else self.tls_nodes

@@ -1,4 +1,4 @@
-"""From the options of Spark, which are texts by names in any case, to a typed value."""
+"""Parser from Spark's options, which are case-insensitive text, to typed values."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NAME: Final = "option"
 _PARSE: Final = "parse"
 _SECRETS: Final = ("token", "password", "secret")
 CHANNEL_PREFIX: Final = "grpc."
-"""What begins so is an argument of the library's channels and handed on as it is."""
+"""Prefix of options that are passed unchanged as channel arguments to the gRPC library."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parsed:
-    """Options; the fields of what is derived from it are made by `option`."""
+    """Base class of option sets. Fields of subclasses are declared with `option`."""
 
     channel_arguments: tuple[tuple[str, str | int], ...] = ()
     """Options that begin with ``grpc.``."""
@@ -30,13 +30,13 @@ _P = TypeVar("_P", bound=Parsed)
 
 
 def option(name: str, parse: Callable[[str], _T], default: _T | None = None, *, required: bool = False) -> _T:
-    """Make a field that is an option.
+    """Declare a field as an option.
 
     Args:
-        name: As it is documented.
-        parse: What its text means.
-        default: Without the option.
-        required: There is no default.
+        name: Documented name.
+        parse: Parser of the text.
+        default: Value if the option is missing.
+        required: The option must be given.
     """
     metadata = {_NAME: name, _PARSE: parse}
     if required:
@@ -45,20 +45,20 @@ def option(name: str, parse: Callable[[str], _T], default: _T | None = None, *, 
 
 
 def option_names(kind: type[Parsed]) -> list[str]:
-    """Every option of a kind, in their order."""
+    """Return the names of all options of a class, in declaration order."""
     return [part.metadata[_NAME] for part in _options(kind)]
 
 
 def parse(kind: type[_P], given: Mapping[str, str], *, ignored: Iterable[str] = ()) -> _P:
-    """Read options.
+    """Parse options.
 
     Args:
-        kind: What they are options of.
-        given: By name, in any case.
+        kind: Class of the options.
+        given: Option texts by case-insensitive name.
         ignored: Names that Spark adds by itself.
 
     Raises:
-        OptionError: One is unknown, missing or wrong.
+        OptionError: An option is unknown, missing or invalid.
     """
     known = {part.metadata[_NAME].lower(): part for part in _options(kind)}
     unknown_to_us = {name.lower() for name in ignored}

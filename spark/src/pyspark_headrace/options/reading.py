@@ -37,83 +37,83 @@ STREAM_ONLY: Final = (
 )
 
 ROWS_PER_SPLIT_MIN: Final = 100_000
-"""Smaller splits cost more than they bring, unless somebody asks for them."""
+"""Smaller splits cost more than they gain, unless the options request them."""
 _BATCH_SPLIT_BYTES: Final = 256 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(ConnectionOptions):
-    """What is read, from where to where, and in which pieces."""
+    """Options of a read: topics, start and end, split sizes."""
 
     stream: str = option("stream", words, required=True)
     """Name of the stream."""
     subscribe: tuple[str, ...] | None = option("subscribe", names)
-    """Topics."""
+    """Names of topics."""
     subscribe_pattern: str | None = option("subscribePattern", pattern)
-    """Topics whose whole name matches."""
+    """Regular expression that matches whole topic names."""
     assign: dict[str, tuple[int, ...]] | None = option("assign", assignment)
     """Partitions of topics."""
     starting_offsets: PartitionOffsets | str | None = option("startingOffsets", positions("earliest", "latest"))
-    """Where to begin. Partitions that are not named begin at their first message."""
+    """Start offsets. Partitions that are not named start at their first message."""
     starting_timestamp: int | None = option("startingTimestamp", moment)
-    """Microseconds: begin with what is not older."""
+    """Start timestamp in microseconds: older messages are skipped."""
     starting_offsets_by_timestamp: PartitionOffsets | None = option("startingOffsetsByTimestamp", moments)
-    """The same for partitions."""
+    """Start timestamps by partition."""
     starting_strategy: str = option("startingOffsetsByTimestampStrategy", choice("error", "latest"), "error")
-    """What to do where everything is older."""
+    """Behaviour where all messages are older than the start timestamp."""
     ending_offsets: PartitionOffsets | str | None = option("endingOffsets", positions("latest"))
-    """Where to end, exclusive."""
+    """End offsets, exclusive."""
     ending_timestamp: int | None = option("endingTimestamp", moment)
-    """Microseconds: end before what is not older."""
+    """End timestamp in microseconds, exclusive."""
     ending_offsets_by_timestamp: PartitionOffsets | None = option("endingOffsetsByTimestamp", moments)
-    """The same for partitions."""
+    """End timestamps by partition."""
     reader_id: str | None = option("readerId", words)
-    """Name under which the server keeps where the query began, until that has made progress."""
+    """Name under which the server keeps the start offsets of the query, until the query has made progress."""
     max_offsets_per_trigger: int | None = option("maxOffsetsPerTrigger", integer(1))
-    """Messages of one micro-batch."""
+    """Maximum number of messages in a micro-batch."""
     max_bytes_per_trigger: int | None = option("maxBytesPerTrigger", size(1))
-    """Bytes of one micro-batch, as estimated."""
+    """Maximum estimated number of bytes in a micro-batch."""
     min_offsets_per_trigger: int | None = option("minOffsetsPerTrigger", integer(1))
-    """Messages to wait for before the next micro-batch."""
+    """Minimum number of messages before the next micro-batch starts."""
     max_trigger_delay_ms: int = option("maxTriggerDelay", milliseconds(1), 900_000)
-    """How long to wait for so many."""
+    """Maximum time to wait for `minOffsetsPerTrigger`."""
     min_partitions: int | None = option("minPartitions", integer(1, 100_000))
-    """Tasks at least, if there are as many messages."""
+    """Minimum number of tasks, if there are as many messages."""
     max_records_per_partition: int | None = option("maxRecordsPerPartition", integer(1))
-    """Messages of a task."""
+    """Maximum number of messages in a task."""
     max_bytes_per_partition: int | None = option("maxBytesPerPartition", size(1))
-    """Bytes of a task, as estimated. In batches 256m unless said."""
+    """Maximum estimated number of bytes in a task. Default for batches: 256m."""
     fail_on_data_loss: bool = option("failOnDataLoss", truth, default=True)
-    """End the query where messages are gone; otherwise go on with what is left."""
+    """Fail the query if messages are missing; otherwise continue with the remaining ones."""
     include_headers: bool = option("includeHeaders", truth, default=False)
-    """Have a column `headers`."""
+    """Include the column `headers`."""
     columns: tuple[str, ...] | None = option("columns", names)
-    """The columns, in this order."""
+    """Columns, in this order."""
     isolation: str = option("isolation", choice("committed"), "committed")
-    """Only messages that everybody may see."""
+    """Isolation level: committed messages only."""
     verify_checksums: bool = option("verifyChecksums", truth, default=True)
     """Check every message's checksum."""
     batch_rows: int = option("batchRows", integer(1, 1_000_000), 16384)
-    """Rows of a batch that is handed to Spark."""
+    """Number of rows in a record batch passed to Spark."""
     batch_bytes: int = option("batchBytes", size(1, 1 << 30), 4 << 20)
-    """Bytes of one."""
+    """Number of bytes in a record batch passed to Spark."""
     fetch_bytes: int = option("fetchBytes", size(1024, 64 << 20), 1 << 20)
-    """Bytes of one response of a server."""
+    """Maximum number of bytes in a response of a server."""
     fetch_timeout_ms: int = option("fetchTimeoutMs", milliseconds(1), 120_000)
-    """How long nothing may come."""
+    """Maximum time between two responses."""
     prefetch_chunks: int = option("prefetchChunks", integer(1, 1000), 4)
-    """Responses that are read ahead."""
+    """Number of responses to prefetch."""
     metadata_max_age_ms: int = option("metadataMaxAgeMs", milliseconds(0), 200)
-    """For how long what the server has said about topics is believed."""
+    """Maximum age of cached topic metadata."""
     emit: str = option("emit", choice("records", "ranges"), "records")
-    """Messages, or one row for each range that a task would read."""
+    """Output: messages, or one row per range that a task would read."""
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
-    """Read options, of batches and streams alike.
+    """Parse the options common to batches and streams.
 
     Raises:
-        OptionError: One is unknown, missing or wrong, or they contradict each other.
+        OptionError: An option is unknown, missing or invalid, or options contradict each other.
     """
     options = parse(ReadOptions, given).checked()
     chosen = (options.subscribe, options.subscribe_pattern, options.assign)
@@ -127,10 +127,10 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 def batch_options(given: Mapping[str, str]) -> ReadOptions:
-    """Read options of a batch.
+    """Parse the options of a batch.
 
     Raises:
-        OptionError: As above, or one is for streams.
+        OptionError: See `read_options`; or an option is for streams only.
     """
     _without(given, STREAM_ONLY, "streams (readStream)")
     options = read_options(given)
@@ -144,10 +144,10 @@ def batch_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 def stream_options(given: Mapping[str, str]) -> ReadOptions:
-    """Read options of a stream.
+    """Parse the options of a stream.
 
     Raises:
-        OptionError: As above, or one is for batches.
+        OptionError: See `read_options`; or an option is for batches only.
     """
     _without(given, BATCH_ONLY, "batches (read)")
     options = read_options(given)
@@ -158,7 +158,7 @@ def stream_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 def split_bytes(options: ReadOptions, *, is_batch: bool) -> int | None:
-    """Bytes that a task should have at most; None: nobody has asked for a limit."""
+    """Return the maximum number of bytes of a task; None if no limit is set."""
     return options.max_bytes_per_partition or (_BATCH_SPLIT_BYTES if is_batch else None)
 
 

@@ -1,4 +1,4 @@
-"""What the text of an option means."""
+"""Parsers of option values."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, Final
 from pyspark_headrace.errors import OptionError
 
 EARLIEST: Final = -2
-"""The first offset that is there."""
+"""Start of the log: the first available offset."""
 LATEST: Final = -1
-"""Behind the last message."""
+"""End of the log: the offset after the last message."""
 
 OFFSET_MAX: Final = 2**63 - 1
-"""Spark's integers have a sign; offsets on the wire do not."""
+"""Largest offset: Spark's integers are signed; offsets on the wire are not."""
 
 PartitionOffsets = dict[str, dict[int, int]]
-"""Of partitions of topics: offsets, or times in microseconds."""
+"""Offsets, or times in microseconds, by topic and partition."""
 
 _SIZE: Final = re.compile(r"(\d+)\s*(?:([kmgt])(?:i?b)?|b)?", re.IGNORECASE)
 _SIZES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -29,18 +29,18 @@ _ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^\s:/\[\]]+):(\d{1,5})")
 
 
 class Unsuitable(Exception):
-    """A text is not a value of this kind; says what it should have been."""
+    """A text is not a valid value. The message names the expected kind of value."""
 
 
 def words(text: str) -> str:
-    """Any text that is not empty."""
+    """Parse any non-empty text."""
     if not text.strip():
         raise Unsuitable("a text that is not empty")
     return text
 
 
 def truth(text: str) -> bool:
-    """``true`` or ``false``."""
+    """Parse ``true`` or ``false``."""
     match text.strip().lower():
         case "true":
             return True
@@ -51,7 +51,7 @@ def truth(text: str) -> bool:
 
 
 def integer(minimum: int, maximum: int = OFFSET_MAX) -> Callable[[str], int]:
-    """Make a parser of whole numbers within bounds."""
+    """Return a parser of integers within bounds."""
     expected = f"a whole number from {minimum}" + (f" to {maximum}" if maximum < OFFSET_MAX else "")
 
     def parse(text: str) -> int:
@@ -63,7 +63,7 @@ def integer(minimum: int, maximum: int = OFFSET_MAX) -> Callable[[str], int]:
 
 
 def size(minimum: int, maximum: int = OFFSET_MAX) -> Callable[[str], int]:
-    """Make a parser of sizes in bytes, like ``4m``."""
+    """Return a parser of sizes in bytes, like ``4m``."""
 
     def parse(text: str) -> int:
         found = _SIZE.fullmatch(text.strip())
@@ -76,7 +76,7 @@ def size(minimum: int, maximum: int = OFFSET_MAX) -> Callable[[str], int]:
 
 
 def milliseconds(minimum: int, maximum: int = OFFSET_MAX) -> Callable[[str], int]:
-    """Make a parser of times like ``15m``; a number alone counts milliseconds."""
+    """Return a parser of durations like ``15m``; a number without unit is in milliseconds."""
 
     def parse(text: str) -> int:
         found = _DURATION.fullmatch(text.strip())
@@ -89,7 +89,7 @@ def milliseconds(minimum: int, maximum: int = OFFSET_MAX) -> Callable[[str], int
 
 
 def choice(*values: str) -> Callable[[str], str]:
-    """Make a parser that takes one of some words, however written."""
+    """Return a parser of one of several words, ignoring case."""
 
     def parse(text: str) -> str:
         for value in values:
@@ -101,7 +101,7 @@ def choice(*values: str) -> Callable[[str], str]:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """A list with commas, in its order, without doubles."""
+    """Parse a comma-separated list. Keeps the order and drops duplicates."""
     found = [name.strip() for name in text.split(",")]
     if not all(found) or len(set(found)) < len(found):
         raise Unsuitable("names with commas between them, each once")
@@ -109,7 +109,7 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def addresses(text: str) -> tuple[str, ...]:
-    """``host:port`` with commas."""
+    """Parse a comma-separated list of ``host:port``."""
     found = names(text)
     for address in found:
         matched = _ADDRESS.fullmatch(address)
@@ -119,7 +119,7 @@ def addresses(text: str) -> tuple[str, ...]:
 
 
 def pattern(text: str) -> str:
-    """A regular expression."""
+    """Parse a regular expression."""
     try:
         re.compile(words(text))
     except re.error as error:
@@ -128,7 +128,7 @@ def pattern(text: str) -> str:
 
 
 def moment(text: str) -> int:
-    """Microseconds since the Unix epoch: from ISO 8601 with an offset to UTC, or a number of milliseconds."""
+    """Parse a time into microseconds since the Unix epoch: ISO 8601 with an offset to UTC, or milliseconds."""
     stripped = text.strip()
     if re.fullmatch(r"\d{1,16}", stripped):
         return int(stripped) * 1000
@@ -142,7 +142,7 @@ def moment(text: str) -> int:
 
 
 def assignment(text: str) -> dict[str, tuple[int, ...]]:
-    """``{"topic": [0, 1]}``."""
+    """Parse ``{"topic": [0, 1]}``."""
     expected = 'JSON like {"orders": [0, 1]}'
     found = _json(text, expected)
     for partitions in found.values():
@@ -154,7 +154,7 @@ def assignment(text: str) -> dict[str, tuple[int, ...]]:
 
 
 def positions(*words_allowed: str) -> Callable[[str], PartitionOffsets | str]:
-    """Make a parser of offsets: one of some words for all partitions, or JSON."""
+    """Return a parser of offsets: one of several words for all partitions, or JSON."""
     expected = f'{", ".join(words_allowed)}, or JSON like {{"orders": {{"0": 23, "1": -1}}}}'
 
     def parse(text: str) -> PartitionOffsets | str:
@@ -167,7 +167,7 @@ def positions(*words_allowed: str) -> Callable[[str], PartitionOffsets | str]:
 
 
 def moments(text: str) -> PartitionOffsets:
-    """``{"topic": {"0": milliseconds}}``, in microseconds."""
+    """Parse ``{"topic": {"0": milliseconds}}`` into microseconds."""
     found = _by_partition(text, 'JSON like {"orders": {"0": 1763755200000}}, in milliseconds', minimum=0)
     return {topic: {number: at * 1000 for number, at in partitions.items()} for topic, partitions in found.items()}
 
@@ -211,5 +211,5 @@ def _up_to(maximum: int) -> str:
 
 
 def refused(name: str, text: str, error: Unsuitable) -> OptionError:
-    """Say which option it was."""
+    """Build the error that names the option and the expected value."""
     return OptionError(f"option {name}: {text!r} is not {error}")

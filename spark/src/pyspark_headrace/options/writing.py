@@ -15,7 +15,7 @@ from pyspark_headrace.options.values import Unsuitable, choice, integer, millise
 EXACTLY_ONCE: Final = "exactly-once"
 AT_LEAST_ONCE: Final = "at-least-once"
 BATCH_NAMES: Final = "pyspark_headrace.batch-"
-"""How the transactions of batches begin."""
+"""Prefix of the transactional ids of batches."""
 
 _NAME_BYTES_MAX: Final = 255
 _STAGE_MS_MAX: Final = STAGE_LIFETIME_SECONDS_MAX * 1000
@@ -23,7 +23,7 @@ _OF_TRANSACTIONS: Final = ("transactionalId", "onCheckpointReset", "batchId")
 _OF_NEW_TOPICS: Final = ("partitions", "retention")
 _OF_EXACTLY_ONCE: Final = (*_OF_TRANSACTIONS, "stageLifetime")
 _OF_SPARK: Final = ("checkpointlocation", "queryname")
-"""What Spark puts among the options of a sink."""
+"""Options that Spark adds to those of a sink."""
 
 
 def _name(text: str) -> str:
@@ -34,46 +34,47 @@ def _name(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class WriteOptions(ConnectionOptions):
-    """Where rows go, and how."""
+    """Options of a write: topics, guarantee, batching."""
 
     stream: str = option("stream", words, required=True)
     """Name of the stream."""
     topic: str | None = option("topic", words)
-    """Name of the topic; or of several, among which the column `topic` chooses:"""
+    """Name of the only topic. Alternative to `topics`:"""
     topics: tuple[str, ...] | None = option("topics", names)
-    """Their names."""
+    """Names of topics, one of which the column `topic` selects for each row."""
     guarantee: str = option("guarantee", choice(EXACTLY_ONCE, AT_LEAST_ONCE), AT_LEAST_ONCE)
-    """What is promised of each row when something fails. Streams have another default."""
+    """Delivery guarantee. Streams have another default."""
     transactional_id: str | None = option("transactionalId", _name)
-    """Under which name the server notes what a query has committed; the query's id unless said."""
+    """Name under which the server records the committed batches of a query. Default: the query id."""
     batch_id: int | None = option("batchId", integer(0))
-    """Which batch of that name this one is, if it is no micro-batch: as the function of ``foreachBatch`` is told it."""
+    """Number of the batch under that name, for writes that are no micro-batch: the batch id passed to ``foreachBatch``.
+    """
     on_checkpoint_reset: str = option("onCheckpointReset", choice("fail", "fence"), "fail")
-    """What a query does that finds another one's commits under its name."""
+    """Reaction of a query that finds commits of another query under its name."""
     stage_lifetime_ms: int = option("stageLifetime", milliseconds(1000, _STAGE_MS_MAX), 24 * 3_600_000)
-    """How long after it was staged a batch can be committed."""
+    """Time after staging within which a batch can be committed."""
     partitioner: str = option("partitioner", choice("key", "column"), "key")
-    """By the hash of the key, else in turns; or as the column `partition` says."""
+    """Partitioner: `key` hashes the key and uses round robin without one; `column` takes the column `partition`."""
     include_headers: bool = option("includeHeaders", truth, default=False)
     """Take the column `headers`."""
     create_topic: bool = option("createTopic", truth, default=False)
-    """Make the topic if there is none."""
+    """Create missing topics."""
     partitions: int = option("partitions", integer(1, 1000), 1)
-    """Of a topic that is made."""
+    """Number of partitions of a created topic."""
     retention_ms: int | None = option("retention", milliseconds(1000))
-    """How long one that is made keeps messages; as the server does unless said."""
+    """Retention time of a created topic. Default: that of the server."""
     batch_bytes: int = option("batchBytes", size(1024, 8 << 20), 1 << 20)
-    """Bytes of a batch that is appended."""
+    """Number of bytes in an appended batch."""
     max_in_flight: int = option("maxInFlight", integer(1, 100), 8)
-    """Batches of a task that are not answered yet."""
+    """Maximum number of unacknowledged batches of a task."""
     append_timeout_ms: int = option("appendTimeoutMs", milliseconds(1), 120_000)
-    """How long an answer may take."""
+    """Maximum time to wait for an acknowledgement."""
 
     def checked(self) -> Self:
-        """Look at what several options say together.
+        """Validate combinations of options.
 
         Raises:
-            OptionError: They contradict each other.
+            OptionError: Options contradict each other.
         """
         if (self.topic is None) == (self.topics is None):
             raise OptionError("of topic and topics one is required, and only one is possible")
@@ -81,24 +82,24 @@ class WriteOptions(ConnectionOptions):
 
     @property
     def topic_names(self) -> tuple[str, ...]:
-        """Every topic that rows may go to."""
+        """Names of all topics that rows may be written to."""
         return self.topics if self.topic is None and self.topics is not None else (self.topic or "",)
 
     @property
     def is_exact(self) -> bool:
-        """Whether each row is written once."""
+        """Return whether each row is written exactly once."""
         return self.guarantee == EXACTLY_ONCE
 
 
 def write_options(given: Mapping[str, str], *, is_stream: bool = False) -> WriteOptions:
-    """Read options of a sink.
+    """Parse the options of a sink.
 
     Args:
-        given: By name, in any case.
-        is_stream: Whether micro-batches are written.
+        given: Option texts by case-insensitive name.
+        is_stream: The sink writes micro-batches.
 
     Raises:
-        OptionError: One is unknown, missing or wrong, or they contradict each other.
+        OptionError: An option is unknown, missing or invalid, or options contradict each other.
     """
     default = EXACTLY_ONCE if is_stream else AT_LEAST_ONCE
     options = parse(WriteOptions, {"guarantee": default} | dict(given), ignored=_OF_SPARK).checked()

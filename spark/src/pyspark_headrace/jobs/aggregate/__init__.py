@@ -1,1 +1,1 @@
-"""The job `aggregate`: figures of messages by key and time, from topics to a topic."""
+"""The job `aggregate`: statistics of messages by key and time, from topics to a topic."""

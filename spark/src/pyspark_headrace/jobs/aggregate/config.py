@@ -1,4 +1,4 @@
-"""What the job `aggregate` is told."""
+"""Configuration of the job `aggregate`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _milliseconds = milliseconds(1)
 
 @dataclass(frozen=True)
 class Window:
-    """Spans of time, in milliseconds."""
+    """Time window, in milliseconds."""
 
     length_ms: int
     slide_ms: int
-    """From the beginning of one to that of the next."""
+    """Time between the starts of two windows."""
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read ``1m``, or ``10m,1m`` for those that overlap."""
+        """Parse ``1m``, or ``10m,1m`` for overlapping windows."""
         length, comma, slide = text.partition(",")
         found = cls(_milliseconds(length), _milliseconds(slide if comma else length))
         if found.slide_ms > found.length_ms:
@@ -31,7 +31,7 @@ class Window:
 
     @property
     def sql(self) -> str:
-        """Of the column `_time`."""
+        """SQL expression of the window of the column `_time`."""
         return f"window(_time, '{self.length_ms} milliseconds', '{self.slide_ms} milliseconds')"
 
 
@@ -79,7 +79,7 @@ class AggregateConfig(RecordsConfig):
     )
 
     def checked(self) -> Self:
-        """Look at what several arguments say together."""
+        """Validate combinations of arguments."""
         super().checked()
         if self.output == "update":
             # Micro-batches are written one by one, under this name.

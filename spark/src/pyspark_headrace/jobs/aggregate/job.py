@@ -1,4 +1,4 @@
-"""Runs the job `aggregate`."""
+"""Driver of the job `aggregate`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pyspark_headrace.jobs.running.streaming import begin, follow
 
 
 def run(spark: SparkSession, config: AggregateConfig, context: Context) -> Report:
-    """Aggregate what is there, or whatever comes."""
+    """Aggregate the existing messages, or a stream."""
     rows = aggregated(spark, stream_of(spark, config), config)
     if config.dry_run:
         return planned(config, rows, config.to_topic, config.dlq)
     options = config.writing(config.to_topic, config.dlq)
     if config.output == "update":
-        # Spark has this mode for no sink in Python.
+        # Spark does not offer this output mode for Python sinks.
         writer = numbered(rows, lambda batch: batch, options).outputMode("update")
     else:
         writer = rows.writeStream.format("headrace").outputMode("append").options(**options)

@@ -1,4 +1,4 @@
-"""Figures, as messages."""
+"""Aggregates as messages."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ END: Final = "window_end"
 
 _WINDOW: Final = "_window"
 _ENDS_MAX: Final = 1000
-"""Windows of a micro-batch that late messages are counted by; with more, their number is about right."""
+"""Maximum number of windows of a micro-batch for exact counts of late messages; with more, the counts are approximate.
+"""
 
 
 def aggregated(spark: SparkSession, source: DataFrame, config: AggregateConfig) -> DataFrame:
-    """Compute figures.
+    """Compute the aggregates.
 
     Returns:
-        Messages with a column `topic`: figures, and bad messages.
+        Messages with a column `topic`: aggregates, and bad messages.
 
     Raises:
-        ArgumentError: An expression or the schema are wrong.
+        ArgumentError: An expression or the schema is wrong.
     """
     rows = keyed(spark, decoded(source, config), config.key, message_time(config.event_time))
     timed = good(rows, config.dlq)
@@ -52,7 +53,7 @@ def aggregated(spark: SparkSession, source: DataFrame, config: AggregateConfig) 
 
 
 def _last_end(config: AggregateConfig) -> Column:
-    """When the last window ends that a message belongs to, in seconds: then the message is late."""
+    """End, in seconds, of the last window of a message. The message is late if the watermark has passed this time."""
     length, slide = config.window.length_ms * 1000, config.window.slide_ms * 1000
     return sql.expr(f"(unix_micros({TIME}) DIV {slide} * {slide} + {length}) / 1e6D")
 
@@ -66,7 +67,7 @@ def _messages(figures: DataFrame, config: AggregateConfig) -> DataFrame:
         raise ArgumentError(f"--key, --agg: several figures are named {', '.join(twice)}; AS gives them other names")
     start, end = sql.col(f"{_WINDOW}.start").alias(START), sql.col(f"{_WINDOW}.end").alias(END)
     parts = [sql.col(f"{KEY}.{quoted(name)}").alias(name) for name in keys]
-    # What is of one window and one key has one key as a message, too, so that it is in one partition, in its order.
+    # All results of one window and key share a message key, so they are in one partition, in order.
     key = as_json(*parts, start)
     return figures.select(
         sql.lit(config.to_topic).alias("topic"),

@@ -1,5 +1,5 @@
-"""The job `archive`: topics into files of Parquet, as an archive of their own or as tables of Iceberg or Delta Lake.
+"""The job `archive`: topics into Parquet files, as a native archive or as tables of Iceberg or Delta Lake.
 
-Spark hands out ranges of offsets; a task reads its range, decodes it and writes the files itself, and returns what it
-has written. The driver commits that, once for each micro-batch. No message becomes a row of Spark.
+Spark assigns ranges of offsets to tasks. A task reads its range, decodes the messages, writes the files itself, and
+returns a description of them. The driver commits the files, once per micro-batch. No message becomes a Spark row.
 """

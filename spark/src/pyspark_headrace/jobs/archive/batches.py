@@ -1,4 +1,4 @@
-"""Micro-batches on the driver: have tasks write files, and commit them."""
+"""Micro-batches on the driver: run the tasks that write files, and commit the files."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SPLIT: Final = "split BINARY"
-"""What is asked of the source: all that a task needs."""
+"""Schema requested from the source: the complete input of a task."""
 _RESULT: Final = "result"
 _QUERY_ID: Final = "sql.streaming.queryId"
 
 
 @dataclass
 class Totals:
-    """What this run has archived."""
+    """Totals of this run."""
 
     batches: int = 0
     repeated: int = 0
-    """Micro-batches that were in the table already."""
+    """Number of micro-batches that were committed before."""
     tasks: int = 0
     files: int = 0
     rows: int = 0
@@ -47,12 +47,12 @@ class Totals:
 
     @property
     def counts(self) -> dict[str, int | float]:
-        """For the report."""
+        """Return the counts for the report."""
         names = ("batches", "repeated", "tasks", "files", "rows", "bytes", "bad_records", "dead_letters")
         return {name: getattr(self, name) for name in names}
 
     def details(self) -> dict[str, Any]:
-        """For the report: what was read, by topic and partition."""
+        """Return the details for the report: ranges read, by topic and partition."""
         found: dict[str, dict[str, list[int]]] = {}
         for key, (start, end) in sorted(self.ranges.items()):
             found.setdefault(key.topic, {})[str(key.partition)] = [start, end]
@@ -60,19 +60,19 @@ class Totals:
 
 
 class Batches:
-    """Takes the micro-batches of one query. Spark calls it in a thread of its own."""
+    """Micro-batch handler of one query. Spark calls it in a thread of its own."""
 
     def __init__(
         self, name: str, work: Work, table: Table, dead_letters: WriteOptions | None, context: Context
     ) -> None:
-        """Describe it.
+        """Create the handler.
 
         Args:
-            name: Of the job, for people.
-            work: What tasks do.
-            table: Where files are committed.
-            dead_letters: How bad records go to their topic, if they do.
-            context: Of the job.
+            name: Name of the job.
+            work: Work of the tasks.
+            table: Table to commit files to.
+            dead_letters: Options for writing bad records to their topic, if enabled.
+            context: Context of the job.
         """
         self._name = name
         self._work = work
@@ -84,16 +84,16 @@ class Batches:
         self.totals = Totals()
 
     def rows_of(self, number: int) -> int | None:
-        """How many messages a micro-batch had."""
+        """Number of messages in a micro-batch."""
         with self._lock:
             return self._rows.pop(number, None)
 
     def take(self, frame: DataFrame, number: int) -> None:
-        """Archive a micro-batch, unless that was done before.
+        """Archive a micro-batch, unless it was committed before.
 
         Raises:
-            BatchError: What tasks have written is not what they were to write.
-            HeadraceError: It cannot be committed.
+            BatchError: The results of the tasks are not those of the micro-batch.
+            HeadraceError: The commit has failed.
         """
         query = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         if not query:
@@ -103,7 +103,7 @@ class Batches:
             self._context.log.info("this batch was archived before", batch=number)
             return
         work = replace(self._work, dead_letters=self._letters(query, number))
-        # A task has one row.
+        # Each task has one row.
         archived = row_by_row(work, "string")
         rows = frame.select(archived("split").alias(_RESULT)).collect()
         results = [TaskResult.from_text(row[_RESULT]) for row in rows]
@@ -114,7 +114,7 @@ class Batches:
         options = self._dead_letters
         if options is None:
             return None
-        # Found for each batch: tickets end, topics move.
+        # Looked up for each batch: tickets expire and partitions move.
         return DeadLetters(find_all(options), options, Transaction(options.transactional_id or query, query, number))
 
     def _commit(self, batch: Transaction, results: Sequence[TaskResult]) -> None:
@@ -123,11 +123,11 @@ class Batches:
         staged = [result.staged for result in results if result.staged is not None]
         bad = sum(result.bad_records for result in results)
         if self._dead_letters is not None:
-            # Before the files: of a batch whose files are committed nothing is done again.
+            # Commit the dead letters first: a batch whose files are committed is skipped when it is repeated.
             commit(staged, batch.batch_id, self._dead_letters, fence=False)
         is_new = True
         if files:
-            # What tasks have written somewhere else would be gone, and named for ever.
+            # Files that a task has written elsewhere would be lost but listed forever.
             Store.open(self._work.place).check_written({file.path: file.bytes for file in files})
             is_new = self._table.commit(
                 Batch(job=self._name, query=batch.query_id, number=batch.batch_id, files=files, ranges=found)

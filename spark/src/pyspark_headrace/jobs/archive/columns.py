@@ -1,4 +1,4 @@
-"""Columns of files: messages as they are, or with values that were decoded."""
+"""Columns of files: raw messages, or decoded values."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pyspark_headrace.splits import Split
 
 @dataclass(frozen=True)
 class Columns:
-    """How rows of files are made of messages."""
+    """Conversion of messages to rows of files."""
 
     decoding: Decoding | None
-    """None: values stay as they are."""
+    """None: values are stored raw."""
     names: tuple[str, ...] = ()
-    """`stream`, `topic`: for tables that do not take them from paths."""
+    """Additional columns `stream` and `topic`, for table formats that do not read them from paths."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Of files."""
+        """Arrow schema of files."""
         value = RAW_SCHEMA.get_field_index("value")
         schema = RAW_SCHEMA
         if self.decoding is not None:
@@ -32,14 +32,14 @@ class Columns:
         return schema
 
     def rows(self, messages: pa.RecordBatch, split: Split) -> tuple[pa.RecordBatch, pa.RecordBatch, list[Bad]]:
-        """Make rows.
+        """Convert messages to rows.
 
         Args:
-            messages: Of `RAW_SCHEMA`.
-            split: Where they are from.
+            messages: Messages with `RAW_SCHEMA`.
+            split: Origin of the messages.
 
         Returns:
-            Rows of files, the messages that they are made of, and which of the others were bad.
+            Rows of files, the messages they were made of, and the bad messages.
         """
         bad: list[Bad] = []
         columns = messages.columns

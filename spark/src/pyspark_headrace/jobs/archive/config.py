@@ -1,4 +1,4 @@
-"""What the job `archive` is told."""
+"""Configuration of the job `archive`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ DELTA: Final = "delta"
 _LEVELS: Final = {"zstd": range(1, 23), "gzip": range(1, 10), "brotli": range(12)}
 _CODECS: Final = ("none", "snappy", "lz4", *_LEVELS)
 _ZSTD_LEVEL: Final = 3
-"""As Spark has it; that of pyarrow alone is 1."""
+"""Spark's default; pyarrow's is 1."""
 
 
 @dataclass(frozen=True)
 class Compression:
-    """Of the pages of files."""
+    """Compression of Parquet pages."""
 
     codec: str = "zstd"
     level: int | None = _ZSTD_LEVEL
-    """None: the codec's own."""
+    """None: default of the codec."""
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read ``zstd``, ``zstd:9``, ``snappy`` and the like."""
+        """Parse ``zstd``, ``zstd:9``, ``snappy`` and the like."""
         codec, colon, level = text.strip().lower().partition(":")
         if codec not in _CODECS:
             raise Unsuitable(f"one of {', '.join(_CODECS)}")
@@ -52,15 +52,15 @@ class Compression:
 
 @dataclass(frozen=True)
 class BadRecords:
-    """What becomes of messages that cannot be decoded."""
+    """Policy for messages that cannot be decoded."""
 
     way: str = "fail"
     topic: str | None = None
-    """Where they go, with ``dlq``."""
+    """Dead-letter topic, with ``dlq``."""
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read ``fail``, ``count`` or ``dlq:TOPIC``."""
+        """Parse ``fail``, ``count`` or ``dlq:TOPIC``."""
         way, _, topic = text.strip().partition(":")
         if text.strip() in {"fail", "count"}:
             return cls(way)
@@ -73,7 +73,7 @@ class BadRecords:
 
 
 def properties(text: str) -> tuple[tuple[str, str], ...]:
-    """Read ``name=value,name=value``."""
+    """Parse ``name=value,name=value``."""
     found = []
     for part in text.split(","):
         name, equals, value = part.partition("=")
@@ -135,7 +135,7 @@ class ArchiveConfig(StreamJobConfig):
     )
 
     def checked(self) -> Self:
-        """Look at what several arguments say together."""
+        """Validate combinations of arguments."""
         super().checked()
         self.require("dest")
         if (self.topics is None) == (self.topics_pattern is None):
@@ -160,7 +160,7 @@ class ArchiveConfig(StreamJobConfig):
         return self
 
     def selection_options(self) -> dict[str, str]:
-        """Which topics, for the data source."""
+        """Options of the data source that select the topics."""
         if self.topics is not None:
             return {"subscribe": ",".join(self.topics)}
         return {"subscribePattern": self.topics_pattern or ""}
@@ -172,5 +172,5 @@ class ArchiveConfig(StreamJobConfig):
 
     @property
     def target_bytes(self) -> int:
-        """Of a file."""
+        """Target size of a file."""
         return self.target_file_mb << 20

@@ -1,4 +1,4 @@
-"""Messages that cannot be decoded, on their way to a topic of their own, exactly once."""
+"""Dead letters: messages that cannot be decoded, written to a topic of their own exactly once."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ _SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True)
 class DeadLetters:
-    """Where they go, and as part of what."""
+    """Destination and transaction of dead letters."""
 
     targets: Targets
     options: WriteOptions
     transaction: Transaction
 
     def stage(self, rows: Iterator[pa.RecordBatch], attempt: Attempt) -> Staged:
-        """Store them where nobody sees them, until the driver commits the micro-batch."""
+        """Stage dead letters. They become visible when the driver commits the micro-batch."""
         return stage(rows, self.targets, self.options, self.transaction, attempt)
 
 
 def letters(messages: pa.RecordBatch, bad: Sequence[Bad], split: Split) -> pa.RecordBatch:
-    """Make rows of bad messages for the topic that they go to: as they were, and what is wrong in headers.
+    """Convert bad messages to rows for the dead-letter topic: unchanged, with the reason in headers.
 
     Args:
-        messages: A batch, with `offset`, `key`, `value`, `origin_timestamp` and `headers`.
-        bad: Which of its rows.
-        split: Where they come from.
+        messages: A batch with `offset`, `key`, `value`, `origin_timestamp` and `headers`.
+        bad: Indexes and reasons of the bad rows.
+        split: Origin of the messages.
     """
     chosen = messages.take(pa.array([one.row for one in bad], pa.int64()))
     offsets = chosen.column("offset").to_pylist()
@@ -79,7 +79,7 @@ def _added(reason: str, split: Split, offset: int) -> list[dict[str, Any]]:
         PARTITION: str(split.partition_id),
         OFFSET: str(offset),
     }
-    # Cut between characters, as far as there are any.
+    # Cut between characters, as far as the bytes are text.
     return [
         {"key": name, "value": text.encode()[:VALUE_BYTES_MAX].decode(errors="ignore").encode()}
         for name, text in texts.items()

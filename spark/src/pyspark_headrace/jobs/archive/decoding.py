@@ -1,4 +1,4 @@
-"""Values that are JSON, as columns; and which of them are something else."""
+"""Decoder of JSON values into columns, with detection of bad values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 _FAILURES: Final = (pa.ArrowException, ValueError)
 _BLOCK_BYTES: Final = 1 << 30
-"""More than a batch has: what is parsed in several blocks would come as several chunks."""
+"""Block size of the parser, larger than any batch: several blocks would result in several chunks."""
 
 
 class Bad(NamedTuple):
-    """A value that is not what the schema says."""
+    """A value that does not match the schema."""
 
     row: int
     reason: str
@@ -27,21 +27,21 @@ class Bad(NamedTuple):
 
 @dataclass(frozen=True)
 class Decoding:
-    """What values are to become: an object of JSON each, with these members."""
+    """Target columns of values: each value is a JSON object with these members."""
 
     schema: pa.Schema
 
     def decode(self, values: pa.Array) -> tuple[pa.StructArray, list[Bad]]:
         """Decode values.
 
-        Members that the schema does not name are passed over, and those that a value has not are NULL. Numbers have to
-        fit; nothing is made of a text but times, dates, decimals and binary values.
+        Members that are not in the schema are ignored, and missing members are NULL. Numbers have to fit their type.
+        Strings are converted to times, dates, decimals and binary values only.
 
         Args:
-            values: Of a batch, `binary`.
+            values: Values of a batch, `binary`.
 
         Returns:
-            The good ones, in their order, and which the others are.
+            The decoded values, in order, and the bad ones.
         """
         try:
             return self._all(values), []
@@ -52,11 +52,11 @@ class Decoding:
 
     @property
     def kind(self) -> pa.DataType:
-        """Of the decoded values."""
+        """Arrow type of the decoded values."""
         return pa.struct(list(self.schema))
 
     def _parts(self, values: pa.Array, rows: list[int], bad: list[Bad]) -> list[pa.StructArray]:
-        """Halve what cannot be decoded until it is one value."""
+        """Bisect values that cannot be decoded until a single bad value is found."""
         if not rows:
             return []
         try:
@@ -72,12 +72,13 @@ class Decoding:
         ]
 
     def _all(self, values: pa.Array) -> pa.StructArray:
-        # The parser does not look whether texts are Unicode.
+        # The parser does not check that strings are valid Unicode.
         trimmed = pc.utf8_trim(values.cast(pa.string()), characters=" \t\r\n")
         if not pc.all(pc.and_(pc.starts_with(trimmed, "{"), pc.ends_with(trimmed, "}"))).as_py():
             raise ValueError("it is no object of JSON")
-        # With an object from the first to the last character of each, as many objects as values are one for each: no
-        # two values can make one, because what follows a brace within an object is no brace.
+        # Each value starts and ends like an object. If the number of objects equals the number of values, each value is
+        # one object: two values cannot form one, because a closing brace within an object is never followed by an
+        # opening one.
         whole = pa.ListArray.from_arrays(pa.array([0, len(trimmed)], pa.int32()), trimmed)
         lines = pc.binary_join(whole, "\n")[0].as_buffer()
         table = pa.json.read_json(
@@ -99,9 +100,9 @@ class Decoding:
 
 
 def _objects(values: pa.Array) -> tuple[list[int], list[Bad]]:
-    """Tell objects of JSON from the rest: a look at each value, which is cheaper than to look for many that are bad.
+    """Separate JSON objects from other values with a cheap check, since bisecting many bad values is expensive.
 
-    What is refused here the parser refuses, too, whatever stands beside it: what is bad does not depend on batches.
+    The parser rejects every value that this check rejects, in any batch. So the result does not depend on batches.
     """
     rows: list[int] = []
     bad: list[Bad] = []
@@ -111,7 +112,7 @@ def _objects(values: pa.Array) -> tuple[list[int], list[Bad]]:
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             bad.append(Bad(row, str(error)))
         except (ValueError, RecursionError):
-            # Too much for Python. The parser decides.
+            # Python cannot parse the value (too large or too deep). The parser decides.
             rows.append(row)
         else:
             if isinstance(found, dict):
@@ -122,11 +123,11 @@ def _objects(values: pa.Array) -> tuple[list[int], list[Bad]]:
 
 
 def decoding_of(columns: StructType) -> Decoding:
-    """Have values become columns of Spark.
+    """Create the decoder for columns of Spark.
 
     Raises:
-        ValueError: JSON has nothing that becomes one of them.
-        pyspark.errors.PySparkException: Arrow has none like one of them.
+        ValueError: A column type has no JSON representation.
+        pyspark.errors.PySparkException: A column type has no Arrow type.
     """
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - of the driver
 
@@ -161,7 +162,7 @@ _KNOWN: Final = (
 
 
 def _parsed(field: pa.Field) -> pa.Field:
-    """As what a column is parsed: dates are texts to the parser."""
+    """Type as which the parser reads a column: dates are strings to the parser."""
     return pa.field(field.name, _parsed_kind(field.type))
 
 

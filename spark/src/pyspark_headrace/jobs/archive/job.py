@@ -1,4 +1,4 @@
-"""The job itself."""
+"""Driver of the job `archive`."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG_BYTES_PER_FILE: Final = 3
-"""Bytes of messages in the log that a task gets for each byte of a file: they become a half to a sixth as a rule, and a
-task that has too much for a file makes another one."""
+"""Number of log bytes per file byte that a task is planned with. Files usually have a half to a sixth of the log bytes.
+A task with too many bytes for one file writes another one.
+"""
 
 
 def run(spark: SparkSession, config: ArchiveConfig, context: Context) -> Report:
@@ -37,7 +38,7 @@ def run(spark: SparkSession, config: ArchiveConfig, context: Context) -> Report:
 
     Raises:
         ArgumentError: The schema of values cannot be used.
-        HeadraceError: It cannot go on.
+        HeadraceError: The job cannot continue.
     """
     decoding = _decoding(config)
     table = open_table(config, decoding)
@@ -84,10 +85,10 @@ def _decoding(config: ArchiveConfig) -> Decoding | None:
 
 
 def source_options(config: ArchiveConfig) -> dict[str, str]:
-    """What the job asks of the data source.
+    """Options of the data source.
 
     Raises:
-        HeadraceError: How many messages make a file cannot be found out.
+        HeadraceError: The number of messages per file cannot be determined.
     """
     given = (
         config.stream_options()
@@ -102,7 +103,7 @@ def source_options(config: ArchiveConfig) -> dict[str, str]:
 
 
 def _waiting(config: ArchiveConfig, options: ReadOptions) -> dict[str, str]:
-    """Wait until there is about enough for a file of each partition, as they are now."""
+    """Options that delay a micro-batch until about a file per partition is available, at the current message sizes."""
     if config.max_file_age is None:
         return {}
     described = Planner(options).describe(with_sizes=True)

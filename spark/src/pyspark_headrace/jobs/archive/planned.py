@@ -1,4 +1,4 @@
-"""What would be archived, for ``--dry-run``."""
+"""Plan of an archive run, for ``--dry-run``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pyspark_headrace.selection import starts
 
 
 def planned(options: ReadOptions, table: Table) -> Report:
-    """Look at topics, and at what of them is archived already.
+    """Compare topics with what is archived already.
 
     Raises:
-        MadeAnewError: What is archived is of earlier topics.
-        HeadraceError: Whatever else would keep the job from working.
+        MadeAnewError: The archived messages belong to an earlier topic of the same name.
+        HeadraceError: Any other condition that would keep the job from working.
     """
     planner = Planner(options)
     described = planner.describe(with_sizes=True)

@@ -1,4 +1,4 @@
-"""What tasks tell the driver."""
+"""Results of tasks, sent to the driver."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from pyspark_headrace.staged import Part, Staged, Transaction
 
 @dataclass(frozen=True, kw_only=True)
 class TaskResult:
-    """What one task has made of its range."""
+    """Result of one task."""
 
     key: PartitionKey
     start: int
     end: int
-    """Exclusive."""
+    """End offset, exclusive."""
     files: tuple[ArchivedFile, ...]
     bad_records: int = 0
     staged: Staged | None = None
-    """Bad records that wait to be committed."""
+    """Staged dead letters, to be committed."""
 
     @property
     def rows(self) -> int:
-        """In its files."""
+        """Number of rows in its files."""
         return sum(file.rows for file in self.files)
 
     def to_text(self) -> str:
-        """As it goes from the task to the driver."""
+        """Encode the result for the driver."""
         return json.dumps(
             {
                 "key": self.key,
@@ -47,7 +47,7 @@ class TaskResult:
 
     @classmethod
     def from_text(cls, text: str) -> TaskResult:
-        """What the task has said."""
+        """Decode the result of a task."""
         found = json.loads(text)
         return cls(
             key=PartitionKey(*found["key"]),
@@ -60,16 +60,16 @@ class TaskResult:
 
 
 def key_of(split: Split) -> PartitionKey:
-    """Which partition a task reads, as archives call it."""
+    """Return the partition of a task, as a key of archives."""
     generation = f"{split.incarnation}.{split.purge_epoch}"
     return PartitionKey(split.stream, split.topic, split.partition_id, str(split.topic_incarnation), generation)
 
 
 def ranges(results: Sequence[TaskResult]) -> dict[PartitionKey, tuple[int, int]]:
-    """What a micro-batch has read.
+    """Return the ranges that a micro-batch has read.
 
     Raises:
-        BatchError: Tasks have left something out, or have it twice.
+        BatchError: Ranges of the tasks have gaps or overlaps.
     """
     found: dict[PartitionKey, tuple[int, int]] = {}
     for result in sorted(results, key=lambda one: (one.key, one.start)):

@@ -1,4 +1,4 @@
-"""What tasks do: read a range from the node that has it, and write files of it."""
+"""Work of tasks: read a range from the partition's leader, and write files."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ class BadRecordError(HeadraceError):
 
 @dataclass(frozen=True)
 class Work:
-    """What tasks of a micro-batch are told. Spark copies it there: values, and neither password nor token."""
+    """Work of the tasks of a micro-batch. Spark pickles it; it holds plain values, and no password or token."""
 
     options: ReadOptions
     place: str
-    """URI of where files go."""
+    """URI of the directory for files."""
     columns: Columns
     files: FileOptions
     counts_bad: bool = False
-    """Bad records are counted; otherwise the task fails at one."""
+    """Count bad records; otherwise the first one fails the task."""
     dead_letters: DeadLetters | None = None
-    """Where they go instead."""
+    """Destination of bad records, if they are kept."""
 
     def __call__(self, split: bytes) -> str:
-        """Take a range as a row has it, and return what was made of it."""
+        """Decode the range from its row, archive it and return the encoded result."""
         runtime().settle()
         return self.archived(Split.from_bytes(bytes(split))).to_text()
 
@@ -55,10 +55,10 @@ class Work:
         """Archive one range.
 
         Raises:
-            BadRecordError: A value cannot be decoded, and that is not to be.
-            DataLossError: Messages are not there any more, or the topic was made anew.
+            BadRecordError: A value cannot be decoded, and the policy is to fail.
+            DataLossError: Messages are missing, or the topic was recreated.
             StoreError: Files cannot be written.
-            HeadraceError: Whatever else keeps it from reading.
+            HeadraceError: The range cannot be read for another reason.
         """
         task = _Task(self, split)
         try:
@@ -82,7 +82,7 @@ class _Task:
         if self._work.dead_letters is not None:
             context = TaskContext.get()
             task, attempt = (context.partitionId(), context.attemptNumber()) if context is not None else (0, 0)
-            # Without its run: whether the batch was committed already is the driver's to find out.
+            # No run id: the driver finds out whether the batch was committed before.
             staged = self._work.dead_letters.stage(self._bad(), Attempt(task, attempt, ""))
         else:
             for _ in self._bad():
@@ -98,11 +98,11 @@ class _Task:
         )
 
     def give_up(self) -> None:
-        """Nobody will ask for what was written. What cannot be removed now is removed with other orphans."""
+        """Discard the written files. Files that cannot be removed now are removed later as orphans."""
         self._writer.abandon()
 
     def _bad(self) -> Iterator[pa.RecordBatch]:
-        """Write what is good; give what is not."""
+        """Write good messages and yield bad ones."""
         work, split = self._work, self._split
         for messages in read_range(split, work.options, RAW_SCHEMA):
             rows, good, bad = work.columns.rows(messages, split)

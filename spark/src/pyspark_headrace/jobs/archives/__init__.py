@@ -1,4 +1,4 @@
-"""The archive: messages of topics in Parquet files that any reader knows, and a log that says which files count.
+"""Archive format: messages of topics in standard Parquet files, and a log that lists the committed files.
 
-Nothing is imported here: drivers need other parts of it than tasks.
+Nothing is imported here: the driver and tasks need different modules.
 """

@@ -1,4 +1,4 @@
-"""An archive as a table: what is in it, and how that changes."""
+"""An archive as a table: state and commits."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
 _ATTEMPTS: Final = 200
 _WAIT_SECONDS: Final = (0.005, 0.5)
-"""Before the second attempt at most, and before any."""
+"""Maximum back-off in seconds: before the second attempt, and before any later one."""
 
 
 @dataclass(frozen=True)
 class Committed:
-    """A change that is in the archive now."""
+    """Result of a commit that has changed the archive."""
 
     version: int
-    """Number of its entry."""
+    """Number of the log entry."""
 
 
 @dataclass(frozen=True)
 class AlreadyCommitted:
-    """A micro-batch that was in the archive before: nothing has changed."""
+    """Result for a micro-batch that was committed before: no change."""
 
     batch: int
-    """The last one of its query that is in the archive."""
+    """Last committed micro-batch of the query."""
 
 
 class Archive:
-    """An archive of messages: files below a place, and the log that names those that count.
+    """An archive of messages: Parquet files below a location, and the log that lists the committed ones.
 
-    Any number of processes may write to one archive. Each has an object of its own, which is not for several threads.
+    Any number of processes may write to one archive. Each needs an object of its own, which is not thread-safe.
     """
 
     def __init__(self, store: Store) -> None:
@@ -55,24 +55,24 @@ class Archive:
 
     @classmethod
     def open(cls, uri: str, *, create: bool = False) -> Self:
-        """Open an archive; one without entries is empty.
+        """Open an archive; one without log entries is empty.
 
         Args:
             uri: A path, ``file:///…``, ``s3://…``, ``gs://…`` or ``az://…``.
-            create: Make the folder if there is none.
+            create: Create a missing directory.
 
         Raises:
-            StoreError: There is no such place.
+            StoreError: The location does not exist.
         """
         return cls(Store.open(uri, create=create))
 
     @property
     def uri(self) -> str:
-        """Where it is."""
+        """URI of the archive."""
         return self.store.uri
 
     def state(self) -> ArchiveState:
-        """What is in it now.
+        """Read the current state.
 
         Raises:
             ManifestError: An entry of the log is missing or damaged.
@@ -81,7 +81,7 @@ class Archive:
         return self._manifest.read()
 
     def last_batch(self, query: str) -> int | None:
-        """The last micro-batch of a query that is in it."""
+        """Return the number of the last committed micro-batch of a query."""
         return self.state().batches.get(query)
 
     def commit(
@@ -93,23 +93,23 @@ class Archive:
         query: str | None = None,
         batch: int | None = None,
     ) -> Committed | AlreadyCommitted:
-        """Change what is in the archive, all of it in one step or nothing.
+        """Commit a change of the archive atomically.
 
-        A micro-batch of a query is added once, however often it is asked for. Without anything to add or to remove,
+        A micro-batch of a query is added once, however often the call is repeated. Without files to add or remove,
         nothing is written.
 
         Args:
-            add: Files that a `RangeWriter` has written.
-            job: Who does it, for people.
-            remove: Paths of files that do not count any more; they stay where they are until `orphans` has them.
+            add: Files written by a `RangeWriter`.
+            job: Name of the writing job, for users.
+            remove: Paths of files to remove from the log; the objects stay until `orphans` lists them.
             query: Id of the query.
             batch: Number of its micro-batch.
 
         Raises:
-            OverlapError: Messages would be there twice.
-            ReplacedError: A file that is to be removed does not count any more.
+            OverlapError: Messages would be in the archive twice.
+            ReplacedError: A file to be removed is not in the log any more.
             ManifestError: An entry of the log is missing or damaged.
-            StoreError: It may be committed or not; the same call may be repeated for a micro-batch.
+            StoreError: The outcome is unknown; for a micro-batch the same call may be repeated.
         """
         entry = Entry(
             id=str(uuid.uuid4()),
@@ -124,7 +124,7 @@ class Archive:
         for attempt in range(_ATTEMPTS):
             state = self._manifest.read()
             if entry.id in self._manifest.newly_read:
-                # The answer of the store was lost, and its client has asked again.
+                # The response of the store was lost, and its client has retried the write.
                 return Committed(self._manifest.newly_read[entry.id])
             if query is not None and batch is not None and state.batches.get(query, -1) >= batch:
                 return AlreadyCommitted(state.batches[query])
@@ -142,25 +142,25 @@ class Archive:
         raise ArchiveError(f"{self.uri}: others were quicker {_ATTEMPTS} times")
 
     def orphans(self, older_than: datetime.timedelta, *, now: datetime.datetime | None = None) -> list[Stored]:
-        """Files that do not count: written by tasks that failed, or replaced.
+        """List uncommitted files: written by tasks that have failed, or replaced.
 
-        Only names that this package makes are among them, written at least so long ago; of those that did count, as
-        long ago must it be that they were removed. A micro-batch that takes longer until it is committed loses its
-        files.
+        Only files with names of this package are listed, and only if they were written at least `older_than` ago. A
+        file that was removed from the log is listed if the removal is at least as old. A micro-batch that takes longer
+        than `older_than` to commit loses its files.
 
         Args:
-            older_than: At most `REMOVED_FOR`.
-            now: Another time than that of the clock.
+            older_than: Minimum age, at most `REMOVED_FOR`.
+            now: Time to use instead of the clock.
 
         Raises:
-            ValueError: That is too long.
+            ValueError: The age is too large.
             ManifestError: An entry of the log is missing or damaged.
             StoreError: The archive cannot be read.
         """
         if older_than > REMOVED_FOR:
             raise ValueError(f"when files were removed is known for {REMOVED_FOR.days} days")
         limit = (now or datetime.datetime.now(datetime.UTC)) - older_than
-        # In this order: what is committed in between is in the state.
+        # List files before reading the state: a file committed in between is in the state.
         found = [
             *(stored for stored in self.store.listing() if is_data_path(stored.path)),
             *(
@@ -179,20 +179,20 @@ class Archive:
         ]
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete what `orphans` has found.
+        """Delete files found by `orphans`.
 
         Raises:
-            StoreError: Something cannot be deleted.
+            StoreError: A file cannot be deleted.
         """
         self.store.delete(paths)
 
     def writer(self, key: PartitionKey, end: int, options: FileOptions | None = None) -> RangeWriter:
-        """Begin to write messages of a partition.
+        """Create a writer for messages of a partition.
 
         Args:
-            key: Which one.
-            end: Behind the last offset that may come.
-            options: How files are made.
+            key: The partition.
+            end: Offset after the last possible message.
+            options: File options.
         """
         from pyspark_headrace.jobs.archives.writing import FileOptions, RangeWriter  # noqa: PLC0415 - of tasks
 
@@ -201,7 +201,7 @@ class Archive:
     def batches(
         self, file: ArchivedFile, columns: Sequence[str] | None = None, *, batch_rows: int = 16_384
     ) -> Iterator[pa.RecordBatch]:
-        """Read a file piece by piece. See `reading.batches`."""
+        """Read a file in batches. See `reading.batches`."""
         from pyspark_headrace.jobs.archives.reading import batches  # noqa: PLC0415 - of tasks
 
         return batches(self.store, file, columns, batch_rows=batch_rows)

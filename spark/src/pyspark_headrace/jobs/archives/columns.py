@@ -1,6 +1,6 @@
-"""Columns of messages, for those who write files of them and for those who never do.
+"""Columns of messages, for code with and without archives.
 
-Nothing is imported here that only archives need.
+Imports nothing that only archives need.
 """
 
 from __future__ import annotations
@@ -22,5 +22,5 @@ RAW_SCHEMA: Final = pa.schema(
         pa.field("partition", pa.int32(), nullable=False),
     ]
 )
-"""Of messages as they are. Stream, topic and date are in the path."""
+"""Schema of raw messages. Stream, topic and date are in the path."""
 RAW_COLUMNS: Final = tuple(RAW_SCHEMA.names)

@@ -1,4 +1,4 @@
-"""How columns of files are encoded."""
+"""Encodings of Parquet columns."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _RISING: Final = ("offset", "timestamp", "origin_timestamp")
-"""Columns of which differences are small: they are what is stored, in a tenth of the room."""
+"""Columns with small differences between rows: delta encoding takes a tenth of the space."""
 _SAMPLE_ROWS: Final = 4096
 _REPEATED: Final = 0.5
-"""A dictionary pays where values are not more than so many parts of rows; otherwise it costs and is then given up."""
+"""Maximum ratio of distinct values to rows for a dictionary. Above it, writers build a dictionary and then drop it."""
 
 
 def encoding(first: pa.Table, *, use_dictionary: bool | None) -> dict[str, Any]:
     """Choose encodings.
 
     Args:
-        first: The first rows of a file.
-        use_dictionary: For all columns, or for none; None: for those whose first values repeat.
+        first: First rows of a file.
+        use_dictionary: For all columns or for none; None: for columns whose first values repeat.
 
     Returns:
         Arguments for `pyarrow.parquet.ParquetWriter`.
@@ -40,7 +40,7 @@ def encoding(first: pa.Table, *, use_dictionary: bool | None) -> dict[str, Any]:
 
 
 def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """The columns that Parquet has, by their names there."""
+    """Yield the leaf columns with their Parquet names."""
     if pa.types.is_struct(values.type):
         for index, field in enumerate(values.type):
             yield from _leaves(f"{path}.{field.name}", values.field(index))

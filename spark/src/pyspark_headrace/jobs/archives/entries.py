@@ -1,4 +1,4 @@
-"""Entries of an archive's log: what one commit has changed."""
+"""Entries of an archive's log: one per commit."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from pyspark_headrace.jobs.archives.errors import ManifestError
 from pyspark_headrace.jobs.archives.files import ArchivedFile
 
 VERSION: Final = 1
-"""Of the format of entries and snapshots."""
+"""Version of the format of entries and snapshots."""
 FOLDER: Final = "_headrace/manifest"
-"""Below the archive; readers of Parquet pass over what begins with an underscore."""
+"""Directory of the log below the archive. Parquet readers skip names with a leading underscore."""
 _NAME: Final = re.compile(r"(\d{20})(\.snapshot)?\.json")
 _KEYS: Final = {"v", "id", "at", "job", "query", "batch", "add", "remove"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What one commit has changed."""
+    """Changes of one commit."""
 
     id: str
-    """Of the commit: its writer knows by it whether an entry is its own."""
+    """Id of the commit, by which a writer recognizes its own entry."""
     at: datetime.datetime
     job: str
     query: str | None
-    """Which query has written it, if one has."""
+    """Query that has written the entry, if any."""
     batch: int | None
-    """Which micro-batch of the query."""
+    """Micro-batch of the query, if any."""
     add: tuple[ArchivedFile, ...]
     remove: tuple[str, ...]
-    """Paths."""
+    """Paths of removed files."""
 
     def to_json(self) -> bytes:
-        """How it is stored."""
+        """Encode the entry for storage."""
         return json.dumps(
             {
                 "v": VERSION,
@@ -55,14 +55,14 @@ class Entry:
 
     @staticmethod
     def from_json(path: str, content: bytes) -> Entry:
-        """Read one.
+        """Decode an entry.
 
         Args:
-            path: Where it was, for messages.
-            content: What was there.
+            path: Path of the entry, for messages.
+            content: Stored bytes.
 
         Raises:
-            ManifestError: It is no entry.
+            ManifestError: The bytes are not a valid entry.
         """
         value = document(path, content)
         try:
@@ -87,21 +87,21 @@ class Entry:
 
 
 def path_of(number: int, *, snapshot: bool = False) -> str:
-    """Where an entry or a snapshot is."""
+    """Return the path of an entry or a snapshot."""
     return f"{FOLDER}/{number:020d}{'.snapshot' if snapshot else ''}.json"
 
 
 def number_of(path: str) -> tuple[int, bool] | None:
-    """Which entry this is, and whether it is a snapshot; None: it is neither."""
+    """Return the number of an entry and whether the path is a snapshot; None for other paths."""
     match = _NAME.fullmatch(path.removeprefix(f"{FOLDER}/"))
     return None if match is None else (int(match[1]), match[2] is not None)
 
 
 def document(path: str, content: bytes) -> Mapping[str, Any]:
-    """Read an object of JSON in a version that is known.
+    """Parse a JSON object with a known version.
 
     Raises:
-        ManifestError: It is none.
+        ManifestError: The bytes are not such an object.
     """
     try:
         value = json.loads(content)
@@ -115,10 +115,10 @@ def document(path: str, content: bytes) -> Mapping[str, Any]:
 
 
 def time_of(text: str) -> datetime.datetime:
-    """Read a time with its offset to UTC.
+    """Parse a time with its offset to UTC.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not such a time.
     """
     when = datetime.datetime.fromisoformat(text)
     if when.tzinfo is None:

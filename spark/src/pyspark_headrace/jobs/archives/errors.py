@@ -1,4 +1,4 @@
-"""What goes wrong with archives, by type."""
+"""Exceptions of archives."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from pyspark_headrace.errors import HeadraceError
 
 
 class ArchiveError(HeadraceError):
-    """Anything about an archive."""
+    """Base class of errors of archives."""
 
 
 class StoreError(ArchiveError):
-    """The place where the archive is refuses something, or cannot be reached."""
+    """The storage of the archive refuses an operation, or is unreachable."""
 
 
 class ManifestError(ArchiveError):
-    """An entry of the log is missing, damaged, or does not fit those before it. The text names its file."""
+    """An entry of the log is missing, damaged, or inconsistent with earlier ones. The message names its file."""
 
     def __init__(self, path: str, what: str) -> None:
-        """Describe it.
+        """Describe the error.
 
         Args:
-            path: Of the entry, below the archive.
-            what: Is wrong with it.
+            path: Path of the entry, relative to the archive.
+            what: Description of the defect.
         """
         super().__init__(f"{path}: {what}")
         self.path = path
@@ -32,14 +32,14 @@ class ManifestError(ArchiveError):
 
 
 class FileError(ArchiveError):
-    """A file of the archive is not what the log says."""
+    """A file of the archive does not match the log."""
 
     def __init__(self, path: str, what: str) -> None:
-        """Describe it.
+        """Describe the error.
 
         Args:
-            path: Of the file, below the archive.
-            what: Is wrong with it.
+            path: Path of the file, relative to the archive.
+            what: Description of the defect.
         """
         super().__init__(f"{path}: {what}")
         self.path = path
@@ -50,16 +50,16 @@ class FileError(ArchiveError):
 
 
 class MissingFileError(FileError):
-    """A file that the log names is not there."""
+    """A file listed in the log does not exist."""
 
 
 class DamagedFileError(FileError):
-    """A file that the log names cannot be read, or has something else in it."""
+    """A file listed in the log cannot be read, or has other contents."""
 
 
 class OverlapError(ArchiveError):
-    """Messages that are to be added are in the archive already: another query writes to the same place."""
+    """Messages to be added are in the archive already: another query writes to the same location."""
 
 
 class ReplacedError(ArchiveError):
-    """Files that are to be replaced or removed are not all there any more: somebody else was quicker. Plan anew."""
+    """Files to be replaced or removed are gone: a concurrent writer was faster. Plan again."""

@@ -1,8 +1,8 @@
-"""What stores say when something goes wrong, as far as people need it and may see it.
+"""Descriptions of storage errors, reduced to what users need and may see.
 
-What libraries say has the whole answer of a store in it: among other things what it has computed a signature from, with
-the token of a session. And it has URIs, which may be signed. Of all that only the kind of failure, the place, and the
-answer's code and message are told on. So an error that one of these functions has made is raised `from None`.
+Errors of the libraries contain the complete response of a store: among other things the string to sign, with the
+session token. They also contain URIs, which may be signed. Only the kind of failure, the location, and the code and
+message of the response are passed on. For that reason errors made here are raised `from None`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from obstore.exceptions import BaseError
 
 FAILURES: Final = (BaseError, OSError, ValueError)
-"""What obstore raises."""
+"""Exceptions raised by obstore."""
 
 _LENGTH_MAX: Final = 600
 _DEBUG: Final = "\n\nDebug source:"
@@ -26,15 +26,15 @@ _PARTS: Final = tuple(re.compile(f"<{name}>(.*?)</{name}>", re.DOTALL) for name 
 _URI: Final = re.compile(r"([a-z][a-z0-9+.-]*://)(?:[^\s/@]*@)?([^\s?]*)(?:\?\S*)?", re.IGNORECASE)
 _SECRET: Final = re.compile(r"(?:AWS|AZURE|GOOGLE)_.*(?:KEY|SECRET|TOKEN|SAS|PASSWORD)")
 _NAMES: Final = ("_FILE", "_URI", "_URL", "_KEY_ID")
-"""Of variables that tell where a secret is, or whose."""
+"""Endings of variables that name the location or the owner of a secret, not the secret itself."""
 _SHORT: Final = 6
 _NO_SUCH_PLACE: Final = ("<Code>NoSuchBucket</Code>", "<Code>ContainerNotFound</Code>")
 _OF_MACHINES: Final = ("169.254.169.254", "169.254.170.", "metadata.google.internal", "metadata/identity")
-"""Whom a library asks for credentials that has found none in the environment."""
+"""Credential endpoints that a library asks if the environment has no credentials."""
 
 
 def said(error: BaseException) -> str:
-    """What an error says, without secrets."""
+    """Describe an error without secrets."""
     text = _COLOURS.sub("", str(error).split(_DEBUG, maxsplit=1)[0]).strip()
     text = bare(_ANSWER.sub(_short, text))
     text = _without(os.environ, " ".join(text.split()))[:_LENGTH_MAX]
@@ -44,12 +44,12 @@ def said(error: BaseException) -> str:
 
 
 def bare(text: str) -> str:
-    """A text whose URIs have lost who asks, and how: users, passwords, signatures."""
+    """Strip users, passwords and signatures from the URIs in a text."""
     return _URI.sub(r"\1\2", text)
 
 
 def lacks_place(error: BaseException) -> bool:
-    """Whether what is not there is the bucket itself."""
+    """Return whether the bucket itself does not exist."""
     return any(code in str(error) for code in _NO_SUCH_PLACE)
 
 

@@ -1,4 +1,4 @@
-"""A file of an archive, as the log describes it."""
+"""Description of a file in the log of an archive."""
 
 from __future__ import annotations
 
@@ -13,72 +13,72 @@ _DAY_MICROS: Final = 86_400_000_000
 _NAME: Final = re.compile(r"stream=[^/]+/topic=[^/]+/date=[^/]+/p\d+-\d+-\d+-[0-9a-f]+\.parquet(#\d+)?")
 
 RAW: Final = "raw"
-"""Mode of files with messages as they were."""
+"""Mode of files with raw messages."""
 DECODED: Final = "decoded"
-"""Mode of files whose columns were made of the values."""
+"""Mode of files with columns decoded from the values."""
 
 
 class PartitionKey(NamedTuple):
-    """A partition, and which one of those that had its name over time."""
+    """A partition with its incarnation and generation."""
 
     stream: str
     topic: str
     partition: int
     incarnation: str
-    """Of the topic: another one when it was made anew."""
+    """Incarnation of the topic: changes when the topic is recreated."""
     generation: str
-    """Of the partition: another one when it was purged."""
+    """Log generation of the partition: changes when the partition is purged."""
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Name of the partition in messages."""
         return f"{self.stream}/{self.topic}, partition {self.partition}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedFile:
-    """What the log says of a file."""
+    """Description of a file in the log."""
 
     path: str
-    """Below the archive, with slashes."""
+    """Path relative to the archive, with slashes."""
     stream: str
     topic: str
     partition: int
     start: int
     """Offset of its first message."""
     end: int
-    """Behind the offset of its last message."""
+    """Offset after its last message."""
     rows: int
-    """`end - start`, unless messages were gone already when they were read."""
+    """Number of rows: `end - start`, unless messages were missing when they were read."""
     bytes: int
     """Size of the file."""
     incarnation: str
     generation: str
     first_timestamp: int
-    """Of its first message, in microseconds since 1970."""
+    """Timestamp of its first message, in microseconds since 1970."""
     last_timestamp: int
-    """Of its last message, in microseconds since 1970."""
+    """Timestamp of its last message, in microseconds since 1970."""
     digest: int
-    """Of its messages, see `pyspark_headrace.digest`."""
+    """Digest of its messages, see `pyspark_headrace.digest`."""
     date: str
-    """Of all its messages, in UTC: ``2026-11-21``."""
+    """Date of all its messages, in UTC: ``2026-11-21``."""
     mode: str = RAW
 
     @property
     def key(self) -> PartitionKey:
-        """Whose messages these are."""
+        """Partition of the messages."""
         return PartitionKey(self.stream, self.topic, self.partition, self.incarnation, self.generation)
 
     def to_json(self) -> dict[str, Any]:
-        """What entries of the log hold."""
+        """Encode the description for an entry."""
         return asdict(self) | {"digest": f"{self.digest:016x}"}
 
     @staticmethod
     def from_json(value: Any) -> ArchivedFile:
-        """Read what an entry holds.
+        """Decode the description from an entry.
 
         Raises:
-            ValueError: It is no description of a file.
+            ValueError: The value is not a description of a file.
         """
         if not isinstance(value, Mapping):
             raise ValueError("a file is not described by an object")
@@ -126,33 +126,33 @@ _FIELDS: Final[dict[str, type]] = {
 
 
 def new_path(key: PartitionKey, date: str, start: int, end: int) -> str:
-    """Where a new file goes; never the same twice.
+    """Return a unique path for a new file.
 
     Args:
-        key: Whose messages.
-        date: Of all of them.
-        start: Its first offset.
-        end: Where the task ends that writes it; how much of that it gets is not known when it is begun.
+        key: Partition of the messages.
+        date: Date of all messages.
+        start: First offset.
+        end: End of the writing task's range; how far the file reaches is not known in advance.
     """
     folder = f"stream={escaped(key.stream)}/topic={escaped(key.topic)}/date={date}"
     return f"{folder}/p{key.partition}-{start}-{end}-{secrets.token_hex(6)}.parquet"
 
 
 def is_data_path(path: str) -> bool:
-    """Whether a path is one that `new_path` makes, or that was being written when its writer died."""
+    """Return whether a path has the form of `new_path`, or of an unfinished file of a dead writer."""
     return _NAME.fullmatch(path) is not None
 
 
 def escaped(name: str) -> str:
-    """Write a name as a part of a path, so that Spark and pyarrow read it back.
+    """Escape a name as a path segment that Spark and pyarrow read back.
 
-    Other characters than those of ASCII stay as they are: Spark would take the escaped bytes of one for several.
+    Non-ASCII characters stay unescaped: Spark would decode each escaped byte as a character.
     """
     return "".join(c if c.isalnum() or c in "-_." or not c.isascii() else f"%{ord(c):02X}" for c in name)
 
 
 def date_of(timestamp_micros: int) -> str:
-    """The day of a time, in UTC."""
+    """Return the UTC date of a timestamp."""
     return (datetime.date(1970, 1, 1) + datetime.timedelta(days=timestamp_micros // _DAY_MICROS)).isoformat()
 
 

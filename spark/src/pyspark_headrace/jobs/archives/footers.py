@@ -1,4 +1,4 @@
-"""What files of an archive say of themselves, in the metadata of their footer."""
+"""Description of a file in the metadata of its Parquet footer."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _DESCRIBED: Final = (
 
 
 def footer(described: Mapping[str, Any]) -> dict[str, str]:
-    """Make the metadata of a file.
+    """Create the metadata of a file.
 
     Args:
-        described: Fields of `ArchivedFile`, in the form of JSON.
+        described: Fields of `ArchivedFile`, as JSON values.
     """
     return {f"{_PREFIX}version": _VERSION} | {_PREFIX + name: str(described[name]) for name in _DESCRIBED}
 
 
 def differences(metadata: Mapping[bytes, bytes], file: ArchivedFile) -> list[str]:
-    """Compare a file's metadata with what the log says; each text names one thing that is different."""
+    """Compare the metadata of a file with the log. Each returned text names one difference."""
     expected = footer(file.to_json())
     found = {
         name.decode(errors="replace"): value.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Objects of a store that are being written or read, for pyarrow."""
+"""File objects on top of a store, for pyarrow."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from pyspark_headrace.jobs.archives.failures import FAILURES, said
 
 
 class Output:
-    """A file being written. Without `close` nothing of it is ever there.
+    """A file being written. The file appears with `close`, and not at all without it.
 
-    Methods raise `StoreError` where it cannot be written.
+    Methods raise `StoreError` if the write fails.
     """
 
     mode = "wb"
 
     def __init__(self, written: Any, place: str, local: tuple[Path, str] | None) -> None:
-        """Take what a store has begun.
+        """Wrap a writer of the store.
 
         Args:
-            written: The store's own.
-            place: What people call it.
-            local: Its folder, and its path below that, if it is in one.
+            written: The writer.
+            place: Location, for messages.
+            local: Root directory and path below it, for a local store.
         """
         self._written: Any | None = written
         self._place = place
         self._local = local
         self.size_bytes = 0
-        """So far."""
+        """Number of bytes written so far."""
         self.closed = False
 
     def write(self, data: Any) -> int:
-        """Write more."""
+        """Write bytes."""
         try:
             if self._written is not None:
                 self._written.write(data)
@@ -45,26 +45,26 @@ class Output:
         return count
 
     def tell(self) -> int:
-        """How much was written."""
+        """Return the number of bytes written."""
         return self.size_bytes
 
     def flush(self) -> None:
-        """Nothing is there before the end."""
+        """Do nothing: data becomes visible with `close` only."""
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """It is not."""
+        """Return False."""
         return False
 
     def readable(self) -> bool:
-        """It is not."""
+        """Return False."""
         return False
 
     def close(self) -> None:
-        """Have it there, on the device if it is a folder."""
+        """Complete the file; in a local store, sync it to disk."""
         if not self.closed:
             self.closed = True
             try:
@@ -78,38 +78,38 @@ class Output:
                 raise StoreError(f"{self._place}: {said(error)}") from None
 
     def abandon(self) -> None:
-        """Forget what was written, and what pyarrow still writes when it lets go of its file."""
+        """Discard the file, and ignore what pyarrow still writes when it closes its handle."""
         self.closed = True
         self._written = None
 
 
 class Input:
-    """A file being read. Methods raise `StoreError` where it cannot be, and FileNotFoundError where it is gone."""
+    """A file being read. Methods raise `StoreError` on failures and FileNotFoundError if the file is gone."""
 
     mode = "rb"
 
     def __init__(self, source: Any, place: str) -> None:
-        """Take what a store has opened.
+        """Wrap a reader of the store.
 
         Args:
-            source: The store's own.
-            place: What people call it.
+            source: The reader.
+            place: Location, for messages.
         """
         self._source = source
         self._place = place
         self.closed = False
 
     def size(self) -> int:
-        """In bytes."""
+        """Size in bytes."""
         return int(self._source.size)
 
     def read(self, count: int = -1) -> bytes:
-        """Read so much, or what is left."""
+        """Read up to `count` bytes, or the rest."""
         try:
             if count < 0:
                 return bytes(self._source.read(None))
             found = bytes(self._source.read(count))
-            # It gives what it has fetched already, before it fetches more.
+            # The reader returns buffered bytes first, possibly fewer than requested.
             while len(found) < count and (more := bytes(self._source.read(count - len(found)))):
                 found += more
         except FileNotFoundError:
@@ -119,32 +119,32 @@ class Input:
         return found
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Go somewhere."""
+        """Set the position."""
         return int(self._source.seek(offset, whence))
 
     def tell(self) -> int:
-        """Where it is."""
+        """Return the position."""
         return int(self._source.tell())
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def writable(self) -> bool:
-        """It is not."""
+        """Return False."""
         return False
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is held."""
         self.closed = True
 
 
 def sync(path: Path) -> None:
-    """Have a file, or the names in a folder, on the device."""
+    """Sync a file, or the entries of a directory, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -153,12 +153,7 @@ def sync(path: Path) -> None:
 
 
 def sync_folders(folder: Path, inner: Path) -> None:
-    """Have the names of everything on the device that leads to a folder.
-
-    Args:
-        folder: Where to end.
-        inner: Where to begin, below it.
-    """
+    """Sync the directory entries on the path from `inner` up to `folder`."""
     for parent in (inner, *inner.parents):
         sync(parent)
         if parent == folder:

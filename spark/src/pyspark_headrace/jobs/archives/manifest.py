@@ -1,4 +1,4 @@
-"""The log of an archive: numbered entries, each written once by whoever comes first, and snapshots to begin with."""
+"""Log of an archive: numbered entries, each created exclusively by the first writer, and periodic snapshots."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from pyspark_headrace.jobs.archives.state import ArchiveState
 from pyspark_headrace.jobs.archives.stores import Store
 
 SNAPSHOT_EVERY: Final = 64
-"""So many entries at most are read one by one by whoever opens an archive."""
+"""Number of entries per snapshot, which bounds the entries read one by one when an archive is opened."""
 _log: Final = logging.getLogger(__name__)
 
 
 class Manifest:
-    """The log, and how much of it was read. Not for several threads."""
+    """The log and the position up to which it was read. Not thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._state: ArchiveState | None = None
         self.newly_read: dict[str, int] = {}
-        """Numbers of entries by their ids, of those that were read one by one; whoever asks may clear it."""
+        """Numbers of entries read one by one, by entry id. The caller may clear the map."""
 
     def read(self) -> ArchiveState:
-        """Everything up to the last entry that is there now.
+        """Read all entries up to the current end.
 
         Raises:
             ManifestError: An entry is missing or damaged.
@@ -45,14 +45,14 @@ class Manifest:
         return self._state
 
     def append(self, entry: Entry) -> int | None:
-        """Write the entry that comes next after what was read.
+        """Write the entry that follows the last one read.
 
         Returns:
-            Its number; None: somebody else has written that one.
+            Its number; None if another writer has taken that number.
 
         Raises:
-            ManifestError: The entry does not fit those before it.
-            StoreError: It may be written or not. It is not where the store would let two writers have the same number.
+            ManifestError: The entry is inconsistent with earlier ones.
+            StoreError: The outcome is unknown. If the store has no exclusive creation, nothing was written.
         """
         state = self.read() if self._state is None else self._state
         number = state.version + 1
@@ -66,7 +66,7 @@ class Manifest:
         return number
 
     def _begin(self) -> tuple[ArchiveState, int]:
-        """The newest snapshot that can be read, and which entry is the last one in a listing."""
+        """Return the newest readable snapshot and the number of the last listed entry."""
         names = [number_of(found.path) for found in self._store.listing(FOLDER)]
         numbers = [name for name in names if name is not None]
         last = max((number for number, is_snapshot in numbers if not is_snapshot), default=0)
@@ -75,6 +75,6 @@ class Manifest:
             try:
                 return ArchiveState.from_json(path, number, self._store.read(path) or b""), last
             except ManifestError as error:
-                # Everything that it says is in the entries, too.
+                # Snapshots are redundant: the entries hold the same information.
                 _log.warning("%s; reading entries instead", error)
         return ArchiveState(), last

@@ -1,4 +1,4 @@
-"""Reading files of an archive, each of which is compared with what the log says of it."""
+"""Reader of archive files. Each file is compared with its description in the log."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from pyspark_headrace.jobs.archives.stores import Store
 def batches(
     store: Store, file: ArchivedFile, columns: Sequence[str] | None = None, *, batch_rows: int = 16_384
 ) -> Iterator[pa.RecordBatch]:
-    """Read a file piece by piece, in the order of its offsets.
+    """Read a file in batches, in offset order.
 
     Args:
-        store: Where it is.
-        file: What the log says of it.
-        columns: Which ones; all without.
-        batch_rows: Rows of a piece at most.
+        store: Store of the file.
+        file: Description in the log.
+        columns: Columns to read; default: all.
+        batch_rows: Maximum number of rows of a batch.
 
     Raises:
-        MissingFileError: It is not there.
-        DamagedFileError: It cannot be read, or its footer or its number of rows is not what the log says.
+        MissingFileError: The file does not exist.
+        DamagedFileError: The file cannot be read, or its footer or number of rows does not match the log.
         StoreError: The store cannot be read.
     """
     with opened(store, file) as parquet, _named(file):
@@ -41,16 +41,16 @@ def batches(
 
 
 def read_table(store: Store, file: ArchivedFile, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read a file whole.
+    """Read a complete file.
 
     Args:
-        store: Where it is.
-        file: What the log says of it.
-        columns: Which ones; all without.
+        store: Store of the file.
+        file: Description in the log.
+        columns: Columns to read; default: all.
 
     Raises:
-        MissingFileError: It is not there.
-        DamagedFileError: It cannot be read, or its footer or its number of rows is not what the log says.
+        MissingFileError: The file does not exist.
+        DamagedFileError: The file cannot be read, or its footer or number of rows does not match the log.
         StoreError: The store cannot be read.
     """
     with opened(store, file) as parquet, _named(file):
@@ -62,17 +62,17 @@ def read_table(store: Store, file: ArchivedFile, columns: Sequence[str] | None =
 
 @contextmanager
 def opened(store: Store, file: ArchivedFile, *, any_footer: bool = False) -> Iterator[pq.ParquetFile]:
-    """Open a file; checksums of its pages are compared.
+    """Open a file with verification of page checksums.
 
     Args:
-        store: Where it is.
-        file: What the log says of it.
-        any_footer: Take it whatever its footer says.
+        store: Store of the file.
+        file: Description in the log.
+        any_footer: Skip the comparison of the footer.
 
     Raises:
-        MissingFileError: It is not there.
-        DamagedFileError: It is no file of Parquet, its columns are not those of messages, or its footer is not what the
-            log says.
+        MissingFileError: The file does not exist.
+        DamagedFileError: The file is not Parquet, its columns are not those of messages, or its footer does not match
+            the log.
         StoreError: The store cannot be read.
     """
     try:
@@ -102,7 +102,7 @@ def _named(file: ArchivedFile) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        # Since it was opened.
+        # The file was deleted after it was opened.
         raise MissingFileError(file.path, "is missing") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DamagedFileError(file.path, f"cannot be read: {error}") from error

@@ -1,4 +1,4 @@
-"""What an archive has after some entry of its log."""
+"""State of an archive after some entry of its log."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from pyspark_headrace.jobs.archives.errors import ManifestError, OverlapError
 from pyspark_headrace.jobs.archives.files import ArchivedFile, PartitionKey
 
 REMOVED_FOR: Final = datetime.timedelta(days=30)
-"""How long it is known when a file was removed from the archive: the longest time that one can be kept for readers."""
+"""Time for which removals are remembered: the maximum time that removed files can be kept for readers."""
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class ArchiveState:
-    """Files that count, and what is needed to decide about the next commit."""
+    """Committed files, and what the next commit is checked against."""
 
     version: int = 0
-    """Number of the last entry; 0: there is none yet."""
+    """Number of the last entry; 0 for an empty log."""
     files: Mapping[str, ArchivedFile] = field(default_factory=lambda: _NOTHING)
-    """By path."""
+    """Files by path."""
     batches: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
-    """The last micro-batch of each query."""
+    """Last micro-batch of each query."""
     removed: Mapping[str, datetime.datetime] = field(default_factory=lambda: _NOTHING)
-    """When paths were removed that counted before, as far as that is less than `REMOVED_FOR` ago."""
+    """Removal times of files by path, for removals within `REMOVED_FOR`."""
 
     @cached_property
     def partitions(self) -> Mapping[PartitionKey, Sequence[ArchivedFile]]:
-        """Files of each partition, in the order of their offsets."""
+        """Files of each partition, in offset order."""
         found: dict[PartitionKey, list[ArchivedFile]] = {}
         for file in self.files.values():
             found.setdefault(file.key, []).append(file)
@@ -43,14 +43,14 @@ class ArchiveState:
 
     @cached_property
     def rows(self) -> int:
-        """Messages in all files."""
+        """Number of messages in all files."""
         return sum(file.rows for file in self.files.values())
 
     def with_entry(self, number: int, entry: Entry) -> ArchiveState:
-        """The state after the next entry.
+        """Return the state after the next entry.
 
         Raises:
-            ManifestError: It removes what is not there, or adds what is.
+            ManifestError: The entry removes an unknown file or adds a known one.
         """
         files = dict(self.files)
         removed = {path: at for path, at in self.removed.items() if at > entry.at - REMOVED_FOR}
@@ -68,10 +68,10 @@ class ArchiveState:
         return ArchiveState(number, files, batches, removed)
 
     def check_apart(self, add: Iterable[ArchivedFile], remove: Iterable[str]) -> None:
-        """See to it that no message would be there twice.
+        """Check that no message would be in the archive twice.
 
         Raises:
-            OverlapError: One would.
+            OverlapError: Ranges overlap.
         """
         gone = set(remove)
         new: dict[PartitionKey, list[ArchivedFile]] = {}
@@ -87,7 +87,7 @@ class ArchiveState:
                     )
 
     def to_json(self) -> bytes:
-        """A snapshot, as it is stored."""
+        """Encode the state as a snapshot."""
         return json.dumps(
             {
                 "v": VERSION,
@@ -102,10 +102,10 @@ class ArchiveState:
 
     @staticmethod
     def from_json(path: str, number: int, content: bytes) -> ArchiveState:
-        """Read a snapshot.
+        """Decode a snapshot.
 
         Raises:
-            ManifestError: It is none of this number.
+            ManifestError: The bytes are not a snapshot with this number.
         """
         value = document(path, content)
         try:

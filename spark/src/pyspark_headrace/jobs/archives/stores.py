@@ -1,4 +1,4 @@
-"""Where archives are: a folder, or a bucket of an object store."""
+"""Storage of archives: a directory, or a bucket of an object store."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 _PATIENCE: Final = "60s"
 _PATIENCE_MAX_MS: Final = 240_000
-"""Longer, a request would outlive what it was signed with."""
+"""Maximum retry time: a request must not outlive its signature."""
 _PAUSES: Final = (datetime.timedelta(milliseconds=100), datetime.timedelta(seconds=5))
-"""Before a request is repeated: the first time, and at most."""
+"""Back-off before a retry: first and maximum."""
 _EXCLUSIVE: Final = "_headrace/exclusive"
-"""An object by which is found out whether a store looks at the condition of a write."""
+"""Object used to test whether a store supports conditional writes."""
 _DELETED_AT_ONCE: Final = 500
 _ASKED_AT_ONCE: Final = 16
 
 
 class Stored(NamedTuple):
-    """Something that is there."""
+    """An object in a listing."""
 
     path: str
     size_bytes: int
@@ -47,9 +47,9 @@ class Stored(NamedTuple):
 
 
 class Store:
-    """A place for objects, each written whole and never changed.
+    """A store of immutable objects.
 
-    What a folder takes is on the device when a call returns: topics may drop what an archive has.
+    A local store syncs to disk before a call returns, because topics may drop archived messages.
     """
 
     def __init__(self, uri: str, objects: ObjectStore) -> None:
@@ -60,15 +60,15 @@ class Store:
 
     @classmethod
     def open(cls, uri: str, *, create: bool = False) -> Self:
-        """Open a place.
+        """Open a store.
 
         Args:
-            uri: A path, ``file:///…``, ``s3://…``, ``gs://…`` or ``az://…``. Credentials come from the environment, in
-                the usual variables of these services, or from the machine; so do endpoint and region.
-            create: Make the folder if there is none.
+            uri: A path, ``file:///…``, ``s3://…``, ``gs://…`` or ``az://…``. Credentials, endpoint and region come from
+                the usual environment variables of these services, or from the machine.
+            create: Create a missing directory.
 
         Raises:
-            StoreError: There is no such place.
+            StoreError: The location does not exist.
         """
         try:
             if "://" not in uri or uri.startswith("file:"):
@@ -83,10 +83,10 @@ class Store:
             raise StoreError(f"{uri}: {said(error)}") from None
 
     def read(self, path: str) -> bytes | None:
-        """What is there; None: nothing.
+        """Return the contents of an object; None if it does not exist.
 
         Raises:
-            StoreError: It cannot be read.
+            StoreError: The object cannot be read.
         """
         try:
             return bytes(obstore.get(self._objects, path).bytes())
@@ -98,13 +98,13 @@ class Store:
             raise self._failed(path, error) from None
 
     def create(self, path: str, content: bytes) -> bool:
-        """Write something where nothing is yet; whoever comes first.
+        """Create an object exclusively.
 
         Returns:
-            Whether it was this caller.
+            True if this call has created the object; False if it existed.
 
         Raises:
-            StoreError: It cannot be written.
+            StoreError: The object cannot be written.
         """
         try:
             if self._folder is not None:
@@ -117,10 +117,10 @@ class Store:
         return True
 
     def check_exclusive(self) -> None:
-        """See whether `create` is refused where something is. Stores have come to that late, and not all of them have.
+        """Check that `create` fails for an existing object. Some stores do not support conditional writes.
 
         Raises:
-            StoreError: It is not: of two writers each would take itself for the first. Or nobody can tell.
+            StoreError: The store overwrites, so two writers could both succeed; or the check has failed.
         """
         if self._is_exclusive:
             return
@@ -132,13 +132,13 @@ class Store:
         self._is_exclusive = True
 
     def check_written(self, sizes: Mapping[str, int]) -> None:
-        """See whether everything is there that others say they have written.
+        """Check that files reported by tasks exist.
 
         Args:
-            sizes: In bytes, by path.
+            sizes: Sizes in bytes, by path.
 
         Raises:
-            StoreError: Something is not, or has another size. Or nobody can tell.
+            StoreError: A file is missing or has another size, or the check has failed.
         """
         with ThreadPoolExecutor(max_workers=min(max(len(sizes), 1), _ASKED_AT_ONCE)) as pool:
             for (path, size), found in zip(sizes.items(), pool.map(self._size, sizes), strict=True):
@@ -150,10 +150,10 @@ class Store:
                     )
 
     def listing(self, prefix: str | None = None) -> Iterator[Stored]:
-        """Everything below a prefix, which is one of whole segments of a path.
+        """List all objects below a prefix of whole path segments.
 
         Raises:
-            StoreError: It cannot be listed.
+            StoreError: The store cannot be listed.
         """
         try:
             for chunk in obstore.list(self._objects, prefix, chunk_size=1000):
@@ -163,21 +163,21 @@ class Store:
             raise self._failed(prefix or "", error) from None
 
     def unfinished(self) -> Iterator[Stored]:
-        """What writers that died have left in a folder. Object stores have settings of their own for that."""
+        """List unfinished files of dead writers in a directory. Object stores clean up by their own settings."""
         if self._folder is None:
             return
         for path in self._folder.rglob("*#*"):
-            # Its writer may live, and finish it now.
+            # The writer may be alive and finish the file now.
             with contextlib.suppress(FileNotFoundError):
                 state = path.stat()
                 modified = datetime.datetime.fromtimestamp(state.st_mtime, datetime.UTC)
                 yield Stored(path.relative_to(self._folder).as_posix(), state.st_size, modified)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete what is there of these.
+        """Delete objects, ignoring missing ones.
 
         Raises:
-            StoreError: Something cannot be deleted.
+            StoreError: An object cannot be deleted.
         """
         rest = list(paths)
         try:
@@ -191,7 +191,7 @@ class Store:
             raise self._failed(rest[0], error) from None
 
     def output(self, path: str) -> Output:
-        """Begin to write something large, which is there when it is closed, and not before."""
+        """Create a large object for streaming. The object appears when the handle is closed."""
         try:
             written = obstore.open_writer(self._objects, path)
         except FAILURES as error:
@@ -199,11 +199,11 @@ class Store:
         return Output(written, self._named(path), None if self._folder is None else (self._folder, path))
 
     def input(self, path: str) -> Input:
-        """Open something for reading at any place.
+        """Open an object for random access.
 
         Raises:
-            FileNotFoundError: It is not there.
-            StoreError: It cannot be read.
+            FileNotFoundError: The object does not exist.
+            StoreError: The object cannot be read.
         """
         try:
             return Input(obstore.open_reader(self._objects, path), self._named(path))
@@ -230,7 +230,7 @@ class Store:
         try:
             obstore.delete(self._objects, paths)
         except FileNotFoundError:
-            # Not every store takes it for done, and what comes behind may be there still.
+            # Some stores fail for a missing object, and later paths of the batch may remain.
             for path in paths:
                 with contextlib.suppress(FileNotFoundError):
                     obstore.delete(self._objects, path)
@@ -243,7 +243,7 @@ def _retries() -> RetryConfig:
     except Unsuitable as error:
         raise StoreError(f"{PATIENCE}: {text!r} is not {error}") from None
     first, longest = _PAUSES
-    # The library's own ends after ten times, which may be two seconds.
+    # The library's default of ten retries may amount to two seconds only.
     return {
         "max_retries": patience // first,
         "retry_timeout": patience,
@@ -252,10 +252,10 @@ def _retries() -> RetryConfig:
 
 
 def _create(folder: Path, path: str, content: bytes) -> bool:
-    """Write a file that has all of its content, on the device, the moment that it has its name."""
+    """Create a file atomically: complete and synced to disk before it gets its name."""
     target = folder / path
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Like the names of what the store's own writers have not finished yet, which no listing shows.
+    # Same form as the names of unfinished files of the store's own writers, which listings hide.
     passing = target.with_name(f"{target.name}#{secrets.randbelow(1 << 62)}")
     try:
         with passing.open("xb") as file:

@@ -1,4 +1,4 @@
-"""Writing messages of one partition into files of an archive."""
+"""Writer of archive files for messages of one partition."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ from pyspark_headrace.jobs.archives.stores import Store
 
 _DAY_MICROS: Final = 86_400_000_000
 _ROW_GROUP_BYTES: Final = (1 << 16, 32 << 20)
-"""Of a group of rows, before it is compressed: at least and at most."""
+"""Minimum and maximum size of a row group, uncompressed."""
 _GROUPS_PER_FILE: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions:
-    """How files are made."""
+    """Options of files."""
 
     target_bytes: int = 128 << 20
-    """A file that has so much is ended."""
+    """Size at which a file is finished."""
     compression: str = "zstd"
     """``none``, ``snappy``, ``lz4``, ``gzip``, ``zstd`` or ``brotli``."""
     compression_level: int | None = 3
-    """None: the codec's own. Without effect on those that have none."""
+    """None: default of the codec. Ignored by codecs without levels."""
     use_dictionary: bool | None = None
-    """None: in columns whose values repeat. It is good for those, and costs where they do not."""
+    """None: use dictionaries for columns whose values repeat. For other columns dictionaries only cost time."""
     mode: str = RAW
 
     @property
     def row_group_bytes(self) -> int:
-        """After how much a group of rows is written."""
+        """Size at which a row group is written."""
         least, most = _ROW_GROUP_BYTES
         return min(max(self.target_bytes // _GROUPS_PER_FILE, least), most)
 
 
 class RangeWriter:
-    """Takes messages of a partition in the order of their offsets, and makes files of them.
+    """Writer of one partition's messages, in offset order, into one or more files.
 
-    A file ends where the day does (in UTC), and where it is large enough. Nobody sees files before they are committed;
-    those that never are become orphans.
+    A new file starts with each UTC day and at the target size. Files are invisible until they are committed;
+    uncommitted files become orphans.
     """
 
     def __init__(self, store: Store, key: PartitionKey, end: int, options: FileOptions) -> None:
-        """Begin.
+        """Create a writer.
 
         Args:
-            store: Where files go.
-            key: Whose messages.
-            end: Behind the last offset that may come; in the names of files.
-            options: How files are made.
+            store: Store of the files.
+            key: Partition of the messages.
+            end: Offset after the last possible message; part of file names.
+            options: File options.
         """
         self._store = store
         self._key = key
@@ -70,15 +70,15 @@ class RangeWriter:
         self._next_offset = 0
 
     def write(self, rows: pa.RecordBatch, messages: pa.RecordBatch | None = None) -> None:
-        """Write more.
+        """Write rows.
 
         Args:
-            rows: What the files have, of the same schema each time.
-            messages: The same messages with their `offset`, `timestamp`, `key` and `value`, unless `rows` has them.
+            rows: Rows of the files, with the same schema in each call.
+            messages: The same messages with `offset`, `timestamp`, `key` and `value`, unless `rows` has these columns.
 
         Raises:
-            ValueError: Offsets do not rise, or go beyond the end.
-            StoreError: It cannot be written.
+            ValueError: Offsets do not increase, or exceed the end.
+            StoreError: The rows cannot be written.
         """
         described = rows if messages is None else messages
         for begin, end, date in self._days(described):
@@ -92,20 +92,20 @@ class RangeWriter:
                 self._end_file()
 
     def close(self) -> list[ArchivedFile]:
-        """End the last file.
+        """Finish the last file.
 
         Returns:
             All files, to be committed.
 
         Raises:
-            StoreError: It cannot be written.
+            StoreError: The file cannot be written.
         """
         if self._open is not None:
             self._end_file()
         return self._done
 
     def abandon(self) -> None:
-        """End without the file that is open; those before it become orphans."""
+        """Discard the open file. Earlier files become orphans."""
         if self._open is not None:
             self._open.abandon()
             self._open = None
@@ -132,20 +132,20 @@ class RangeWriter:
 
 
 class FileWriter:
-    """Takes messages of one partition and one day in the order of their offsets, and makes one file of them."""
+    """Writer of one file: messages of one partition and one day, in offset order."""
 
     def __init__(
         self, store: Store, key: PartitionKey, planned_end: int, options: FileOptions, date: str, schema: pa.Schema
     ) -> None:
-        """Begin.
+        """Create a writer.
 
         Args:
-            store: Where the file goes.
-            key: Whose messages.
-            planned_end: Behind the last offset that may come; in the name of the file.
-            options: How it is made.
-            date: Of all messages.
-            schema: Of its rows.
+            store: Store of the file.
+            key: Partition of the messages.
+            planned_end: Offset after the last possible message; part of the file name.
+            options: File options.
+            date: Date of all messages.
+            schema: Schema of the rows.
         """
         self._store = store
         self._key = key
@@ -163,16 +163,16 @@ class FileWriter:
 
     @property
     def size_bytes(self) -> int:
-        """Written so far."""
+        """Number of bytes written so far."""
         return self._output.size_bytes if self._output is not None else 0
 
     def add(self, rows: pa.RecordBatch, messages: pa.RecordBatch, of_them: int) -> None:
-        """Write more.
+        """Write rows.
 
         Args:
-            rows: What the file has.
-            messages: The same messages with their `offset` and `timestamp`.
-            of_them: Their digest.
+            rows: Rows of the file.
+            messages: The same messages with `offset` and `timestamp`.
+            of_them: Digest of the messages.
         """
         offsets, times = messages.column("offset"), _micros(messages)
         if self._rows == 0:
@@ -188,10 +188,10 @@ class FileWriter:
             self._write_group()
 
     def close(self) -> ArchivedFile:
-        """End the file, which has a row at least.
+        """Finish the file, which must have at least one row.
 
         Raises:
-            StoreError: It cannot be written.
+            StoreError: The file cannot be written.
         """
         self._write_group()
         assert self._writer is not None  # noqa: S101 - a file has rows
@@ -218,7 +218,7 @@ class FileWriter:
         return ArchivedFile.from_json(described | {"bytes": self._output.size_bytes})
 
     def abandon(self) -> None:
-        """Forget what was written."""
+        """Discard the file."""
         if self._output is not None:
             self._output.abandon()
 

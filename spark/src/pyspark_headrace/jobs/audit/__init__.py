@@ -1,5 +1,5 @@
-"""The job `audit`: whether topics and archives hold what they should.
+"""The job `audit`: checks of the contents of topics and archives.
 
-Every task reads a range of offsets and says what it has found: where it begins and ends, how many messages, their times
-and their digest. The driver puts the ranges together. No message leaves its task.
+Every task reads a range of offsets and reports what it has found: first and last offset, number of messages, timestamps
+and digest. The driver combines the ranges. No message leaves its task.
 """

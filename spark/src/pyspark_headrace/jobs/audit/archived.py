@@ -1,4 +1,4 @@
-"""Checks of an archive: by itself, and against the topics that it is of."""
+"""Checks of an archive: internal consistency, and comparison with its topics."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Partitions = Mapping[PartitionKey, Sequence[ArchivedFile]]
 
 
 def state_of(config: AuditConfig, findings: Findings) -> ArchiveState | None:
-    """What the archive's log says; None, and a finding, if it cannot be read.
+    """Return the state of the archive; None and a finding if its log is damaged.
 
     Raises:
-        StoreError: There is no such place, or it cannot be read.
+        StoreError: The location does not exist, or cannot be read.
     """
     assert config.archive is not None  # noqa: S101 - asked for
     try:
@@ -45,7 +45,7 @@ def state_of(config: AuditConfig, findings: Findings) -> ArchiveState | None:
 
 
 def chosen(state: ArchiveState, config: AuditConfig) -> Partitions:
-    """Files of the topics that are looked at."""
+    """Return the files of the selected topics."""
     return {
         key: [file for file in files if config.since is None or file.last_timestamp >= config.since]
         for key, files in state.partitions.items()
@@ -56,9 +56,9 @@ def chosen(state: ArchiveState, config: AuditConfig) -> Partitions:
 
 
 def check_log(partitions: Partitions, findings: Findings) -> None:
-    """Find holes and overlaps between files, and within them, by what the log says.
+    """Report gaps and overlaps between and within files, according to the log.
 
-    Of decoded messages those that were bad may have been left out on purpose.
+    Bad messages may be missing from decoded files on purpose.
     """
     for key, files in partitions.items():
         before: ArchivedFile | None = None
@@ -81,13 +81,13 @@ def check_log(partitions: Partitions, findings: Findings) -> None:
 def check_files(
     spark: SparkSession, partitions: Partitions, config: AuditConfig, findings: Findings
 ) -> tuple[int, set[str]]:
-    """Have tasks look into files.
+    """Verify the contents of files in tasks.
 
     Returns:
-        How many they were, and the paths of those with problems.
+        Number of files, and the paths of damaged ones.
     """
     assert config.archive is not None  # noqa: S101 - asked for
-    # By the path: the same ones each time.
+    # Sample by path: each run checks the same files.
     limit = int(config.sample * _SAMPLES)
     files = [file for of_it in partitions.values() for file in of_it if zlib.crc32(file.path.encode()) < limit]
     if not files:
@@ -102,7 +102,7 @@ def check_files(
 
 
 def bounds(partitions: Partitions, described: Description) -> dict[Key, list[int]]:
-    """Where files of the partitions that there are now begin and end."""
+    """Return the boundaries of files for the partitions that exist now."""
     return {
         place: sorted({bound for file in files for bound in (file.start, file.end)})
         for place, files in _current(partitions, described).items()
@@ -112,17 +112,17 @@ def bounds(partitions: Partitions, described: Description) -> dict[Key, list[int
 def compare(
     partitions: Partitions, described: Description, ranges: Iterable[Scanned], wrong: set[str], findings: Findings
 ) -> int:
-    """Compare files with the messages of the topics that they are of, as far as those are still there.
+    """Compare files with the remaining messages of their topics.
 
     Args:
-        partitions: Of the archive.
-        described: The topics.
-        ranges: What was read of them.
-        wrong: Paths of files that were found to be damaged.
-        findings: Takes what is found.
+        partitions: Files of the archive.
+        described: Metadata of the topics.
+        ranges: Results of reading the topics.
+        wrong: Paths of damaged files.
+        findings: Collector of findings.
 
     Returns:
-        How many files were compared.
+        Number of compared files.
     """
     pieces: dict[Key, list[Piece]] = {}
     for one in ranges:
@@ -146,7 +146,7 @@ def compare(
 
 
 def ends(partitions: Partitions, described: Description) -> dict[Key, int]:
-    """Up to where the archive has the partitions that there are now."""
+    """Return the end of the archived messages for the partitions that exist now."""
     return {place: _last(files).end for place, files in _current(partitions, described).items()}
 
 

@@ -1,4 +1,4 @@
-"""What the job `audit` is told."""
+"""Configuration of the job `audit`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NULL_KEY: Final = "null-key"
 SIZE: Final = "size"
 CHECKS: Final = (GAPS, ORDER, CHECKSUM, DUP_ID, RETENTION, ARCHIVE, NULL_KEY, SIZE)
 _USUAL: Final = CHECKS[:6]
-"""The others find what is no fault everywhere."""
+"""Default checks. The others report conditions that are legitimate in some deployments."""
 
 
 def _checks(text: str) -> frozenset[str]:
@@ -69,7 +69,7 @@ class AuditConfig(JobConfig):
     )
 
     def checked(self) -> Self:
-        """Look at what several arguments say together."""
+        """Validate combinations of arguments."""
         if self.servers:
             self.require("stream")
             if (self.topics is None) == (self.topics_pattern is None):
@@ -82,11 +82,11 @@ class AuditConfig(JobConfig):
 
     @property
     def reads_archive(self) -> bool:
-        """Whether files are looked at."""
+        """Return whether files are checked."""
         return self.archive is not None and ARCHIVE in self.checks
 
     def subscription(self) -> dict[str, str]:
-        """Options of the source for a batch of these topics."""
+        """Options of the source for a batch of the selected topics."""
         given = self.source_options()
         if self.topics is not None:
             given["subscribe"] = ",".join(self.topics)

@@ -1,4 +1,4 @@
-"""Messages with the same id: the one check for which messages have to meet."""
+"""Detection of messages with equal ids: the only check that compares messages of different tasks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 _LISTED: Final = 1000
 _READS_MOST: Final = 50
-"""As many pieces a partition may be in, between messages that cannot be read."""
+"""Maximum number of readable ranges of a partition, between unreadable messages."""
 
 Ranges = dict[tuple[str, int], list[tuple[int, int]]]
-"""What can be read of each partition."""
+"""Readable ranges of each partition."""
 
 
 def find_duplicates(spark: SparkSession, config: AuditConfig, ranges: Iterable[Scanned], findings: Findings) -> None:
@@ -29,9 +29,9 @@ def find_duplicates(spark: SparkSession, config: AuditConfig, ranges: Iterable[S
 
     Args:
         spark: The session.
-        config: Of the job.
-        ranges: What was read before, and where that was not possible.
-        findings: Takes what is found.
+        config: Configuration of the job.
+        ranges: Results of the earlier read, including unreadable ranges.
+        findings: Collector of findings.
     """
     readable = _readable(ranges)
     for (topic, partition), parts in readable.items():
@@ -46,7 +46,7 @@ def find_duplicates(spark: SparkSession, config: AuditConfig, ranges: Iterable[S
         return
     ids = reduce(lambda left, right: left.union(right), frames)
     if config.sample < 1.0:
-        # By the id: of two messages with the same one both are in the sample, or none.
+        # Sample by id: messages with equal ids are either all in the sample or all outside.
         ids = ids.where(f"pmod(xxhash64(id), 1000000) < {int(config.sample * 1_000_000)}")
     twice = (
         ids.groupBy("topic", "id")

@@ -1,4 +1,4 @@
-"""Findings, not more than anybody reads."""
+"""Findings, limited to a readable number."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, Final, Literal
 from pyspark_headrace.jobs.running.report import Finding
 
 Level = Literal["error", "warning", "info"]
-"""How bad a finding is."""
+"""Severity of a finding."""
 
 _MOST: Final = 100
-"""Of one check in one partition or archive; the others are counted."""
+"""Maximum number of listed findings per check and partition or archive. Further ones are only counted."""
 
 
 class Findings:
-    """Collects findings of the checks that were asked for."""
+    """Collector of findings of the selected checks."""
 
     def __init__(self, checks: frozenset[str]) -> None:
         self._checks = checks
@@ -30,14 +30,14 @@ class Findings:
         *,
         count: int = 1,
     ) -> None:
-        """Note one, if its check was asked for.
+        """Record a finding, if its check is selected.
 
         Args:
-            check: Which rule it is about.
-            where: The exact place.
-            message: For people.
-            level: How bad it is.
-            count: How many there are of which this is the first.
+            check: Name of the check.
+            where: Exact location.
+            message: Description for users.
+            level: Severity.
+            count: Number of occurrences that the finding stands for.
         """
         if check not in self._checks:
             return
@@ -48,12 +48,12 @@ class Findings:
 
     @property
     def count(self) -> int:
-        """Of all, those that are not listed too."""
+        """Number of all findings, including those not listed."""
         return sum(self._counts.values())
 
     @property
     def listed(self) -> list[Finding]:
-        """In the order of checks and places."""
+        """Listed findings, in the order of checks and locations."""
         return sorted(self._found, key=_order)
 
 

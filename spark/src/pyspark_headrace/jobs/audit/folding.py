@@ -1,4 +1,4 @@
-"""From ranges to findings: what only shows when they are put together."""
+"""Combination of ranges into findings."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pyspark_headrace.jobs.audit.scanned import Scanned
 
 
 def fold(ranges: Iterable[Scanned], findings: Findings, *, is_sample: bool = False) -> None:
-    """Find holes, overlaps, times that go back, and what tasks could not read.
+    """Report gaps, overlaps, decreasing timestamps, and unreadable messages.
 
     Args:
-        ranges: Of any partitions.
-        findings: Takes what is found.
+        ranges: Ranges of any partitions.
+        findings: Collector of findings.
         is_sample: Ranges were left out on purpose.
     """
     ordered = sorted(ranges, key=lambda one: (one.stream, one.topic, one.partition, one.start, one.end))
@@ -74,5 +74,5 @@ def _back(one: Scanned, offset: int, micros: int, findings: Findings, count: int
 
 
 def time_of(micros: int) -> str:
-    """A time, for people."""
+    """Format a timestamp."""
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)).isoformat(timespec="milliseconds")

@@ -1,4 +1,4 @@
-"""The job `audit` from its configuration to its report."""
+"""Driver of the job `audit`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SAMPLES: Final = 1_000_000
 
 
 class Audit:
-    """One run."""
+    """One run of the job."""
 
     def __init__(self, spark: SparkSession, config: AuditConfig, context: Context) -> None:
         self._spark = spark
@@ -49,7 +49,7 @@ class Audit:
         self.report = Report()
 
     def run(self) -> Report:
-        """Look at everything that was asked for, or at what comes before somebody asks to stop."""
+        """Run all selected checks, as far as possible before a request to stop."""
         config, report = self._config, self.report
         if config.reads_archive:
             state = archived.state_of(config, self._findings)
@@ -73,7 +73,7 @@ class Audit:
             try:
                 self._write(config.out)
             except StoreError as error:
-                # What was found is in the report all the same.
+                # Report the findings in spite of the failure.
                 report.status, report.error = "failed", str(error)
         return report
 
@@ -154,7 +154,7 @@ class Audit:
 
 
 def _summary(ranges: Sequence[Scanned]) -> dict[str, dict[str, Any]]:
-    """What was read of each partition; its digest is that of `archive` and of any other reader."""
+    """Summarize the messages read per partition. The digest equals that of `archive` and of any other reader."""
     found: dict[str, dict[str, Any]] = {}
     for one in sorted(ranges, key=lambda one: (one.topic, one.partition, one.start)):
         entry = found.setdefault(

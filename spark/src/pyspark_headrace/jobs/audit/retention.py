@@ -1,4 +1,4 @@
-"""What retention takes away, and what it should have."""
+"""Checks of retention: messages removed too early or too late."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark_headrace.jobs.audit.folding import time_of
 from pyspark_headrace.jobs.audit.scanned import Piece, Scanned
 
 _SOON: Final = 0.8
-"""Of the time that messages are kept: what is so old, and not in the archive, may be gone before it is."""
+"""Fraction of the retention time after which unarchived messages are at risk of removal."""
 
 
 def check_retention(
@@ -25,18 +25,18 @@ def check_retention(
     now_micros: int,
     findings: Findings,
 ) -> None:
-    """Compare the age of messages with the time for which topics keep them, and with what is in the archive.
+    """Compare the age of messages with the retention time of their topic, and with the archive.
 
     Args:
-        gateway: Knows that time.
-        described: The topics.
-        ranges: What was read of them.
-        archived: Up to where partitions are in the archive, of those that are in it.
-        now_micros: Since 1970.
-        findings: Takes what is found.
+        gateway: Source of the retention times.
+        described: Metadata of the topics.
+        ranges: Results of reading the topics.
+        archived: End of the archived messages, for archived partitions.
+        now_micros: Current time, since 1970.
+        findings: Collector of findings.
 
     Raises:
-        ServerRefusedError: The user may not see a topic's settings.
+        ServerRefusedError: The user is not authorized to see the settings of a topic.
         UnreachableError: No server answers.
     """
     pieces: dict[Key, list[Piece]] = {}

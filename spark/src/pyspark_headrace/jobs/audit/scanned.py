@@ -1,4 +1,4 @@
-"""What a task says of the range that it has read."""
+"""Result of a task that has read a range."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 
 class Piece(NamedTuple):
-    """A part of a range that is not cut by the bounds of a file of the archive."""
+    """Part of a range that no file boundary of the archive divides."""
 
     start: int
     end: int
@@ -19,61 +19,61 @@ class Piece(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """Messages that no node gives out."""
+    """Range of messages that no node returns."""
 
     start: int
     end: int
-    """Behind the last of them."""
+    """Offset after the last one."""
     reason: str
 
 
 @dataclass(kw_only=True)
 class Scanned:
-    """A range, and what is in it."""
+    """A range and its contents."""
 
     stream: str
     topic: str
     partition: int
     start: int
     end: int
-    """Exclusive."""
+    """End offset, exclusive."""
     rows: int = 0
     first_offset: int = -1
-    """Of the first message that was read."""
+    """Offset of the first message that was read."""
     first_timestamp: int = 0
     """Microseconds since 1970."""
     last_timestamp: int = 0
     digest: int = 0
     pieces: list[Piece] = field(default_factory=list)
     removed: int = 0
-    """Messages at the beginning that retention has taken since the range was planned."""
+    """Number of messages at the start that retention has removed since planning."""
     unreadable: list[Unreadable] = field(default_factory=list)
     backwards: list[tuple[int, int]] = field(default_factory=list)
-    """Offsets whose time is before that of the message in front, and by how many microseconds: the first ones."""
+    """First offsets with a timestamp below that of the preceding message, with the difference in microseconds."""
     backwards_count: int = 0
     null_keys: int = 0
     first_null_key: int = -1
     large: list[tuple[int, int]] = field(default_factory=list)
-    """Offsets of values that are too large, and their bytes: the first ones."""
+    """First offsets of oversized values, with their sizes in bytes."""
     large_count: int = 0
 
     @property
     def unreadable_count(self) -> int:
-        """Messages that could not be read."""
+        """Number of unreadable messages."""
         return sum(one.end - one.start for one in self.unreadable)
 
     @property
     def place(self) -> dict[str, Any]:
-        """For findings."""
+        """Return the location for findings."""
         return {"stream": self.stream, "topic": self.topic, "partition": self.partition}
 
     def to_text(self) -> str:
-        """As a row of Spark has it."""
+        """Encode the result as text for a Spark row."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Take it from such a row."""
+        """Decode the result from a Spark row."""
         value = json.loads(text)
         value["pieces"] = [Piece(*piece) for piece in value["pieces"]]
         value["unreadable"] = [Unreadable(*one) for one in value["unreadable"]]

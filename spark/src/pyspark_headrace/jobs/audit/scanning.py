@@ -1,4 +1,4 @@
-"""Reading a range in a task, past what cannot be read."""
+"""Scan of a range in a task, which skips unreadable messages."""
 
 from __future__ import annotations
 
@@ -25,39 +25,39 @@ from pyspark_headrace.splits import Split
 
 _SCHEMA: Final = pa.schema([RAW_SCHEMA.field(name) for name in ("offset", "timestamp", "key", "value")])
 _FIRST_ONES: Final = 20
-"""Of each kind that a task names; the others it counts."""
+"""Number of examples per kind that a task reports. Further ones are only counted."""
 _PROBE_MESSAGES: Final = 1 << 15
-"""Where something cannot be read, it is looked for in so many messages at first."""
+"""Initial number of messages per fetch while searching for an unreadable message."""
 _UNREADABLE_MOST: Final = 1000
-"""Messages of a task that are looked for one by one."""
+"""Maximum number of unreadable messages that a task skips one by one."""
 
 
 @dataclass(frozen=True)
 class Scanning:
-    """What tasks do with the range of a split."""
+    """Scan function for the tasks."""
 
     options: ReadOptions
     bounds: Mapping[Key, Sequence[int]]
-    """Where files of the archive begin and end, in their order."""
+    """File boundaries of the archive per partition, in order."""
     size_limit: int
-    """Bytes of a value."""
+    """Maximum size of a value in bytes."""
 
     def __call__(self, split: bytes) -> str:
-        """Read a range; returns a `Scanned`."""
+        """Scan an encoded split; returns an encoded `Scanned`."""
         return self.scanned(Split.from_bytes(split)).to_text()
 
     def scanned(self, split: Split) -> Scanned:
-        """Read a range.
+        """Scan a range.
 
         Raises:
-            DataLossError: The partition is not there any more, or was purged.
+            DataLossError: The partition was deleted or purged.
             ServerRefusedError: A node does not let this task read.
-            UnreachableError: Nobody answers.
+            UnreachableError: No server answers.
         """
         runtime().settle()
         found = _Found(split, self.bounds.get((split.topic, split.partition_id), ()), self.size_limit)
         options = self.options
-        # How many messages are asked for, and whether that becomes less until the one is found.
+        # Number of messages per fetch, and whether it is being narrowed down to the unreadable one.
         step, is_narrowing = split.end - split.start, False
         while found.position < split.end:
             until = min(found.position + step, split.end)
@@ -72,7 +72,7 @@ class Scanning:
                     continue
                 if until - found.position > 1:
                     step, is_narrowing = min(until - found.position, _PROBE_MESSAGES) // 2, True
-                    # What is damaged stays so.
+                    # Damage is permanent: one retry is enough.
                     options = replace(self.options, retry_max=1)
                     continue
                 found.pass_over(str(error))
@@ -125,7 +125,7 @@ class _Found:
         self.position = int(offsets[-1]) + 1
 
     def is_removed(self, first_offset: int) -> bool:
-        """Go on where the partition begins, if that is behind; False: it is not."""
+        """Continue at the start of the log if retention has passed the current offset. Returns whether it has."""
         if first_offset <= self.position:
             return False
         until = min(first_offset, self.result.end)
@@ -134,7 +134,7 @@ class _Found:
         return True
 
     def pass_over(self, reason: str) -> None:
-        """Leave a message that cannot be read."""
+        """Skip an unreadable message."""
         found = self.result.unreadable
         if found and found[-1].end == self.position:
             found[-1] = found[-1]._replace(end=self.position + 1)
@@ -143,7 +143,7 @@ class _Found:
         self.position += 1
 
     def give_up(self) -> None:
-        """Leave the rest."""
+        """Skip the rest of the range."""
         if self.position < self.result.end:
             reason = f"after {_UNREADABLE_MOST} messages that cannot be read the others were not looked at"
             self.result.unreadable.append(Unreadable(self.position, self.result.end, reason))

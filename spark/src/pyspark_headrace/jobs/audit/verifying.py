@@ -1,4 +1,4 @@
-"""Looking into a file of an archive, in a task."""
+"""Verification of an archive file, in a task."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _DAY_MICROS: Final = 86_400_000_000
 
 
 class Problem(NamedTuple):
-    """Something about a file."""
+    """A defect of a file."""
 
     what: str
     offset: int | None = None
-    """Of the message that it is about, if it is about one."""
+    """Offset of the affected message, if any."""
 
 
 def verified_at(uri: str, file: ArchivedFile) -> list[Problem]:
-    """`verified`, as tasks are told: by the place of the archive."""
+    """Run `verified` in a task, given the URI of the archive."""
     return verified(Archive.open(uri), file)
 
 
 def verified(archive: Archive, file: ArchivedFile) -> list[Problem]:
-    """Read a file whole and compare it with what the log says of it.
+    """Read a complete file and compare it with its description in the log.
 
     Raises:
         StoreError: The archive cannot be read.
@@ -56,7 +56,7 @@ def _rows(archive: Archive, file: ArchivedFile) -> list[Problem]:
         if missing:
             return [Problem(f"has no column {', '.join(missing)}")]
         try:
-            # All columns: each page has its checksum.
+            # Read all columns, because each page has its own checksum.
             for batch in parquet.iter_batches():
                 problems += _order(file, batch, position)
                 position = batch.column("offset")[-1].as_py()
@@ -72,7 +72,7 @@ def _rows(archive: Archive, file: ArchivedFile) -> list[Problem]:
 
 
 def _order(file: ArchivedFile, batch: pa.RecordBatch, before: int) -> list[Problem]:
-    """The first message that is not where it belongs, if there is one."""
+    """Return the first message that is out of order, if any."""
     offsets = batch.column("offset").to_numpy()
     times = batch.column("timestamp").cast(pa.int64()).to_numpy()
     wrong = np.flatnonzero((np.diff(offsets, prepend=before) < 1) | (offsets >= file.end))

@@ -1,1 +1,1 @@
-"""The job `backfill`: messages of an archive, or of a range of a topic, into a topic once more."""
+"""The job `backfill`: replay of messages from an archive or a range of a topic into a topic."""

@@ -1,4 +1,4 @@
-"""What a backfill is told."""
+"""Configuration of the job `backfill`."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ _RATE: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([km]?)/s", re.IGNORECASE)
 _TIMES: Final = {"": 1, "k": 1000, "m": 1_000_000}
 _BATCH_MESSAGES: Final = 1_000_000
 _BATCH_SECONDS: Final = 2.0
-"""Of a batch, where there is a rate: what is committed together comes at once."""
+"""Duration of a batch under a rate limit. The messages of a batch become visible at once."""
 _NAME_BYTES_MAX: Final = 200
 _USUAL: Final = frozenset({"key", "headers", "timestamp"})
 
 Bounds = dict[int, tuple[int, int | None]]
-"""Where to begin and to end (exclusive; None: at the end that there is) in partitions."""
+"""Start and end offset of partitions (exclusive; None: the current end)."""
 
 
 @dataclass(frozen=True)
 class From:
-    """Where messages come from."""
+    """Source of the messages."""
 
     kind: str
     """``archive`` or ``topic``."""
     where: str
-    """Its URI; its name."""
+    """URI of the archive, or name of the topic."""
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read ``archive:URI`` or ``topic:NAME``."""
+        """Parse ``archive:URI`` or ``topic:NAME``."""
         kind, colon, where = text.partition(":")
         if kind not in {"archive", "topic"} or not colon or not where.strip():
             raise Unsuitable("archive:URI or topic:NAME")
@@ -51,7 +51,7 @@ class From:
 
 
 def rate(text: str) -> float:
-    """Messages per second, like ``50000/s`` or ``50k/s``."""
+    """Parse a rate in messages per second, like ``50000/s`` or ``50k/s``."""
     found = _RATE.fullmatch(text.strip())
     if found is None or float(found[1]) == 0:
         raise Unsuitable("a rate like 50000/s or 50k/s")
@@ -59,7 +59,7 @@ def rate(text: str) -> float:
 
 
 def preserved(text: str) -> frozenset[str]:
-    """What of messages is kept besides their values."""
+    """Parse the parts of messages to preserve in addition to their values."""
     found = frozenset() if text.strip() == "none" else frozenset(names(text))
     if not found <= set(PRESERVED):
         raise Unsuitable(f"some of {', '.join(PRESERVED)} with commas, or none")
@@ -67,7 +67,7 @@ def preserved(text: str) -> frozenset[str]:
 
 
 def bounds(text: str) -> Bounds:
-    """``{"0": [100, 500], "1": [0, null]}``."""
+    """Parse ``{"0": [100, 500], "1": [0, null]}``."""
     expected = 'JSON like {"0": [100, 500], "1": [0, null]}: first offset, and the one to end before, of each partition'
     try:
         value = json.loads(text)
@@ -92,7 +92,7 @@ def _is_offset(value: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class BackfillConfig(JobConfig):
-    """What is replayed, where to, and how."""
+    """Source, target and options of a backfill."""
 
     origin: From = argument(
         "--from", parse=From.of, required=True, metavar="SOURCE", help="archive:URI, or topic:NAME: what is replayed"
@@ -141,7 +141,7 @@ class BackfillConfig(JobConfig):
     )
 
     def checked(self) -> Self:
-        """Look at what several arguments say together."""
+        """Validate combinations of arguments."""
         if not self.dry_run:
             self.require("name", "checkpoint")
         if len(self.name.encode()) > _NAME_BYTES_MAX:
@@ -159,12 +159,12 @@ class BackfillConfig(JobConfig):
 
     @property
     def preserves(self) -> frozenset[str]:
-        """What is kept besides the value."""
+        """Parts of messages that are preserved in addition to the value."""
         return _USUAL if self.preserve is None else self.preserve
 
     @property
     def messages_per_batch(self) -> int:
-        """Of one at most."""
+        """Maximum number of messages in a batch."""
         if self.batch_messages is not None:
             return self.batch_messages
         if self.rate is not None:
@@ -172,7 +172,7 @@ class BackfillConfig(JobConfig):
         return _BATCH_MESSAGES
 
     def asked(self) -> dict[str, Any]:
-        """What decides what is written, as it is kept with a plan."""
+        """Arguments that determine the output, as stored with a plan."""
         return {
             "from": str(self.origin),
             "from_stream": self.from_stream,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def run(spark: SparkSession, config: BackfillConfig, context: Context) -> Report:
-    """Write messages of an archive, or of a range of a topic, into a topic once more."""
+    """Replay messages of an archive, or of a range of a topic, into a topic."""
     from pyspark_headrace.jobs.archives.stores import Store  # noqa: PLC0415 - heavy, and of no use for --help
     from pyspark_headrace.jobs.backfill.ledger import Ledger  # noqa: PLC0415
     from pyspark_headrace.jobs.backfill.running import Runner  # noqa: PLC0415

@@ -1,8 +1,9 @@
-"""What outlives a run of a backfill: its plan, beside `--checkpoint`, and how far it is, in the metadata service.
+"""Persistent state of a backfill: its plan, next to `--checkpoint`, and its progress, in the metadata service.
 
-Batches are committed as transactions of a name, under the id of the plan: what was committed is known to who commits,
-and no file has to keep up with it. Three files say what that cannot: what the batches are; that the name was taken, so
-that one who finds nothing under it does not begin anew; and that the end was reached, after which the name may go.
+Batches are committed as transactions with the job name as transactional id and the plan id as query id. The metadata
+service therefore knows the last committed batch, and no file has to track it. Three files record the rest: the plan
+with its batches; a marker that the transactional id was claimed, so that a run which finds no commit under it does not
+start from scratch; and a marker that the backfill is complete, after which the transactional id may expire.
 """
 
 from __future__ import annotations
@@ -24,56 +25,56 @@ _ENDED: Final = "backfill/ended"
 _PREFIX: Final = "backfill-"
 _ID: Final = re.compile(r"[0-9a-f-]{36}/(\d+)")
 _BEGINNING: Final = 0
-"""Number of the batch that takes the name; it has no messages."""
+"""Number of the empty batch that claims the transactional id."""
 
 
 class Ledger:
-    """Keeps a backfill."""
+    """Persistent state of one backfill."""
 
     def __init__(self, store: Store, options: WriteOptions, name: str) -> None:
-        """Describe it; nothing is asked yet.
+        """Create the ledger without any request.
 
         Args:
-            store: Beside the checkpoint.
-            options: Of the sink.
-            name: Of the job.
+            store: Store next to the checkpoint.
+            options: Options of the sink.
+            name: Name of the job.
         """
         self._store = store
         self._transactions = Transactions(options)
         self._name = f"{_PREFIX}{name}"
 
     def plan(self) -> Plan | None:
-        """What an earlier run has planned.
+        """Load the plan of an earlier run.
 
         Raises:
-            PlanError: Something else is there.
-            StoreError: It cannot be read.
+            PlanError: The stored object is not a plan.
+            StoreError: The plan cannot be read.
         """
         kept = self._store.read(_PLAN)
         return None if kept is None else Plan.from_bytes(kept)
 
     def keep(self, plan: Plan) -> None:
-        """Keep a plan.
+        """Store a plan.
 
         Raises:
-            ArgumentError: There is one.
-            StoreError: It cannot be written.
+            ArgumentError: Another plan is stored.
+            StoreError: The plan cannot be written.
         """
         self._store.check_exclusive()
         content = plan.to_bytes()
-        # The answer to a request that came through may be lost, and the request repeated.
+        # The response to a successful request may be lost and the request repeated.
         if not self._store.create(_PLAN, content) and self._store.read(_PLAN) != content:
             raise ArgumentError(f"--checkpoint {self._store.uri}: another run has just begun there")
 
     def begin(self, plan: Plan, stream_id: int) -> int:
-        """Take the name, or find out how far the plan is; returns the number of the last batch that is committed.
+        """Claim the transactional id, or find the progress of the plan. Returns the number of the last committed batch.
 
         Raises:
-            ArgumentError: Another backfill has the name.
-            FencedError: It has taken the name from this one.
-            PlanError: What was committed is not known any more.
-            ServerRefusedError: Not for this user.
-            StoreError: What is beside the checkpoint cannot be read or written.
+            ArgumentError: Another backfill owns the transactional id.
+            FencedError: Another backfill has taken the transactional id over.
+            PlanError: The record of the committed batches is gone.
+            ServerRefusedError: The user is not authorized.
+            StoreError: The files next to the checkpoint cannot be read or written.
             UnreachableError: No server answers.
         """
         if self._store.read(_ENDED) is not None:
@@ -92,7 +93,7 @@ class Ledger:
                 self._check_ended(last.query_id, last.batch_id)
             self.commit(plan, stream_id, _BEGINNING, [], takes=True)
         if not has_begun:
-            # Before the first message is there.
+            # Write the marker before the first message is visible.
             self._store.create(_BEGUN, b"")
         return last.batch_id if last is not None and last.query_id == plan.id else _BEGINNING
 
@@ -100,33 +101,33 @@ class Ledger:
         """Commit a batch.
 
         Args:
-            plan: Whose batch it is.
-            stream_id: Of the topic.
-            number: Of the batch.
-            parts: What was staged; none if it was appended.
-            takes: The name is taken from whoever has it.
+            plan: Plan of the batch.
+            stream_id: Stream of the topic.
+            number: Number of the batch.
+            parts: Stages; empty if the messages were appended.
+            takes: Take the transactional id over from its owner.
 
         Returns:
-            Whether it is committed by this; False: it was before.
+            True if this call has committed the batch; False if it was committed before.
 
         Raises:
-            FencedError: Another backfill has the name.
-            StageExpiredError: It took too long.
-            ServerRefusedError: Anything else; nothing was done.
-            UnreachableError: No server answers; it may have been done, and the same again finds out.
+            FencedError: Another backfill owns the transactional id.
+            StageExpiredError: A stage has expired.
+            ServerRefusedError: Any other refusal; nothing was committed.
+            UnreachableError: No server answers; the outcome is unknown, and repeating the call resolves that.
         """
         return self._transactions.commit(stream_id, self._transaction(plan, number), parts, fence=takes)
 
     def give_up(self, plan: Plan, stream_id: int, number: int, parts: list[Part]) -> None:
-        """Have stages of a batch go before they expire.
+        """Discard the stages of a batch before they expire.
 
         Raises:
-            HeadraceError: They will expire.
+            HeadraceError: The stages could not be discarded and will expire.
         """
         self._transactions.abort(stream_id, self._transaction(plan, number), parts)
 
     def end(self) -> None:
-        """Note that all is done."""
+        """Record that the backfill is complete."""
         self._store.create(_ENDED, b"")
 
     def _transaction(self, plan: Plan, number: int) -> Transaction:

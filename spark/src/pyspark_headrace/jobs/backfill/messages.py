@@ -1,4 +1,4 @@
-"""Messages as they are written once more."""
+"""Conversion of messages for a replay."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ import pyarrow.compute as pc
 from pyspark_headrace.errors import HeadraceError
 
 SOURCE: Final = "x-replay-source"
-"""Header: where the message was, like ``topic:shop/orders/3``."""
+"""Header with the origin of the message, like ``topic:shop/orders/3``."""
 OFFSET: Final = "x-replay-offset"
-"""Header: its offset there, in decimal."""
+"""Header with the original offset, in decimal."""
 JOB: Final = "x-replay-job"
-"""Header: the name of the job."""
+"""Header with the name of the job."""
 _HEADERS: Final = (SOURCE, OFFSET, JOB)
 _VALUE_BYTES_MAX: Final = 255
-"""Of the value of a header."""
+"""Maximum size of a header value."""
 
 PRESERVED: Final = ("key", "headers", "timestamp", "id")
-"""What may be kept besides the value."""
+"""Parts of messages that may be preserved in addition to the value."""
 
 
 class EncryptedHeadersError(HeadraceError):
-    """Headers of a message cannot be read, and so they cannot be kept."""
+    """Encrypted headers of a message cannot be read, so they cannot be preserved."""
 
 
 @dataclass(frozen=True)
 class Rewriting:
-    """What becomes of messages."""
+    """Conversion of messages of one source."""
 
     source: str
-    """As `SOURCE` has it, without the partition."""
+    """Value of the header `SOURCE`, without the partition."""
     job: str
     preserve: frozenset[str]
     same_partition: bool
 
     def columns(self) -> list[str]:
-        """What has to be read."""
+        """Columns to read."""
         columns = ["offset", "value"]
         if "timestamp" in self.preserve:
             columns += ["timestamp", "origin_timestamp"]
         return columns + [name for name in ("key", "id", "headers") if name in self.preserve]
 
     def apply(self, batch: pa.RecordBatch, partition_id: int) -> pa.RecordBatch:
-        """Make rows that can be written.
+        """Convert messages to rows for the sink.
 
         Args:
-            batch: With these columns.
-            partition_id: That they come from.
+            batch: Messages with these columns.
+            partition_id: Original partition.
 
         Raises:
-            EncryptedHeadersError: Headers are to be kept that cannot be read.
+            EncryptedHeadersError: Headers to be preserved are encrypted.
         """
         columns: dict[str, pa.Array] = {"value": batch.column("value")}
         columns |= {name: batch.column(name) for name in ("key", "id") if name in self.preserve}
         if "timestamp" in self.preserve:
-            # Without a time of its producer a message is as old as it was when the server had it first.
+            # Without a producer timestamp, keep the time at which the server first received the message.
             columns["origin_timestamp"] = pc.coalesce(batch.column("origin_timestamp"), batch.column("timestamp"))
         headers = batch.column("headers") if "headers" in self.preserve else None
         title = f"{self.source}/{partition_id}"
@@ -70,13 +70,13 @@ class Rewriting:
 
 
 def with_origin(headers: pa.ListArray | None, offsets: pa.Int64Array, source: str, job: str) -> pa.ListArray:
-    """Add the headers that say where messages come from, in place of those that an earlier backfill has added.
+    """Add origin headers to messages, replacing those of an earlier backfill.
 
     Args:
-        headers: Of each message; None: without any others.
-        offsets: Of each message.
-        source: For all of them.
-        job: For all of them.
+        headers: Headers of each message; None: no messages have any.
+        offsets: Offset of each message.
+        source: Origin of all messages.
+        job: Name of the job.
 
     Raises:
         EncryptedHeadersError: Headers cannot be read.
@@ -86,7 +86,7 @@ def with_origin(headers: pa.ListArray | None, offsets: pa.Int64Array, source: st
     added = len(_HEADERS)
     ends = np.cumsum(np.bincount(owners, minlength=count) + added, dtype=np.int32) if count else np.zeros(0, np.int32)
     total = len(keys)
-    # Where each header is taken from: first those that are kept, then one each for all messages, then the offsets.
+    # Indexes into the concatenation of preserved headers, headers common to all messages, and offsets.
     at_key = np.empty(total + added * count, np.int64)
     at_value = np.empty_like(at_key)
     kept_at = np.arange(total) + added * owners
@@ -105,7 +105,7 @@ def with_origin(headers: pa.ListArray | None, offsets: pa.Int64Array, source: st
 def _kept(
     headers: pa.ListArray | None, offsets: pa.Int64Array, source: str
 ) -> tuple[pa.StringArray, pa.BinaryArray, np.ndarray]:
-    """Keys and values that stay, and the row of each."""
+    """Return keys, values and row indexes of the headers to keep."""
     if headers is None:
         return pa.array([], pa.string()), pa.array([], pa.binary()), np.zeros(0, np.int64)
     if headers.null_count:
@@ -126,6 +126,6 @@ def _kept(
 
 
 def too_long(source: str) -> str | None:
-    """Say that a source cannot be the value of a header, if it cannot."""
+    """Return an error message if the source exceeds the size of a header value."""
     size = len(source.encode())
     return f"{source} has {size} bytes, and {SOURCE} can have {_VALUE_BYTES_MAX}" if size > _VALUE_BYTES_MAX else None

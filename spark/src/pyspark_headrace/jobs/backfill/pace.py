@@ -1,4 +1,4 @@
-"""How fast a job may go."""
+"""Rate limit of a job."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Callable
 
 
 class Pace:
-    """A bucket that tokens fall into at a rate, one for each message.
+    """Token bucket with one token per message.
 
-    Whoever publishes takes as many as he has messages, and waits until they are there. What was not used in time is
-    kept for so many seconds: a hiccup is made good, and a long stop is no reason for a flood.
+    A writer takes one token per message and waits until they are available. Unused tokens are kept for a limited time:
+    a short stall is compensated, but a long stop does not cause a burst.
     """
 
     def __init__(self, per_second: float, *, kept_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Describe it; tokens come from `begin` on.
+        """Create the bucket. Tokens accrue after `begin`.
 
         Args:
-            per_second: The rate.
-            kept_seconds: For how long tokens are kept.
-            clock: Seconds.
+            per_second: Rate.
+            kept_seconds: Time for which unused tokens are kept.
+            clock: Clock, in seconds.
         """
         self._per_second = per_second
         self._kept_seconds = kept_seconds
@@ -28,18 +28,18 @@ class Pace:
         self._is_first = True
 
     def begin(self) -> None:
-        """Work begins."""
+        """Start the accrual of tokens."""
         if self._taken_until is None:
             self._taken_until = self._clock()
 
     def take(self, count: int) -> float:
-        """Take tokens; returns after how many seconds they are there."""
+        """Take tokens; returns the time in seconds until they are available."""
         self.begin()
         now = self._clock()
         assert self._taken_until is not None  # noqa: S101 - begun above
         lasts = count / self._per_second
         if self._is_first:
-            # That the first batch takes longer, since much is loaded for it, is no hiccup.
+            # The first batch is slow because of loading. This is not compensated like a stall.
             self._is_first = False
             self._taken_until = max(self._taken_until + lasts, now)
         else:

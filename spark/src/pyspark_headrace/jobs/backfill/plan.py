@@ -1,4 +1,4 @@
-"""What a backfill writes, cut into batches: found once, and the same in every run that goes on with it."""
+"""Plan of a backfill: its batches. Created once and used by every run."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ VERSION: Final = 1
 
 
 class PlanError(HeadraceError):
-    """What is kept of a backfill was not written by this program, or not for these arguments."""
+    """A stored plan is invalid, or was made for other arguments."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A backfill. Its batches are numbered from 1."""
+    """Plan of a backfill. Batches are numbered from 1."""
 
     id: str
-    """Under which its batches are committed."""
+    """Query id under which its batches are committed."""
     asked: Mapping[str, Any]
-    """What decides what is written: other arguments make another backfill."""
+    """Arguments that determine the output: other arguments require another backfill."""
     source: str
-    """As messages are told: ``topic:shop/orders``."""
+    """Origin for the message header: ``topic:shop/orders``."""
     target_incarnation: int
-    """Of the topic that is written to."""
+    """Incarnation of the target topic."""
     extents: Mapping[int, Extent]
-    """What is replayed of each partition."""
+    """Range of each partition to replay."""
     batches: int
 
     @property
     def messages(self) -> int:
-        """All together."""
+        """Total number of messages."""
         return sum(extent.count for extent in self.extents.values())
 
     @property
     def size_bytes(self) -> int:
-        """All together, as estimated."""
+        """Total estimated size."""
         return sum(extent.size_bytes for extent in self.extents.values())
 
     def batch(self, number: int) -> dict[int, Extent]:
-        """What a batch has: the same share of every partition."""
+        """Return the ranges of a batch: the same fraction of every partition."""
         found: dict[int, Extent] = {}
         for partition, extent in self.extents.items():
             start, end = (extent.start + extent.count * part // self.batches for part in (number - 1, number))
@@ -54,7 +54,7 @@ class Plan:
         return found
 
     def to_bytes(self) -> bytes:
-        """What is kept."""
+        """Encode the plan for storage."""
         value = asdict(self) | {
             "v": VERSION,
             "extents": [
@@ -66,10 +66,10 @@ class Plan:
 
     @staticmethod
     def from_bytes(kept: bytes) -> Plan:
-        """Read what is kept.
+        """Decode a stored plan.
 
         Raises:
-            PlanError: It is something else.
+            PlanError: The bytes are not a plan.
         """
         try:
             value = json.loads(kept)
@@ -82,12 +82,12 @@ class Plan:
 
 
 def batches_of(extents: Mapping[int, Extent], *, messages: int, size_bytes: int) -> int:
-    """How many batches there are to be.
+    """Return the number of batches.
 
     Args:
-        extents: What is replayed.
-        messages: Of one batch at most.
-        size_bytes: Of one batch at most, as estimated.
+        extents: Ranges to replay.
+        messages: Maximum number of messages in a batch.
+        size_bytes: Maximum estimated size of a batch.
     """
     count = sum(extent.count for extent in extents.values())
     size = sum(extent.size_bytes for extent in extents.values())

@@ -1,4 +1,4 @@
-"""From what a backfill is told to its plan."""
+"""Creation of a plan from the configuration."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pyspark_headrace.jobs.origins.topic import TopicOrigin
 from pyspark_headrace.jobs.running.arguments import ArgumentError
 
 BATCH_BYTES: Final = 1 << 30
-"""Of a batch at most, as estimated: so much may lie on disks twice."""
+"""Maximum estimated size of a batch, which may be stored twice for a while."""
 
 
 def origin_of(config: BackfillConfig) -> Origin:
-    """Open what is replayed.
+    """Open the source.
 
     Raises:
-        OptionError: An archive has no such topic, or several.
-        ArchiveError: It cannot be read.
+        OptionError: The archive has no such topic, or several.
+        ArchiveError: The archive cannot be read.
     """
     if config.origin.kind == "archive":
         return ArchiveOrigin(config.origin.where, config.from_stream, config.from_topic)
@@ -32,11 +32,11 @@ def origin_of(config: BackfillConfig) -> Origin:
 
 
 def extents_of(config: BackfillConfig, origin: Origin) -> dict[int, Extent]:
-    """What is replayed of each partition, as there is now.
+    """Return the current range of each partition to replay.
 
     Raises:
-        ArgumentError: Offsets are named that are not there.
-        HeadraceError: The origin cannot be asked.
+        ArgumentError: Named offsets do not exist.
+        HeadraceError: The source is unreachable.
     """
     found = origin.extents(config.since, config.until)
     if config.offsets is None:
@@ -60,10 +60,10 @@ def extents_of(config: BackfillConfig, origin: Origin) -> dict[int, Extent]:
 
 
 def plan_of(config: BackfillConfig, origin: Origin, extents: Mapping[int, Extent], target: Topic) -> Plan:
-    """Make a plan.
+    """Create a plan.
 
     Raises:
-        ArgumentError: The topic that is written to has too few partitions, or names are too long.
+        ArgumentError: The target topic has too few partitions, or names are too long.
     """
     source = f"{config.origin.kind}:{origin.stream}/{origin.topic}"
     wrong = too_long(f"{source}/{max(extents, default=0)}")
@@ -80,10 +80,10 @@ def plan_of(config: BackfillConfig, origin: Origin, extents: Mapping[int, Extent
 
 
 def check_same(plan: Plan, config: BackfillConfig) -> None:
-    """Look whether a plan is for these arguments.
+    """Check that a plan was made for these arguments.
 
     Raises:
-        ArgumentError: It is not.
+        ArgumentError: The arguments differ.
     """
     asked = config.asked()
     different = sorted(name for name in asked.keys() | plan.asked.keys() if asked.get(name) != plan.asked.get(name))

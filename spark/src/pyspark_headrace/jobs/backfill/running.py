@@ -1,4 +1,4 @@
-"""Batch after batch of a backfill, until its end or until it is stopped."""
+"""Main loop of a backfill: batch after batch, until the end or a request to stop."""
 
 from __future__ import annotations
 
@@ -33,28 +33,29 @@ _PIECE_ROWS: Final = 250_000
 _PIECE_BYTES: Final = 24 << 20
 _LOAD_ROWS: Final = 50_000
 _LOAD_BYTES: Final = 24 << 20
-"""With fewer of both no other task is made. Two of them are below what a task keeps to send it again when a connection
-breaks."""
+"""Minimum bytes and rows of an additional task. Two tasks of this size are below the limit up to which a task buffers
+its batches for a repeated call.
+"""
 _BELIEVED_SECONDS: Final = 300.0
-"""For how long the ticket for the topic that is written to is used."""
+"""Time for which the ticket of the target topic is reused."""
 _KEPT_SECONDS: Final = 5.0
-"""What a batch was late is made good for so long."""
+"""Time for which unused tokens of the rate limit are kept."""
 
 
 class Runner:
-    """Writes the batches of a plan."""
+    """Writer of a plan's batches."""
 
     def __init__(
         self, spark: SparkSession, config: BackfillConfig, context: Context, options: WriteOptions, origin: Origin
     ) -> None:
-        """Describe the run.
+        """Create the runner.
 
         Args:
             spark: The session.
-            config: Of the job.
-            context: Of the job.
-            options: Of the sink.
-            origin: What is replayed.
+            config: Configuration of the job.
+            context: Context of the job.
+            options: Options of the sink.
+            origin: Source of the messages.
         """
         self._spark = spark
         self._config = config
@@ -64,12 +65,12 @@ class Runner:
         self._found: tuple[float, Target] | None = None
         self._pace = None if config.rate is None else Pace(config.rate, kept_seconds=_KEPT_SECONDS)
         self.counts: Counter[str] = Counter(batches=0, messages=0, bytes=0)
-        """Of this run."""
+        """Counts of this run."""
         self.writing_seconds = 0.0
-        """From the beginning of the first batch of this run to the end of its last one."""
+        """Time between the start of the first batch of this run and the end of its last one."""
 
     def run(self, plan: Plan, ledger: Ledger, topic: Topic) -> bool:
-        """Write what is not written yet; returns whether that was all, or the job was stopped before.
+        """Write the remaining batches. Returns False if the job was stopped before the end.
 
         Raises:
             HeadraceError: A batch cannot be planned or committed.
@@ -94,7 +95,7 @@ class Runner:
         return True
 
     def _batch(self, plan: Plan, ledger: Ledger, number: int) -> list[Done] | None:
-        """Write one; None: the job was stopped before its time had come."""
+        """Write one batch; None if the job was stopped while waiting for the rate limit."""
         config, exact = self._config, self._options.is_exact
         begun = time.monotonic()
         if self._pace is not None:
@@ -105,11 +106,11 @@ class Runner:
         if not exact and self._is_stopped_before(count):
             return None
         rewriting = Rewriting(plan.source, config.name, config.preserves, config.partitioning == SAME)
-        # The name of the transaction is for who commits; stages have none.
+        # The transactional id matters for the commit only; stages have none.
         work = Work(target, self._options, rewriting, Transaction(config.name, plan.id, number))
         pieces = self._origin.pieces(batch, rows=_PIECE_ROWS, size_bytes=_PIECE_BYTES)
         if exact:
-            # In each of them there may be a stage for every partition.
+            # Each task may have one stage per partition.
             most = max(STAGES_PER_COMMAND_MAX // len(target.topic.partitions), 2)
             loads = loads_of(pieces, rows=_LOAD_ROWS, size_bytes=_LOAD_BYTES, most=most)
         else:
@@ -129,7 +130,7 @@ class Runner:
         return done
 
     def _is_stopped_before(self, count: int) -> bool:
-        """Wait for so many tokens; whether the job was stopped meanwhile."""
+        """Wait for tokens. Returns whether the job was stopped meanwhile."""
         return self._pace is not None and self._context.stop.wait(self._pace.take(count))
 
     def _give_up(self, plan: Plan, ledger: Ledger, stream_id: int, number: int, parts: list[Part]) -> None:
@@ -145,10 +146,10 @@ class Runner:
         self._context.progress.update("messages", plan.messages * number // plan.batches, plan.messages)
 
     def _target(self, plan: Plan) -> Target:
-        """The topic that is written to, with a ticket that is good for a while."""
+        """Return the target topic with a ticket, from the cache if it is recent enough."""
         now = time.monotonic()
         if self._found is None or now - self._found[0] > _BELIEVED_SECONDS:
-            # Only who plans makes it: what was written must not be forgotten with a topic that is gone.
+            # Only planning creates the topic: a run must not replace a deleted topic and lose what was written.
             self._found = (now, find(replace(self._options, create_topic=False), self._config.to_topic))
         target = self._found[1]
         if target.topic.incarnation != plan.target_incarnation:
@@ -157,10 +158,10 @@ class Runner:
 
 
 def _ends(gateway: Gateway, topic: Topic, wanted: Mapping[int, int]) -> dict[int, int]:
-    """Where partitions end. For one that is gone nobody waits.
+    """Return the end offsets of partitions, without waiting for deleted ones.
 
     Raises:
-        ServerRefusedError: The topic is not there any more.
+        ServerRefusedError: The topic does not exist any more.
         UnreachableError: No server answers.
     """
     now = gateway.describe(topic.stream, (topic.name,)).topics[topic.name]

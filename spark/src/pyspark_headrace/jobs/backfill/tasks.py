@@ -1,4 +1,4 @@
-"""What tasks of Spark do for a batch: they read pieces and stage them, without a row going through Spark."""
+"""Tasks of a batch: read pieces and stage them. No row passes through Spark."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Load = Sequence[Piece]
-"""What one task writes, one piece after the other."""
+"""Pieces that one task writes, in order."""
 
 
 class Done(NamedTuple):
-    """A load that is written."""
+    """Result of a written load."""
 
     rows: int
     size_bytes: int
-    """As batches have it, with headers and indexes."""
+    """Size of the batches, with headers and indexes."""
     parts: tuple[Part, ...]
-    """Stages, one for each partition; none if it was appended."""
+    """Stages, one per partition; empty if the messages were appended."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """How pieces are written."""
+    """Write function for the tasks."""
 
     target: Target
     options: WriteOptions
@@ -45,26 +45,26 @@ class Work:
 
 
 def write(spark: SparkSession, work: Work, loads: Sequence[Load]) -> list[Done]:
-    """Have loads written, each by one task; what is returned is in their order.
+    """Write loads, each in one task. Results are in the order of the loads.
 
-    What a task has staged that was repeated, or run twice, is not among it, and expires.
+    Stages of repeated or speculative attempts are not in the results and expire.
 
     Raises:
-        pyspark.errors.PySparkException: A task has failed for good.
+        pyspark.errors.PySparkException: A task has failed permanently.
     """
     return run_tasks(spark, partial(_write, work), [[load] for load in loads])
 
 
 def loads_of(pieces: Sequence[Piece], *, rows: int, size_bytes: int, most: int) -> list[list[Piece]]:
-    """Share pieces out among tasks, in their order.
+    """Distribute pieces over tasks, in order.
 
     Args:
-        pieces: By partition and offset.
-        rows: That are worth a task.
-        size_bytes: That are worth one.
-        most: Tasks at most.
+        pieces: Pieces by partition and offset.
+        rows: Minimum number of rows of a task.
+        size_bytes: Minimum size of a task.
+        most: Maximum number of tasks.
     """
-    # Each load but the last has enough of one of the two.
+    # Each load but the last reaches one of the two minimums.
     half = max(most // 2, 1)
     enough = max(rows, -(-sum(piece.end - piece.start for piece in pieces) // half))
     enough_bytes = max(size_bytes, -(-sum(piece.size_bytes for piece in pieces) // half))
@@ -81,7 +81,7 @@ def loads_of(pieces: Sequence[Piece], *, rows: int, size_bytes: int, most: int) 
 
 
 def whole_partitions(pieces: Sequence[Piece]) -> list[list[Piece]]:
-    """One task for each partition: of several that append at the same time nobody keeps the order."""
+    """Return one load per partition: concurrent appends of several tasks would not keep the order."""
     loads: dict[int, list[Piece]] = {}
     for piece in pieces:
         loads.setdefault(piece.partition_id, []).append(piece)

@@ -1,5 +1,5 @@
-"""The job `compact`: fewer and larger files, old messages out of an archive, and what nobody needs off the disk.
+"""The job `compact`: merges small files of an archive, expires old messages, and deletes unused files.
 
-Neighbouring files of one partition and day are merged by tasks of Spark; the driver replaces them in the archive's log,
-all of a round in one step. Whoever reads the archive as it was finds its files for a while.
+Tasks merge adjacent files of one partition and day. The driver replaces them in the archive's log, all files of a round
+in one commit. Concurrent readers of an earlier state find its files for a while.
 """

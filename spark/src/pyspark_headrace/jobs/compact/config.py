@@ -1,4 +1,4 @@
-"""What the job `compact` is told."""
+"""Configuration of the job `compact`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class CompactConfig(JobConfig):
     )
 
     def checked(self) -> Self:
-        """Look at what several arguments say together."""
+        """Validate combinations of arguments."""
         limit = self.remove_orphans_older_than
         if limit != NEVER and self.format == PARQUET and limit > REMOVED_FOR:
             raise ArgumentError(f"--remove-orphans-older-than: {REMOVED_FOR.days}d at most")
@@ -68,5 +68,5 @@ class CompactConfig(JobConfig):
 
     @property
     def target_bytes(self) -> int:
-        """Of a file."""
+        """Target size of a file."""
         return self.target_file_mb << 20

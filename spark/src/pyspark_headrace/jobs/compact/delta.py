@@ -1,4 +1,4 @@
-"""The job `compact` on a table of Delta Lake, by what its library has for that."""
+"""The job `compact` for Delta Lake tables, by means of the Delta library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HOUR: Final = datetime.timedelta(hours=1)
 
 
 class _Day(NamedTuple):
-    """A partition of the table, as `archive` makes them."""
+    """Partition of the table, as written by `archive`."""
 
     stream: str
     topic: str
@@ -29,10 +29,10 @@ class _Day(NamedTuple):
 
 
 def compact(config: CompactConfig, context: Context) -> Report:
-    """Merge, expire and clean up.
+    """Merge files, expire messages and delete unused files.
 
     Raises:
-        StoreError: There is no such table, or it cannot be read or written.
+        StoreError: The table does not exist, or cannot be read or written.
     """
     try:
         return _compact(DeltaTable(config.dest), config, context)
@@ -49,7 +49,7 @@ def _compact(table: DeltaTable, config: CompactConfig, context: Context) -> Repo
     counts |= dict.fromkeys(("merged_files", "new_files", "refused_days", "expired_files", "orphans"), 0)
     counts["files_before"] = len(table.file_uris())
     if config.expire is not None:
-        # Whole days, which is a change of the log alone.
+        # Expire whole days, which changes the log only.
         old = f"date < '{(now - config.expire).date().isoformat()}'"
         if config.dry_run:
             counts["expired_files"] = sum(_is_older(day, (now - config.expire).date()) for day in _days_of_files(table))
@@ -68,7 +68,7 @@ def _compact(table: DeltaTable, config: CompactConfig, context: Context) -> Repo
                 target_size=config.target_bytes,
             )
         except CommitFailedError as error:
-            # Somebody has removed or merged the same files. What `archive` adds meanwhile does no harm.
+            # A concurrent writer has removed or merged the same files. Concurrent appends of `archive` do not conflict.
             context.log.info("left as it is", day="/".join(day), reason=said(error))
             counts["refused_days"] += 1
             table.update_incremental()
@@ -89,7 +89,7 @@ def _compact(table: DeltaTable, config: CompactConfig, context: Context) -> Repo
 
 
 def _days(table: DeltaTable, config: CompactConfig, now: datetime.datetime) -> Iterator[_Day]:
-    """Those with enough small files, and without messages that are too new."""
+    """Yield days with enough small files and without messages that are too recent."""
     found: dict[_Day, list[dict[str, Any]]] = {}
     for file in _files(table):
         found.setdefault(_day(file), []).append(file)

@@ -1,4 +1,4 @@
-"""The job `compact` from its configuration to its report."""
+"""Driver of the job `compact`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 _NAME: Final = "compact"
 _GROUPS_PER_ROUND: Final = 64
-"""Groups whose files are replaced in one step: what a crash costs, and how long a stop takes."""
+"""Number of groups per commit: the work lost by a crash, and the time that a stop may take."""
 
 
 class Compaction:
-    """One run on an archive in Parquet."""
+    """One run on a native archive."""
 
     def __init__(self, spark: SparkSession, config: CompactConfig, context: Context) -> None:
         self._spark = spark
@@ -57,7 +57,7 @@ class Compaction:
         )
 
     def run(self) -> Report:
-        """Merge, expire, clean up."""
+        """Merge files, expire messages and delete unused files."""
         report, archive = self.report, self._archive
         report.counts["files_before"] = len(archive.state().files)
         for step in (self._expire, self._merge, self._clean):
@@ -102,10 +102,10 @@ class Compaction:
         for one in results:
             if one.file is None:
                 self._left(one)
-        # What they replace will be deleted.
+        # Check the new files, since the old ones will be deleted.
         self._archive.store.check_written({file.path: file.bytes for _, file in done})
         while done:
-            # Whose files somebody else has replaced or removed meanwhile stays as it is now.
+            # Skip groups with files that a concurrent writer has replaced or removed.
             files = self._archive.state().files
             still = [(group, file) for group, file in done if all(one.path in files for one in group.files)]
             self.report.counts["refused_groups"] += len(done) - len(still)

@@ -1,4 +1,4 @@
-"""Making one file of several, in a task."""
+"""Merge of several files into one, in a task."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from pyspark_headrace.jobs.compact.planning import Group
 
 @dataclass(frozen=True)
 class Merged:
-    """What became of a group."""
+    """Result of merging a group."""
 
     file: ArchivedFile | None
-    """The new file; None: there is none, and the group is left as it is."""
+    """The new file; None if the group is left unchanged."""
     path: str = ""
-    """Of the file that is the reason, if one is."""
+    """Path of the file that prevents the merge, if any."""
     reason: str = ""
-    """For people."""
+    """Reason for users."""
 
 
 def merged(uri: str, group: Group) -> Merged:
-    """Write one file with the messages of several, each of which is compared with its digest on the way.
+    """Merge files into one, and compare each of them with its digest.
 
     Raises:
-        StoreError: It cannot be written, or the files cannot be read.
+        StoreError: The new file cannot be written, or the files cannot be read.
     """
     archive = Archive.open(uri)
     writer: FileWriter | None = None
     try:
         with opened(archive.store, group.files[0]) as parquet:
             schema = parquet.schema_arrow.remove_metadata()
-        # Never cut: planned by what the files have.
+        # The output is never divided: the plan goes by the sizes of the input files.
         options = FileOptions(target_bytes=2 * group.bytes, mode=group.files[0].mode)
         writer = FileWriter(archive.store, group.key, group.files[-1].end, options, group.files[0].date, schema)
         for file in group.files:
@@ -58,7 +58,8 @@ def _copied(archive: Archive, file: ArchivedFile, schema: pa.Schema, writer: Fil
     for rows in batches(archive.store, file):
         if is_first and not rows.schema.remove_metadata().equals(schema):
             return False
-        # Of decoded values nothing can be said any more: the digest of the whole file goes with its first rows.
+        # The digest cannot be recomputed from decoded values, so the digest of the whole file is added with its first
+        # rows.
         said = file.digest if is_first else 0
         of_them = digest(rows) if file.mode == RAW else said
         found = total((found, of_them))

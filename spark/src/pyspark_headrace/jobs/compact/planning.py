@@ -1,4 +1,4 @@
-"""Which files become one."""
+"""Selection of files to merge."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from pyspark_headrace.digest import total
 from pyspark_headrace.jobs.archives.files import ArchivedFile, PartitionKey
 
 _OVERHEAD_BYTES: Final = 4096
-"""About what a file has besides its messages, which does not add up when files are merged."""
+"""Approximate overhead of a file, which does not add up when files are merged."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Neighbouring files of a partition and a day that become one file."""
+    """Adjacent files of a partition and a day to be merged into one."""
 
     files: tuple[ArchivedFile, ...]
 
     @property
     def key(self) -> PartitionKey:
-        """Whose messages."""
+        """Partition of the messages."""
         return self.files[0].key
 
     @property
     def rows(self) -> int:
-        """Of all of them."""
+        """Total number of rows."""
         return sum(file.rows for file in self.files)
 
     @property
     def digest(self) -> int:
-        """Of all of them."""
+        """Digest of all messages."""
         return total(file.digest for file in self.files)
 
     @property
     def bytes(self) -> int:
-        """Of all of them."""
+        """Total size."""
         return sum(file.bytes for file in self.files)
 
 
 def plan(files: Iterable[ArchivedFile], *, target_bytes: int, min_files: int, before: int) -> list[Group]:
-    """Choose files to be merged.
+    """Choose files to merge.
 
-    What comes out has between half and double the target, as far as neighbours allow it. Files that have half of it are
-    left alone, unless they are needed for that, so that nothing is merged again and again.
+    The merged files have between half and twice the target size, as far as adjacent files allow. Files of at least half
+    the target size are left alone unless needed for that, so that no file is merged again and again.
 
     Args:
-        files: That count.
-        target_bytes: About how large files are to be.
-        min_files: Days of a partition with fewer small files are left.
-        before: Files with messages that are not older (microseconds since 1970) are left.
+        files: Committed files.
+        target_bytes: Approximate size of merged files.
+        min_files: Minimum number of small files in a day of a partition; days with fewer are left alone.
+        before: Files with messages at or after this time (microseconds since 1970) are left alone.
     """
     days: dict[tuple[PartitionKey, str, str], list[ArchivedFile]] = {}
     for file in files:
@@ -65,7 +65,7 @@ def plan(files: Iterable[ArchivedFile], *, target_bytes: int, min_files: int, be
 
 
 def _runs(files: Sequence[ArchivedFile]) -> Iterator[list[ArchivedFile]]:
-    """Files without a hole between them: a merged file says that it has every offset."""
+    """Yield runs of files without gaps between them: a merged file claims a contiguous range of offsets."""
     run: list[ArchivedFile] = []
     for file in files:
         if run and run[-1].end != file.start:
@@ -86,7 +86,7 @@ def _groups(run: Sequence[ArchivedFile], target: int) -> Iterator[Group]:
                 parts.append(small)
                 small = []
         elif small and _total(small) < target // 2 and _total([*small, file]) <= 2 * target:
-            # Too little by themselves.
+            # The remaining small files are too small for a group of their own.
             parts.append([*small, file])
             small = []
         else:

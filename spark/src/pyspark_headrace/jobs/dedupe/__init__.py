@@ -1,1 +1,1 @@
-"""The job `dedupe`: messages of topics without those that were there before, to a topic."""
+"""The job `dedupe`: copies messages of topics to a topic, without duplicates."""

@@ -1,4 +1,4 @@
-"""What the job `dedupe` is told."""
+"""Configuration of the job `dedupe`."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class DedupeConfig(RecordsConfig):
 
     @property
     def goes_on(self) -> bool:
-        """A batch compares everything anew."""
+        """Return whether the job continues from a checkpoint. A batch compares all messages anew."""
         return not self.batch
 
     def checked(self) -> Self:
-        """Look at what several arguments say together."""
+        """Validate combinations of arguments."""
         super().checked()
         if self.report_only == (self.to_topic is not None):
             raise ArgumentError("exactly one of --to-topic and --report-only is needed")

@@ -1,4 +1,4 @@
-"""Runs the job `dedupe`."""
+"""Driver of the job `dedupe`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LATE: Final = (
 
 
 def run(spark: SparkSession, config: DedupeConfig, context: Context) -> Report:
-    """Leave out what was there before."""
+    """Remove duplicates from a batch or a stream."""
     if config.batch:
         return _run_batch(spark, config)
     kept = following(spark, stream_of(spark, config), config).observe(OBSERVED, *figures())
@@ -68,7 +68,7 @@ def _run_batch(spark: SparkSession, config: DedupeConfig) -> Report:
         ordered.write.format("noop").mode("overwrite").save()
     else:
         options = config.writing(config.to_topic) | {"guarantee": "exactly-once"}
-        # Each run is for itself.
+        # Batch runs are independent of each other.
         options.pop("transactionalId", None)
         written(ordered, config.to_topic).write.format("headrace").mode("append").options(**options).save()
     there, counts = total(ranges), observation.get

@@ -1,4 +1,4 @@
-"""Messages without those that were there before."""
+"""Removal of duplicates."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from pyspark_headrace.jobs.records.tally import counted
 from pyspark_headrace.jobs.running.arguments import ArgumentError
 
 _OWN: Final = "_own"
-"""Column that no two messages have alike; NULL for those that have a key."""
+"""Column with a unique value per message without key; NULL for messages with a key."""
 _ID: Final = "id"
 
 
 def following(spark: SparkSession, source: DataFrame, config: DedupeConfig) -> DataFrame:
-    """Leave duplicates out of a stream: those within the time, and whatever comes before the watermark has moved.
+    """Remove duplicates from a stream: those within the time window, and later ones until the watermark has moved.
 
     Raises:
-        ArgumentError: An expression or the schema are wrong.
+        ArgumentError: An expression or the schema is wrong.
     """
     rows = _keyed(spark, source, config)
     timed = counted(rows).where(sql.col(REASON).isNull()).withWatermark(TIME, f"{config.within} milliseconds")
     kept = timed.dropDuplicatesWithinWatermark([KEY, _OWN]).select(MESSAGE, REASON)
     if config.decode == JSON or config.event_time is not None:
-        # What has no key and no time is no duplicate of anything.
+        # A message without key or time is never a duplicate.
         kept = kept.unionByName(counted(rows, "bad").where(sql.col(REASON).isNotNull()).select(MESSAGE, REASON))
     return kept
 
 
 def exactly(spark: SparkSession, source: DataFrame, config: DedupeConfig) -> DataFrame:
-    """Leave duplicates out of a batch: those within the time of a message that is kept, and no others.
+    """Remove duplicates from a batch: exactly those within the time window after a kept message.
 
     Raises:
-        ArgumentError: An expression or the schema are wrong.
+        ArgumentError: An expression or the schema is wrong.
     """
     rows = _keyed(spark, source, config)
     place = [sql.col(f"{MESSAGE}.{name}").alias(name) for name in ("topic", "partition", "offset")]
@@ -57,14 +57,14 @@ def exactly(spark: SparkSession, source: DataFrame, config: DedupeConfig) -> Dat
 
 
 def duplicates(times: Sequence[int], within: int) -> list[int]:
-    """Say which of the messages with one key are left out.
+    """Return the duplicates among messages with one key.
 
     Args:
-        times: Of all of them, ascending.
-        within: For how long after a message that is kept there are duplicates of it.
+        times: Times of all messages, ascending.
+        within: Time window after a kept message.
 
     Returns:
-        Their places, ascending.
+        Indexes of the duplicates, ascending.
     """
     found: list[int] = []
     kept = 0
@@ -76,12 +76,12 @@ def duplicates(times: Sequence[int], within: int) -> list[int]:
 
 
 def figures() -> list[Column]:
-    """What is counted of messages that are kept."""
+    """Return the metrics of kept messages."""
     return [sql.count(sql.lit(1)).alias("out"), sql.count_if(sql.col(REASON).isNotNull()).alias("bad")]
 
 
 def written(kept: DataFrame, topic: str) -> DataFrame:
-    """Messages as they were, for a topic."""
+    """Convert kept messages, unchanged, to rows for a topic."""
     return kept.select(sql.lit(topic).alias("topic"), *(sql.col(f"{MESSAGE}.{part}").alias(part) for part in PARTS))
 
 

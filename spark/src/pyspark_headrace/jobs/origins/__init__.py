@@ -1,1 +1,1 @@
-"""Where jobs read ranges of messages from: topics, and archives of topics."""
+"""Sources of message ranges for jobs: topics, and archives of topics."""

@@ -1,4 +1,4 @@
-"""What an archive has of a topic, as jobs read ranges of it."""
+"""Archived messages of a topic as a source of ranges."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pyspark_headrace.splits import cut
 
 _BATCH_ROWS: Final = 16_384
 _BELIEVED_SECONDS: Final = 600.0
-"""For how long what the archive's log has said is believed: files that were replaced stay for longer than that."""
+"""Time for which a state of the archive's log is cached. Replaced files stay available for longer."""
 
 
 @dataclass(frozen=True)
@@ -33,23 +33,23 @@ class ArchivePiece:
     file: ArchivedFile
     start: int
     end: int
-    """Exclusive."""
+    """End offset, exclusive."""
 
     @property
     def partition_id(self) -> int:
-        """Of the topic that it came from."""
+        """Original partition."""
         return self.file.partition
 
     @property
     def size_bytes(self) -> int:
-        """In the file."""
+        """Size in the file."""
         return self.file.bytes * (self.end - self.start) // (self.file.end - self.file.start)
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Give its messages.
+        """Yield the messages of the range.
 
         Raises:
-            ArchiveError: The file is not what the archive's log says.
+            ArchiveError: The file does not match the archive's log.
         """
         names = list(dict.fromkeys(["offset", *columns]))
         wanted = schema_of(columns)
@@ -72,22 +72,22 @@ class ArchivePiece:
 
 
 class ArchiveOrigin:
-    """Messages of one topic in an archive.
+    """Archived messages of one topic.
 
-    What was archived of a topic that was made anew or purged meanwhile is refused: its offsets mean several messages.
+    Archived messages from before a recreation or purge of the topic are refused: their offsets are ambiguous.
     """
 
     def __init__(self, uri: str, stream: str | None = None, topic: str | None = None) -> None:
-        """Open it.
+        """Open the archive.
 
         Args:
-            uri: The archive.
-            stream: Of the topic; needed where the archive has several.
-            topic: Its name; the same.
+            uri: URI of the archive.
+            stream: Stream of the topic; required if the archive has several.
+            topic: Name of the topic; required if the archive has several.
 
         Raises:
-            OptionError: It has no such topic, or several of them.
-            ArchiveError: It cannot be read.
+            OptionError: The archive has no such topic, or several.
+            ArchiveError: The archive cannot be read.
         """
         self._uri = uri
         self._archive = Archive.open(uri)
@@ -107,10 +107,10 @@ class ArchiveOrigin:
         ((self.stream, self.topic),) = found
 
     def extents(self, since_micros: int | None, until_micros: int | None) -> dict[int, Extent]:
-        """What there is, between two times.
+        """Return the available range of each partition between two times.
 
         Raises:
-            ArchiveError: It cannot be read, or the topic was purged or made anew in between.
+            ArchiveError: The archive cannot be read, or the topic was purged or recreated in between.
             DataLossError: Messages are missing in between.
         """
         self._refresh()
@@ -125,11 +125,11 @@ class ArchiveOrigin:
         return found
 
     def pieces(self, ranges: Mapping[int, Extent], *, rows: int, size_bytes: int) -> list[Piece]:
-        """What tasks are to read.
+        """Return the pieces for tasks.
 
         Raises:
-            ArchiveError: It cannot be read.
-            DataLossError: Messages are not there any more.
+            ArchiveError: The archive cannot be read.
+            DataLossError: Messages are missing.
         """
         if time.monotonic() - self._read_at > _BELIEVED_SECONDS:
             self._refresh()
@@ -171,7 +171,7 @@ class ArchiveOrigin:
         return found
 
     def _at(self, files: Sequence[ArchivedFile], micros: int) -> int:
-        """The first offset that is not older; behind the last one where all are."""
+        """Return the first offset at or after a time; the end offset if all messages are older."""
         for file in files:
             if file.last_timestamp < micros:
                 continue
@@ -186,10 +186,10 @@ class ArchiveOrigin:
 def _overlapping(
     key: PartitionKey, files: Sequence[ArchivedFile], start: int, end: int
 ) -> list[tuple[ArchivedFile, int, int]]:
-    """The files that have a range, with what each has of it.
+    """Return the files that overlap a range, with the part of the range in each file.
 
     Raises:
-        DataLossError: They have not all of it.
+        DataLossError: The files do not cover the range.
     """
     found: list[tuple[ArchivedFile, int, int]] = []
     following = start
@@ -206,7 +206,7 @@ def _overlapping(
 
 
 def _groups(parquet: pq.ParquetFile, file: ArchivedFile, start: int, end: int) -> tuple[list[int], int]:
-    """The row groups that have a range, and the offset at which the first of them begins."""
+    """Return the row groups that overlap a range, and the first offset of the first group."""
     numbers: list[int] = []
     begins, first = file.start, file.start
     for number in range(parquet.metadata.num_row_groups):

@@ -1,4 +1,4 @@
-"""What a job reads in one go, whatever it comes from."""
+"""Interface of sources and their pieces, common to topics and archives."""
 
 from __future__ import annotations
 
@@ -15,72 +15,72 @@ KINDS: Final = {field.name: field.type for field in RAW_SCHEMA}
 
 
 def schema_of(columns: Sequence[str]) -> pa.Schema:
-    """The columns with these names, in this order."""
+    """Return the schema with these columns, in this order."""
     return pa.schema([(name, KINDS[name]) for name in columns])
 
 
 @dataclass(frozen=True)
 class Extent:
-    """What there is of a partition, or what is wanted of it."""
+    """Range of a partition, available or requested."""
 
     start: int
     end: int
-    """Exclusive."""
+    """End offset, exclusive."""
     generation: str
-    """What changes when its offsets begin anew."""
+    """Log generation: changes whenever offsets start again at 0."""
     size_bytes: int
-    """As estimated: in the log, or in the files of an archive."""
+    """Estimated size in the log, or in the files of an archive."""
 
     @property
     def count(self) -> int:
-        """How many messages."""
+        """Number of messages."""
         return self.end - self.start
 
 
 Ranges = Mapping[int, tuple[int, int]]
-"""Start and end (exclusive) in partitions."""
+"""Start and end offset (exclusive) by partition."""
 
 
 class Piece(Protocol):
-    """A range of one partition that a task reads. Travels to tasks."""
+    """A range of one partition that a task reads. Serializable."""
 
     @property
     def size_bytes(self) -> int:
-        """As estimated."""
+        """Estimated size."""
 
     @property
     def partition_id(self) -> int:
-        """Of the topic that it came from."""
+        """Original partition."""
 
     @property
     def start(self) -> int:
-        """Its first offset."""
+        """First offset."""
 
     @property
     def end(self) -> int:
-        """Exclusive."""
+        """End offset, exclusive."""
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Give all its messages, in their order, with these columns; or fail."""
+        """Yield all messages with these columns, in order. Incomplete reads raise an error."""
 
 
 class Origin(Protocol):
-    """A topic, or what an archive has of one. Lives on the driver."""
+    """A topic or its archive, on the driver."""
 
     @property
     def stream(self) -> str:
-        """Of the topic."""
+        """Stream of the topic."""
 
     @property
     def topic(self) -> str:
-        """Its name."""
+        """Name of the topic."""
 
     def extents(self, since_micros: int | None, until_micros: int | None) -> dict[int, Extent]:
-        """What there is now of each partition, from a time on, up to another one (exclusive)."""
+        """Return the currently available range of each partition between two times (end exclusive)."""
 
     def pieces(self, ranges: Mapping[int, Extent], *, rows: int, size_bytes: int) -> list[Piece]:
-        """What tasks are to read, by partition and offset, each with about so many messages and bytes at most.
+        """Return the pieces for tasks, by partition and offset, with approximate limits on messages and bytes.
 
         Raises:
-            DataLossError: Something is not there any more, or not what it was.
+            DataLossError: Messages are missing or replaced.
         """

@@ -1,4 +1,4 @@
-"""A topic that jobs read ranges of."""
+"""A topic as a source of ranges."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ from pyspark_headrace.reading import read_range
 from pyspark_headrace.splits import Split
 
 _BELIEVED_MS: Final = 10_000
-"""For how long what gateways have said of partitions is believed: a task finds out itself where one has moved."""
+"""Time for which metadata from gateways is cached. A task finds moved partitions by itself."""
 
 
 @dataclass(frozen=True)
 class TopicPiece:
-    """A range of a topic's partition."""
+    """A range of a partition of the topic."""
 
     split: Split
     options: ReadOptions
 
     @property
     def partition_id(self) -> int:
-        """Of the topic."""
+        """Partition of the topic."""
         return self.split.partition_id
 
     @property
     def start(self) -> int:
-        """Its first offset."""
+        """First offset."""
         return self.split.start
 
     @property
     def end(self) -> int:
-        """Exclusive."""
+        """End offset, exclusive."""
         return self.split.end
 
     @property
     def size_bytes(self) -> int:
-        """As estimated."""
+        """Estimated size."""
         return self.split.size_bytes
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Give its messages.
+        """Yield the messages of the range.
 
         Raises:
-            HeadraceError: As `read_range`.
+            HeadraceError: See `read_range`.
         """
         return read_range(self.split, self.options, schema_of(columns))
 
@@ -60,12 +60,12 @@ class TopicOrigin:
     """A topic on the servers."""
 
     def __init__(self, options: Mapping[str, str], stream: str, topic: str) -> None:
-        """Describe it.
+        """Create the source without any request.
 
         Args:
-            options: Of the data source: servers and credentials.
-            stream: Its stream.
-            topic: Its name.
+            options: Options of the data source: servers and credentials.
+            stream: Stream of the topic.
+            topic: Name of the topic.
         """
         given = {name: value for name, value in options.items() if name.lower() != "stream"}
         self._options = batch_options(given | {"stream": stream, "subscribe": topic})
@@ -74,10 +74,10 @@ class TopicOrigin:
         self.topic = topic
 
     def extents(self, since_micros: int | None, until_micros: int | None) -> dict[int, Extent]:
-        """What there is now, between two times.
+        """Return the currently available range of each partition between two times.
 
         Raises:
-            ServerRefusedError: The topic is not there, or not for this user.
+            ServerRefusedError: The topic does not exist, or the user is not authorized.
             UnreachableError: No server answers.
         """
         described = self._planner.describe(with_sizes=True)
@@ -92,17 +92,17 @@ class TopicOrigin:
         for key, part in described.partitions.items():
             first, following = bounds[key]
             start = min(max(starts[key], first), following)
-            # What came after the description is not known to it.
+            # The lookup may return offsets later than those in the description.
             end = max(min(ends[key], following), start)
             found[key[1]] = Extent(start, end, part.generation, round((end - start) * part.bytes_per_message))
         return found
 
     def pieces(self, ranges: Mapping[int, Extent], *, rows: int, size_bytes: int) -> list[Piece]:
-        """What tasks are to read.
+        """Return the pieces for tasks.
 
         Raises:
-            DataLossError: A partition is not there any more, or was purged or made anew.
-            ServerRefusedError: The topic is not for this user.
+            DataLossError: A partition was deleted, purged or recreated.
+            ServerRefusedError: The user is not authorized to read the topic.
             UnreachableError: No server answers.
         """
         described = self._planner.describe(with_sizes=True, max_age_ms=_BELIEVED_MS)

@@ -1,4 +1,4 @@
-"""Messages as rows that SQL can work on, and rows as messages: what jobs from topic to topic share.
+"""Conversion between messages and SQL rows, common to jobs from topic to topic.
 
-The file that says what values are is the same for `archive`.
+The schema file of values has the same format as that of `archive`.
 """

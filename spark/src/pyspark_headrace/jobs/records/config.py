@@ -1,4 +1,4 @@
-"""What jobs from topic to topic are told alike."""
+"""Configuration common to jobs from topic to topic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RAW = "raw"
 
 @dataclass(frozen=True, kw_only=True)
 class RecordsConfig(StreamJobConfig):
-    """Which messages, and what their values are."""
+    """Selection of messages, and schema of their values."""
 
     topics: tuple[str, ...] = argument(parse=names, required=True, metavar="A,B", help="topics that are read")
     starting_offsets: str = argument(
@@ -30,7 +30,7 @@ class RecordsConfig(StreamJobConfig):
     )
 
     def checked(self) -> Self:
-        """Look at what several arguments say together."""
+        """Validate combinations of arguments."""
         super().checked()
         if self.decode == JSON:
             self.require("schema")
@@ -42,9 +42,12 @@ class RecordsConfig(StreamJobConfig):
         return self
 
     def reading(self) -> dict[str, str]:
-        """Which messages, and what of them, for the data source."""
+        """Options of the data source that select messages and columns."""
         return {"subscribe": ",".join(self.topics), "startingOffsets": self.starting_offsets}
 
     def writing(self, *topics: str | None) -> dict[str, str]:
-        """Options of the data source for rows with a column `topic`, exactly once, under the name of the job."""
+        """Options of the data source for writing exactly once.
+
+        Rows have a column `topic`. The job name is the transactional id.
+        """
         return self.sink_options(*(topic for topic in topics if topic)) | {"includeHeaders": "true"}

@@ -1,4 +1,4 @@
-"""Bad messages, on their way to a topic of their own: as they were, and what is wrong in headers."""
+"""Dead letters: bad messages, unchanged, with the reason in headers, for a topic of their own."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from pyspark_headrace.jobs.records.tally import counted
 
 
 def good(rows: DataFrame, dlq: str | None) -> DataFrame:
-    """Rows of good messages, with all of them counted. Without a topic for bad ones the first of those is an error."""
+    """Return the rows of good messages and count all. Without a dead-letter topic the first bad message is an error."""
     if dlq is None:
-        # Nothing gets past what is counted: with the conditions of a query beside it Spark would be free to look at
-        # those first, and a bad message that they leave out would be no error.
+        # The observation is a barrier for the optimizer: otherwise Spark could evaluate the conditions of a query
+        # first, and a bad message that these filter out would not be an error.
         rows = counted(rows).where(sql.col(REASON).isNull() | _refused())
         return counted(rows, "good").drop(REASON)
     return counted(rows).where(sql.col(REASON).isNull()).drop(REASON)
 
 
 def dead_letters(rows: DataFrame, dlq: str) -> DataFrame:
-    """Messages for the topic of bad ones.
+    """Convert bad messages to rows for the dead-letter topic.
 
     Args:
-        rows: With `_message` and `_reason`.
-        dlq: The topic.
+        rows: Rows with `_message` and `_reason`.
+        dlq: Dead-letter topic.
     """
     part = {name: sql.col(f"{MESSAGE}.{name}") for name in ("key", "value", "origin_timestamp", "headers")}
     return (
@@ -45,12 +45,12 @@ def dead_letters(rows: DataFrame, dlq: str) -> DataFrame:
 
 
 def headers(reason: Column, message: str | None, kept: Column | None = None) -> Column:
-    """What says why something is a bad message, and which one.
+    """Return the headers with the reason and the origin of a bad message.
 
     Args:
-        reason: Why.
-        message: Column with the message; None: it is not known.
-        kept: Headers that it has had.
+        reason: Reason why the message is bad.
+        message: Column with the message; None if unknown.
+        kept: Original headers.
     """
     said = [(names.REASON, reason)]
     if message is not None:
@@ -82,7 +82,7 @@ def headers(reason: Column, message: str | None, kept: Column | None = None) -> 
 
 
 HEADERS: Final = "array<struct<key:string,value:binary>>"
-"""Their type."""
+"""SQL type of headers."""
 
 
 def _refused() -> Column:

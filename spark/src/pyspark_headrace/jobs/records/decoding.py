@@ -1,4 +1,4 @@
-"""Messages whose values are objects of JSON, as rows; and what is wrong with those that are something else."""
+"""Decoder from messages with JSON objects as values to rows, with the reasons for bad ones."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from pyspark_headrace.jobs.records.sql import said
 from pyspark_headrace.jobs.running.arguments import ArgumentError
 
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "origin_timestamp", "id", "key", "value", "headers")
-"""What is read of messages."""
+"""Columns of messages to read."""
 
 MESSAGE: Final = "_message"
-"""Column with the message that a row was made of."""
+"""Column with the message that a row was decoded from."""
 REASON: Final = "_reason"
-"""Column that says why it is a bad one; NULL: it is a good one."""
+"""Column with the reason why a message is bad; NULL for good messages."""
 
 Ranges = Mapping[str, Mapping[int, tuple[int, int]]]
-"""Where partitions of topics begin and end."""
+"""Start and end offsets by topic and partition."""
 
 _TEXT: Final = "_text"
 _PARSED: Final = "_parsed"
@@ -34,13 +34,13 @@ _CORRUPT: Final = "_corrupt"
 
 
 def stream_of(spark: SparkSession, config: RecordsConfig) -> DataFrame:
-    """The messages of a job's topics, as a stream."""
+    """Messages of the job's topics, as a stream."""
     reader = spark.readStream.format("headrace").options(**config.stream_options()).options(**config.reading())
     return reader.option("columns", ",".join(COLUMNS)).load()
 
 
 def batch_of(spark: SparkSession, config: RecordsConfig, ranges: Ranges) -> DataFrame:
-    """Messages that are there."""
+    """Existing messages, as a batch."""
     starts, ends = (
         json.dumps({topic: {str(part): pair[place] for part, pair in parts.items()} for topic, parts in ranges.items()})
         for place in (0, 1)
@@ -50,10 +50,10 @@ def batch_of(spark: SparkSession, config: RecordsConfig, ranges: Ranges) -> Data
 
 
 def decoded(messages: DataFrame, config: RecordsConfig) -> DataFrame:
-    """Make rows of messages.
+    """Decode messages to rows.
 
     Returns:
-        The members of their objects, or of values that are left alone the parts of messages; `_message` and `_reason`.
+        Members of the objects, or the parts of messages if values are not decoded; `_message` and `_reason`.
 
     Raises:
         ArgumentError: The schema is wrong.
@@ -72,9 +72,9 @@ def decoded(messages: DataFrame, config: RecordsConfig) -> DataFrame:
 
 
 def _objects(messages: DataFrame, schema: StructType) -> DataFrame:
-    # A parser of JSON is content with the first object, whatever comes behind it. So a value is made a member of an
-    # object that goes on behind it, by names that no value has; and, so that it does not bring more members, the only
-    # thing in a list. Whatever comes behind the first object is wrong in one of the two.
+    # Spark's JSON parser stops after the first object and ignores the rest of the text. To detect trailing text, the
+    # value is nested in an object that continues after the value, with random member names that no value has. The value
+    # is also the only element of a list, so that it cannot add members. Trailing text breaks one of the two.
     token = uuid.uuid4().hex
     value, end = f"v{token}", f"e{token}"
     around = StructType(

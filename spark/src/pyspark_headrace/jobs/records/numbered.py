@@ -1,4 +1,4 @@
-"""Micro-batches that are written one by one, each once: for what Spark does not let a sink in Python do."""
+"""Micro-batches written as numbered batches, exactly once, for output modes that Python sinks do not support."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def numbered(frame: DataFrame, made: Callable[[DataFrame], DataFrame], options: 
 
     Args:
         frame: A stream.
-        made: Makes messages of one of its micro-batches.
-        options: Of the data source, with a `transactionalId`.
+        made: Conversion of a micro-batch to messages.
+        options: Options of the data source, with a `transactionalId`.
     """
     exactly = {**options, "guarantee": "exactly-once"}
 
@@ -29,9 +29,9 @@ def numbered(frame: DataFrame, made: Callable[[DataFrame], DataFrame], options: 
 
 
 def in_order(messages: DataFrame) -> DataFrame:
-    """Have one task write what one partition had, in its order: messages with one key stay in theirs.
+    """Repartition by original partition and sort, so that messages with one key keep their order.
 
     Args:
-        messages: Of a batch or a micro-batch, with a column `_message`, after Spark has shuffled them.
+        messages: Messages of a batch or a micro-batch, with a column `_message`, after a shuffle.
     """
     return messages.repartition("_message.topic", "_message.partition").sortWithinPartitions("_message.offset")

@@ -1,4 +1,4 @@
-"""Rows of a query, as messages."""
+"""Conversion of query rows to messages."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ from pyspark_headrace.jobs.records.schemas import quoted
 from pyspark_headrace.jobs.running.arguments import ArgumentError
 
 PARTS: Final = ("key", "value", "id", "origin_timestamp", "headers")
-"""What messages are made of."""
+"""Parts of a message."""
 
 FIELD_BYTES_MAX: Final = 255
-"""Of a key, which is a header for servers."""
+"""Maximum size of a key, which servers store as a header."""
 
 _ID_BYTES: Final = 16
 _SHAPELESS: Final = (ArrayType, MapType, StructType, VariantType)
 
 
 def as_json(*columns: str | Column) -> Column:
-    """An object of JSON; what is NULL is null there."""
+    """Return the columns as a JSON object; NULL becomes null."""
     return sql.to_json(sql.struct(*columns), {"ignoreNullFields": "false"})
 
 
 def messages(rows: DataFrame, topic: str, dlq: str | None, flag: str) -> DataFrame:
-    """Make messages of the rows of a query.
+    """Convert the rows of a query to messages.
 
-    Its columns `key`, `value`, `id`, `origin_timestamp` and `headers` are those parts. Without a column `value` all
-    others are its members, as an object of JSON. A row that cannot be a message goes to the topic of bad ones.
+    The columns `key`, `value`, `id`, `origin_timestamp` and `headers` become those parts. Without a column `value` the
+    remaining columns become a JSON object. A row that cannot be a message is written to the dead-letter topic.
 
     Args:
-        rows: Of the query; `_message` is not written.
-        topic: Where they go.
-        dlq: Where those go that cannot be messages; None: they end the job.
-        flag: The argument that has the query, for errors.
+        rows: Rows of the query; `_message` is not written.
+        topic: Target topic.
+        dlq: Dead-letter topic; None: the first bad row fails the job.
+        flag: Argument with the query, for errors.
 
     Raises:
-        ArgumentError: Messages cannot be made of such rows.
+        ArgumentError: The columns cannot be parts of messages.
     """
     names = [name for name in rows.columns if name != MESSAGE]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -102,7 +102,7 @@ def _part(name: str, kind: DataType | None, flag: str) -> Column:
     column = sql.col(name)
     match name:
         case "key" | "value" if isinstance(kind, (BinaryType, StringType)):
-            # What is empty is none.
+            # An empty key is no key.
             return sql.nullif(column.cast("binary"), sql.lit(b"")) if name == "key" else column.cast("binary")
         case "key" | "value" if not isinstance(kind, _SHAPELESS):
             return column.cast("string").cast("binary")

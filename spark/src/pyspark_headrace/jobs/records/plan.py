@@ -1,4 +1,4 @@
-"""What a job from topic to topic would do."""
+"""Plan of a job from topic to topic."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pyspark_headrace.options.reading import read_options
 
 
 def ranges_of(config: RecordsConfig) -> Ranges:
-    """Look where the topics that are read begin and end.
+    """Return the start and end offsets of the source topics.
 
     Raises:
-        ServerRefusedError: One of them is not there, or not for this user.
+        ServerRefusedError: A topic does not exist, or the user is not authorized.
     """
     topics = _gateway(config).describe(config.stream, config.topics).topics
     return {
@@ -25,20 +25,20 @@ def ranges_of(config: RecordsConfig) -> Ranges:
 
 
 def total(ranges: Ranges) -> int:
-    """How many messages there are."""
+    """Total number of messages."""
     return sum(end - start for parts in ranges.values() for start, end in parts.values())
 
 
 def planned(config: RecordsConfig, rows: DataFrame, *topics: str | None) -> Report:
-    """Look at all topics, and tell how much there is.
+    """Check all topics and report the number of messages.
 
     Args:
-        config: Of the job.
-        rows: What it would write.
-        topics: Where.
+        config: Configuration of the job.
+        rows: Planned output.
+        topics: Target topics.
 
     Raises:
-        ServerRefusedError: One of them is not there, or not for this user.
+        ServerRefusedError: A topic does not exist, or the user is not authorized.
     """
     there = {name: total({name: parts}) for name, parts in ranges_of(config).items()}
     wanted = [topic for topic in topics if topic]

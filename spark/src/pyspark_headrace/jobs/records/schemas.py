@@ -1,4 +1,4 @@
-"""The file that says what is in values."""
+"""Schema files for values."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pyspark_headrace.jobs.running.arguments import ArgumentError
 
 
 def read_schema(path: str) -> StructType:
-    """Read columns: as Spark writes them in SQL, or its JSON. Needs a session.
+    """Read the columns from Spark SQL DDL or from Spark's JSON. Requires a session.
 
     Args:
-        path: Of the file, as ``--schema`` has it.
+        path: Path of the file, as given with ``--schema``.
 
     Raises:
-        ArgumentError: They are not there, or are something else.
+        ArgumentError: The file does not exist or is not a schema.
     """
     try:
         text = Path(path).read_text(encoding="utf-8").strip()
@@ -35,17 +35,18 @@ def read_schema(path: str) -> StructType:
     lowered = [name.lower() for name in found.fieldNames()]
     twice = sorted({name for name in lowered if lowered.count(name) > 1})
     if twice:
-        # Spark could tell them apart neither in SQL nor in files.
+        # Spark could distinguish them neither in SQL nor in files.
         raise ArgumentError(f"--schema {path}: several columns are named {', '.join(twice)}")
     _check(found, path, "")
     return found
 
 
 def required(schema: StructType, above: str = "") -> list[tuple[str, str]]:
-    """Members that may not be missing.
+    """Return the mandatory members.
 
     Returns:
-        Path of each, in backticks, and that of the object that has it, which may be missing itself; empty: the value.
+        Path of each member, in backticks, and path of the enclosing object, which may be missing itself; empty for the
+        value.
     """
     found = []
     for field in schema.fields:
@@ -58,12 +59,12 @@ def required(schema: StructType, above: str = "") -> list[tuple[str, str]]:
 
 
 def quoted(name: str) -> str:
-    """A name, as SQL has it."""
+    """Quote a name for SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def _check(kind: DataType, path: str, where: str) -> None:
-    """See that NOT NULL stands only where it is looked at."""
+    """Check that NOT NULL occurs only where the decoder enforces it."""
     if isinstance(kind, StructType):
         for field in kind.fields:
             _check(field.dataType, path, f"{where}.{field.name}" if where else field.name)

@@ -1,4 +1,4 @@
-"""SQL that users write, looked at before anything starts."""
+"""Validation of users' SQL before a job starts."""
 
 from __future__ import annotations
 
@@ -13,51 +13,51 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark_headrace.jobs.running.arguments import ArgumentError
 
 VIEW: Final = "input"
-"""What a query selects from."""
+"""Name of the view that a query selects from."""
 
 _STATEFUL: Final = re.compile(
     r"^[\s:+-]*~(Aggregate|Deduplicate\w*|Distinct|Window|Sort|GlobalLimit|LocalLimit|Offset|Tail|Intersect|Except)\b",
     re.MULTILINE,
 )
-"""In a plan, where what is of streams begins with a wave."""
+"""Pattern of a plan that keeps state; streaming nodes of a plan start with a tilde."""
 _JOINING: Final = re.compile(r"^[\s:+-]*~Join\b", re.MULTILINE)
 _READING: Final = (re.compile(r"~StreamingRelation"), re.compile(r"~CTERelationRef"))
 
 
 def said(error: PySparkException) -> str:
-    """What Spark says about SQL, without the plans that it adds."""
+    """Describe an SQL error of Spark, without the plans that Spark adds."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].rstrip(";") if lines else type(error).__name__
 
 
 def query(spark: SparkSession, frame: DataFrame, sql: str, flag: str) -> DataFrame:
-    """Have a query select from a frame, which it knows as `input`.
+    """Run a query on a frame, which is visible to the query as `input`.
 
     Args:
         spark: The session.
-        frame: What it selects from.
-        sql: One query, and nothing that changes anything.
-        flag: The argument that has it, for errors.
+        frame: Input of the query.
+        sql: A single query without side effects.
+        flag: Argument with the query, for errors.
 
     Raises:
-        ArgumentError: It is no query, or one of something else.
+        ArgumentError: The text is not a query, or reads other tables.
     """
     text = sql.strip().rstrip(";").rstrip()
     if not text:
         raise ArgumentError(f"{flag}: there is no query")
     try:
         with _viewed(spark, frame):
-            # In brackets it can only be a query: a command would be run at once.
+            # Parentheses allow queries only: a command would be executed at once.
             return spark.sql(f"SELECT * FROM ({text}\n)")  # noqa: S608 - what users write is what they want
     except PySparkException as error:
         raise ArgumentError(f"{flag}: {said(error)}") from error
 
 
 def check_row_by_row(rows: DataFrame, flag: str) -> None:
-    """See that each row of a query on a stream is made of one row of `input` alone.
+    """Check that each row of a streaming query depends on one row of `input` only.
 
     Raises:
-        ArgumentError: It is not.
+        ArgumentError: A row depends on several rows.
     """
     if not rows.isStreaming:
         raise ArgumentError(f"{flag}: the query does not read {VIEW}")

@@ -1,4 +1,4 @@
-"""Queries that keep a state: when messages were, and where the state is."""
+"""Stateful queries: event time and state store."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pyspark_headrace.jobs.records.sql import query
 from pyspark_headrace.jobs.running.arguments import ArgumentError
 
 TIME: Final = "_time"
-"""Column with the time of a message."""
+"""Column with the event time of a message."""
 KEY: Final = "_key"
 """Column with the expressions of ``--key``, as a struct."""
 
 _INCOMPARABLE: Final = re.compile(r"\b(map<|variant\b)")
 _NO_TIME: Final = "it has no time"
 _SETTINGS: Final = {
-    # Not in the memory of executors, which a long window would fill.
+    # RocksDB instead of executor memory, which a long window would fill.
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
@@ -31,16 +31,16 @@ _SETTINGS: Final = {
 
 
 def keyed(spark: SparkSession, rows: DataFrame, key: str, event_time: str) -> DataFrame:
-    """Add time and key to rows of messages; those of good ones that have no time are bad ones.
+    """Add time and key to the rows of messages. Good messages without a time become bad ones.
 
     Args:
         spark: The session.
-        rows: With `_message` and `_reason`.
-        key: Expressions with commas, as after SELECT.
-        event_time: The expression of a time.
+        rows: Rows with `_message` and `_reason`.
+        key: Comma-separated expressions, as after SELECT.
+        event_time: Expression of the event time.
 
     Raises:
-        ArgumentError: One of them is wrong.
+        ArgumentError: An expression is wrong.
     """
     timed = query(spark, rows, f"SELECT *, ({event_time}\n) AS {TIME} FROM input", "--event-time")  # noqa: S608
     if not isinstance(timed.schema[TIME].dataType, TimestampType):
@@ -63,17 +63,17 @@ def keyed(spark: SparkSession, rows: DataFrame, key: str, event_time: str) -> Da
 
 
 def message_time(event_time: str | None) -> str:
-    """The expression of the time that counts: what servers say cannot be wrong by a producer's clock."""
+    """Return the expression of the event time; by default the server time, which no producer's clock can falsify."""
     return event_time if event_time is not None else f"{MESSAGE}.timestamp"
 
 
 @contextmanager
 def stateful(spark: SparkSession, partitions: int | None) -> Iterator[None]:
-    """Have queries that start meanwhile keep their state on disks, in so many parts.
+    """Use on-disk state with a given number of partitions for queries started within the block.
 
     Args:
         spark: The session.
-        partitions: How many; as many as there are cores unless said. The first run of a query decides for all.
+        partitions: Number of partitions; default: number of cores. The first run of a query fixes the number.
     """
     parts = partitions if partitions is not None else spark.sparkContext.defaultParallelism
     wanted = {**_SETTINGS, "spark.sql.shuffle.partitions": str(parts)}

@@ -1,4 +1,4 @@
-"""What Spark counts about the micro-batches of a query, added up."""
+"""Sums of the metrics that Spark reports for the micro-batches of a query."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 OBSERVED: Final = "headrace"
-"""Name of the counts that a query itself finds."""
+"""Name of the observation with the counts of a query."""
 WINDOWS: Final = "headrace-windows"
-"""Name of another one, `ends`: how many messages belong to windows that end when, as `histogram_numeric` tells it."""
+"""Name of another observation, `ends`: number of messages by window end, as returned by `histogram_numeric`."""
 
 _READ: Final = "headrace-read"
 
 
 def counted(rows: DataFrame, branch: str = "") -> DataFrame:
-    """Have Spark count messages that are read, and look at each of them once.
+    """Observe the number of messages that are read, and evaluate each of them once.
 
-    Spark does what a filter looks at below it, and again above it: values would be decoded several times. It does not
-    so where something is counted in between.
+    Spark evaluates a filter's inputs below and again above the filter, so values would be decoded several times. An
+    observation in between prevents that.
 
     Args:
-        rows: With what filters look at.
-        branch: Of a query that looks at messages twice, the one that does not tell how many there are.
+        rows: Rows with the inputs of filters.
+        branch: Branch of a query that reads messages twice; this branch does not count them.
     """
     return rows.observe(f"{_READ}-{branch}" if branch else _READ, sql.count(sql.lit(1)).alias("in"))
 
@@ -49,38 +49,38 @@ class Tally(StreamingQueryListener):
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        """What the query has observed, by name; `late` and `duplicates` as operators with a state tell them."""
+        """Observed counts by name; `late` and `duplicates` as reported by stateful operators."""
         self.state_rows: int | None = None
-        """What is in states after the last micro-batch; None: there are no states."""
+        """Number of state rows after the last micro-batch; None for stateless queries."""
         self.state_rows_max: int = 0
-        """The most there was after any."""
+        """Maximum number of state rows."""
         self._watermark: float | None = None
         self._rows: dict[int, int] = {}
         self._seen: set[tuple[str, int]] = set()
         self._taking = threading.Lock()
 
     def rows_of(self, query: StreamingQuery, batch_id: int) -> int | None:
-        """How many messages a micro-batch had; None: nothing has counted them."""
+        """Number of messages in a micro-batch; None if not observed."""
         if batch_id not in self._rows:
             for progress in query.recentProgress:
                 self.take(progress)
         return self._rows.pop(batch_id, None)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names
-        """Nothing is known yet."""
+        """Do nothing: the first progress report has not arrived yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Take what a micro-batch tells."""
+        """Record the progress of a micro-batch."""
         self.take(event.progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Nothing was read."""
+        """Do nothing: an idle query has read no messages."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """What it had counted stays."""
+        """Do nothing: the counts stay available."""
 
     def take(self, progress: StreamingQueryProgress) -> None:
-        """Count a micro-batch, once."""
+        """Add the counts of a micro-batch, once."""
         with self._taking:
             batch = (str(progress.runId), progress.batchId)
             if batch in self._seen:
@@ -107,8 +107,8 @@ class Tally(StreamingQueryListener):
             self.state_rows = sum(state.numRowsTotal for state in progress.stateOperators)
             self.state_rows_max = max(self.state_rows_max, self.state_rows)
         if dropped and windows is not None:
-            # An aggregation counts what is left of messages when they are partly aggregated. What is late is what was
-            # over by the watermark of the micro-batch before; of the first one in a run that is not known.
+            # An aggregation counts late rows after partial aggregation, not messages. A message is late if it is older
+            # than the watermark of the preceding micro-batch, which is unknown for the first one of a run.
             limit = self._watermark if self._watermark is not None else watermark
             dropped = sum(int(one["y"]) for one in windows if limit is not None and one["x"] <= limit)
         self.counts["late"] += dropped
@@ -117,18 +117,18 @@ class Tally(StreamingQueryListener):
 
 @contextmanager
 def tallied(spark: SparkSession, start: Callable[[], StreamingQuery]) -> Iterator[tuple[StreamingQuery, Tally]]:
-    """Start a query and count what its micro-batches tell; complete when the block is left.
+    """Start a query and count its micro-batches. The counts are complete after the block.
 
     Args:
-        spark: The session, which has no other query of this kind.
-        start: Starts it.
+        spark: The session, without other queries of this kind.
+        start: Function that starts the query.
     """
     tally = Tally()
     spark.streams.addListener(tally)
     try:
         query = start()
         yield query, tally
-        # Spark tells listeners late, or not any more.
+        # Spark notifies listeners late, and not at all after the end.
         for progress in query.recentProgress:
             tally.take(progress)
     finally:

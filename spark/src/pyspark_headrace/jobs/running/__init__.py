@@ -1,1 +1,1 @@
-"""How a job is run: its arguments, its session, its report, and what is seen of it meanwhile."""
+"""Framework of jobs: arguments, session, report, metrics and progress."""

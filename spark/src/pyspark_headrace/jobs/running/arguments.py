@@ -1,4 +1,4 @@
-"""Arguments of a job: fields of a dataclass, as options of the data source are."""
+"""Arguments of a job, declared as fields of a dataclass like the options of the data source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HIDDEN: Final = "..."
 
 
 class ArgumentError(ValueError):
-    """Arguments are wrong, alone or together; nothing was started."""
+    """Arguments are invalid, or contradict each other. Nothing was started."""
 
 
 def argument(
@@ -30,19 +30,19 @@ def argument(
     choices: Sequence[str] | None = None,
     secret: bool = False,
 ) -> _T:
-    """Make a field that is an argument.
+    """Declare a field as an argument.
 
-    A field of type bool is a switch: ``--field``, and ``--no-field`` where it is true unless said.
+    A field of type bool is a switch: ``--field``, and ``--no-field`` if the default is true.
 
     Args:
-        flags: How it is written; ``--the-field`` unless said.
-        parse: What its text means; wrong ones raise `Unsuitable`, `OptionError` or `ValueError`.
-        default: Without the argument.
-        required: There is no default.
-        help: What it is, for ``--help``.
-        metavar: What stands for its value there.
-        choices: The texts that there are.
-        secret: Its value is not shown when the job says what it was given.
+        flags: Option strings; default: ``--the-field``.
+        parse: Parser of the text; raises `Unsuitable`, `OptionError` or `ValueError`.
+        default: Value if the argument is missing.
+        required: The argument must be given.
+        help: Description for ``--help``.
+        metavar: Placeholder of the value for ``--help``.
+        choices: Allowed texts.
+        secret: Hide the value when the job logs its arguments.
     """
     described = {
         _ARGUMENT: {
@@ -60,14 +60,14 @@ def argument(
 
 
 def build_parser(kind: type[Any], prog: str | None, summary: str) -> argparse.ArgumentParser:
-    """Make the parser of a configuration's arguments."""
+    """Create the parser for the arguments of a configuration."""
     parser = argparse.ArgumentParser(prog=prog, description=_sentence(summary), allow_abbrev=False)
     add_arguments(parser, kind)
     return parser
 
 
 def add_arguments(parser: argparse.ArgumentParser, kind: type[Any]) -> None:
-    """Have a parser take a configuration's arguments."""
+    """Add the arguments of a configuration to a parser."""
     for part in _arguments(kind):
         about = part.metadata[_ARGUMENT]
         about_it = _with_default(about["help"], None if _is_switch(part) else part.default)
@@ -85,9 +85,9 @@ def add_arguments(parser: argparse.ArgumentParser, kind: type[Any]) -> None:
         parser.add_argument(
             *flags,
             dest=part.name,
-            # Choices are looked at by argparse, which then names them.
+            # Choices are checked by argparse, whose error names them.
             type=_converted(about["parse"]),
-            # The dataclass has the defaults.
+            # Defaults come from the dataclass.
             default=argparse.SUPPRESS,
             required=part.default is MISSING,
             choices=about["choices"],
@@ -97,10 +97,10 @@ def add_arguments(parser: argparse.ArgumentParser, kind: type[Any]) -> None:
 
 
 def parsed(kind: type[_C], argv: Sequence[str], prog: str | None = None, summary: str = "") -> _C:
-    """Read arguments.
+    """Parse arguments.
 
     Raises:
-        SystemExit: They are wrong (2; the reason is on stderr by then), or ask for help (0).
+        SystemExit: The arguments are wrong (2; the reason was written to stderr), or request help (0).
     """
     parser = build_parser(kind, prog, summary)
     found = parser.parse_args(argv)
@@ -113,7 +113,7 @@ def parsed(kind: type[_C], argv: Sequence[str], prog: str | None = None, summary
 
 
 def shown(config: object) -> dict[str, str]:
-    """What a job was given, for its log: what is not as usual, without secrets."""
+    """Return the arguments of a job for its log: those different from the defaults, without secrets."""
     values = {}
     for part in _arguments(type(config)):
         value = getattr(config, part.name)
@@ -143,7 +143,7 @@ def _converted(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _with_default(text: str, default: object) -> str:
-    # What argparse formats needs its percent signs doubled.
+    # argparse formats this text, so percent signs are doubled.
     text = text.replace("%", "%%")
     return text if default is MISSING or default in {None, ""} else f"{text} ({default})".replace("%)", "%%)")
 

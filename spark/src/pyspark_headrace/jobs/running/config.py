@@ -1,4 +1,4 @@
-"""What every job is told, and what every streaming one is told besides."""
+"""Configuration common to all jobs, and to all streaming jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark_headrace.jobs.uris import uri
 from pyspark_headrace.options.values import Unsuitable, addresses, integer, milliseconds, size
 
 LEVELS: Final = ("info", "warning", "error")
-"""Of findings, the least important first."""
+"""Levels of findings, in ascending order of severity."""
 
 _LISTEN: Final = re.compile(r"(?:(\[[0-9a-fA-F:.%]+\]|[^\s:/\[\]]*):)?(\d{1,5})")
 _LOOPBACK: Final = "127.0.0.1"
@@ -22,7 +22,7 @@ def _servers(text: str) -> str:
 
 
 def listening(text: str) -> tuple[str, int]:
-    """Host and port to listen at; of this machine alone where no host is named, and any free port for 0."""
+    """Parse the host and port to listen on. The default host is loopback; port 0 selects a free port."""
     found = _LISTEN.fullmatch(text.strip())
     if found is None or int(found[2]) > 65535:
         raise Unsuitable("host:port, or a port of 127.0.0.1")
@@ -31,16 +31,16 @@ def listening(text: str) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Trigger:
-    """When a streaming query makes micro-batches."""
+    """Trigger of a streaming query."""
 
     interval_ms: int | None = None
-    """Milliseconds between the beginnings of two."""
+    """Milliseconds between the starts of two micro-batches."""
     is_continuous: bool = False
-    """As soon as there is something, until the job is stopped."""
+    """Start a micro-batch as soon as messages are available, until the job is stopped."""
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read ``available-now``, ``interval:30s`` or ``continuous-default``."""
+        """Parse ``available-now``, ``interval:30s`` or ``continuous-default``."""
         match text.strip().partition(":"):
             case ("available-now", "", ""):
                 return cls()
@@ -53,11 +53,11 @@ class Trigger:
 
     @property
     def ends(self) -> bool:
-        """Whether the query ends by itself, with what was there when it began."""
+        """Return whether the query ends by itself, after the messages available at its start."""
         return self.interval_ms is None and not self.is_continuous
 
     def arguments(self) -> dict[str, Any]:
-        """For ``DataStreamWriter.trigger``; nothing where that is not to be called."""
+        """Arguments for ``DataStreamWriter.trigger``; empty if the method must not be called."""
         if self.interval_ms is not None:
             return {"processingTime": f"{self.interval_ms} milliseconds"}
         return {} if self.is_continuous else {"availableNow": True}
@@ -70,10 +70,10 @@ class Trigger:
 
 @dataclass(frozen=True, kw_only=True)
 class JobConfig:
-    """Where the servers are, who asks, and what is told about the run."""
+    """Servers, credentials and reporting of a job."""
 
     needs_servers: ClassVar[bool] = True
-    """Whether the job cannot do without servers and a stream; one that sometimes can says so in its `checked`."""
+    """True if the job always needs servers and a stream. A job that sometimes needs them checks in its `checked`."""
 
     servers: str = argument(
         parse=_servers, default="", metavar="HOST:PORT,...", help="gRPC addresses of gateways; whoever answers is asked"
@@ -112,10 +112,10 @@ class JobConfig:
     )
 
     def checked(self) -> Self:
-        """Look at what several arguments say together.
+        """Validate combinations of arguments.
 
         Raises:
-            ArgumentError: They contradict each other, or one is missing.
+            ArgumentError: Arguments contradict each other, or one is missing.
         """
         if self.needs_servers:
             self.require("servers", "stream")
@@ -131,20 +131,20 @@ class JobConfig:
         return self
 
     def require(self, *names: str) -> None:
-        """Say that fields are needed here.
+        """Check that fields are set.
 
         Raises:
-            ArgumentError: One of them is empty.
+            ArgumentError: A field is empty.
         """
         for name in names:
             if getattr(self, name) in {None, "", ()}:
                 raise ArgumentError(f"--{name.replace('_', '-')} is required")
 
     def source_options(self) -> dict[str, str]:
-        """Options of the data source, for reading and writing alike: servers, stream, who asks, encryption.
+        """Options of the data source for reading and writing: servers, stream, credentials, encryption.
 
         Raises:
-            ArgumentError: There are no servers, or there is no stream.
+            ArgumentError: Servers or stream are missing.
         """
         self.require("servers", "stream")
         given = {
@@ -166,14 +166,17 @@ class JobConfig:
 
     @property
     def _uses_tls(self) -> bool:
-        """Whether connections to gateways are encrypted: certificates are theirs, too, unless nodes alone are named."""
+        """Return whether connections to gateways are encrypted.
+
+        Certificate options imply encryption, unless TLS is enabled for nodes only.
+        """
         has_certificates = self.tls_ca is not None or self.tls_certificate is not None
         return self.tls or (has_certificates and self.tls_nodes != "true")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamJobConfig(JobConfig):
-    """Of a job that is a streaming query: where it goes on, and in which portions."""
+    """Configuration of a streaming job: checkpoint, trigger and limits of a micro-batch."""
 
     checkpoint: str = argument(
         parse=uri,
@@ -195,18 +198,18 @@ class StreamJobConfig(JobConfig):
     )
 
     def checked(self) -> Self:
-        """The same, and a checkpoint is needed unless nothing is done."""
+        """Validate combinations of arguments. A checkpoint is required except for a dry run."""
         if self.goes_on and not self.dry_run:
             self.require("checkpoint")
         return super().checked()
 
     @property
     def goes_on(self) -> bool:
-        """Whether another run goes on where this one ends, which takes a checkpoint."""
+        """Return whether a later run continues from this one, which requires a checkpoint."""
         return True
 
     def stream_options(self) -> dict[str, str]:
-        """Options of the data source for ``readStream``: `source_options`, and how much a micro-batch takes."""
+        """Options of the data source for ``readStream``: `source_options`, and the limits of a micro-batch."""
         given = {
             "readerId": self.name or None,
             "maxOffsetsPerTrigger": self.max_offsets_per_trigger,
@@ -215,10 +218,10 @@ class StreamJobConfig(JobConfig):
         return self.source_options() | {option: str(value) for option, value in given.items() if value is not None}
 
     def sink_options(self, *topics: str) -> dict[str, str]:
-        """Options of the data source for ``writeStream``: exactly once, under the name of the job.
+        """Options of the data source for ``writeStream``: exactly once, with the job name as transactional id.
 
         Args:
-            topics: One, or several among which a column chooses.
+            topics: One topic, or several that a column selects from.
         """
         where = {"topic": topics[0]} if len(topics) == 1 else {"topics": ",".join(topics)}
         return self.source_options() | where | ({"transactionalId": self.name} if self.name else {})

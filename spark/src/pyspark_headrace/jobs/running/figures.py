@@ -1,4 +1,4 @@
-"""Figures of a job, for Prometheus. Imported where they are needed: by a job that runs."""
+"""Metrics of a job for Prometheus. Imported only by a running job."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _BUCKETS: Final = (0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800)
 
 
 class Figures:
-    """All of them have the labels `job` and `name`."""
+    """Metrics with the labels `job` and `name`."""
 
     def __init__(self, job: str, name: str) -> None:
-        """Make them.
+        """Create the metrics.
 
         Args:
-            job: Which job.
-            name: Of this use of it.
+            job: Job.
+            name: Name of this instance of the job.
         """
         self.registry: Final = CollectorRegistry()
         self._own = (job, name)
@@ -45,7 +45,7 @@ class Figures:
         self._close: Callable[[], None] | None = None
 
     def counter(self, name: str, about: str) -> Counter:
-        """A counter of the job, ``headrace_job_<name>_total``; the same one for the same name."""
+        """Return the counter ``headrace_job_<name>_total`` of the job; the same object for the same name."""
         if name not in self._more:
             self._more[name] = Counter(_PREFIX + name, about, _LABELS, registry=self.registry).labels(*self._own)
         found = self._more[name]
@@ -53,7 +53,7 @@ class Figures:
         return found
 
     def gauge(self, name: str, about: str) -> Gauge:
-        """A gauge of the job, ``headrace_job_<name>``; the same one for the same name."""
+        """Return the gauge ``headrace_job_<name>`` of the job; the same object for the same name."""
         if name not in self._more:
             self._more[name] = Gauge(_PREFIX + name, about, _LABELS, registry=self.registry).labels(*self._own)
         found = self._more[name]
@@ -61,37 +61,37 @@ class Figures:
         return found
 
     def batch(self, seconds: float) -> None:
-        """A micro-batch is through."""
+        """Record a completed micro-batch."""
         self._batch.observe(seconds)
 
     def add(self, *, rows: int = 0, bytes: int = 0) -> None:  # noqa: A002 - what it is
-        """Count what was read."""
+        """Add rows and bytes that were read."""
         self._rows.inc(rows)
         self._bytes.inc(bytes)
 
     def lag(self, messages: Mapping[tuple[str, int], int], seconds: float) -> None:
-        """How far behind the job is.
+        """Set the lag of the job.
 
         Args:
-            messages: By topic (``stream/topic``) and partition.
-            seconds: For how long at least.
+            messages: Unread messages by topic (``stream/topic``) and partition.
+            seconds: Lower bound of the age of the oldest unread message.
         """
         for (topic, partition), count in messages.items():
             self._lag.labels(*self._own, topic, str(partition)).set(count)
         self._lag_seconds.set(seconds)
 
     def listen(self, host: str, port: int) -> str:
-        """Serve them over HTTP until `close`.
+        """Serve the metrics over HTTP until `close`.
 
         Args:
-            host: Name or address of this machine.
-            port: 0: any that is free.
+            host: Local host name or address.
+            port: Port; 0 selects a free one.
 
         Returns:
-            Where they are.
+            URL of the metrics.
 
         Raises:
-            OSError: Nobody can listen there.
+            OSError: The address cannot be bound.
         """
         server, thread = start_http_server(port, host, self.registry)
 
@@ -105,7 +105,7 @@ class Figures:
         return f"http://{shown}:{server.server_port}/metrics"
 
     def close(self) -> None:
-        """Serve them no more."""
+        """Stop serving the metrics."""
         if self._close is not None:
             self._close()
             self._close = None

@@ -1,4 +1,4 @@
-"""A job: from arguments to an exit code."""
+"""Life cycle of a job: from arguments to an exit code."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from pyspark_headrace.jobs.running.progress import Progress
 
 DONE: Final = 0
-"""Exit code: everything is done, or what could be until the job was asked to stop."""
+"""Exit code: the job is done, or was stopped on request after finishing its current work."""
 FAILED: Final = 1
 WRONG_ARGUMENTS: Final = 2
-"""Nothing was started."""
+"""Exit code: the arguments are wrong, and nothing was started."""
 FOUND: Final = 3
-"""Done, and something was found of the level of ``--fail-on`` or above."""
+"""Exit code: the job is done, with findings at or above the level of ``--fail-on``."""
 
 _ERROR_LENGTH_MAX: Final = 4000
 _PROGRAM: Final = "headrace-spark"
@@ -42,47 +42,47 @@ C = TypeVar("C", bound=JobConfig)
 
 @dataclass(frozen=True)
 class Context:
-    """What a job is given besides its configuration."""
+    """Context of a running job, besides its configuration."""
 
     stop: Stop
-    """Whether to come to an end."""
+    """Stop request."""
     log: FilteringBoundLogger
-    """Lines on stderr."""
+    """Logger for stderr."""
     figures: Figures
-    """For Prometheus."""
+    """Metrics for Prometheus."""
     progress: Progress
-    """For people."""
+    """Progress display."""
 
 
 @dataclass(frozen=True)
 class Job(Generic[C]):
-    """What there is to say of a job."""
+    """Description of a job."""
 
     name: str
-    """As it is asked for."""
+    """Name on the command line."""
     summary: str
-    """Half a sentence, for lists."""
+    """Short phrase for listings."""
     config: type[C]
-    """Its arguments."""
+    """Class of its arguments."""
     run: Callable[[SparkSession, C, Context], Report]
-    """Does it. Without `needs_spark` what it is given for a session is None."""
+    """Entry point. Receives None as session if `needs_spark` is false."""
     needs_spark: bool = True
-    """Whether there has to be a session."""
+    """True if the job needs a session."""
 
     @property
     def program(self) -> str:
-        """How people ask for it."""
+        """Command of the job."""
         return f"{_PROGRAM} {self.name}"
 
     def build_parser(self) -> argparse.ArgumentParser:
-        """The parser of its arguments."""
+        """Create the parser of its arguments."""
         return build_parser(self.config, self.program, self.summary)
 
     def main(self, argv: Sequence[str] | None = None) -> int:
-        """Run it as a program does: report on stdout, the rest on stderr.
+        """Run the job as a program: report on stdout, everything else on stderr.
 
         Args:
-            argv: Arguments; those of the process unless said.
+            argv: Arguments; default: those of the process.
 
         Returns:
             The exit code.
@@ -93,7 +93,7 @@ class Job(Generic[C]):
         except SystemExit as end:
             return int(end.code or DONE)
         stdout = sys.stdout
-        # The report is the only thing there, whatever a job or a library prints.
+        # Keep stdout free for the report, whatever a job or a library prints.
         with redirect_stdout(sys.stderr):
             report = self._reported(config)
         if report is None:
@@ -108,7 +108,7 @@ class Job(Generic[C]):
                 return DONE
 
     def _reported(self, config: C) -> Report | None:
-        """Run it; None: its arguments were wrong after all, and it has said so."""
+        """Run the job and return the report; None if the arguments turned out to be wrong, which was reported."""
         from pyspark_headrace.jobs.running.logs import logging_to_stderr  # noqa: PLC0415 - help does without
 
         started, begun = datetime.now(UTC), time.monotonic()
@@ -156,7 +156,7 @@ class Job(Generic[C]):
 
     @contextmanager
     def _session(self, config: C) -> Iterator[SparkSession]:
-        """The session that there is, or one that ends with the job."""
+        """Use the active session, or create one that ends with the job."""
         from pyspark.sql import SparkSession  # noqa: PLC0415
 
         from pyspark_headrace.jobs.environment import handed_on  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The log of a job: lines on stderr, for people on a terminal, JSON elsewhere. stdout is for the report alone."""
+"""Log of a job on stderr: lines for a terminal, JSON otherwise. stdout is reserved for the report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _OfLibrary(logging.Handler):
-    """Hands on what the data source logs in this process."""
+    """Forward log records of the data source in this process."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         super().__init__()
@@ -27,11 +27,11 @@ class _OfLibrary(logging.Handler):
 
 @contextmanager
 def logging_to_stderr(level: str, **of_job: Any) -> Iterator[FilteringBoundLogger]:
-    """Make the logger of a run.
+    """Create the logger of a run.
 
     Args:
-        level: Least important lines.
-        of_job: What every line says.
+        level: Minimum level.
+        of_job: Fields of every line.
     """
     number = logging.getLevelNamesMapping()[level.upper()]
     last: Processor = (

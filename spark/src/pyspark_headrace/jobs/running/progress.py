@@ -1,4 +1,4 @@
-"""How far a job is, on stderr: a line that changes on a terminal, lines of the log elsewhere."""
+"""Progress of a job on stderr: an updated line on a terminal, log lines otherwise."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 _LINE_SECONDS: Final = 10.0
-"""Between two lines of the log."""
+"""Minimum interval between two log lines."""
 
 
 class Progress:
-    """Says how far a job is."""
+    """Progress display of a job."""
 
     def __init__(self, log: FilteringBoundLogger, title: str) -> None:
-        """Describe the job.
+        """Create the display.
 
         Args:
-            log: Where lines go, if nobody sits there.
-            title: Stands before what is said on a terminal.
+            log: Logger used if stderr is not a terminal.
+            title: Prefix of the line on a terminal.
         """
         self._log = log
         self._title = title
@@ -32,12 +32,12 @@ class Progress:
         self._said_at: float | None = None
 
     def update(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """Say where it is; may be called as often as something changes.
+        """Update the progress. May be called at any frequency.
 
         Args:
-            text: For people.
-            done: How much is through, if that can be told.
-            total: How much there is.
+            text: Text for users.
+            done: Amount of completed work, if known.
+            total: Total amount.
         """
         if self._bar is not None:
             self._bar.update(self._task, description=f"{self._title}: {text}", completed=done or 0.0, total=total)

@@ -1,4 +1,4 @@
-"""Why a job has failed, in the words of whoever has noticed it first."""
+"""Failure reason of a job, in the words of the original error."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 from typing import Final
 
 _TRACE: Final = "Traceback (most recent call last):\n"
-# What follows the lines of a traceback, all of which are indented; then come Spark's own lines.
+# Last line of a traceback: the lines before it are indented, and Spark's own lines follow.
 _RAISED: Final = re.compile(
     r"^(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*): (.*?)(?=\n\s*\n|\n?\s*\tat |\n SQLSTATE|\Z)", re.MULTILINE | re.DOTALL
 )
 
 
 def reason(error: BaseException) -> str:
-    """Type and text of an error; where Spark has wrapped one of a Python process, of that one.
+    """Return type and text of an error. An error of a Python process that Spark has wrapped is unwrapped.
 
-    Spark's own texts begin with pages of where it was, behind which nobody would look for the reason.
+    Spark's own text starts with long stack traces that hide the reason.
     """
     text = str(error)
     _, trace, last = text.rpartition(_TRACE)

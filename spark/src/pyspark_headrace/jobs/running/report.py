@@ -1,4 +1,4 @@
-"""What a job says of itself at its end, for programs: one line of JSON."""
+"""Final report of a job for programs: one line of JSON."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Status = Literal["done", "stopped", "failed", "findings"]
 
 @dataclass(frozen=True)
 class Finding:
-    """Something about the data that somebody should look at."""
+    """A condition of the data that needs attention."""
 
     check: str
-    """Which rule it is about."""
+    """Name of the check."""
     level: Literal["error", "warning", "info"]
-    """How bad it is."""
+    """Severity."""
     where: dict[str, Any]
-    """The exact place: topic, partition, offset, path."""
+    """Exact location: topic, partition, offset, path."""
     message: str
-    """For people."""
+    """Description for users."""
 
 
 @dataclass
 class Report:
-    """A job fills in what it counted and found; the rest is filled in for it."""
+    """Report of a job. The job sets counts and findings; the framework sets the rest."""
 
     job: str = ""
     name: str = ""
@@ -44,19 +44,19 @@ class Report:
     error: str | None = None
 
     def has_findings(self, level: str) -> bool:
-        """Whether something was found of this level or above; never where that is no level."""
+        """Return whether there are findings at or above a level; False for an unknown level."""
         levels = LEVELS[LEVELS.index(level) :] if level in LEVELS else ()
         return any(finding.level in levels for finding in self.findings)
 
     def to_json(self) -> str:
-        """One line, its members always in the same order."""
+        """Encode the report as one line, with members in a fixed order."""
         return json.dumps(asdict(self), ensure_ascii=False, default=str)
 
     def write(self, path: Path) -> None:
-        """Write it to a file, which has all of it or what it had before.
+        """Write the report to a file atomically.
 
         Raises:
-            OSError: That is not possible.
+            OSError: The file cannot be written.
         """
         part = path.with_name(f".{path.name}.{os.getpid()}")
         part.write_text(self.to_json() + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The session of Spark that a job runs in."""
+"""Spark session of a job."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _BY_SUBMIT: Final = "PYSPARK_GATEWAY_PORT"
-"""``spark-submit`` tells its program so where Spark is already."""
+"""Variable by which ``spark-submit`` passes its gateway to the program."""
 _REMOTE: Final = "SPARK_REMOTE"
 _MASTER: Final = "SPARK_MASTER"
 _LOOPBACK: Final = "127.0.0.1"
 
 
 def session(name: str, config: JobConfig) -> SparkSession:
-    """Return the session that there is, or make one.
+    """Return the active session, or create one.
 
-    Under ``spark-submit`` it is as its arguments say. Otherwise the variable SPARK_MASTER chooses where it runs, or the
-    configuration of Spark; without, it is on all cores of this machine, and nobody else can reach it.
+    Under ``spark-submit`` the session follows its arguments. Otherwise the variable SPARK_MASTER or the configuration
+    of Spark selects the master. The default is all cores of this machine, reachable from loopback only.
 
     Args:
-        name: What Spark calls the application.
-        config: Of the job.
+        name: Name of the application.
+        config: Configuration of the job.
 
     Raises:
-        ArgumentError: The environment asks for a session that is elsewhere.
+        ArgumentError: The environment requests a Spark Connect session.
     """
     if _REMOTE in os.environ:
         raise ArgumentError(f"jobs run where Spark's driver is, and not through Spark Connect: {_REMOTE} is set")
@@ -42,7 +42,7 @@ def session(name: str, config: JobConfig) -> SparkSession:
     builder = SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     if _BY_SUBMIT not in os.environ:
-        # Otherwise workers are whatever `python3` is, which need not have this package.
+        # Otherwise workers run the `python3` on the path, which may lack this package.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         master = os.environ.get(_MASTER)
         if master is not None:
@@ -50,7 +50,7 @@ def session(name: str, config: JobConfig) -> SparkSession:
         if master is None or master.startswith("local"):
             builder = builder.config("spark.ui.enabled", "false")
             builder = builder.config("spark.driver.host", _LOOPBACK).config("spark.driver.bindAddress", _LOOPBACK)
-        # Workers are slow to start where much else runs.
+        # Workers start slowly on a busy machine.
         builder = builder.config("spark.python.authenticate.socketTimeout", "60s")
         builder = builder.config("spark.log.level", {"debug": "INFO", "error": "ERROR"}.get(config.log_level, "WARN"))
     return builder.getOrCreate()

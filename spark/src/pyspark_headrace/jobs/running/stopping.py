@@ -1,4 +1,4 @@
-"""Ending a job from outside: the first signal asks, the second one insists."""
+"""Stop requests by signals: the first one requests a graceful stop, the second one ends the process."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stop:
-    """Whether a job should come to its end."""
+    """Stop request of a job."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
 
     def set(self) -> None:
-        """Ask it to."""
+        """Request a stop."""
         self._event.set()
 
     def is_set(self) -> bool:
-        """Whether somebody has."""
+        """Return whether a stop was requested."""
         return self._event.is_set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until somebody has; False: nobody did for so long."""
+        """Wait for a stop request; returns False after a timeout."""
         return self._event.wait(seconds)
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Take SIGTERM and SIGINT for the asking, in the main thread of a process; elsewhere they are not ours."""
+        """Handle SIGTERM and SIGINT as stop requests within the block. No effect outside the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -46,7 +46,7 @@ class Stop:
                 signal.signal(number, handler)
 
     def take_signals(self) -> None:
-        """Take them again: a new session of Spark makes SIGINT its own."""
+        """Install the handlers again: a new Spark session replaces the one for SIGINT."""
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 signal.signal(number, self._received)

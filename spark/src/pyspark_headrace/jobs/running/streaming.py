@@ -1,4 +1,4 @@
-"""Following a streaming query to its end."""
+"""Supervision of a streaming query until its end."""
 
 from __future__ import annotations
 
@@ -27,62 +27,63 @@ _NOWHERE: Final = '{"t":{}}'
 
 @dataclass(frozen=True)
 class StreamTotals:
-    """What a query has done in this run."""
+    """Totals of a query in this run."""
 
     batches: int
-    """Micro-batches that are through."""
+    """Number of completed micro-batches."""
     rows: int
-    """Messages that they have read."""
+    """Number of messages read."""
     seconds: float
-    """They have taken."""
+    """Total duration of the micro-batches."""
     behind: int | None
-    """Messages that were there at the end of the last one and not read; None: there was none."""
+    """Number of unread messages at the end of the last micro-batch; None without any micro-batch."""
     is_stopped: bool
-    """Whether it was asked to stop; otherwise it has come to its end."""
+    """True if the query was stopped on request; False if it has ended by itself."""
 
     @property
     def status(self) -> Literal["done", "stopped"]:
-        """Of the report."""
+        """Status for the report."""
         return "stopped" if self.is_stopped else "done"
 
     @property
     def counts(self) -> dict[str, int | float]:
-        """For the report."""
+        """Return the counts for the report."""
         counts: dict[str, int | float] = {"batches": self.batches, "rows": self.rows}
         return counts if self.behind is None else counts | {"behind": self.behind}
 
 
 class LagClock:
-    """For how long the oldest message that is not read has been there, from how many there were when.
+    """Estimator of the age of the oldest unread message, from the numbers of messages over time.
 
-    It cannot know of the time before it began, and sees what comes when a micro-batch ends: the lag is that at least.
+    The estimate is a lower bound: the clock has no samples before its start, and takes samples only at the ends of
+    micro-batches.
     """
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
 
     def lag(self, now: float, there: int, read: int) -> float:
-        """Take a look at the topics.
+        """Add a sample and return the lag.
 
         Args:
-            now: Seconds of a clock that never goes back.
-            there: Messages that there have ever been, in all partitions.
-            read: How many of them are read.
+            now: Monotonic time in seconds.
+            there: Total number of messages ever written, over all partitions.
+            read: Number of messages read.
 
         Returns:
-            Seconds.
+            Lag in seconds.
         """
         self._seen.append((now, there))
         while self._seen and self._seen[0][1] <= read:
             self._seen.popleft()
         if len(self._seen) > _SAMPLES_MAX:
-            # Every other one will do: what is left says less, and never too much.
+            # Thin the samples: the estimate becomes smaller, but stays a lower bound.
             self._seen = deque(sample for place, sample in enumerate(self._seen) if place % 2 == 1)
         return now - self._seen[0][0] if self._seen else 0.0
 
 
 class _Watch(LagListener):
-    """Keeps the figures of one query. What Spark tells late, or not any more, is taken from the query itself."""
+    """Metrics of one query. Progress that Spark reports late or not at all is taken from the query itself."""
 
     def __init__(self, query: StreamingQuery, context: Context, rows_of: Callable[[int], int | None] | None) -> None:
         super().__init__()
@@ -98,13 +99,13 @@ class _Watch(LagListener):
         self.behind: int | None = None
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
-        """Take what a micro-batch tells."""
+        """Record the progress of a micro-batch."""
         super().onQueryProgress(event)
         if str(event.progress.id) == self._query_id:
             self.take(event.progress)
 
     def take(self, progress: StreamingQueryProgress) -> None:
-        """Count a micro-batch, once."""
+        """Add the counts of a micro-batch, once."""
         with self._taking:
             if progress.batchId <= self._last:
                 return
@@ -134,19 +135,19 @@ class _Watch(LagListener):
             return told
         rows = 0
         for source in progress.sources:
-            # Spark counts twice what is looked at twice. Where the first micro-batch begins it does not tell.
+            # Spark counts rows twice if a plan reads them twice. The start of the first micro-batch is not reported.
             moved = behind(source.startOffset, source.endOffset)
             rows += source.numInputRows if moved is None else sum(moved.values())
         return rows
 
 
 def begin(writer: DataStreamWriter, config: StreamJobConfig, part: str = "") -> StreamingQuery:
-    """Start a query with the checkpoint, the trigger and the name of a job.
+    """Start a query with the checkpoint, trigger and name of a job.
 
     Args:
-        writer: What it does.
-        config: Of the job.
-        part: Which query, in a job that has several.
+        writer: The query.
+        config: Configuration of the job.
+        part: Name of the query, in a job with several.
     """
     name = "-".join(word for word in (config.name, part) if word)
     checkpoint = config.checkpoint if not part else f"{config.checkpoint.rstrip('/')}/{part}"
@@ -163,17 +164,16 @@ def follow(
     context: Context,
     rows_of: Callable[[int], int | None] | None = None,
 ) -> StreamTotals:
-    """Wait until a query has ended, or stop it when the job has to: between two micro-batches.
+    """Wait for the end of a query, or stop the query between two micro-batches on request.
 
     Args:
-        query: It runs already.
-        config: Of the job.
-        context: Of the job.
-        rows_of: How many messages a micro-batch had, by its number, where the job knows better than Spark: of a query
-            on ranges, whose rows are no messages.
+        query: The running query.
+        config: Configuration of the job.
+        context: Context of the job.
+        rows_of: Number of messages by micro-batch, for queries on ranges, whose rows are not messages.
 
     Raises:
-        StreamingQueryException: It failed.
+        StreamingQueryException: The query has failed.
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - jobs are listed without it
 
@@ -201,9 +201,9 @@ def follow(
 
 
 def _let_finish(query: StreamingQuery) -> None:
-    """Wait for the end of a micro-batch, which stopping a query would cut off.
+    """Wait for the end of the current micro-batch, which stopping the query would interrupt.
 
-    The next one may have begun by then: it is cut off, and done again by the next run, as after any crash.
+    If the next micro-batch has started meanwhile, it is interrupted and repeated by the next run, as after a crash.
     """
     before = _last_batch(query)
     while query.isActive and _last_batch(query) == before:

@@ -1,4 +1,4 @@
-"""Work that tasks of Spark do by themselves: what they are told goes out with the plan, and only answers come back."""
+"""Function calls in Spark tasks: arguments are part of the plan, and only results are returned."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ _R = TypeVar("_R")
 
 
 def run_tasks(spark: SparkSession, function: Callable[[_T], _R], loads: Sequence[Sequence[_T]]) -> list[_R]:
-    """Have a function called on executors, each load by one task.
+    """Call a function on executors, with one task per load.
 
     Args:
         spark: The session.
-        function: Of a module that executors have. It may be called again where a task is repeated, or run twice.
-        loads: What it is called with, one after the other.
+        function: Function of a module available on executors. Repeated and speculative tasks call it again.
+        loads: Arguments of the calls, by task.
 
     Returns:
-        Its answers, in the order of the loads; of a task that was run several times those of one attempt.
+        Results in the order of the loads; those of one attempt per task.
 
     Raises:
-        pyspark.errors.PySparkException: A task has failed for good.
+        pyspark.errors.PySparkException: A task has failed permanently.
     """
     if not loads:
         return []
-    # One row for each task, which is told its number.
+    # One row per task, with its number as the argument.
     run = row_by_row(partial(_run, function, loads), "binary")
     frame = spark.range(0, len(loads), 1, len(loads)).select("id", run("id").alias("answers"))
     answers = {row.id: row.answers for row in frame.collect()}
-    # What our own tasks say.
+    # The pickles come from tasks of this job.
     return [answer for number in range(len(loads)) for answer in pickle.loads(answers[number])]  # noqa: S301
 
 
 def row_by_row(function: Callable[[Any], Any], kind: str) -> Callable[[str], Column]:
-    """Have a function of executors do something for each row, and not only compute something.
+    """Return a column function for calls with side effects, one call per row.
 
-    It is called for one row at a time: what takes batches of them needs pandas. And to Spark each call is another one:
-    it could otherwise repeat calls, or take two of them for the same.
+    Functions on batches of rows would need pandas. The function is marked nondeterministic: otherwise Spark could
+    repeat calls or merge equal ones.
 
     Args:
-        function: Of a module that executors have.
-        kind: Of its answers, as Spark writes types.
+        function: Function of a module available on executors.
+        kind: SQL type of its results.
 
     Returns:
-        What makes a column of answers, given the name of the column that the function is called with.
+        Function that returns the result column, given the name of the argument column.
     """
     from pyspark.sql.functions import udf  # noqa: PLC0415 - on the driver alone
 
@@ -57,12 +57,12 @@ def row_by_row(function: Callable[[Any], Any], kind: str) -> Callable[[str], Col
 
 
 def spread(items: Sequence[_T], weights: Sequence[int], least: int) -> list[list[_T]]:
-    """Share items out among tasks, in their order.
+    """Distribute items over tasks, in order.
 
     Args:
-        items: To be shared out.
-        weights: Of each.
-        least: What is worth a task.
+        items: Items to distribute.
+        weights: Weight of each item.
+        least: Minimum weight of a task.
     """
     loads: list[list[_T]] = []
     weight = least

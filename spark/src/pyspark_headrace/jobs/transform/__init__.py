@@ -1,1 +1,1 @@
-"""The job `transform`: a query of SQL on each message, from topics to a topic."""
+"""The job `transform`: applies an SQL query to each message, from topics to a topic."""

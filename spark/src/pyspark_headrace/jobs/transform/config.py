@@ -1,4 +1,4 @@
-"""What the job `transform` is told."""
+"""Configuration of the job `transform`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TransformConfig(RecordsConfig):
     )
 
     def checked(self) -> Self:
-        """Look at what several arguments say together."""
+        """Validate combinations of arguments."""
         super().checked()
         if (self.sql is None) == (self.sql_text is None):
             raise ArgumentError("exactly one of --sql and --sql-text is needed")
@@ -35,14 +35,14 @@ class TransformConfig(RecordsConfig):
 
     @property
     def sql_flag(self) -> str:
-        """The argument that has the query."""
+        """Name of the argument with the query."""
         return f"--sql {self.sql}" if self.sql is not None else "--sql-text"
 
     def query_text(self) -> str:
-        """The query.
+        """Text of the query.
 
         Raises:
-            ArgumentError: It cannot be read.
+            ArgumentError: The file cannot be read.
         """
         if self.sql_text is not None:
             return self.sql_text

@@ -1,4 +1,4 @@
-"""Runs the job `transform`."""
+"""Driver of the job `transform`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark_headrace.jobs.transform.rows import transformed
 
 
 def run(spark: SparkSession, config: TransformConfig, context: Context) -> Report:
-    """Transform what is there, or whatever comes."""
+    """Transform the existing messages, or a stream."""
     rows = transformed(spark, stream_of(spark, config), config)
     if config.dry_run:
         return planned(config, rows, config.to_topic, config.dlq)

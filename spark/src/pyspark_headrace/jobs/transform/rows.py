@@ -1,4 +1,4 @@
-"""What becomes of messages: rows for the topic, and for that of bad ones."""
+"""Output rows: messages for the target topic and for the dead-letter topic."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def transformed(spark: SparkSession, source: DataFrame, config: TransformConfig)
     """Apply the query.
 
     Returns:
-        Messages with a column `topic`: those of both topics, so that one commit has all of a micro-batch.
+        Messages for both topics, with a column `topic`, so that one commit covers a micro-batch.
 
     Raises:
-        ArgumentError: Query or schema are wrong.
+        ArgumentError: The query or the schema is wrong.
     """
     rows = decoded(source, config)
     selected = query(spark, good(rows, config.dlq), config.query_text(), config.sql_flag)

@@ -1,1 +1,1 @@
-"""The job `usage`: what tenants have sent and stored, counted from the log itself."""
+"""The job `usage`: traffic and storage of tenants, measured from the log itself."""

@@ -1,4 +1,4 @@
-"""Counting what archives have: the driver finds the files, tasks count."""
+"""Measurement of archives: the driver lists the files, tasks count."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = ("timestamp", "key", "value", "headers")
 _MESSAGE_BYTES: Final = 64
-"""Of the header of each message in the log."""
+"""Size of a message header in the log."""
 _PAIR_BYTES: Final = 10
-"""Of a user header besides its key and its value: their kinds and lengths."""
+"""Overhead of a user header in addition to key and value: types and lengths."""
 _KEY_BYTES: Final = len("headrace.key") + _PAIR_BYTES
-"""Of the user header with a message's key, without that."""
+"""Overhead of the user header with the message key."""
 _FOREVER_MICROS: Final = 1 << 62
 _LOAD_BYTES: Final = 16 << 20
-"""Fewer are not worth a task of their own."""
+"""Minimum size of a task."""
 
 
 class Hole(NamedTuple):
-    """A range of offsets of which messages are missing."""
+    """Range of missing offsets."""
 
     file: ArchivedFile
-    """In which they are missing, or behind them."""
+    """File that contains the gap or precedes it."""
     start: int
     end: int
     since_micros: int
@@ -47,20 +47,20 @@ class Hole(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """The topic."""
+        """Topic of the gap."""
         return Place(self.file.stream, self.file.topic)
 
 
 @dataclass(frozen=True)
 class Files:
-    """What an archive has, of some streams."""
+    """Files of an archive, for selected streams."""
 
     uri: str
     files: Sequence[ArchivedFile]
 
     @property
     def unknown(self) -> dict[Place, list[tuple[int, int]]]:
-        """From when to when messages of topics may be missing: what came after the newest one may not be there yet."""
+        """Time ranges of topics that may be incomplete: messages after the newest archived one may be missing."""
         newest: dict[Place, int] = {}
         found: dict[Place, list[tuple[int, int]]] = {}
         for file in self.files:
@@ -74,7 +74,7 @@ class Files:
 
     @property
     def holes(self) -> list[Hole]:
-        """Where messages are missing between others."""
+        """Gaps between archived messages."""
         found = []
         for before, after in pairwise(self.files):
             if before.key == after.key and before.end != after.start:
@@ -88,10 +88,10 @@ class Files:
 
     @classmethod
     def of(cls, uri: str, streams: Sequence[str] | None) -> Files:
-        """Look what there is.
+        """List the files of an archive.
 
         Raises:
-            ArchiveError: It cannot be read, or has other columns than those of messages.
+            ArchiveError: The archive cannot be read, or has columns other than those of messages.
         """
         found = [file for file in Archive.open(uri).state().files.values() if streams is None or file.stream in streams]
         for file in found:
@@ -101,20 +101,20 @@ class Files:
 
 
 def count_archive(spark: SparkSession, files: Files, bounds: Sequence[int]) -> list[Counted]:
-    """Count messages of files.
+    """Count the messages of files.
 
     Args:
         spark: The session.
-        files: Of an archive.
-        bounds: When hours begin, and where counting ends.
+        files: Files of an archive.
+        bounds: Starts of hours, and the end of the measurement.
 
     Raises:
-        pyspark.errors.PySparkException: A file is not what the archive's log says.
+        pyspark.errors.PySparkException: A file does not match the archive's log.
     """
     firsts: dict[PartitionKey, int] = {}
     for file in files.files:
         firsts[file.key] = min(firsts.get(file.key, file.start), file.start)
-    # Nothing is said of what was stored, so that nobody needs what came before.
+    # Storage is not reported for archives, so files before the period are not needed.
     pieces = [
         _Piece(files.uri, file, tuple(bounds), lacks_first=file.start == firsts[file.key] > 0)
         for file in files.files
@@ -131,14 +131,14 @@ class _Piece:
     lacks_first: bool
 
     def count(self) -> Counted:
-        """Count it, in a task."""
+        """Count the messages of the file, in a task."""
         start, end = self.bounds[0], self.bounds[-1]
         number = len(self.bounds) - 1
         messages, sizes = np.zeros(number, np.int64), np.zeros(number, np.int64)
         unknown = before = 0
         for batch in batches(Store.open(self.uri), self.file, _COLUMNS):
             times = batch.column("timestamp").cast(pa.int64()).to_numpy()
-            # They ascend.
+            # The timestamps are ascending.
             first, last = (int(np.searchsorted(times, at)) for at in (start, end))
             before += first
             part = batch.slice(first, last - first)
@@ -149,12 +149,12 @@ class _Piece:
         found = {self.bounds[at]: (int(messages[at]), int(sizes[at])) for at in range(number) if messages[at]}
         place = Place(self.file.stream, self.file.topic)
         line = f"{self.file.partition}/{self.file.incarnation}/{self.file.generation}"
-        # That something came before the period is all that matters of it.
+        # Of earlier messages only their existence matters.
         return Counted(place, line, before, found, self.lacks_first, unknown)
 
 
 def sizes_of(batch: pa.RecordBatch) -> np.ndarray:
-    """What messages take in the log."""
+    """Return the sizes of messages in the log."""
     key = _lengths(batch.column("key"))
     size = _MESSAGE_BYTES + _lengths(batch.column("value")) + np.where(key > 0, key + _KEY_BYTES, 0)
     headers = batch.column("headers")

@@ -1,4 +1,4 @@
-"""What the report of usage is told."""
+"""Configuration of the job `usage`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _origin(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class UsageConfig(JobConfig):
-    """What is counted, for when, and where to it is told."""
+    """Sources, period and outputs of the measurement."""
 
     needs_servers: ClassVar[bool] = False
 
@@ -57,7 +57,7 @@ class UsageConfig(JobConfig):
     to_topic: str | None = argument(parse=words, metavar="NAME", help="topic of --stream for a message for each row")
 
     def checked(self) -> Self:
-        """Look at what several arguments say together."""
+        """Validate combinations of arguments."""
         if self.origin == TOPICS:
             self.require("servers")
         if self.to_topic is not None:
@@ -68,5 +68,5 @@ class UsageConfig(JobConfig):
 
     @property
     def archive(self) -> str | None:
-        """Where the archive is that is counted, if it is one."""
+        """URI of the archive, if the source is one."""
         return None if self.origin == TOPICS else self.origin.removeprefix(_ARCHIVE)

@@ -1,4 +1,4 @@
-"""``headrace-spark usage``."""
+"""Driver of the job `usage`."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Found:
-    """What was counted."""
+    """Result of the measurement."""
 
     partitions: list[Counted]
     stored: bool
-    """Whether it says what was stored."""
+    """True if storage was measured."""
     unknown: dict[Place, list[tuple[int, int]]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
 
 def run(spark: SparkSession, config: UsageConfig, context: Context) -> Report:
-    """Tell what tenants have sent and stored, counted from the log itself."""
+    """Report traffic and storage of tenants, measured from the log itself."""
     tenants = Tenants() if config.tenants is None else tenants_of(config.tenants)
     prices = None if config.prices is None else prices_of(config.prices)
     bounds = config.period.hours(_until(config))

@@ -1,4 +1,4 @@
-"""Bytes and messages of ranges of topics as they lie in the log, counted without looking into them."""
+"""Number and size of messages in ranges of a topic, without decoding them."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from pyspark_headrace.retrying import Attempts
 from pyspark_headrace.splits import Split
 
 _HEADER_BYTES: Final = 16
-"""Before the messages of a response: partition, an offset, and at this place their number."""
+"""Size of the poll response header: partition, an offset, and the number of messages."""
 _COUNT_AT: Final = slice(12, 16)
 
 
 class Measured(NamedTuple):
-    """What was there of a range."""
+    """Messages found in a range."""
 
     messages: int
-    """Fewer than it is long where retention was quicker."""
+    """Number of messages: less than the length of the range if retention has removed some."""
     bytes: int
-    """That they take in the log, with the header of each."""
+    """Size in the log, including message headers."""
 
 
 def measure(split: Split, options: ReadOptions) -> Measured:
-    """Count a range.
+    """Measure a range.
 
     Raises:
-        DataLossError: The topic was purged or made anew.
-        IncompleteError: A node sends something else than was asked for, again and again.
+        DataLossError: The topic was purged or recreated.
+        IncompleteError: A node repeatedly sends something other than the requested range.
         ServerRefusedError: A node does not let this task read.
-        UnreachableError: Nobody answers.
+        UnreachableError: No server answers.
     """
     holder = Holder(split, options)
     attempts = Attempts(options)

@@ -1,4 +1,4 @@
-"""Where usage goes: a file for each tenant, and a topic."""
+"""Output of usage: a file per tenant, and a topic."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _SCHEMA: Final = pa.schema(
 
 
 def path_of(period: str, granularity: str, tenant: str, kind: str) -> str:
-    """Where the file of a tenant is, below the place for all of them."""
+    """Return the path of a tenant's file, relative to the output location."""
     return f"{period}-{granularity}/{escaped(tenant)}.{kind}"
 
 
 def content_of(rows: Sequence[Row], kind: str) -> bytes:
-    """What is in it: the same bytes for the same rows."""
+    """Return the contents of a file: the same bytes for the same rows."""
     if kind == JSON:
         return "".join(f"{text_of(row)}\n" for row in rows).encode()
     columns: dict[str, list[Any]] = {
@@ -66,7 +66,7 @@ def content_of(rows: Sequence[Row], kind: str) -> bytes:
 
 
 def text_of(row: Row) -> str:
-    """A row as JSON, in one line."""
+    """Encode a row as one line of JSON."""
     return json.dumps(
         {
             "tenant": row.tenant,
@@ -86,10 +86,10 @@ def text_of(row: Row) -> str:
 
 
 def write_file(store: Store, path: str, content: bytes) -> None:
-    """Write a file in place of what is there.
+    """Write a file, replacing an existing one.
 
     Raises:
-        StoreError: It cannot be written.
+        StoreError: The file cannot be written.
     """
     output = store.output(path)
     output.write(content)
@@ -97,10 +97,10 @@ def write_file(store: Store, path: str, content: bytes) -> None:
 
 
 def send(spark: SparkSession, rows: Sequence[Row], options: dict[str, str]) -> None:
-    """Write rows to a topic, all of them or none; a row that was there before has the same id.
+    """Write rows to a topic atomically. A repeated row has the same id.
 
     Raises:
-        pyspark.errors.PySparkException: They cannot be written.
+        pyspark.errors.PySparkException: The rows cannot be written.
     """
     messages = [(row.tenant.encode(), text_of(row).encode(), row.id) for row in rows]
     frame = spark.createDataFrame(messages, "key BINARY, value BINARY, id BINARY").coalesce(1)

@@ -1,4 +1,4 @@
-"""Months and days, and the hours that they have. All times are UTC."""
+"""Months and days, and their hours. All times are UTC."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def micros_of(when: datetime) -> int:
-    """Microseconds since 1970."""
+    """Convert a time to microseconds since 1970."""
     return (when - _EPOCH) // timedelta(microseconds=1)
 
 
 def time_of(micros: int) -> datetime:
-    """The other way round."""
+    """Convert microseconds since 1970 to a time."""
     return _EPOCH + timedelta(microseconds=micros)
 
 
 @dataclass(frozen=True)
 class Period:
-    """What usage is counted for."""
+    """Period of the measurement."""
 
     text: str
     """``2026-11``, or ``2026-11-21``."""
     start_micros: int
     end_micros: int
-    """Exclusive."""
+    """End, exclusive."""
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read a month or a day."""
+        """Parse a month or a day."""
         found = _PERIOD.fullmatch(text)
         try:
             if found is None:
@@ -53,12 +53,15 @@ class Period:
         return self.text
 
     def hours(self, until_micros: int) -> list[int]:
-        """When its hours begin that have begun before a time, and then this time or its end, whatever is sooner."""
+        """Return the starts of its hours before a time, followed by the end.
+
+        The end is the given time or the end of the period, whichever is earlier.
+        """
         until = min(until_micros, self.end_micros)
         return [*range(self.start_micros, until, HOUR_MICROS), until]
 
 
 def day_of(micros: int) -> int:
-    """When the day of a time begins."""
+    """Return the start of the day of a time."""
     day = HOUR_MICROS * _DAY_HOURS
     return micros - micros % day

@@ -1,4 +1,4 @@
-"""What things cost."""
+"""Prices and costs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MESSAGES_IN: Final = "messages_in"
 BYTES_IN: Final = "bytes_in"
 STORED: Final = "stored_byte_hours"
 KINDS: Final = (MESSAGES_IN, BYTES_IN, STORED)
-"""What is counted."""
+"""Priced quantities."""
 
 AMOUNT_SCALE: Final = 9
 _AMOUNT_PLACES: Final = Decimal(1).scaleb(-AMOUNT_SCALE)
@@ -25,36 +25,36 @@ _PRICE_MAX: Final = Decimal(10) ** 12
 
 @dataclass(frozen=True)
 class Price:
-    """Of so many of something."""
+    """Price per number of units."""
 
     price: Decimal
     per: int = 1
 
     def of(self, quantity: int) -> Decimal:
-        """What a quantity costs, to the ninth place."""
+        """Return the cost of a quantity, rounded to nine decimal places."""
         return (self.price * quantity / self.per).quantize(_AMOUNT_PLACES)
 
 
 @dataclass(frozen=True)
 class Prices:
-    """For everybody, and for tenants with prices of their own."""
+    """Default prices, and prices of individual tenants."""
 
     currency: str
     usual: Mapping[str, Price]
-    """By kind; what is not there costs nothing."""
+    """Default prices by kind; a kind without price is free."""
     special: Mapping[str, Mapping[str, Price]] = field(default_factory=dict)
-    """By tenant; what is not there costs as much as for everybody."""
+    """Prices by tenant; other kinds have the default price."""
 
     def of(self, tenant: str, kind: str) -> Price | None:
-        """What something costs a tenant, if it has a price."""
+        """Return the price of a kind for a tenant, if any."""
         return self.special.get(tenant, {}).get(kind, self.usual.get(kind))
 
 
 def prices_of(path: Path) -> Prices:
-    """Read a file of prices, TOML or JSON.
+    """Read a price file, TOML or JSON.
 
     Raises:
-        ArgumentError: It cannot be read, or means nothing.
+        ArgumentError: The file cannot be read, or is invalid.
     """
     value = table_of(path, "--prices")
     try:
@@ -75,10 +75,10 @@ def prices_of(path: Path) -> Prices:
 
 
 def table_of(path: Path, flag: str) -> dict[str, Any]:
-    """Read a file, TOML or JSON as its name says; numbers keep all their places.
+    """Parse a TOML or JSON file, depending on its name. Numbers keep all digits.
 
     Raises:
-        ArgumentError: It cannot be read.
+        ArgumentError: The file cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What is told of usage: a row for each tenant, topic, hour and kind."""
+"""Rows of the usage report: one per tenant, topic, hour and kind."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ DAILY = "day"
 
 @dataclass(frozen=True, order=True)
 class Row:
-    """So much of something."""
+    """Quantity of one kind."""
 
     tenant: str
     stream: str
     topic: str
     start_micros: int
-    """When the hour or day begins."""
+    """Start of the hour or day."""
     granularity: str
     kind: str
     quantity: int
     is_complete: bool
-    """The hour or day is over, and nothing of it is missing."""
+    """True if the hour or day is over and no message is missing."""
     currency: str | None = None
     amount: Decimal | None = None
-    """None: it has no price."""
+    """None: the kind has no price."""
 
     @property
     def id(self) -> bytes:
-        """The same for the same tenant, topic, time and kind, whatever the quantity is: 16 bytes."""
+        """Id of 16 bytes, derived from tenant, topic, time and kind, but not from the quantity."""
         parts = (self.tenant, self.stream, self.topic, str(self.start_micros), self.granularity, self.kind)
-        # With their lengths: no two things are the same text.
+        # Length prefixes make the text unambiguous.
         told = "".join(f"{len(part)}:{part}" for part in parts)
         return hashlib.sha256(told.encode()).digest()[:16]
 
     @property
     def start(self) -> str:
-        """ISO 8601, UTC."""
+        """Start as ISO 8601, UTC."""
         return time_of(self.start_micros).isoformat().replace("+00:00", "Z")
 
 
@@ -58,16 +58,16 @@ def rows_of(
     stored: bool,
     prices: Prices | None,
 ) -> list[Row]:
-    """Make the rows of a topic, in their order.
+    """Return the rows of a topic, in order.
 
     Args:
-        tenant: Whose it is.
+        tenant: Owner of the topic.
         place: The topic.
-        hours: What it had.
-        end: Where counting ends.
+        hours: Measurements by hour.
+        end: End of the measurement.
         granularity: `HOURLY` or `DAILY`.
-        stored: Whether what was stored is known.
-        prices: What things cost.
+        stored: True if storage was measured.
+        prices: Prices.
     """
     sums: dict[tuple[int, str], tuple[int, bool]] = defaultdict(lambda: (0, True))
     spans: dict[int, int] = {}
@@ -102,7 +102,7 @@ def rows_of(
 
 
 def by_tenant(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Rows of each tenant, in their order."""
+    """Group rows by tenant, in order."""
     found: dict[str, list[Row]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: (row.tenant, row.stream, row.topic, row.start_micros, row.kind)):
         found[row.tenant].append(row)

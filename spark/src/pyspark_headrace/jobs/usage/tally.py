@@ -1,4 +1,4 @@
-"""What was counted, before it has prices: sums of whole numbers, so that no order of adding makes a difference."""
+"""Counts before pricing: sums of integers, so that the order of additions does not matter."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ class Place(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Name of the topic in messages."""
         return f"{self.stream}/{self.topic}"
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What there is of one partition, or of a part of it."""
+    """Counts of one partition, or of a part of it."""
 
     place: Place
     line: str
-    """Which partition, and which one of those that had its number over time."""
+    """Partition with its log generation."""
     before_bytes: int
-    """Of messages before the period."""
+    """Size of messages before the period."""
     hours: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Messages and bytes of each hour that has some, by the microsecond in which it begins."""
+    """Messages and bytes of each non-empty hour, by the start of the hour in microseconds."""
     lacks_first: bool = False
-    """Messages were there before the first one that is left."""
+    """True if messages before the first remaining one were removed."""
     unknown_headers: int = 0
-    """Messages whose headers could not be read, and were not counted."""
+    """Number of messages with unreadable headers, which were not measured."""
 
 
 @dataclass
 class Hour:
-    """What a topic had in an hour."""
+    """Counts of a topic in an hour."""
 
     messages: int = 0
     bytes: int = 0
     stored_bytes: int = 0
-    """At its end."""
+    """Stored bytes at the end of the hour."""
     is_complete: bool = True
-    """All messages of the hour are counted."""
+    """True if all messages of the hour are counted."""
     is_stored_complete: bool = True
-    """All that was stored at its end is counted."""
+    """True if everything stored at the end of the hour is counted."""
 
 
 def merged(parts: Iterable[Counted]) -> list[Counted]:
-    """Add up what was counted of the same partition."""
+    """Add up the counts of equal partitions."""
     lines: dict[tuple[Place, str], list[Counted]] = {}
     for part in parts:
         lines.setdefault((part.place, part.line), []).append(part)
@@ -80,21 +80,21 @@ def merged(parts: Iterable[Counted]) -> list[Counted]:
 def hours_of(
     partitions: Iterable[Counted], bounds: Sequence[int], unknown: Iterable[tuple[int, int]] = ()
 ) -> dict[int, Hour]:
-    """Add partitions of one topic up.
+    """Add up the partitions of one topic.
 
     Args:
-        partitions: All that it has, each once.
-        bounds: When hours begin, and where counting ends.
-        unknown: From when to when messages may be missing.
+        partitions: Counts of all partitions, each once.
+        bounds: Starts of hours, and the end of the measurement.
+        unknown: Time ranges with possibly missing messages.
 
     Returns:
-        Hours, by the microsecond in which they begin.
+        Hours by their start in microseconds.
     """
     found = {start: Hour() for start in bounds[:-1]}
     for counted in partitions:
         stored = counted.before_bytes
-        # Messages of a partition never go back in time: all are there from the first hour on that has some, but for
-        # that hour itself.
+        # Timestamps of a partition never decrease: every hour after the first non-empty one is complete. The first one
+        # itself may not be.
         is_known = not counted.lacks_first or counted.before_bytes > 0
         for start, hour in found.items():
             messages, size = counted.hours.get(start, (0, 0))
@@ -113,5 +113,5 @@ def hours_of(
 
 
 def stored_byte_hours(start: int, hour: Hour, end: int) -> int:
-    """What was stored at the end of an hour, for as much of it as is counted; rounded down."""
+    """Return the byte hours stored, from the size at the end of an hour and the measured part of it; rounded down."""
     return hour.stored_bytes * (min(start + HOUR_MICROS, end) - start) // HOUR_MICROS

@@ -1,4 +1,4 @@
-"""Whose topics are whose."""
+"""Ownership of topics by tenants."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pyspark_headrace.jobs.usage.tally import Place
 
 @dataclass(frozen=True)
 class Tenants:
-    """Which topics belong to whom. Without a file every stream is a tenant."""
+    """Assignment of topics to tenants. Without a file every stream is a tenant."""
 
     patterns: Mapping[str, Sequence[str]] | None = None
-    """By tenant, of ``stream/topic``."""
+    """Patterns of ``stream/topic`` by tenant."""
 
     def of(self, place: Place) -> str | None:
-        """Whose a topic is; None: nobody's.
+        """Return the tenant of a topic; None if it has none.
 
         Raises:
-            ArgumentError: It is two tenants'.
+            ArgumentError: The topic matches two tenants.
         """
         if self.patterns is None:
             return place.stream
@@ -38,10 +38,10 @@ class Tenants:
 
 
 def tenants_of(path: Path) -> Tenants:
-    """Read a file of tenants, TOML or JSON: a table `tenants` with lists of patterns.
+    """Read a tenant file, TOML or JSON: a table `tenants` with lists of patterns.
 
     Raises:
-        ArgumentError: It cannot be read, or means nothing.
+        ArgumentError: The file cannot be read, or is invalid.
     """
     value = table_of(path, "--tenants")
     tenants = value.get("tenants")

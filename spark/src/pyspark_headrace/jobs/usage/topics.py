@@ -1,4 +1,4 @@
-"""Counting what topics have: the driver finds them, tasks count."""
+"""Measurement of topics: the driver lists the partitions, tasks count."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ if TYPE_CHECKING:
 
 _PIECE_BYTES: Final = 1 << 30
 _LOAD_BYTES: Final = 64 << 20
-"""Fewer are not worth a task of their own."""
+"""Minimum size of a task."""
 _ANY: Final = ".*"
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A range of a partition to be counted."""
+    """A range of a partition to measure."""
 
     split: Split
     options: ReadOptions
     bounds: Sequence[int]
-    """When hours begin, and where counting ends."""
+    """Starts of hours, and the end of the measurement."""
     lacks_first: bool
-    """Of the partition."""
+    """True if earlier messages of the partition were removed."""
 
     def count(self) -> Counted:
-        """Count it, in a task.
+        """Measure the range, in a task.
 
         Raises:
             DataLossError: Messages of the period were removed meanwhile.
-            HeadraceError: Anything else, as `measure`.
+            HeadraceError: Any other error, see `measure`.
         """
         split = self.split
         offsets = self._offsets()
         before = measure(replace(split, end=offsets[0]), self.options)
         hours: dict[int, tuple[int, int]] = {}
-        # Retention may be quicker than this.
+        # Retention may have removed messages since the driver looked.
         lacks_first = self.lacks_first or before.messages < offsets[0] - split.start
         for at, start in enumerate(self.bounds[:-1]):
             if offsets[at] < offsets[at + 1]:
@@ -63,14 +63,14 @@ class Piece:
         return Counted(Place(split.stream, split.topic), f"{split.partition_id}", before.bytes, hours, lacks_first)
 
     def _offsets(self) -> list[int]:
-        """Where in the range the bounds are."""
+        """Offsets of the bounds within the range."""
         first, last = 0, len(self.bounds) - 1
         found = {first: self._offset(self.bounds[first]), last: self._offset(self.bounds[last])}
         rest = [(first, last)]
         while rest:
             low, high = rest.pop()
             if found[low] == found[high]:
-                # Nothing came in between.
+                # No message lies between the bounds.
                 found.update(dict.fromkeys(range(low, high), found[low]))
             elif high - low > 1:
                 middle = (low + high) // 2
@@ -88,7 +88,7 @@ class Piece:
 
 class _Streams(Gateway):
     def names(self) -> list[str]:
-        """All streams that this user may see."""
+        """Return all streams visible to the user."""
         response = self._call(
             lambda stub, **how: stub.ListStreams(v1.ListStreamsRequest(), **how),
             "the streams that there are",
@@ -98,13 +98,13 @@ class _Streams(Gateway):
 
 
 def stream_names(options: dict[str, str]) -> list[str]:
-    """All streams that this user may see.
+    """Return all streams visible to the user.
 
     Args:
-        options: Of the data source; that of a stream is passed over.
+        options: Options of the data source; the one for the stream is ignored.
 
     Raises:
-        ServerRefusedError: He may see none.
+        ServerRefusedError: The user is not authorized to see any.
         UnreachableError: No server answers.
     """
     return _Streams(parse(ConnectionOptions, options, ignored=("stream",)).checked()).names()
@@ -113,17 +113,17 @@ def stream_names(options: dict[str, str]) -> list[str]:
 def count_topics(
     spark: SparkSession, options: dict[str, str], streams: Sequence[str], bounds: Sequence[int]
 ) -> list[Counted]:
-    """Count all topics of streams.
+    """Measure all topics of streams.
 
     Args:
         spark: The session.
-        options: Of the data source.
-        streams: Their names.
-        bounds: When hours begin, and where counting ends.
+        options: Options of the data source.
+        streams: Names of the streams.
+        bounds: Starts of hours, and the end of the measurement.
 
     Raises:
-        HeadraceError: Somebody cannot be asked.
-        pyspark.errors.PySparkException: A task has failed for good.
+        HeadraceError: A server refuses a request or is unreachable.
+        pyspark.errors.PySparkException: A task has failed permanently.
     """
     pieces: list[Piece] = []
     empty: list[Counted] = []

@@ -1,1 +1,1 @@
-"""What says which files count: the log of an archive, or a table of Iceberg or Delta Lake."""
+"""Tables, which define the committed files: the log of a native archive, or a table of Iceberg or Delta Lake."""

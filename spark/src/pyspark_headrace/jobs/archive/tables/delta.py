@@ -28,25 +28,26 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class DeltaLakeTable:
-    """Files are added to it with what is known of their contents.
+    """Delta Lake table. Files are added together with statistics of their contents.
 
-    The last micro-batch of a query, and how far partitions are, are versions of applications in its log: a part of each
-    commit, which checkpoints of the log keep, too. The library refuses a commit that comes second with one of them.
+    The last micro-batch of a query and the end offsets of partitions are application versions (`txn` actions) in the
+    Delta log: part of each commit, and kept by checkpoints of the log. The library refuses the second of two concurrent
+    commits with the same application id.
     """
 
     columns: tuple[str, ...] = ()
-    """None: all that is not in files is a partition of the table."""
+    """Empty: columns that files lack are partition columns of the table."""
 
     def __init__(self, uri: str, rows: pa.Schema, *, create: bool) -> None:
-        """Open it, or make it.
+        """Open or create the table.
 
         Args:
-            uri: Where it is.
-            rows: What files have.
-            create: Whether to make it where there is none.
+            uri: Location of the table.
+            rows: Schema of the files.
+            create: Create a missing table.
 
         Raises:
-            StoreError: It cannot be opened.
+            StoreError: The table cannot be opened.
         """
         self.place = uri
         self._schema = pa.schema(
@@ -65,19 +66,19 @@ class DeltaLakeTable:
             raise StoreError(f"{uri}: {said(error)}") from None
 
     def has(self, query: str, number: int) -> bool:
-        """Whether the log has the micro-batch."""
+        """Return whether the log contains the micro-batch."""
         self._refresh()
         return self._has(query, number)
 
     def reached(self, places: Iterable[Place]) -> Mapping[Place, Reached]:
-        """As the log says."""
+        """Return the end offsets recorded in the log."""
         self._refresh()
         return self._reached(places)
 
     def commit(self, batch: Batch) -> bool:
-        """Write an entry of the log."""
+        """Commit the files as one entry of the log."""
         for attempt in range(_ATTEMPTS):
-            # Once: what was looked at is what the library compares with whatever comes in between.
+            # Refresh once: the library detects conflicts between this state and concurrent commits.
             self._refresh()
             if self._has(batch.query, batch.number):
                 return False
@@ -138,7 +139,7 @@ class DeltaLakeTable:
 
 
 def _marks(key: PartitionKey, end: int) -> list[Transaction]:
-    """What says how far a partition is, and which one it was."""
+    """Application versions that record the end offset and the generation of a partition."""
     numbers = (int(key.incarnation), *(int(part) for part in key.generation.split(".")), end)
     return [Transaction(name, number) for name, number in zip(_names(place_of(key)), numbers, strict=True)]
 

@@ -28,27 +28,27 @@ _PARTITION: Final = "headrace.partition."
 
 
 class IcebergTable:
-    """Files are added to it as they are.
+    """Iceberg table. Files are added unchanged.
 
-    The last micro-batch of a query, and how far partitions are, are properties of the table: a part of each commit, and
-    there when snapshots have expired.
+    The last micro-batch of a query and the end offsets of partitions are table properties: part of each commit, and
+    kept when snapshots expire.
     """
 
     columns: tuple[str, ...] = ("stream", "topic")
-    """Readers take columns from files; folders say nothing to them."""
+    """Columns that files need: readers of Iceberg do not take columns from paths."""
 
     def __init__(self, catalog: Catalog, name: str, uri: str, rows: pa.Schema, *, create: bool) -> None:
-        """Open it, or make it.
+        """Open or create the table.
 
         Args:
-            catalog: Which has it.
-            name: With its namespace.
-            uri: Where it is made, and where files go: a URI, or an absolute path.
-            rows: What files have.
-            create: Whether to make it where there is none.
+            catalog: Catalog of the table.
+            name: Name of the table, with its namespace.
+            uri: Location of a new table and of files: a URI or an absolute path.
+            rows: Schema of the files.
+            create: Create a missing table.
 
         Raises:
-            StoreError: It cannot be opened.
+            StoreError: The table cannot be opened.
         """
         self.place = uri
         self._location = (uri if "://" in uri else f"file://{uri}").rstrip("/")
@@ -60,17 +60,17 @@ class IcebergTable:
             raise StoreError(f"{name}: {type(error).__name__}: {said(error)}") from None
 
     def has(self, query: str, number: int) -> bool:
-        """Whether the table has the micro-batch."""
+        """Return whether the table contains the micro-batch."""
         return self._exists and _has(self._loaded(), query, number)
 
     def reached(self, places: Iterable[Place]) -> Mapping[Place, Reached]:
-        """As the table says."""
+        """Return the end offsets recorded in the table properties."""
         return _reached(self._loaded(), places) if self._exists else {}
 
     def commit(self, batch: Batch) -> bool:
-        """Make a snapshot."""
+        """Commit the files as a snapshot."""
         for attempt in range(_ATTEMPTS):
-            # Once: a commit is refused if the table is another one than what was looked at.
+            # Load once: the commit is refused if the table has changed since.
             table = self._loaded()
             if _has(table, batch.query, batch.number):
                 return False
@@ -98,16 +98,16 @@ class IcebergTable:
         marks = {_QUERY + batch.query: str(batch.number)}
         for key, (_, end) in batch.ranges.items():
             marks[_mark(place_of(key))] = json.dumps([key.incarnation, key.generation, end])
-        # The library would repeat a commit on whatever the table has become by then, and so add files of a micro-batch
-        # that somebody else has added: whether to do that is looked at anew here. This changes the table's copy in
-        # memory, and nothing of the table.
+        # With retries, the library would repeat a commit on top of any concurrent change and could add the files of a
+        # micro-batch that another process has added. The caller checks the new state before a retry instead. This
+        # changes only the in-memory copy of the properties, not the table.
         table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
         with table.transaction() as transaction:
             transaction.set_properties(marks)
             transaction.add_files(
                 [f"{self._location}/{file.path}" for file in batch.files],
                 snapshot_properties=told,
-                # Their names are new ones each time; to look for them would read the whole list of files.
+                # File names are unique. The check would read the complete list of files.
                 check_duplicate_files=False,
             )
 
@@ -127,7 +127,7 @@ class IcebergTable:
                 spec.add_field("topic", IdentityTransform(), "topic")
                 spec.add_field("timestamp", DayTransform(), "date")
         except (TableAlreadyExistsError, CommitFailedException):
-            # Somebody else has made it at the same time.
+            # Another process has created the table concurrently.
             return self._catalog.table_exists(self._name)
         return True
 
@@ -136,15 +136,15 @@ class IcebergTable:
 
 
 def catalog_of(uri: str, properties: Iterable[tuple[str, str]]) -> Catalog:
-    """Find a catalogue.
+    """Open a catalog.
 
     Args:
         uri: ``sqlite:///…``, ``postgresql://…``, ``http://…`` or ``thrift://…``.
-        properties: More about it, by the names that pyiceberg has for them; and `name`, by which catalogues in
-            databases tell their tables apart, and pyiceberg what its own configuration has of it.
+        properties: Further properties, by their pyiceberg names; and `name`, which separates the tables of several
+            catalogs in one database and selects the catalog's section in the configuration of pyiceberg.
 
     Raises:
-        StoreError: It cannot be opened.
+        StoreError: The catalog cannot be opened.
     """
     given = {"uri": uri} | dict(properties)
     try:

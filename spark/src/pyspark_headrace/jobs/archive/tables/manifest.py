@@ -1,4 +1,4 @@
-"""An archive with a log of its own."""
+"""Native archive with a log of its own."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pyspark_headrace.jobs.archives.errors import StoreError
 
 
 class ManifestTable:
-    """Plain files of Parquet; see `archives`."""
+    """Table of plain Parquet files; see `archives`."""
 
     columns: tuple[str, ...] = ()
 
     def __init__(self, uri: str, *, create: bool) -> None:
-        """Open it.
+        """Open the archive.
 
         Args:
-            uri: Where it is.
-            create: Whether to make its folder; otherwise one that is not there is empty.
+            uri: Location of the archive.
+            create: Create a missing directory; otherwise a missing archive is empty.
 
         Raises:
-            StoreError: It cannot be opened.
+            StoreError: The archive cannot be opened.
         """
         self.place = uri
         try:
@@ -33,12 +33,12 @@ class ManifestTable:
             self._archive = None
 
     def has(self, query: str, number: int) -> bool:
-        """Whether the log has the micro-batch."""
+        """Return whether the log contains the micro-batch."""
         last = None if self._archive is None else self._archive.last_batch(query)
         return last is not None and last >= number
 
     def reached(self, places: Iterable[Place]) -> Mapping[Place, Reached]:
-        """As the files of the archive say."""
+        """Return the end offsets of the archived files."""
         wanted = set(places)
         found: dict[Place, Reached] = {}
         partitions = {} if self._archive is None else self._archive.state().partitions
@@ -56,7 +56,7 @@ class ManifestTable:
         return found
 
     def commit(self, batch: Batch) -> bool:
-        """Write an entry of the log."""
+        """Commit the files as one entry of the log."""
         if not self.has(batch.query, batch.number):
             check(batch, self.reached(batch.places))
         if self._archive is None:

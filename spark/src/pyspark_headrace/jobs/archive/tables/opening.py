@@ -1,4 +1,4 @@
-"""Which table a job writes to."""
+"""Selection of the table that a job writes to."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pyspark_headrace.jobs.archive.tables.table import Table
 
 
 def open_table(config: ArchiveConfig, decoding: Decoding | None) -> Table:
-    """Open what the arguments name, and make it if it is not there; in a dry run nothing is made.
+    """Open the table named by the arguments, and create it if missing. A dry run creates nothing.
 
     Raises:
-        StoreError: It cannot be opened.
+        StoreError: The table cannot be opened.
     """
-    # Each of them with a library of its own, which is not loaded for the others.
+    # Each table format needs its own library, so only the selected one is imported.
     create = not config.dry_run
     if config.format == ICEBERG:
         from pyspark_headrace.jobs.archive.tables.iceberg import IcebergTable, catalog_of  # noqa: PLC0415

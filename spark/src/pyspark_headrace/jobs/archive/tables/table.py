@@ -1,4 +1,4 @@
-"""What the job wants of a table."""
+"""Interface of a table for the job `archive`."""
 
 from __future__ import annotations
 
@@ -15,80 +15,81 @@ Place = tuple[str, str, int]
 
 
 class MadeAnewError(HeadraceError):
-    """A table has messages of an earlier topic of the same name, or from before a purge."""
+    """The table has messages of an earlier topic of the same name, or from before a purge."""
 
 
 class Reached(NamedTuple):
-    """How far the messages of a partition are in a table."""
+    """End of the archived messages of a partition."""
 
     incarnation: str
     generation: str
     end: int
-    """Behind the last one."""
+    """Offset after the last message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """What one micro-batch adds."""
+    """Contents of one micro-batch."""
 
     job: str
     query: str
     number: int
     files: Sequence[ArchivedFile]
     ranges: Mapping[PartitionKey, tuple[int, int]]
-    """What was read, first offsets and those behind the last ones."""
+    """Ranges read: first offset, and the offset after the last one."""
 
     @property
     def places(self) -> list[Place]:
-        """Of its ranges."""
+        """Partitions of its ranges."""
         return [place_of(key) for key in self.ranges]
 
 
 def place_of(key: PartitionKey) -> Place:
-    """Of a partition, whichever topic has it."""
+    """Return the name of a partition, without incarnation and generation."""
     return key.stream, key.topic, key.partition
 
 
 class Table(Protocol):
-    """Somewhere that micro-batches are committed to, each once."""
+    """Target that micro-batches are committed to, each once."""
 
     @property
     def place(self) -> str:
-        """URI of the folder that files are written below."""
+        """URI of the directory for files."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What files need besides what is known of a message: `stream`, `topic`."""
+        """Columns that files need in addition to those of a message: `stream`, `topic`."""
 
     def has(self, query: str, number: int) -> bool:
-        """Whether a micro-batch is in it already."""
+        """Return whether the table contains a micro-batch."""
 
     def reached(self, places: Iterable[Place]) -> Mapping[Place, Reached]:
-        """How far messages of partitions are in it, as far as there are any."""
+        """Return the end of the archived messages per partition, if any."""
 
     def commit(self, batch: Batch) -> bool:
-        """Add files, all of them in one step.
+        """Add files atomically.
 
         Returns:
-            Whether they are in it by this; False: the micro-batch was there before, and its first files stay.
+            True if this call has added the files; False if the micro-batch was committed before and its first files
+                stay.
 
         Raises:
-            OverlapError: Messages would be in it twice.
-            MadeAnewError: It has messages of an earlier topic.
-            HeadraceError: It cannot be told; the same call again finds out.
+            OverlapError: Messages would be in the table twice.
+            MadeAnewError: The table has messages of an earlier topic.
+            HeadraceError: The outcome is unknown; repeating the call resolves that.
         """
 
 
 def check(batch: Batch, reached: Mapping[Place, Reached]) -> None:
-    """See whether a micro-batch goes on from what is in a table.
+    """Check that a micro-batch continues the contents of a table.
 
     Args:
-        batch: What is to be added.
-        reached: How far the table is.
+        batch: The micro-batch.
+        reached: End of the archived messages per partition.
 
     Raises:
-        OverlapError: Messages would be in it twice.
-        MadeAnewError: It has messages of an earlier topic.
+        OverlapError: Messages would be in the table twice.
+        MadeAnewError: The table has messages of an earlier topic.
     """
     for key, (start, _) in batch.ranges.items():
         last = reached.get(place_of(key))
