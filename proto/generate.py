@@ -3,11 +3,11 @@
     python proto/generate.py            write the modules
     python proto/generate.py --check    write nothing; exit with 1 and name the files that are not current
 
-The result is checked in: whoever installs the package needs no compiler, and a review shows what changed. Two
-things are done to the compiler's output. Imports are moved from ``headrace`` (which is the import name of the client
-library) to ``headrace_proto``; the names inside the descriptors stay, as other languages and gRPC reflection see
-those. And each package gets an ``__init__.py`` that names its messages, so that users write
-``from headrace_proto.catalog.v1 import Topic``.
+The result is checked in: installing the package needs no compiler, and a review shows what changed. Two things are done
+to the compiler's output. Imports are moved from ``headrace`` (which is the import name of the client library) to
+``headrace_proto``; the names inside the descriptors stay, as other languages and gRPC reflection see those. And each
+package gets an ``__init__.py`` that names its messages, so that users write ``from headrace_proto.catalog.v1 import
+Topic``.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from pathlib import Path
 
 from google.protobuf import descriptor_pb2
 
-# It has no type information, which the type checker reports by one of two names.
+# The package has no type information; the type checker reports this under one of two codes.
 from grpc_tools import protoc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 PROTO_FOLDER = Path(__file__).resolve().parent
 PACKAGE_FOLDER = PROTO_FOLDER / "src" / "headrace_proto"
 
-# `from headrace.catalog.v1 import ...` and `import headrace.catalog.v1...`, but no string: a descriptor's name stays.
+# Matches `from headrace.catalog.v1 import ...` and `import headrace.catalog.v1...`, but not strings: the names inside
+# descriptors stay.
 _IMPORT = re.compile(r"^(from|import) headrace\.", flags=re.MULTILINE)
 
 
@@ -55,10 +56,10 @@ def main(arguments: list[str]) -> int:
 
 
 def generate() -> dict[Path, str]:
-    """Return the contents of every generated file by its path below the package folder.
+    """Return the contents of every generated file by its path below the package directory.
 
     Raises:
-        SystemExit: The compiler refused a file; it has said why on standard error.
+        SystemExit: The compiler refused a file; the reason was written to standard error.
     """
     sources = sorted(str(path.relative_to(PROTO_FOLDER)) for path in (PROTO_FOLDER / "headrace").rglob("*.proto"))
     with tempfile.TemporaryDirectory() as folder:
@@ -101,7 +102,7 @@ def _compiled(folder: Path, descriptors: descriptor_pb2.FileDescriptorSet) -> li
 
 
 def _package_modules(descriptors: descriptor_pb2.FileDescriptorSet) -> dict[Path, str]:
-    """Return an ``__init__.py`` for every package and for the folders above it."""
+    """Return an ``__init__.py`` for every package and for the directories above it."""
     names: dict[Path, dict[str, list[str]]] = {}
     for file in descriptors.file:
         path = Path(file.name).relative_to("headrace")
@@ -128,12 +129,12 @@ def _package_modules(descriptors: descriptor_pb2.FileDescriptorSet) -> dict[Path
 
 
 def _import_order(name: str) -> tuple[bool, str]:
-    """Constants before types, as the linter has it."""
+    """Sort key of imports: constants before types, as the linter requires."""
     return not name.isupper(), name
 
 
 def _existing() -> dict[Path, str]:
-    """Return what a previous run left, by its path below the package folder."""
+    """Return the output of a previous run by its path below the package directory."""
     paths = [
         path
         for package in sorted(path for path in PACKAGE_FOLDER.iterdir() if path.is_dir() and path.name != "__pycache__")
@@ -144,7 +145,7 @@ def _existing() -> dict[Path, str]:
 
 
 def _mypy_plugin(name: str) -> Path:
-    # The compiler looks for plugins on the search path, where those of this interpreter need not be.
+    # The compiler looks for plugins on the search path, which may lack those of this interpreter.
     plugin = Path(sysconfig.get_path("scripts")) / name
     if not plugin.exists():
         raise SystemExit(f"{plugin} is missing: install the development dependencies of headrace-proto")

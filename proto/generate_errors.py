@@ -168,7 +168,7 @@ def _row(entry: Entry) -> str:
 
 
 def _constant(name: str) -> str:
-    """``InvalidCommand`` becomes ``INVALID_COMMAND``."""
+    """Convert ``InvalidCommand`` to ``INVALID_COMMAND``."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()
 
 

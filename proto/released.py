@@ -1,11 +1,11 @@
-"""Compare the ``.proto`` files with their released form, which clients, data folders and other nodes rely on.
+"""Compare the ``.proto`` files with their released form, which clients, data directories and other nodes rely on.
 
-    python proto/released.py --check   write nothing; exit with 1 and name what is no longer compatible
-    python proto/released.py           take what the files say now for the released form
+    python proto/released.py --check   write nothing; exit with 1 and name incompatible changes
+    python proto/released.py           make the current files the released form
 
-The released form is checked in as ``released.binpb``. What ``--check`` forbids is said in ``buf.yaml``: removing,
-renaming, renumbering and retyping. Additions pass, and are protected from the next release on. Something can be removed
-with a new released form only, and then its name and number must be ``reserved``, so that they never mean anything else.
+The released form is checked in as ``released.binpb``. ``buf.yaml`` lists what ``--check`` forbids: removing, renaming,
+renumbering and retyping. Additions pass, and are protected from the next release on. An element can be removed only
+together with a new released form, and its name and number must be ``reserved``, so that they are never reused.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Final
 PROTO_FOLDER: Final = Path(__file__).resolve().parent
 RELEASED: Final = PROTO_FOLDER / "released.binpb"
 _BUF: Final = PROTO_FOLDER.parent / "web" / "node_modules" / ".bin" / "buf"
-# How the program ends when it has found something.
+# Exit code of buf for incompatible changes.
 _INCOMPATIBLE: Final = 100
-# What does not even change with a release: the same bytes, and the same JSON, mean the same.
+# Rules that hold even for a new release: the same bytes, and the same JSON, keep their meaning.
 _ALWAYS: Final = {"version": "v2", "breaking": {"use": ["WIRE_JSON"], "ignore": ["headrace/control"]}}
 
 
@@ -46,12 +46,9 @@ def main(arguments: list[str]) -> int:
 
 
 def incompatibilities(folder: Path = PROTO_FOLDER, released: Path = RELEASED, *, is_release: bool = False) -> list[str]:
-    """Return what is not compatible with the released form, a line each.
+    """Return the incompatible changes of `folder` since the `released` form, one line each.
 
-    Args:
-        folder: Of the ``.proto`` files and ``buf.yaml``.
-        released: The file with the released form.
-        is_release: Whether what was ``reserved`` may be gone.
+    `folder` is the directory of the ``.proto`` files and ``buf.yaml``. A release may remove ``reserved`` elements.
     """
     if is_release and not released.exists():
         return []
@@ -63,7 +60,7 @@ def incompatibilities(folder: Path = PROTO_FOLDER, released: Path = RELEASED, *,
 
 
 def release(folder: Path = PROTO_FOLDER, released: Path = RELEASED) -> None:
-    """Write what the files say now."""
+    """Write the released form of the current files."""
     built = _buf("build", "--exclude-source-info", "-o", str(released), folder=folder)
     if built.returncode != 0:
         raise SystemExit(built.stdout + built.stderr)
@@ -72,7 +69,7 @@ def release(folder: Path = PROTO_FOLDER, released: Path = RELEASED) -> None:
 def _buf(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     if not _BUF.exists():
         raise SystemExit(f"{_BUF} is missing: make setup")
-    # Node is a program of this environment, which need not be on the search path.
+    # Node is a program of this environment, which may be missing on the search path.
     path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ.get('PATH', '')}"
     return subprocess.run(  # noqa: S603 - the arguments are ours
         [_BUF, *arguments], cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False

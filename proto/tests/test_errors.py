@@ -61,7 +61,7 @@ def test_a_faulty_registry_is_refused(generator, tmp_path, entries, problem):
 
 
 def test_every_code_is_registered():
-    # From 20000 on they are our own.
+    # Codes from 20000 on are specific to Headrace.
     assert sum(code < 20_000 for code in REGISTRY) == 223
     assert [*REGISTRY] == sorted(REGISTRY)
     assert {Status.OK, *REGISTRY} == {*Status}

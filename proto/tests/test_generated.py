@@ -33,7 +33,7 @@ def test_nothing_is_imported_from_the_name_of_the_client_library():
 
 
 def test_shard_3_limits_are_those_of_the_rust_model():
-    """What one side refuses, the other refuses as well."""
+    """Compare the limits of both implementations: both refuse the same values."""
     rust = (PROTO_FOLDER.parent / "core/crates/model/src/limits.rs").read_text()
     ranges = re.findall(r"const (\w+): core::ops::RangeInclusive<usize> = (\d+)\.\.=(\d+);", rust)
     assert len(ranges) == 3

@@ -1,4 +1,4 @@
-"""Every change of the .proto files that would break somebody is noticed, and the others are not (GW-6)."""
+"""Detection of incompatible changes of the .proto files, and of those alone (GW-6)."""
 
 import importlib.util
 import shutil

@@ -1,4 +1,4 @@
-"""Which trace the work of the task at hand is a part of: the commands that it sends, and calls to other processes."""
+"""Trace context of the current task, for its commands and for calls to other processes."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ _COMMANDS_MAX: Final = 100
 
 
 class TraceContext(NamedTuple):
-    """A span that others are a part of."""
+    """A parent span."""
 
     trace_id: int
-    """Of 128 bits."""
+    """128 bits."""
     span_id: int
-    """Of 64 bits."""
+    """64 bits."""
 
 
 @dataclass(slots=True)
 class Recorded:
-    """A request that is recorded; one that goes on for days, such as a stream of events, at its beginning."""
+    """A sampled request; of a long-running request, such as a stream of events, only the beginning is traced."""
 
     context: TraceContext
     commands_left: int = _COMMANDS_MAX
 
 
 REQUEST: Final[ContextVar[Recorded | None]] = ContextVar("recorded request", default=None)
-"""The request that is served; none if it is not recorded."""
+"""The current request; None if not sampled."""
 
 
 def traceparent() -> str | None:
-    """What a call to another process carries, as the W3C's recommendation has it; none if it is not to be recorded."""
+    """Return the W3C `traceparent` header for a call to another process; None if the request is not sampled."""
     recorded = REQUEST.get()
     if recorded is None:
         return None
@@ -39,7 +39,7 @@ def traceparent() -> str | None:
 
 
 def context_of_command() -> TraceContext | None:
-    """What the next command of the request is a part of; none if it is not to be recorded."""
+    """Return the trace context for the next command of the request; None if the command is not traced."""
     recorded = REQUEST.get()
     if recorded is None or recorded.commands_left == 0:
         return None

@@ -1,17 +1,17 @@
-"""Values that mean something special wherever they appear."""
+"""Values with a special meaning wherever they occur."""
 
 from __future__ import annotations
 
 from typing import Final
 
 ROOT_USER_ID: Final = 0
-"""The user that is created first. It keeps every right, so that nobody can lock everyone out."""
+"""Id of the first user. This user keeps all permissions, so that the cluster always has an administrator."""
 
 SERVER_DEFAULT: Final = 0
-"""In requests, for a message expiry, a maximum size or a replication factor: what the server is configured with."""
+"""Request value of a message expiry, a maximum size or a replication factor: the server's default."""
 
 NEVER_EXPIRES: Final = (1 << 64) - 1
-"""A message expiry; in a request for an access token, too."""
+"""Value of a message expiry; also used in a request for an access token."""
 
 UNLIMITED: Final = (1 << 64) - 1
-"""A maximum size of a topic."""
+"""Value of the maximum size of a topic."""
