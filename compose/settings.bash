@@ -1,5 +1,5 @@
-# The settings of README.md, for the scripts beside this file: lines NAME=VALUE of the file that HEADRACE_ENV_FILE names,
-# unless a variable of that name is set. Relative names are looked for from where one is, then beside this file.
+# Settings of README.md for the scripts in this directory: lines NAME=VALUE of the file named by HEADRACE_ENV_FILE,
+# unless a variable of that name is set. Relative names are resolved against the working directory, then this directory.
 if [[ -n ${HEADRACE_ENV_FILE:-} ]]; then
     settings=$HEADRACE_ENV_FILE
     [[ -f $settings ]] || settings=$(dirname "${BASH_SOURCE[0]}")/$HEADRACE_ENV_FILE
@@ -22,12 +22,13 @@ if [[ -n ${HEADRACE_ENV_FILE:-} ]]; then
             exit 1
         fi
         name=${BASH_REMATCH[1]} value=${BASH_REMATCH[2]}
-        # Those of Docker and Compose pass; any other name would be a setting that has no effect.
+        # Variables of Docker and Compose pass; any other name would be a setting without effect.
         if [[ ! $name =~ ^(DOCKER|COMPOSE)_ && " ${known[*]} " != *" $name "* ]]; then
             echo "$settings, line $line_number: there is no setting $name; there are ${known[*]}" >&2
             exit 1
         fi
-        # As with Compose: quotes around a value are not part of it, and without them a comment may stand behind a blank.
+        # Same rules as in Compose: quotes around a value are removed, and an unquoted value may be followed by a
+        # comment.
         if [[ $value =~ ^\"(.*)\"$ || $value =~ ^\'(.*)\'$ ]]; then
             value=${BASH_REMATCH[1]}
         elif [[ ! $value =~ ^[\"\'] ]]; then
@@ -35,6 +36,6 @@ if [[ -n ${HEADRACE_ENV_FILE:-} ]]; then
         fi
         [[ -n ${!name+set} ]] || export "$name=$value"
     done < "$settings"
-    # Whoever is called has all of it, and may be elsewhere.
+    # Child processes get all variables from the environment, and may have another working directory.
     unset HEADRACE_ENV_FILE settings known line line_number name value
 fi

@@ -1,4 +1,7 @@
-"""The Grafana dashboard `headrace.json`, made of the list of panels below: ``python dashboards/build.py [--check]``."""
+"""Generator of the Grafana dashboard `headrace.json` from the list of panels below.
+
+Usage: ``python dashboards/build.py [--check]``.
+"""
 
 from __future__ import annotations
 
@@ -19,34 +22,34 @@ _JOB: Final = 'job=~"$job"'
 
 @dataclass(frozen=True)
 class Panel:
-    """One graph, or one number."""
+    """One panel: a graph or a single value."""
 
     title: str
     says: str
-    """What can be seen in it."""
+    """Description of the panel."""
     queries: tuple[tuple[str, str], ...]
-    """PromQL, with the legend of its series."""
+    """PromQL queries with the legends of their series."""
     unit: str = "short"
     kind: str = "timeseries"
     width: int = 8
 
 
 def rate(metric: str, by: str = "", selector: str = "") -> str:
-    """Per second, of a counter."""
+    """Per-second rate of a counter."""
     labels = f"{_JOB},{selector}" if selector else _JOB
     total = f"sum by ({by})" if by else "sum"
     return f"{total} (rate({metric}{{{labels}}}[{_RATE}]))"
 
 
 def quantile(share: float, metric: str, by: str = "", selector: str = "") -> str:
-    """Of a histogram."""
+    """Quantile of a histogram."""
     labels = f"{_JOB},{selector}" if selector else _JOB
     group = f"le, {by}" if by else "le"
     return f"histogram_quantile({share}, sum by ({group}) (rate({metric}_bucket{{{labels}}}[{_RATE}])))"
 
 
 def gauge(metric: str, by: str = "") -> str:
-    """As it is now."""
+    """Current value of a gauge."""
     total = f"sum by ({by})" if by else "sum"
     return f"{total} ({metric}{{{_JOB}}})"
 
@@ -358,7 +361,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
 
 
 def dashboard() -> dict[str, Any]:
-    """What Grafana imports."""
+    """Build the dashboard model for Grafana."""
     panels: list[dict[str, Any]] = []
     top = 0
     for title, row in ROWS:
@@ -438,7 +441,7 @@ def _job_variable() -> dict[str, Any]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the file, or compare it."""
+    """Write the file, or compare the existing one."""
     text = json.dumps(dashboard(), indent=2, ensure_ascii=False) + "\n"
     if arguments == ["--check"]:
         if FILE.read_text(encoding="utf-8") == text:

@@ -1,4 +1,4 @@
-# HAProxy as Debian packages it, and nothing of Headrace. Built from compose/images.
+# HAProxy from Debian packages, without any part of Headrace. Built from compose/images.
 ARG BASE=headrace-base:trixie
 FROM ${BASE}
 RUN apt-get update -qq \

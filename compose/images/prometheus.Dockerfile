@@ -1,4 +1,4 @@
-# Prometheus as Debian packages it. Built from compose/images.
+# Prometheus from Debian packages. Built from compose/images.
 ARG BASE=headrace-base:trixie
 FROM ${BASE}
 RUN apt-get update -qq \

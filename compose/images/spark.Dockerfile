@@ -1,5 +1,5 @@
 # Spark on one machine with the data source, its jobs and the examples. Built from the root of the repository, on top of
-# what the services' image has.
+# the services' image.
 ARG BASE=headrace-base:trixie
 ARG HEADRACE=headrace:dev
 
@@ -17,25 +17,26 @@ ENV PATH=/opt/uv/bin:/usr/local/bin:/usr/bin:/bin SSL_CERT_FILE=/etc/ssl/certs/c
     UV_PROJECT_ENVIRONMENT=/opt/headrace
 WORKDIR /src
 COPY pyproject.toml uv.lock ./
-# PyPI has Spark as sources around finished jars: unpacked as they are, as making a wheel of them takes minutes.
+# PyPI distributes Spark as source archives that contain the built jars. They are unpacked directly, because building a
+# wheel takes minutes.
 RUN uv export --quiet --frozen --only-group spark --no-emit-workspace --no-annotate \
         | sed -n '/^pyspark==/,/[^\\]$/p' > /tmp/spark.txt \
     && /opt/uv/bin/pip download --quiet --no-cache-dir --no-deps --require-hashes --no-binary pyspark --dest /tmp --requirement /tmp/spark.txt \
     && mkdir /opt/spark && tar --extract --directory /opt/spark --strip-components 1 --file /tmp/pyspark-*.tar.gz \
     && rm /tmp/pyspark-*.tar.gz && cd /opt/spark && mv deps/jars deps/bin . && mkdir python && mv pyspark python/pyspark \
-    # What talks to Hive and Kubernetes is not needed on one machine.
+    # Support for Hive and Kubernetes is not needed on one machine.
     && rm -rf deps jars/hive-* jars/spark-hive* jars/kubernetes-* jars/spark-kubernetes* python/pyspark/tests
 COPY --from=headrace /opt/headrace /opt/headrace
-# What the jobs need besides, as the lock file has it.
+# Further dependencies of the jobs, according to the lock file.
 RUN uv sync --quiet --frozen --inexact --no-default-groups --group spark --no-install-workspace --no-install-package pyspark
 
 FROM ${BASE}
-# Java's packages want a folder for manuals, which the base goes without.
+# Debian's Java packages need a directory for manuals, which the base image lacks.
 RUN mkdir -p /usr/share/man/man1 && apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-21-jre-headless python3 > /dev/null \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb \
     && groupadd --gid 10001 headrace && useradd --uid 10001 --gid headrace --no-create-home --shell /usr/sbin/nologin headrace \
-    # Volumes take their owner from the folder that they are first mounted on.
+    # A volume takes the owner of the directory that it is first mounted on.
     && install -d -o headrace -g headrace -m 0700 /var/lib/spark
 COPY --from=assembled /opt/spark /opt/spark
 COPY --from=assembled /opt/headrace /opt/headrace

@@ -1,6 +1,6 @@
-"""Counts what is in a topic with Spark, by partition.
+"""Counts the messages of a topic with Spark, by partition.
 
-What is appended while it runs is not counted: where each partition ends is found out at the beginning.
+Messages appended during the count are not included: the end of each partition is determined at the start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import functions as column
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options in `argv`; wrong ones end the program with status 2."""
+    """Parse the options in `argv`; invalid ones end the program with status 2."""
     parser = argparse.ArgumentParser(prog="count", description=__doc__)
     parser.add_argument("stream")
     parser.add_argument("topic")
@@ -33,7 +33,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Count, print a line for each partition and one for all of them; returns the exit status."""
+    """Count, and print a line per partition and a total; returns the exit status."""
     options = parse(argv)
     spark = SparkSession.builder.appName("count").config("spark.ui.enabled", "false").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")

@@ -1,11 +1,11 @@
-"""Delays of flights by day and airline, with Spark: out of a topic, into another one and into Parquet.
+"""Delays of flights by day and airline, computed with Spark: from a topic into another one and into Parquet.
 
-Two queries. The first counts the flights of each day and carrier as they come, and writes what it has found to a topic,
-exactly once, as soon as the day is over: when the newest flight is so much later that no other one of that day is to be
-expected. The second takes that topic to Parquet.
+Two queries. The first counts the flights of each day and carrier as they arrive, and writes the result to a topic,
+exactly once, as soon as the day is complete: when the newest flight is so much later that no other flight of that day
+is expected. The second copies that topic to Parquet.
 
-Runs with `python delays.py` and with `spark-submit delays.py`, until Ctrl-C, or with --once until everything that is
-there has been read. With the same --folder it goes on where it was, whatever became of it before.
+Runs with `python delays.py` and with `spark-submit delays.py`, until Ctrl-C, or with --once until all existing messages
+have been read. With the same `--folder` the program continues where an earlier run ended, even after a crash.
 """
 
 from __future__ import annotations
@@ -40,25 +40,27 @@ FLIGHT = (
     "scheduled TIMESTAMP, carrier STRING, airline STRING, flight INT, origin STRING, destination STRING, "
     "departure_delay INT, arrival_delay INT"
 )
-"""What a message of the first topic says, as JSON."""
+"""JSON schema of a message of the first topic."""
 DELAY = (
     "day DATE, carrier STRING, airline STRING, flights BIGINT, cancelled BIGINT, arrived BIGINT, late BIGINT, "
     "minutes BIGINT"
 )
-"""What one of the second says: `minutes` are those of all delays on arrival together, early ones negative."""
+"""JSON schema of a message of the second topic. `minutes` is the sum of all arrival delays; early arrivals are
+negative.
+"""
 
 LATE_MINUTES = 15
 
 _REPORT_SECONDS = 5.0
 _LOOK_SECONDS = 0.2
 _ATTEMPTS = 10
-# For the Python that a query begins with Spark waits ten seconds, whatever it is told.
+# Spark waits ten seconds for the Python worker that a query starts with. The timeout is not configurable.
 _TOO_SLOW = "Python worker failed to connect back"
 _WAITS = ("Waiting for data to arrive", "Waiting for next trigger")
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options in `argv`; wrong ones end the program with status 2."""
+    """Parse the options in `argv`; invalid ones end the program with status 2."""
     parser = argparse.ArgumentParser(
         prog="delays.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -107,8 +109,8 @@ def delays_of(flights: DataFrame, lateness: str) -> DataFrame:
     """Count flights by day and carrier.
 
     Args:
-        flights: With the column `value`, JSON.
-        lateness: How much earlier than the newest flight another one may be.
+        flights: Messages with the column `value`, JSON.
+        lateness: Maximum delay of a flight behind the newest one.
 
     Returns:
         `key` and `value` of a message for each day and carrier.
@@ -126,7 +128,7 @@ def delays_of(flights: DataFrame, lateness: str) -> DataFrame:
             column.count_if(column.col("arrival_delay") >= LATE_MINUTES).alias("late"),
             column.coalesce(column.sum("arrival_delay"), column.lit(0)).alias("minutes"),
         )
-        # A message that only tells the time has no carrier.
+        # A message that only advances the watermark has no carrier.
         .where("flights > 0")
     )
     told = counted.withColumn("day", column.to_date("day.start"))
@@ -136,13 +138,13 @@ def delays_of(flights: DataFrame, lateness: str) -> DataFrame:
 
 
 def table_of(delays: DataFrame) -> DataFrame:
-    """The columns of the table in Parquet, from the column `value`."""
+    """Return the columns of the Parquet table, decoded from the column `value`."""
     parsed = delays.select(column.from_json(column.col("value").cast("string"), DELAY).alias("delay")).select("delay.*")
     return parsed.withColumn("mean_minutes", column.try_divide("minutes", "arrived"))
 
 
 class Pipeline:
-    """Both queries."""
+    """Both queries of the example."""
 
     def __init__(self, spark: SparkSession, options: argparse.Namespace) -> None:
         self._spark = spark
@@ -150,7 +152,7 @@ class Pipeline:
         self._where = source_options(options)
 
     def count(self) -> StreamingQuery:
-        """Begin to count flights, into the topic."""
+        """Start the query that counts flights into the topic."""
         writer = (
             delays_of(self._topic(self._options.flights), self._options.lateness)
             .writeStream.format("headrace")
@@ -161,7 +163,7 @@ class Pipeline:
         return self._triggered(writer, self._options.trigger).start()
 
     def keep(self) -> StreamingQuery:
-        """Begin to take what was counted from the topic to Parquet."""
+        """Start the query that copies the counts from the topic to Parquet."""
         writer = (
             table_of(self._topic(self._options.delays))
             # One file for each micro-batch, which has few rows.
@@ -182,7 +184,7 @@ class Pipeline:
 
 
 def source_options(options: argparse.Namespace) -> dict[str, str]:
-    """What the data source is told about where it reads and writes, and as whom."""
+    """Options of the data source: servers and credentials."""
     secret = (
         {"passwordEnv": "HEADRACE_PASSWORD"}
         if "HEADRACE_PASSWORD" in os.environ
@@ -193,17 +195,17 @@ def source_options(options: argparse.Namespace) -> dict[str, str]:
 
 
 class Figures(StreamingQueryListener):
-    """What the first query has done."""
+    """Metrics of the first query."""
 
     def __init__(self) -> None:
         self.messages = self.too_late = 0
         self.watermark = ""
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names
-        """Nothing is known yet."""
+        """Do nothing: the first progress report has not arrived yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Take what a micro-batch tells."""
+        """Record the progress of a micro-batch."""
         progress = event.progress
         if progress.name != "flights to delays":
             return
@@ -212,25 +214,22 @@ class Figures(StreamingQueryListener):
         self.too_late += sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Nothing has changed."""
+        """Do nothing: an idle query has no new metrics."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Nothing has changed."""
+        """Do nothing: the metrics stay available."""
 
 
 def follow(
     starts: Sequence[Callable[[], StreamingQuery]], figures: Figures, lags: LagListener, stop: threading.Event
 ) -> None:
-    """Start queries, and tell how far they are until all have ended or somebody wants them to stop.
+    """Start queries, and report their progress until all have ended or a stop is requested.
 
-    Args:
-        starts: Each starts one, and can be called again: nothing is lost by that, and nothing counted twice.
-        figures: Of the first of them.
-        lags: Of all of them.
-        stop: Somebody wants them to stop.
+    `starts` are functions that start one query each. They may be called again, since queries are exactly-once.
+    `figures` has the metrics of the first query, `lags` the lag of all queries, and `stop` is the stop request.
 
     Raises:
-        PySparkException: One has failed.
+        PySparkException: A query has failed.
     """
     queries: list[StreamingQuery] = []
     attempts = 1
@@ -244,7 +243,7 @@ def follow(
                 queries[index] = starts[index]()
             elif failure is not None:
                 raise failure
-        # One after the other: to begin is the most that they have to do.
+        # Start one query after the other: starting is the most expensive part.
         if len(queries) < len(starts) and all(is_on_its_way(query) for query in queries):
             queries.append(starts[len(queries)]())
         text = progress_of(figures, sum(lag.total for lag in lags.all()), queries)
@@ -259,19 +258,19 @@ def follow(
 
 
 def is_on_its_way(query: StreamingQuery) -> bool:
-    """Whether it has begun, or ended well."""
+    """Return whether the query has started its work, or has ended successfully."""
     if not query.isActive:
         return query.exception() is None
     return query.lastProgress is not None or stage_of(query) in _WAITS
 
 
 def stage_of(query: StreamingQuery) -> str:
-    """What a query is busy with, in Spark's words."""
+    """Current stage of a query, in Spark's words."""
     return str(query.status["message"]).partition(" from ")[0]
 
 
 def progress_of(figures: Figures, behind: int, queries: Sequence[StreamingQuery] = ()) -> str:
-    """A line about how far it is."""
+    """Format the progress as one line."""
     day = figures.watermark[:10]
     closed = f", days before {day} are closed" if day > "1970-01-01" else ""
     beginning = "".join(f" ({query.name}: {stage_of(query)})" for query in queries if not is_on_its_way(query))
@@ -279,7 +278,7 @@ def progress_of(figures: Figures, behind: int, queries: Sequence[StreamingQuery]
 
 
 def session(variables: Mapping[str, str] = os.environ) -> SparkSession:
-    """The one that spark-submit has described, or one in this process alone."""
+    """Return the session configured by spark-submit, or a local one."""
     builder = SparkSession.builder.appName("flights").config("spark.sql.session.timeZone", "UTC")
     if "PYSPARK_GATEWAY_PORT" not in variables:
         small: dict[str, str | bool | float | int | None] = {
@@ -287,9 +286,9 @@ def session(variables: Mapping[str, str] = os.environ) -> SparkSession:
             "spark.ui.showConsoleProgress": "false",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            # A machine that is busy takes its time to start Python.
+            # Python starts slowly on a busy machine.
             "spark.python.authenticate.socketTimeout": "60s",
-            # It starts sooner so, and has little to do later.
+            # Short start-up time matters more than peak performance here.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
         builder = builder.config(map=small)
@@ -297,32 +296,32 @@ def session(variables: Mapping[str, str] = os.environ) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = builder.getOrCreate()
     if spark.sparkContext.getConf().get("spark.sql.shuffle.partitions") is None:
-        # There are few groups: each more of these costs more for itself than it does.
+        # With few groups, each additional partition costs more than it gains.
         spark.conf.set("spark.sql.shuffle.partitions", "2")
-    # What fails is said below, in one line.
+    # Errors are reported below in one line.
     spark.sparkContext.setLogLevel("OFF")
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     return spark
 
 
 def reason(error: PySparkException) -> str:
-    """What went wrong, out of all that Spark says about it."""
+    """Extract the cause from an error of Spark."""
     text = str(error)
     named = re.findall(r"pyspark_headrace\.errors\.(\w+: .+)", text)
     return named[-1] if named else text.splitlines()[0]
 
 
 def say(text: str) -> None:
-    """Tell whoever looks."""
+    """Print a line for the user."""
     sys.stderr.write(f"delays: {text}\n")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run it; returns the exit status."""
+    """Run the program; returns the exit status."""
     options = parse(argv)
     spark = session()
     stop = threading.Event()
-    # Spark has put its own in place.
+    # Spark has installed handlers of its own.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     figures, lags = Figures(), LagListener()
@@ -332,7 +331,7 @@ def main(argv: Sequence[str]) -> int:
     say(f"Spark {spark.version} reads {options.stream}/{options.flights}; Parquet in {options.folder / 'delays'}")
     try:
         if options.once:
-            # One after the other: what the second one reads was written by the first.
+            # Run the queries one after the other: the second reads the output of the first.
             follow([pipeline.count], figures, lags, stop)
             if not stop.is_set():
                 follow([pipeline.keep], figures, lags, stop)

@@ -32,18 +32,18 @@ _LOOK_SECONDS = 0.1
 
 
 class PartFailedError(Exception):
-    """Something that has to run does not."""
+    """A required program does not run."""
 
 
 class Parts:
-    """Programs that were started, each in a group of its own: Ctrl-C in a terminal is for this one."""
+    """Started programs, each in a process group of its own: Ctrl-C in a terminal reaches only this process."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
 
     def start(self, name: str, *command: str, **variables: str) -> None:
-        """Start one more."""
+        """Start a program."""
         process = subprocess.Popen(  # noqa: S603 - programs of this folder
             [sys.executable, *command],
             stdin=subprocess.DEVNULL,
@@ -53,13 +53,13 @@ class Parts:
         self._running.append((name, process))
 
     def look(self, *may_end: str) -> None:
-        """See whether everything runs that should.
+        """Check that all required programs are running.
 
         Args:
-            may_end: Those whose end is no failure.
+            may_end: Programs that may end.
 
         Raises:
-            PartFailedError: Something has ended.
+            PartFailedError: Another program has ended.
         """
         for name, process in self._running:
             status = process.poll()
@@ -67,16 +67,16 @@ class Parts:
                 raise PartFailedError(f"{name} has ended with status {status}")
 
     def until_stopped(self, *may_end: str) -> None:
-        """Wait until somebody wants it all to stop.
+        """Wait for a stop request.
 
         Raises:
-            PartFailedError: Something has ended.
+            PartFailedError: A required program has ended.
         """
         while not self._stop.wait(_LOOK_SECONDS):
             self.look(*may_end)
 
     def stop(self) -> None:
-        """End all of them, what needs others before those."""
+        """Stop all programs, in reverse order of their start."""
         while self._running:
             _, process = self._running.pop()
             process.terminate()
@@ -88,7 +88,7 @@ class Parts:
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options in `argv`; wrong ones end the program with status 2."""
+    """Parse the options in `argv`; invalid ones end the program with status 2."""
     parser = argparse.ArgumentParser(prog="make example-flights", description=__doc__)
     add_amounts(parser)
     parser.add_argument("--port", type=int, default=PORT, help="of the page [%(default)s]")
@@ -105,7 +105,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def is_up(address: str) -> bool:
-    """Whether a server answers there."""
+    """Return whether a server answers at the address."""
     connection = http.client.HTTPConnection(address, timeout=5)
     try:
         connection.request("GET", "/ping")
@@ -117,10 +117,10 @@ def is_up(address: str) -> bool:
 
 
 def start_server(parts: Parts, options: argparse.Namespace, data: Path, stop: threading.Event) -> None:
-    """Have a server of this example's own, which lets its page connect.
+    """Start a server for this example, which allows connections from the page.
 
     Raises:
-        PartFailedError: It does not start.
+        PartFailedError: The server does not start.
     """
     say(f"no server answers at {options.http}: one is started, for as long as this runs")
     parts.start(
@@ -143,25 +143,25 @@ def run(options: argparse.Namespace, folder: Path, stop: threading.Event) -> Non
     """Start everything, and wait for the end.
 
     Raises:
-        GatewayError: A server that runs already refuses.
-        PartFailedError: Something that has to run does not.
+        GatewayError: A running server refuses a request.
+        PartFailedError: A required program does not run.
     """
     stream = STREAM
     with ExitStack() as stack:
         parts = Parts(stop)
         stack.callback(parts.stop)
         if is_up(options.http):
-            # Whatever is there already is not this run's.
+            # A new stream, so that existing messages do not interfere.
             stream = f"{STREAM}-{time.strftime('%Y%m%d')}-{secrets.token_hex(4)}"
             say(f"a server answers at {options.http}: the stream is {stream}")
             password()
         else:
             data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-flights-")), "data")
-            # Removed only after the server has ended.
+            # The directory is removed only after the server has ended.
             stack.callback(parts.stop)
             os.environ.setdefault("HEADRACE_USERNAME", "iggy")
             os.environ.setdefault(PASSWORD_VARIABLE, secrets.token_urlsafe(18))
-            # Of other servers; this one would take it for a setting.
+            # The variable belongs to another server; the new server would take it for a setting.
             os.environ.pop("HEADRACE_PASSWORD_FILE", None)
             start_server(parts, options, data, stop)
             say(
@@ -183,12 +183,12 @@ def run(options: argparse.Namespace, folder: Path, stop: threading.Event) -> Non
 
 
 def say(text: str) -> None:
-    """Tell whoever looks."""
+    """Print a line for the user."""
     sys.stderr.write(f"{text}\n")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run it until Ctrl-C; returns the exit status."""
+    """Run the example until Ctrl-C; returns the exit status."""
     options = parse(argv)
     stop = on_signals()
     folder = options.folder or Path(tempfile.mkdtemp(prefix="headrace-delays-"))

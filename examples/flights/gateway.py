@@ -1,4 +1,4 @@
-"""What the example asks of a gateway, over HTTP: a login, the topics, messages, a reader for the page."""
+"""Client of the gateway's HTTP API for the example: login, topics, messages, and a user for the page."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _TIMEOUT_SECONDS = 30.0
 
 
 class GatewayError(Exception):
-    """The gateway cannot be reached, or refuses."""
+    """The gateway is unreachable, or refuses a request."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
-        """Of HTTP; None if there was no answer."""
+        """HTTP status; None without a response."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the gateway is, and who asks."""
+    """Add the options for the gateway and the user."""
     group = parser.add_argument_group("the gateway")
     group.add_argument("--http", metavar="HOST:PORT", default=HTTP_ADDRESS, help="its HTTP door [%(default)s]")
     group.add_argument("--stream", default=STREAM, help="the stream of the topics [%(default)s]")
@@ -45,10 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def password() -> str:
-    """Of whoever logs in.
+    """Return the password for the login.
 
     Raises:
-        GatewayError: It is not said.
+        GatewayError: No password is configured.
     """
     if PASSWORD_VARIABLE in os.environ:
         return os.environ[PASSWORD_VARIABLE]
@@ -61,58 +61,58 @@ def password() -> str:
 
 
 class Gateway:
-    """One connection, logged in. It is made anew when it breaks."""
+    """An authenticated connection. Reconnects when the connection breaks."""
 
     def __init__(self, address: str, username: str, secret: str) -> None:
         """Log in.
 
         Raises:
-            GatewayError: There is nobody there, or the login is refused.
+            GatewayError: The gateway is unreachable, or the login is refused.
         """
         self._address = address
         self._connection = http.client.HTTPConnection(address, timeout=_TIMEOUT_SECONDS)
         self.token = ""
-        """What shows others that somebody has logged in."""
+        """Token of the login."""
         answer = self("POST", "/users/login", {"username": username, "password": secret})
         self.token = str(answer["access_token"]["token"])
 
     def __call__(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer to a request, read as JSON.
+        """Send a request and return the response, parsed as JSON.
 
         Raises:
-            GatewayError: It is refused, or there is none.
+            GatewayError: The request is refused, or there is no response.
         """
         data = json.dumps(body).encode() if body is not None else None
         answer = self._answer(method, path, data, {"Content-Type": "application/json"} if data else {})
         return json.loads(answer) if answer else None
 
     def send(self, stream: str, topic: str, key: str, rows: Iterable[Any]) -> None:
-        """Append rows, one message each, to the partition that a key decides on.
+        """Append rows, one message each, to the partition selected by a key.
 
-        However often it has to be asked for, it is done once: the gateway knows the request by its name.
+        The request is idempotent: the gateway recognizes a retry by the request id.
 
         Raises:
-            GatewayError: It is refused, or there is no answer.
+            GatewayError: The request is refused, or there is no response.
         """
         lines = b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows)
         headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": uuid.uuid4().hex}
         self._answer("POST", f"/streams/{stream}/topics/{topic}/messages?key={key}", lines, headers)
 
     def make_topics(self, stream: str) -> None:
-        """Have the two topics, empty or not.
+        """Create the two topics unless they exist.
 
         Raises:
-            GatewayError: They cannot be made.
+            GatewayError: The topics cannot be created.
         """
         self._made("/streams", {"name": stream})
         for topic, partitions in ((FLIGHTS, FLIGHTS_PARTITIONS), (DELAYS, DELAYS_PARTITIONS)):
             self._made(f"/streams/{stream}/topics", {"name": topic, "partitions_count": partitions})
 
     def make_reader(self, stream: str, topic: str, username: str, secret: str) -> None:
-        """Have a user that may read one topic and do nothing else.
+        """Create a user that may only read one topic.
 
         Raises:
-            GatewayError: There is no such topic, or whoever asks may not make users.
+            GatewayError: The topic does not exist, or the caller may not create users.
         """
         names = ("manage_topics", "read_topics", "poll_messages", "send_messages")
         nowhere = dict.fromkeys(
@@ -132,10 +132,10 @@ class Gateway:
         self("POST", "/users", body)
 
     def remove_user(self, username: str) -> None:
-        """Have no such user.
+        """Delete a user if it exists.
 
         Raises:
-            GatewayError: Whoever asks may not remove users.
+            GatewayError: The caller may not delete users.
         """
         try:
             self("DELETE", f"/users/{username}")
@@ -154,7 +154,7 @@ class Gateway:
     def _answer(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> bytes:
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
-        # Everything that is asked for here may be asked for twice.
+        # All requests of this client are idempotent.
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 self._connection.request(method, path, body, headers)
@@ -170,7 +170,7 @@ class Gateway:
         return answer
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._connection.close()
 
     def __enter__(self) -> Self:

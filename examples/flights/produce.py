@@ -1,7 +1,7 @@
-"""Sends the flights from New York in 2013 to a topic, as JSON, in the order in which they were to depart.
+"""Sends the flights from New York in 2013 to a topic, as JSON, in the order of their scheduled departures.
 
-Through the gateway over HTTP, at a chosen rate. Flights of a carrier go to the same partition. A last message, which is
-no flight, says that a month has passed: it closes the last days for whoever counts by day.
+Uses the HTTP API of the gateway, at a chosen rate. Flights of a carrier go to the same partition. A last message, which
+is no flight, advances the time by a month: consumers that count by day can then close the last days.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ RATE_MAX = 20_000
 CLOSING = timedelta(days=30)
 
 _CHUNK_SECONDS = 0.1
-# Of flights that are sent carrier by carrier: about half a day, so that no partition is far ahead of the others.
+# Number of flights that are sent carrier by carrier: about half a day, so that no partition is far ahead of the others.
 _CHUNK_FLIGHTS_MAX = 500
 _REPORT_SECONDS = 5.0
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options in `argv`; wrong ones end the program with status 2."""
+    """Parse the options in `argv`; invalid ones end the program with status 2."""
     parser = argparse.ArgumentParser(prog="produce.py", description=__doc__)
     add_amounts(parser)
     add_arguments(parser)
@@ -39,7 +39,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def add_amounts(parser: argparse.ArgumentParser) -> None:
-    """How many flights, and how fast."""
+    """Add the options for the number of flights and the rate."""
     parser.add_argument("--rate", type=int, default=RATE, help=f"flights per second, up to {RATE_MAX} [%(default)s]")
     parser.add_argument(
         "--days", type=int, default=DAYS_COUNT, help=f"only so many days, 1 to {DAYS_COUNT} [%(default)s]"
@@ -47,7 +47,7 @@ def add_amounts(parser: argparse.ArgumentParser) -> None:
 
 
 def check_amounts(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """End the program with status 2 if there are too many of them, or too few."""
+    """Validate these options; invalid ones end the program with status 2."""
     if not 1 <= options.rate <= RATE_MAX:
         parser.error(f"--rate: 1 to {RATE_MAX}")
     if not 1 <= options.days <= DAYS_COUNT:
@@ -55,7 +55,7 @@ def check_amounts(parser: argparse.ArgumentParser, options: argparse.Namespace) 
 
 
 def send(gateway: Gateway, flights: Sequence[Flight], options: argparse.Namespace, stop: threading.Event) -> int:
-    """Send flights at the rate that was asked for; returns how many were sent before somebody wanted it to stop.
+    """Send flights at the requested rate; returns the number of flights sent before a stop request.
 
     Raises:
         GatewayError: A request was refused, or not answered.
@@ -83,7 +83,7 @@ def send(gateway: Gateway, flights: Sequence[Flight], options: argparse.Namespac
 
 
 def by_carrier(flights: Sequence[Flight]) -> Iterator[tuple[str, list[Flight]]]:
-    """The flights of each carrier, in their order."""
+    """Group flights by carrier, keeping their order."""
     found: dict[str, list[Flight]] = {}
     for flight in flights:
         found.setdefault(flight.carrier, []).append(flight)
@@ -91,12 +91,12 @@ def by_carrier(flights: Sequence[Flight]) -> Iterator[tuple[str, list[Flight]]]:
 
 
 def say(text: str) -> None:
-    """Tell whoever looks."""
+    """Print a line for the user."""
     sys.stderr.write(f"produce: {text}\n")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Send them all, or until Ctrl-C; returns the exit status."""
+    """Send all flights, or until Ctrl-C; returns the exit status."""
     options = parse(argv)
     stop = on_signals()
     try:

@@ -1,7 +1,7 @@
 """Serves the page that shows delays as they are counted.
 
-The page talks to the gateway itself: this program hands out its files, the client for JavaScript, and tokens of a user
-that may read the one topic and do nothing else. That user is made at the start, and removed at the end.
+The page connects to the gateway itself: this program serves its files, the JavaScript client, and tokens of a user that
+may only read one topic. The user is created at the start and deleted at the end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TYPES = {
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options in `argv`; wrong ones end the program with status 2."""
+    """Parse the options in `argv`; invalid ones end the program with status 2."""
     parser = argparse.ArgumentParser(prog="serve.py", description=__doc__)
     parser.add_argument("--port", type=int, default=PORT, help="of 127.0.0.1, for the page [%(default)s]")
     add_arguments(parser)
@@ -41,7 +41,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def pages() -> dict[str, tuple[str, bytes]]:
-    """What is served: type and content, by path.
+    """Return content type and content of the served files by path.
 
     Raises:
         FileNotFoundError: The client is not built.
@@ -55,7 +55,7 @@ def pages() -> dict[str, tuple[str, bytes]]:
 
 
 class Server(ThreadingHTTPServer):
-    """The files, and tokens for whoever shows them."""
+    """HTTP server for the files of the page and for tokens."""
 
     daemon_threads = True
 
@@ -63,7 +63,7 @@ class Server(ThreadingHTTPServer):
         """Bind the port.
 
         Raises:
-            OSError: It is taken.
+            OSError: The port is in use.
         """
         self._options = options
         self._reader_secret = reader_secret
@@ -73,28 +73,28 @@ class Server(ThreadingHTTPServer):
         self.origin = f"http://127.0.0.1:{self.server_port}"
 
     def settings(self) -> bytes:
-        """What the page has to know."""
+        """Return the settings of the page."""
         return json.dumps({"url": self.socket_url, "stream": self._options.stream, "topic": DELAYS}).encode()
 
     def token(self) -> bytes:
-        """A new one, of the user that may only read.
+        """Return a new token of the read-only user.
 
         Raises:
-            GatewayError: There is no gateway, or no such user.
+            GatewayError: The gateway is unreachable, or the user does not exist.
         """
         with Gateway(self._options.http, READER, self._reader_secret) as gateway:
             return gateway.token.encode()
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection of a browser."""
+    """Handler of one browser connection."""
 
     protocol_version = "HTTP/1.1"
     server: Server
 
     def do_GET(self) -> None:
-        """Answer."""
-        # A name that somebody else's server has given this address must not be good for anything here.
+        """Handle a GET request."""
+        # Protection against DNS rebinding: reject other host names that resolve to this address.
         if self.headers.get("Host") != self.server.origin.removeprefix("http://"):
             self._answer(421, "text/plain", f"this is {self.server.origin}\n".encode())
         elif self.path in self.server.pages:
@@ -128,14 +128,14 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class calls it so
-        """Say nothing about requests that went well."""
+        """Suppress log lines of successful requests."""
 
 
 def check_origin(gateway_address: str, origin: str) -> None:
-    """See whether the gateway lets pages of this origin connect.
+    """Check that the gateway accepts connections from pages of this origin.
 
     Raises:
-        GatewayError: It does not, or cannot be asked.
+        GatewayError: The gateway does not accept them, or is unreachable.
     """
     connection = http.client.HTTPConnection(gateway_address, timeout=10)
     try:
@@ -160,7 +160,7 @@ def check_origin(gateway_address: str, origin: str) -> None:
 
 
 def say(text: str) -> None:
-    """Tell whoever looks."""
+    """Print a line for the user."""
     sys.stderr.write(f"serve: {text}\n")
 
 

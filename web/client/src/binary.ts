@@ -1,4 +1,4 @@
-/** The binary subprotocol: messages as they are stored, and batches as the binary protocol appends them. */
+/** Binary subprotocol: messages in their stored format, and batches in the append format of the binary protocol. */
 
 import { joined, u64, u128, utf8, viewOf } from "./bytes.ts";
 import { decodeHeaders, encodeHeaders, type Header } from "./headers.ts";
@@ -12,7 +12,7 @@ const PRODUCE = 1;
 const NUMERIC = 1;
 const NAMED = 2;
 
-/** Reads a frame with messages. Throws when it is none. */
+/** Parse a frame with messages. Throws if the frame is invalid. */
 export function decodeBatch(buffer: ArrayBuffer): Batch {
   const view = new DataView(buffer);
   if (buffer.byteLength < FRAME_BYTES || view.getUint8(0) !== MESSAGES)
@@ -40,7 +40,7 @@ export function decodeBatch(buffer: ArrayBuffer): Batch {
   };
 }
 
-/** A message in its frame: nothing is copied, headers are read when somebody asks for them. */
+/** A message within its frame: nothing is copied, and headers are parsed on first access. */
 class StoredMessage implements SizedMessage {
   readonly streamId: number;
   readonly topicId: number;
@@ -63,7 +63,7 @@ class StoredMessage implements SizedMessage {
     this.originTimestamp = u64(view, at + 40);
     const headersBytes = view.getUint32(at + 48, true);
     const payloadBytes = view.getUint32(at + 52, true);
-    // Both throw when the frame ends before.
+    // Both throw if the frame is too short.
     this.payload = new Uint8Array(buffer, at + HEADER_BYTES, payloadBytes);
     this.#headers = new Uint8Array(buffer, at + HEADER_BYTES + payloadBytes, headersBytes);
     this.sizeBytes = HEADER_BYTES + payloadBytes + headersBytes;
@@ -74,7 +74,7 @@ class StoredMessage implements SizedMessage {
   }
 }
 
-/** Writes a request to append messages. */
+/** Encode a request to append messages. */
 export function encodeProduce(
   id: number,
   stream: number | string,

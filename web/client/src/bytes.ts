@@ -1,4 +1,4 @@
-/** Bytes, little endian, and base64. */
+/** Byte order (little-endian), UTF-8 and base64. */
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const encoder = new TextEncoder();
@@ -8,12 +8,12 @@ export function utf8(text: string): Uint8Array<ArrayBuffer> {
   return encoder.encode(text);
 }
 
-/** Throws when it is no UTF-8. */
+/** Throws if the bytes are not valid UTF-8. */
 export function text(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }
 
-/** Exact up to 2^53, which offsets and microseconds stay below. */
+/** Exact up to 2^53, above all realistic offsets and microseconds. */
 export function u64(view: DataView, at: number): number {
   return view.getUint32(at, true) + view.getUint32(at + 4, true) * TWO_TO_32;
 }
@@ -35,7 +35,7 @@ export function fromBase64(encoded: string): Uint8Array<ArrayBuffer> {
 
 export function toBase64(bytes: Uint8Array): string {
   let binary = "";
-  // In parts: arguments of a call are limited.
+  // In chunks, because the number of arguments of a call is limited.
   for (let at = 0; at < bytes.length; at += 0x2000) {
     binary += String.fromCharCode(...bytes.subarray(at, at + 0x2000));
   }

@@ -1,4 +1,4 @@
-/** The client: one connection at a time, and the next one when it breaks. */
+/** Client: one connection at a time, with automatic reconnects. */
 
 import { encodeProduce } from "./binary.ts";
 import {
@@ -15,40 +15,40 @@ import type { Batch } from "./message.ts";
 import type { Listener, ProduceOptions, SubscribeOptions } from "./requests.ts";
 import { type Requester, Subscription } from "./subscription.ts";
 
-/** `open`: logged in. `waiting`: the connection broke, another one is tried. `closed`: for good. */
+/** `open`: logged in. `waiting`: the connection is broken, and the client reconnects. `closed`: permanently closed. */
 export type State = "open" | "waiting" | "closed";
 
 export interface ConnectOptions {
-  /** Where: `wss://host/ws`, or the page's own server if left out. */
+  /** Server URL: `wss://host/ws`; default: the server of the page. */
   url?: string | URL;
-  /** From a login over HTTP, or an access token. A function is asked again for each connection and before expiry. */
+  /** Token of an HTTP login, or an access token. A function is called for each connection and before expiry. */
   token: string | (() => string | Promise<string>);
-  /** Binary if left out. */
+  /** Default: binary. */
   subprotocol?: keyof typeof SUBPROTOCOLS;
-  /** Pauses between attempts to connect: the first, and the longest. Each is twice the last one, less some chance. */
+  /** First and longest pause between connection attempts. The pause doubles each time, with jitter. */
   backoff?: { minMs: number; maxMs: number };
-  /** For how long an answer may take, and a request may wait for a connection. */
+  /** Timeout of a response, and of a request that waits for a connection. */
   timeoutMs?: number;
-  /** Told when the connection comes and goes, with the reason. */
+  /** Called when the connection is opened or closed, with the reason. */
   onState?: (state: State, reason: HeadraceError | null) => void;
-  /** Another implementation than the platform's. */
+  /** WebSocket implementation; default: that of the platform. */
   WebSocket?: typeof WebSocket;
 }
 
-/** The server does not take what this client sends: another connection would end in the same way. */
+/** Close codes that a reconnect would run into again. */
 const FATAL: ReadonlySet<number> = new Set([
   CloseCode.UNSUPPORTED,
   CloseCode.INVALID_TEXT,
   CloseCode.TOO_LARGE,
   CloseCode.NOT_UNDERSTOOD,
 ]);
-/** Of the binary protocol: the same token may do later. */
+/** Status code of the binary protocol after which a login with the same token may succeed later. */
 const TOO_MANY_LOGIN_ATTEMPTS = 20_000;
-/** Which part of a token's time has passed when it is renewed. */
+/** Fraction of a token's lifetime after which it is renewed. */
 const SOON = 0.8;
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
-/** Connects and logs in. Later breaks are mended; a failure now is an error. */
+/** Connect and log in. A failure now is an error; later connection failures lead to a reconnect. */
 export async function connect(options: ConnectOptions): Promise<Client> {
   const client = new Client(options);
   await client.begin();
@@ -60,7 +60,7 @@ export class Client implements Requester {
   readonly #url: string;
   readonly #timeoutMs: number;
   readonly #subscriptions = new Set<Subscription>();
-  /** Not answered yet: another connection does not begin them, whoever asked for them does. */
+  /** Subscriptions whose first response is outstanding: after a reconnect their callers start them, not the client. */
   readonly #beginning = new Set<Subscription>();
   #link: Link | null = null;
   #identity: Identity | null = null;
@@ -78,7 +78,7 @@ export class Client implements Requester {
     this.#timeoutMs = options.timeoutMs ?? 30_000;
   }
 
-  /** Who is logged in, and what the server lets it have. */
+  /** User of the connection, and limits set by the server. */
   get identity(): Identity {
     if (this.#identity === null) throw new TypeError("nobody has logged in yet");
     return this.#identity;
@@ -89,7 +89,7 @@ export class Client implements Requester {
     return this.#link ? "open" : "waiting";
   }
 
-  /** The first connection. */
+  /** First connection. */
   async begin(): Promise<void> {
     try {
       await this.#connect();
@@ -99,7 +99,7 @@ export class Client implements Requester {
     }
   }
 
-  /** Subscribes. With a listener it is called with each message; otherwise iterate over what is returned. */
+  /** Subscribe. A listener is called with each message; otherwise iterate over the returned subscription. */
   async subscribe(options: SubscribeOptions, listener?: Listener): Promise<Subscription> {
     const subscription = new Subscription(this, options);
     this.#beginning.add(subscription);
@@ -117,9 +117,9 @@ export class Client implements Requester {
   }
 
   /**
-   * Appends messages, as one batch, to one partition. Done when the server has acknowledged them.
+   * Append messages as one batch to one partition. Resolves when the server has acknowledged the batch.
    *
-   * A `ConnectionLostError` leaves open whether they were appended: it is not done twice unasked.
+   * After a `ConnectionLostError` the outcome is unknown: the client does not retry by itself.
    */
   async produce({ stream, topic, partitioning = "balanced", messages }: ProduceOptions): Promise<void> {
     const link = await this.#connected();
@@ -128,7 +128,7 @@ export class Client implements Requester {
       : link.request("produce", jsonProduce(stream, topic, partitioning, messages)));
   }
 
-  /** The time that an answer takes, in milliseconds. */
+  /** Measure the round-trip time in milliseconds. */
   async ping(): Promise<number> {
     const link = await this.#connected();
     const began = performance.now();
@@ -136,12 +136,12 @@ export class Client implements Requester {
     return performance.now() - began;
   }
 
-  /** Ends the connection and all subscriptions. */
+  /** Close the connection and all subscriptions. */
   close(): void {
     this.#finish(new ClosedError(CloseCode.NORMAL, "closed by this side"));
   }
 
-  /** Of subscriptions. */
+  /** Internal, for subscriptions. */
   async repeated(send: (link: Link) => Promise<unknown>): Promise<unknown> {
     for (;;) {
       const link = await this.#connected();
@@ -153,7 +153,7 @@ export class Client implements Requester {
     }
   }
 
-  /** Of subscriptions. */
+  /** Internal, for subscriptions. */
   ended(subscription: Subscription): void {
     this.#subscriptions.delete(subscription);
   }
@@ -165,12 +165,12 @@ export class Client implements Requester {
 
   async #listen(subscription: Subscription, listener: Listener): Promise<void> {
     try {
-      // Not a loop over it: leaving that would end the subscription as if all were well.
+      // No `for await` loop: leaving the loop would end the subscription without an error.
       for (let next = await subscription.next(); !next.done; next = await subscription.next()) {
         await listener(next.value);
       }
     } catch (error) {
-      // Its own end is no news to it.
+      // Errors of the subscription itself need no report.
       subscription.fail(new ListenerError(error));
     }
   }
@@ -206,7 +206,7 @@ export class Client implements Requester {
     for (const { resolve } of waiting) resolve(link);
   }
 
-  /** Subscriptions that are there already go on before anything new is asked for. */
+  /** Existing subscriptions are resumed before new requests are sent. */
   async #resume(link: Link, identity: Identity): Promise<void> {
     await Promise.all(
       [...this.#subscriptions].map(async (subscription) => {
@@ -238,7 +238,7 @@ export class Client implements Requester {
     this.#again(error);
   }
 
-  /** Tries once more after a pause, if there is any hope. */
+  /** Reconnect after a pause, if the error is transient. */
   #again(error: HeadraceError): void {
     if (this.#end) return;
     const isHopeless =
@@ -277,7 +277,7 @@ export class Client implements Requester {
     return typeof token === "string" ? token : await token();
   }
 
-  /** Shows a newer token before the one of this connection ends. */
+  /** Present a newer token before that of this connection expires. */
   #renewInTime(link: Link, { expiresAt }: Identity): void {
     if (expiresAt === null || typeof this.#options.token === "string") return;
     const inMs = Math.max(1000, (expiresAt * 1000 - Date.now()) * SOON);
@@ -287,7 +287,7 @@ export class Client implements Requester {
           this.#identity = await link.login(await this.#token());
           if (this.#link === link) this.#renewInTime(link, this.#identity);
         } catch {
-          // The server closes when the token ends; then it is asked for once more.
+          // The server closes the connection when the token expires. Request a new token once more.
         }
       },
       Math.min(inMs, TIMER_MAX_MS),
@@ -321,7 +321,7 @@ export class Client implements Requester {
   }
 }
 
-/** A listener has thrown: its subscription is over. */
+/** A listener has thrown an exception, which ends its subscription. */
 export class ListenerError extends HeadraceError {
   constructor(cause: unknown) {
     super(`the listener of a subscription has failed: ${cause}`, { cause });

@@ -1,34 +1,34 @@
-/** What can go wrong, and the codes with which the server closes. */
+/** Errors of the client, and close codes of the server. */
 
-/** Close codes of the server, and those of WebSocket that it uses. */
+/** Close codes of the server, including those of WebSocket. */
 export const CloseCode = {
-  /** Somebody wanted it so. */
+  /** Requested by a peer. */
   NORMAL: 1000,
-  /** The server stops. */
+  /** The server is shutting down. */
   GOING_AWAY: 1001,
-  /** A kind of frame that the subprotocol has not. */
+  /** The frame type is not supported by the subprotocol. */
   UNSUPPORTED: 1003,
-  /** The connection broke: no code was sent. */
+  /** The connection broke without a close code. */
   ABNORMAL: 1006,
-  /** A text that is no UTF-8. */
+  /** A text is not valid UTF-8. */
   INVALID_TEXT: 1007,
-  /** A message larger than the server takes. */
+  /** A message exceeds the size limit of the server. */
   TOO_LARGE: 1009,
-  /** The server failed. */
+  /** Internal error of the server. */
   SERVER_FAILED: 1011,
-  /** A message that could not even be answered. */
+  /** A message could not be parsed far enough for a response. */
   NOT_UNDERSTOOD: 4400,
-  /** Nobody is logged in, or not any more. */
+  /** The connection is not authenticated any more, or never was. */
   NOT_LOGGED_IN: 4401,
-  /** The login did not come in time. */
+  /** The login timeout has expired. */
   LOGIN_TIMEOUT: 4408,
-  /** Too many connections, or messages in a second. */
+  /** Limit on connections or on the message rate exceeded. */
   TOO_MANY: 4429,
-  /** The client was silent for too long. */
+  /** The idle timeout has expired. */
   SILENT: 4440,
 } as const;
 
-/** The base of all errors of this package. */
+/** Base class of all errors of this package. */
 export class HeadraceError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -38,9 +38,9 @@ export class HeadraceError extends Error {
 
 /** The server has refused a request. */
 export class RefusedError extends HeadraceError {
-  /** The stable code of the binary protocol. */
+  /** Stable code of the binary protocol. */
   readonly code: number;
-  /** What it is about, if that is known. */
+  /** Object of the error, if known. */
   readonly field: string | null;
 
   constructor(code: number, reason: string, field: string | null = null) {
@@ -50,12 +50,12 @@ export class RefusedError extends HeadraceError {
   }
 }
 
-/** The token is not good, or not any more: nothing but another one helps. */
+/** The token is invalid or expired: a new one is needed. */
 export class LoginError extends RefusedError {}
 
-/** The connection is gone for good. */
+/** The connection is permanently closed. */
 export class ClosedError extends HeadraceError {
-  /** With which the server closed; one of `CloseCode`, or what something in between has sent. */
+  /** Close code: one of `CloseCode`, or a code sent by an intermediary. */
   readonly closeCode: number;
 
   constructor(closeCode: number, reason: string) {
@@ -64,8 +64,8 @@ export class ClosedError extends HeadraceError {
   }
 }
 
-/** The connection broke under a request: whether it was executed is not known. Subscriptions go on by themselves. */
+/** The connection broke during a request, whose outcome is unknown. Subscriptions resume by themselves. */
 export class ConnectionLostError extends ClosedError {}
 
-/** No answer came in time. */
+/** The response has timed out. */
 export class TimeoutError extends HeadraceError {}

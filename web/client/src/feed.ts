@@ -1,4 +1,4 @@
-/** One topic of a subscription: where it is in each partition, over however many connections. */
+/** State of one topic of a subscription: the position in each partition, across connections. */
 
 import type { Event, Limits, Link } from "./link.ts";
 import type { Batch, Place } from "./message.ts";
@@ -23,7 +23,7 @@ export interface Credit {
 }
 
 export class Feed {
-  /** What the server knows it by; another one for each connection. */
+  /** Id at the server, different for each connection. */
   number = 0;
   readonly #topic: TopicRequest;
   readonly #options: SubscribeOptions;
@@ -38,15 +38,15 @@ export class Feed {
     this.#options = options;
   }
 
-  /** Whether nothing can come any more. */
+  /** True if no further message can arrive. */
   get isOver(): boolean {
     return this.#hasBegun && this.#positions.size === 0;
   }
 
   /**
-   * Subscribes over a new connection: from where it was, or for the first time.
+   * Subscribe over a new connection, at the current positions or for the first time.
    *
-   * @param waiting What came over earlier connections and nobody has taken yet: it counts as given out.
+   * @param waiting Messages of earlier connections that are not consumed yet: they count against the credit.
    */
   async begin(link: Link, number: number, limits: Limits, waiting: Credit): Promise<void> {
     const wanted = this.#options.credit ?? { messages: 1000, bytes: 4 * 2 ** 20 };
@@ -54,12 +54,12 @@ export class Feed {
       messages: Math.max(1, Math.min(wanted.messages, limits.creditMessages)),
       bytes: Math.max(1, Math.min(wanted.bytes, limits.creditBytes)),
     };
-    // What waits is given back when it is taken, as if it had come over this connection.
+    // Credit for queued messages is granted when they are consumed, as if they had arrived over this connection.
     this.#consumed = { messages: 0, bytes: 0 };
     this.#link = link;
     this.number = number;
     const { consumer, filter } = this.#options;
-    // What follows the answer may be handled before those who wait for the answer go on.
+    // Messages after the response may be handled before the callers that await the response resume.
     const before = new Map(this.#positions);
     const answer = await link.request("subscribe", {
       subscription: number,
@@ -81,13 +81,13 @@ export class Feed {
     this.#hasBegun = true;
   }
 
-  /** Whether it reads this partition. */
+  /** True if the feed reads this partition. */
   reads({ streamId, topicId, partitionId }: Place): boolean {
     const position = this.#positions.get(partitionId);
     return position?.streamId === streamId && position.topicId === topicId;
   }
 
-  /** The connection is gone; the places stay. */
+  /** Forget the connection, but keep the positions. */
   pause(): void {
     this.#link = null;
   }
@@ -98,7 +98,7 @@ export class Feed {
     await link?.request("unsubscribe", { subscription: this.number });
   }
 
-  /** Takes note of messages. */
+  /** Advance the positions by received messages. */
   received(batch: Batch): void {
     this.#positions.set(batch.partitionId, {
       streamId: batch.streamId,
@@ -109,7 +109,7 @@ export class Feed {
     });
   }
 
-  /** Takes note of something else; what callers are told of it. */
+  /** Process an event, and return the notice for the caller. */
   noticed(event: Event): Notice[] {
     const found = event as unknown as JsonPartition & {
       from: number;
@@ -143,7 +143,7 @@ export class Feed {
     }
   }
 
-  /** Messages were taken: more may come. Credit goes back in few and large parts. */
+  /** Grant credit for consumed messages, in few and large portions. */
   taken(messages: number, bytes: number): void {
     this.#consumed.messages += messages;
     this.#consumed.bytes += bytes;
@@ -164,7 +164,7 @@ export class Feed {
       stream,
       topic,
       ...(partitions === undefined ? {} : { partitions }),
-      // A partition that appeared while nobody was connected is new from its first message on.
+      // A partition created while the client was disconnected is read from its first message.
       start: this.#hasBegun ? { kind: "first" } : jsonStart(start ?? "last"),
       positions: positions.map(({ partitionId, offset, epoch }) => ({
         partition_id: partitionId,

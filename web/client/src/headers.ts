@@ -1,8 +1,8 @@
-/** Headers of messages: typed keys and values. */
+/** Message headers: typed keys and values. */
 
 import { fromBase64, joined, text, toBase64, utf8, viewOf } from "./bytes.ts";
 
-/** In the order of their numbers in the binary form, from 1. */
+/** In the order of their codes in the binary format, from 1. */
 const KINDS = [
   "raw",
   "string",
@@ -23,10 +23,10 @@ const KINDS = [
 
 export type HeaderKind = (typeof KINDS)[number];
 
-/** Numbers of 64 bits and more are `bigint`, other numbers `number`, raw values bytes. */
+/** Numbers of 64 bits and more are `bigint`, other numbers `number`, raw values `Uint8Array`. */
 export type HeaderValue = string | number | bigint | boolean | Uint8Array;
 
-/** One header, as it came. */
+/** A received header. */
 export interface Header {
   readonly key: HeaderValue;
   readonly keyKind: HeaderKind;
@@ -34,7 +34,7 @@ export interface Header {
   readonly kind: HeaderKind;
 }
 
-/** One header to send: a value of which the kind follows, or a value of a certain kind. */
+/** A header to send: a value whose type determines the kind, or a value of an explicit kind. */
 export type NewHeader =
   | string
   | boolean
@@ -48,7 +48,7 @@ interface Field {
   bytes: Uint8Array;
 }
 
-/** A field as it stands in JSON. */
+/** A field in the JSON format. */
 export interface JsonField {
   kind: string;
   value: string;
@@ -56,7 +56,7 @@ export interface JsonField {
 
 export type JsonHeaders = { key: JsonField; value: JsonField }[];
 
-/** Reads the binary form; null when it is damaged. */
+/** Parse the binary format; null if the bytes are invalid. */
 export function decodeHeaders(bytes: Uint8Array): Header[] | null {
   const found: Header[] = [];
   const view = viewOf(bytes);
@@ -78,7 +78,7 @@ export function decodeHeaders(bytes: Uint8Array): Header[] | null {
   return found;
 }
 
-/** Reads the form of JSON: a text where the server could not read them either. */
+/** Parse the JSON format, which is a text if the server could not parse the headers. */
 export function decodeJsonHeaders(headers: JsonHeaders | string): Header[] | null {
   if (typeof headers === "string") return headers === "" ? [] : decodeHeaders(fromBase64(headers));
   try {

@@ -1,4 +1,4 @@
-/** Messages of Headrace in the browser. */
+/** Headrace client for browsers. */
 
 export { Client, type ConnectOptions, connect, ListenerError, type State } from "./client.ts";
 export {

@@ -1,4 +1,4 @@
-/** The JSON subprotocol: the same as text, for where binary frames are in the way. */
+/** JSON subprotocol: the same functions as text, for environments without binary frames. */
 
 import { fromBase64, toBase64, utf8 } from "./bytes.ts";
 import { decodeJsonHeaders, encodeHeaders, encodeJsonHeaders, type JsonHeaders } from "./headers.ts";
@@ -45,14 +45,14 @@ export function decodeJsonBatch(found: JsonBatch): Batch {
   };
 }
 
-/** Each of the two fields of a header has five bytes before it. */
+/** Each of the two fields of a header is prefixed with five bytes. */
 function headersBytes(headers: JsonHeaders | string): number {
   const bytes = (encoded: string) => (encoded.length / 4) * 3 - (encoded.match(/=*$/)?.[0].length ?? 0);
   if (typeof headers === "string") return bytes(headers);
   return headers.reduce((sum, { key, value }) => sum + 10 + bytes(key.value) + bytes(value.value), 0);
 }
 
-/** The fields of a request to append messages. */
+/** Build the fields of a request to append messages. */
 export function jsonProduce(
   stream: number | string,
   topic: number | string,
@@ -64,7 +64,7 @@ export function jsonProduce(
     topic,
     partitioning: jsonPartitioning(partitioning),
     messages: messages.map(({ payload, id, headers }) => {
-      // What the binary form does not have, this one has not either.
+      // Headers that are invalid in the binary format are invalid here, too.
       if (headers) encodeHeaders(headers);
       return {
         payload: toBase64(typeof payload === "string" ? utf8(payload) : payload),

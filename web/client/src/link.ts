@@ -1,4 +1,4 @@
-/** One connection, from its beginning to its end: it logs in, sends requests and hands on what comes. */
+/** One connection: login, requests, and dispatch of received messages. */
 
 import { decodeBatch } from "./binary.ts";
 import {
@@ -14,7 +14,7 @@ import type { Batch } from "./message.ts";
 
 export const SUBPROTOCOLS = { binary: "headrace.v1.binary", json: "headrace.v1.json" } as const;
 
-/** What the server lets a connection have. */
+/** Limits that the server sets for a connection. */
 export interface Limits {
   subscriptions: number;
   partitions: number;
@@ -23,16 +23,16 @@ export interface Limits {
   messageBytes: number;
 }
 
-/** Who has logged in. */
+/** Authenticated user. */
 export interface Identity {
   userId: number;
   username: string;
-  /** Unix seconds; null if the token is good for ever. */
+  /** Unix seconds; null if the token never expires. */
   expiresAt: number | null;
   limits: Limits;
 }
 
-/** A message of the server that is neither an answer nor carries messages. */
+/** A server message that is neither a response nor contains messages. */
 export interface Event {
   type: string;
   subscription: number;
@@ -42,7 +42,7 @@ export interface Event {
 export interface LinkHandlers {
   batch: (batch: Batch) => void;
   event: (event: Event) => void;
-  /** The connection is over. */
+  /** Callback for the end of the connection. */
   end: (error: ClosedError) => void;
 }
 
@@ -78,7 +78,7 @@ export interface LinkOptions {
   url: string;
   subprotocol: keyof typeof SUBPROTOCOLS;
   WebSocket: typeof WebSocket;
-  /** For how long an answer may take. */
+  /** Timeout of a response. */
   timeoutMs: number;
 }
 
@@ -102,7 +102,7 @@ export class Link {
     this.#isOpen = new Promise((resolve, reject) => {
       this.#opened = { resolve, reject };
     });
-    // Whoever waits for it is told; nobody has to.
+    // A caller that awaits the promise gets the error; without one the rejection is not unhandled.
     this.#isOpen.catch(() => {});
     this.#socket = new options.WebSocket(options.url, [SUBPROTOCOLS[options.subprotocol]]);
     this.#socket.binaryType = "arraybuffer";
@@ -111,7 +111,7 @@ export class Link {
     this.#socket.onclose = ({ code, reason }) => this.#over(code, reason);
   }
 
-  /** Waits for the connection and logs in. */
+  /** Wait for the connection and log in. */
   async login(token: string): Promise<Identity> {
     const timer = setTimeout(
       () => this.#give(CloseCode.ABNORMAL, "no connection came about in time"),
@@ -144,12 +144,12 @@ export class Link {
     };
   }
 
-  /** Sends a request; what its answer holds. */
+  /** Send a request and return its response. */
   request(type: string, fields: Record<string, unknown>): Promise<Record<string, unknown>> {
     return this.requestAs((id) => JSON.stringify({ type, id, ...fields }));
   }
 
-  /** The same for one whose form depends on its number. */
+  /** Send a request whose encoding contains its id. */
   requestAs(form: (id: number) => string | Uint8Array<ArrayBuffer>): Promise<Record<string, unknown>> {
     if (this.#end) return Promise.reject(this.#lost());
     this.#lastId += 1;
@@ -164,7 +164,7 @@ export class Link {
     });
   }
 
-  /** Sends something that is not answered. */
+  /** Send a request without a response. */
   tell(type: string, fields: Record<string, unknown>): void {
     if (!this.#end) this.#socket.send(JSON.stringify({ type, ...fields }));
   }
@@ -197,7 +197,7 @@ export class Link {
     else pending.reject(new RefusedError(answer.code, answer.reason, answer.field));
   }
 
-  /** Ends a connection over which nothing comes any more, not even signs of life. */
+  /** Close a connection that receives nothing, not even heartbeats. */
   #watchOver(heartbeatMs: number): void {
     clearInterval(this.#watch);
     this.#watch = setInterval(() => {
@@ -207,7 +207,7 @@ export class Link {
     }, heartbeatMs / 2);
   }
 
-  /** Ends it from this side, without waiting for the other one, which may be gone. */
+  /** Close the connection without waiting for the server, which may be unreachable. */
   #give(code: number, reason: string): void {
     this.#over(code, reason);
     this.#socket.close();

@@ -1,4 +1,4 @@
-/** A message as it came. */
+/** A received message. */
 
 import { text } from "./bytes.ts";
 import type { Header } from "./headers.ts";
@@ -9,42 +9,42 @@ export interface Place {
   readonly partitionId: number;
 }
 
-/** One message of a partition. */
+/** A message of a partition. */
 export interface Message extends Place {
   readonly offset: number;
-  /** When the server appended it: microseconds since the Unix epoch. */
+  /** Server timestamp of the append: microseconds since the Unix epoch. */
   readonly timestamp: number;
-  /** When its producer made it, as far as it said so. */
+  /** Producer timestamp, if set. */
   readonly originTimestamp: number;
   readonly id: bigint;
   readonly payload: Uint8Array;
-  /** Null when they cannot be read. */
+  /** Null if the headers cannot be parsed. */
   readonly headers: readonly Header[] | null;
 }
 
-/** The payload as text. Throws when it is no UTF-8. */
+/** Payload as text. Throws if the bytes are not valid UTF-8. */
 export function textOf(message: Pick<Message, "payload">): string {
   return text(message.payload);
 }
 
-/** The payload as JSON. Throws when it is none. */
+/** Payload as JSON. Throws if the text is not valid JSON. */
 export function jsonOf<Value = unknown>(message: Pick<Message, "payload">): Value {
   return JSON.parse(text(message.payload)) as Value;
 }
 
-/** Bytes that it takes of a subscription's credit: 64 for the header of the binary form, its headers, its payload. */
+/** Bytes that count against the credit: 64 for the header of the binary format, user headers, payload. */
 export const HEADER_BYTES = 64;
 
-/** Messages of one partition that came together. */
+/** Messages of one partition that arrived together. */
 export interface Batch extends Place {
   readonly subscription: number;
   readonly epoch: string;
-  /** Where reading goes on. */
+  /** Offset at which reading continues. */
   readonly nextOffset: number;
   readonly messages: readonly SizedMessage[];
 }
 
 export interface SizedMessage extends Message {
-  /** What it takes of the credit. */
+  /** Credit used by the messages. */
   readonly sizeBytes: number;
 }

@@ -1,4 +1,4 @@
-/** Messages of topics, as something to iterate over. */
+/** Messages of topics as an async iterable. */
 
 import { ClosedError, type HeadraceError, RefusedError } from "./errors.ts";
 import { type Credit, Feed } from "./feed.ts";
@@ -6,9 +6,9 @@ import type { Event, Limits, Link } from "./link.ts";
 import type { Batch, Message, Place, SizedMessage } from "./message.ts";
 import type { Notice, SubscribeOptions } from "./requests.ts";
 
-/** What a subscription needs of its client. */
+/** Functions of the client that a subscription needs. */
 export interface Requester {
-  /** Sends a request over this connection or, when it breaks, over the next. For what may be done twice. */
+  /** Send an idempotent request over this connection or, if it breaks, over the next one. */
   repeated: (send: (link: Link) => Promise<unknown>) => Promise<unknown>;
   ended: (subscription: Subscription) => void;
 }
@@ -19,12 +19,12 @@ interface Queued {
 }
 
 /**
- * Messages as they come. Iterate over it once: `for await (const message of subscription)`.
+ * Messages in order of arrival. Iterate once: `for await (const message of subscription)`.
  *
- * Leaving the loop ends the subscription. It goes on over reconnects without a gap and without a message twice.
+ * Leaving the loop ends the subscription. After a reconnect it resumes without gaps or duplicates.
  */
 export class Subscription implements AsyncIterableIterator<Message> {
-  /** Ends when the subscription does: well when it was closed, with the error otherwise. */
+  /** Resolves when the subscription is closed, or rejects with its error. */
   readonly done: Promise<void>;
   readonly #client: Requester;
   readonly #options: SubscribeOptions;
@@ -35,7 +35,7 @@ export class Subscription implements AsyncIterableIterator<Message> {
   #state: "running" | "closed" | HeadraceError = "running";
   #finish!: { resolve: () => void; reject: (error: Error) => void };
 
-  /** Made by `Client.subscribe`. */
+  /** Created by `Client.subscribe`. */
   constructor(client: Requester, options: SubscribeOptions) {
     this.#client = client;
     this.#options = options;
@@ -43,16 +43,16 @@ export class Subscription implements AsyncIterableIterator<Message> {
     this.done = new Promise((resolve, reject) => {
       this.#finish = { resolve, reject };
     });
-    // Whoever iterates learns of the error there.
+    // An iterating caller gets the error there.
     this.done.catch(() => {});
   }
 
-  /** Whether it can still give messages that have not come yet. */
+  /** True if further messages can arrive. */
   get isRunning(): boolean {
     return this.#state === "running";
   }
 
-  /** Stores the offset of a message as the last one that its consumer has processed. */
+  /** Store the offset of a message as the last one that its consumer has processed. */
   async ack(message: Place & { offset: number }): Promise<void> {
     if (this.#options.consumer === undefined)
       throw new TypeError("a subscription without a consumer stores nothing");
@@ -69,7 +69,7 @@ export class Subscription implements AsyncIterableIterator<Message> {
     );
   }
 
-  /** Ends it. Messages that wait are dropped. */
+  /** Close the subscription. Queued messages are dropped. */
   async close(): Promise<void> {
     if (this.#state !== "running") return;
     this.#over("closed");
@@ -101,7 +101,7 @@ export class Subscription implements AsyncIterableIterator<Message> {
     return this;
   }
 
-  /** Of the client: subscribes over a new connection. */
+  /** Internal, for the client: subscribe over a new connection. */
   async begin(link: Link, limits: Limits, number: () => number): Promise<void> {
     await Promise.all(
       this.#feeds.map(async (feed) => {
@@ -111,12 +111,12 @@ export class Subscription implements AsyncIterableIterator<Message> {
     );
   }
 
-  /** Of the client: the connection is gone. */
+  /** Internal, for the client: the connection is lost. */
   pause(): void {
     for (const feed of this.#feeds) feed.pause();
   }
 
-  /** Of the client: messages. Returns whether they are of this subscription. */
+  /** Internal, for the client: process messages. Returns true if they belong to this subscription. */
   received(batch: Batch): boolean {
     const feed = this.#feedOf(batch.subscription);
     if (!feed) return false;
@@ -131,7 +131,7 @@ export class Subscription implements AsyncIterableIterator<Message> {
     return true;
   }
 
-  /** Of the client: something else has happened. */
+  /** Internal, for the client: process another event. */
   noticed(event: Event): boolean {
     const feed = this.#feedOf(event.subscription);
     if (!feed) return false;
@@ -145,7 +145,7 @@ export class Subscription implements AsyncIterableIterator<Message> {
     return true;
   }
 
-  /** Of the client: it cannot go on. What waits can still be read. */
+  /** Internal, for the client: end with an error. Queued messages can still be read. */
   fail(error: HeadraceError): void {
     for (const feed of this.#feeds) void feed.end().catch(() => {});
     this.#over(error instanceof ClosedError && error.closeCode === 1000 ? "closed" : error);

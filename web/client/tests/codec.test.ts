@@ -1,4 +1,4 @@
-/** The binary form and the form of JSON, without a server. */
+/** Codecs of the binary and the JSON format, without a server. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-/** Connections that break, and logins that end (GW-5). */
+/** Broken connections, and expired or revoked logins (GW-5). */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -130,7 +130,7 @@ test("a function is asked for another token when one has ended", async (t) => {
       return tokens.at(-1) ?? "";
     },
   });
-  // Revokes the token that the connection has shown.
+  // Revokes the token that the connection has used.
   const url = process.env.HEADRACE_URL ?? "http://127.0.0.1:3000";
   await fetch(`${url}/users/logout`, { method: "DELETE", headers: { Authorization: `Bearer ${tokens[0]}` } });
   await until(() => asked === 2 && it.state === "open", "another token");

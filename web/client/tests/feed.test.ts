@@ -1,4 +1,4 @@
-/** Where a feed is, when messages and answers come close together. */
+/** Position of a feed when messages and responses arrive together. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -8,7 +8,7 @@ import type { Limits, Link } from "../src/link.ts";
 const LIMITS = { creditMessages: 100, creditBytes: 100_000 } as Limits;
 const NONE = { messages: 0, bytes: 0 };
 
-/** A connection on which messages up to `nextOffset` follow the answer at once, in the same turn of the loop. */
+/** Fake connection: messages up to `nextOffset` follow the response in the same turn of the event loop. */
 function answering(feed: Feed, offset: number, nextOffset: number): { link: Link; asked: unknown[] } {
   const asked: unknown[] = [];
   const place = { streamId: 1, topicId: 2, partitionId: 0, epoch: "5" };

@@ -1,4 +1,4 @@
-/** A running server: `HEADRACE_URL` says where. `tests/console/test_client.py` starts one and then these tests. */
+/** A running server at `HEADRACE_URL`. `tests/console/test_client.py` starts the server, then these tests. */
 
 import { once } from "node:events";
 import { type AddressInfo, createServer, connect as dial, type Socket } from "node:net";
@@ -11,7 +11,7 @@ const PASSWORD = process.env.HEADRACE_PASSWORD ?? USER;
 
 let lastName = 0;
 
-/** A name that nobody else uses. */
+/** Return a unique name. */
 export function unique(): string {
   lastName += 1;
   return `js-${process.pid}-${lastName}`;
@@ -33,7 +33,7 @@ export async function loggedIn(username: string, password: string): Promise<stri
   return ((await answer.json()) as { access_token: { token: string } }).access_token.token;
 }
 
-/** A request over HTTP that has to succeed. */
+/** Send an HTTP request that must succeed. */
 export async function api<Answer>(method: string, path: string, body?: unknown): Promise<Answer> {
   const answer = await fetch(URL_OF_SERVER + path, {
     method,
@@ -45,7 +45,7 @@ export async function api<Answer>(method: string, path: string, body?: unknown):
   return (text ? JSON.parse(text) : undefined) as Answer;
 }
 
-/** A stream with a topic `t` in it; the name of the stream. */
+/** Create a stream with a topic `t`, and return the name of the stream. */
 export async function topic(partitions = 1): Promise<string> {
   const stream = unique();
   await api("POST", "/streams", { name: stream });
@@ -53,7 +53,7 @@ export async function topic(partitions = 1): Promise<string> {
   return stream;
 }
 
-/** A client that is closed with the test. */
+/** Connect a client that is closed at the end of the test. */
 export async function client(test: TestContext, options: Partial<ConnectOptions> = {}): Promise<Client> {
   const connected = await connect({
     url: `${URL_OF_SERVER}/ws`,
@@ -65,10 +65,10 @@ export async function client(test: TestContext, options: Partial<ConnectOptions>
   return connected;
 }
 
-/** Something between a client and the server that breaks connections. */
+/** TCP proxy that can break connections. */
 export interface Breaker {
   url: string;
-  /** Breaks all of them. */
+  /** Break all connections. */
   cut: () => void;
   connections: () => number;
 }
@@ -109,7 +109,7 @@ export async function breaker(test: TestContext): Promise<Breaker> {
   };
 }
 
-/** Waits until something is true. */
+/** Wait until a condition is true. */
 export async function until(isTrue: () => boolean | Promise<boolean>, what: string): Promise<void> {
   const deadline = Date.now() + 20_000;
   while (!(await isTrue())) {

@@ -1,4 +1,4 @@
-/** The shell around the pages, and which page is where. */
+/** Shell around the pages, and routes. */
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -49,12 +49,12 @@ export function App() {
   );
 }
 
-/** Exchanges the token for a new one before it expires, as long as the page is open. */
+/** Renew the token before it expires, as long as the page is open. */
 function useRenewal(who: Session | null): void {
   useEffect(() => {
     if (who === null) return;
     const leftMs = who.expiresAt * 1000 - Date.now();
-    // A timer holds 31 bits; what is good for longer than that is renewed then.
+    // A timer holds 31 bits; a token with a longer lifetime is renewed at that limit.
     const timer = setTimeout(() => void renew(who), Math.min(leftMs * 0.8, 2 ** 31 - 1));
     return () => clearTimeout(timer);
   }, [who]);
@@ -68,7 +68,7 @@ function Shell({ who }: { who: Session }) {
   const here = place.parts[0] ?? "";
   useEffect(() => setOpen(false), [place]);
   const skip = (event: MouseEvent) => {
-    // The fragment says which page this is: the link must not change it.
+    // The fragment selects the page, so the link must not change it.
     event.preventDefault();
     main.current?.focus();
   };
@@ -135,7 +135,7 @@ function Shell({ who }: { who: Session }) {
         </div>
       </div>
       <main ref={main} id="main" class="main" tabIndex={-1}>
-        {/* Another place is another page: nothing of the last one stays. */}
+        {/* Remount the page for another address, so that no state is carried over. */}
         <div key={place.parts.slice(0, 4).join("/")} style={{ display: "contents" }}>
           {pageOf(place)}
         </div>

@@ -1,9 +1,9 @@
-/** Numbers, sizes and times as people read them. */
+/** Formatting of numbers, sizes and times. */
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-/** What stands for "no limit" in 64 bits, after JSON has rounded it. */
+/** The 64-bit value for "no limit", after rounding by JSON. */
 const UNLIMITED = 1.8e19;
 
 export function count(value: number): string {
@@ -26,7 +26,7 @@ export function bytes(value: number): string {
   return `${scaled.toFixed(digits)} ${UNITS[unit]}`;
 }
 
-/** The answer about a setting of a topic that was last updated to that. */
+/** Value returned for a topic setting whose last update selected the server default. */
 const SERVER_DEFAULT = "server default";
 
 export function sizeLimit(value: number): string {
@@ -65,7 +65,7 @@ export function time(micros: number): string {
   return `${date} ${clock(micros)}`;
 }
 
-/** The time of day, with milliseconds. */
+/** Time of day, with milliseconds. */
 export function clock(micros: number): string {
   const at = new Date(micros / 1000);
   const pad = (value: number, length = 2) => String(value).padStart(length, "0");

@@ -1,11 +1,11 @@
-/** Bytes as people look at them. */
+/** Hex dump and text view of bytes. */
 
 const SHOWN_MAX = 16 * 1024;
-/** What is deeper or longer is shown as it is: each level indents everything within. */
+/** Limits of nesting and length above which JSON is shown unformatted: indentation grows with each level. */
 const DEPTH_MAX = 64;
 const INDENTED_MAX = 256 * 1024;
 
-/** Offset, sixteen bytes, and what of them is printable, line by line. */
+/** Lines of offset, sixteen bytes, and their printable characters. */
 export function hexDump(bytes: Uint8Array): string {
   const lines: string[] = [];
   const end = Math.min(bytes.length, SHOWN_MAX);
@@ -23,7 +23,7 @@ export function hexDump(bytes: Uint8Array): string {
   return lines.join("\n");
 }
 
-/** The text, if it is one. */
+/** Decode the text; null if the bytes are not text. */
 export function textOrNull(bytes: Uint8Array): string | null {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
@@ -34,7 +34,7 @@ export function textOrNull(bytes: Uint8Array): string | null {
   }
 }
 
-/** Indented, if it is JSON: numbers stay as they are written. */
+/** Indent JSON, with numbers unchanged. */
 export function jsonOrNull(text: string | null): string | null {
   if (text === null || !/^\s*[[{"]/.test(text)) return null;
   try {
@@ -45,7 +45,7 @@ export function jsonOrNull(text: string | null): string | null {
   return indented(text) ?? text;
 }
 
-/** Works on the text, as numbers beyond 2^53 would not survive being parsed. */
+/** Operates on the text, because numbers beyond 2^53 would be rounded by parsing. */
 function indented(text: string): string | null {
   let depth = 0;
   const line = () => `\n${"  ".repeat(depth)}`;

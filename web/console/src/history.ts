@@ -1,4 +1,4 @@
-/** What the overview has seen of the server so far, for its plots. */
+/** Samples of server statistics for the plots of the overview. */
 
 import { useEffect, useState } from "preact/hooks";
 import type { Stats } from "./api/types.ts";
@@ -18,10 +18,10 @@ interface Sample {
 }
 
 const EMPTY: History = { seconds: [], messages: [], bytes: [], serverCpu: [], machineCpu: [], memory: [] };
-/** Between samples that are further apart nothing is known: a line would say that it was. */
+/** Maximum distance of samples that are connected by a line. */
 const GAP_SECONDS = 5;
 
-// Kept while other pages are looked at, and dropped with the page itself.
+// Kept while other pages are shown, and lost when the tab is reloaded.
 let samples: readonly Sample[] = [];
 
 export function useHistory(stats: Stats | undefined, windowSeconds: number): History {
@@ -35,7 +35,7 @@ export function useHistory(stats: Stats | undefined, windowSeconds: number): His
   return history;
 }
 
-/** Counts that fall, as they do when something is deleted or the server starts anew, are no rate. */
+/** A decreasing count, after a deletion or a restart of the server, yields no rate. */
 function historyOf(all: readonly Sample[]): History {
   const history: History = {
     seconds: [],

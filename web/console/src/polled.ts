@@ -1,4 +1,4 @@
-/** Data that is asked for again and again while somebody looks. */
+/** Data that is polled while the page is visible. */
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { get } from "./api/request.ts";
@@ -6,14 +6,14 @@ import { get } from "./api/request.ts";
 export interface Polled<Data> {
   readonly data: Data | undefined;
   readonly error: Error | undefined;
-  /** Asks at once. */
+  /** Poll at once. */
   readonly reload: () => void;
 }
 
 /**
- * Asks for a path now, and then every so often as long as the page is visible.
+ * Poll a path now, and then at an interval while the page is visible.
  *
- * What was there stays when an answer fails, beside the error.
+ * If a request fails, earlier data stay available next to the error.
  */
 export function usePolled<Data>(path: string | null, intervalMs: number): Polled<Data> {
   const [state, setState] = useState<{ path: string | null; data?: Data; error?: Error }>({ path });
@@ -28,7 +28,7 @@ export function usePolled<Data>(path: string | null, intervalMs: number): Polled
     const ask = async () => {
       if (abort.signal.aborted) return;
       if (isAsking) {
-        // The answer under way may be older than what the caller knows of.
+        // The response in flight may be older than the change that the caller has made.
         isAskedAgain = true;
         return;
       }
@@ -63,7 +63,7 @@ export function usePolled<Data>(path: string | null, intervalMs: number): Polled
   }, [path, intervalMs]);
 
   const reload = useCallback(() => asked.current(), []);
-  // What belongs to another path is not shown, not even for one frame.
+  // Data of another path is never rendered, not even for one frame.
   const isOurs = state.path === path;
   return { data: isOurs ? state.data : undefined, error: isOurs ? state.error : undefined, reload };
 }

@@ -1,4 +1,4 @@
-/** The connection for live messages: one for the whole console, made when it is first needed. */
+/** WebSocket connection for live messages: one for the whole console, opened on first use. */
 
 import { type Client, CloseCode, ClosedError, connect, LoginError } from "@headrace/client";
 import { currentToken, THROWN_OUT } from "./api/request.ts";

@@ -1,9 +1,9 @@
-/** Where one is: kept in the fragment, so that the server has one page and its paths stay those of its interface. */
+/** Router on the URL fragment: the server has a single page, and its other paths stay free for the API. */
 
 import { useLayoutEffect, useState } from "preact/hooks";
 
 export interface Place {
-  /** Parts of the path, decoded. */
+  /** Path segments, decoded. */
   readonly parts: readonly string[];
   readonly query: URLSearchParams;
 }
@@ -18,7 +18,7 @@ function current(): Place {
 
 export function usePlace(): Place {
   const [place, setPlace] = useState(current);
-  // Before anything can be seen: who goes on at once is not to be missed.
+  // Layout effect: navigation directly after the first render must not be missed.
   useLayoutEffect(() => {
     const moved = () => setPlace(current());
     addEventListener("hashchange", moved);
@@ -27,7 +27,7 @@ export function usePlace(): Place {
   return place;
 }
 
-/** The address of a place, for links. */
+/** URL of a page, for links. */
 export function to(...parts: (string | number)[]): string {
   return `#/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
 }

@@ -1,4 +1,4 @@
-/** Who is logged in. The token is kept for this tab only, and nowhere once it is closed. */
+/** Session of the user. The token is kept for this tab only, until it is closed. */
 
 export interface Session {
   readonly token: string;
@@ -29,7 +29,7 @@ export function session(): Session | null {
   return current;
 }
 
-/** Why the last session has ended, if not because its user wanted that. */
+/** Reason why the last session has ended, unless the user has logged out. */
 export function endedBecause(): string | null {
   return ended;
 }

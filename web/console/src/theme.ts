@@ -1,4 +1,4 @@
-/** Dark or light: as the system has it, unless somebody has chosen. The choice is kept in this browser. */
+/** Dark or light theme: that of the system unless the user has chosen one. The choice is stored in this browser. */
 
 export type Theme = "system" | "light" | "dark";
 
@@ -24,7 +24,7 @@ export function applyTheme(): void {
   else document.documentElement.dataset.theme = theme;
 }
 
-/** Calls when colours change, for what is drawn rather than styled. */
+/** Call a function when colours change, for canvas drawings. */
 export function onThemeChange(listener: () => void): () => void {
   listeners.add(listener);
   system.addEventListener("change", listener);

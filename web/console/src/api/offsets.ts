@@ -1,18 +1,18 @@
-/** Moving consumers: where they go on reading. */
+/** Changing the positions of consumers. */
 
 import { ApiError, get, request } from "./request.ts";
 import type { Lag } from "./types.ts";
 
-/** The first message to be read next. */
+/** Offset of the next message to read. */
 export type Target = "first" | "end" | { offset: number } | { time: Date };
 
-/** Who is moved: a consumer by itself, or a group. */
+/** A standalone consumer, or a consumer group. */
 export interface Reader {
   isGroup: boolean;
   id: string | number;
 }
 
-/** Moves a consumer in some partitions of a topic. */
+/** Change the position of a consumer in some partitions of a topic. */
 export async function move(
   topic: string,
   reader: Reader,
@@ -35,10 +35,10 @@ export function lagPath(topic: string, reader: Reader): string {
   return `${topic}/${reader.isGroup ? "consumer-groups" : "consumers"}/${encodeURIComponent(reader.id)}/lag`;
 }
 
-/** Stores an offset, or with null forgets the one that is stored. */
+/** Store an offset; null deletes the stored one. */
 type Store = (partition: number, offset: number | null) => Promise<void>;
 
-/** What is stored is the last offset that was processed: one less than the one to be read next. */
+/** The stored offset is that of the last processed message: one less than the next one to read. */
 async function storedFor(
   topic: string,
   partition: number,
@@ -65,10 +65,12 @@ async function storeOfConsumer(topic: string, id: string | number, partition: nu
 
 const PATIENCE = 20;
 const PAUSE_MS = 150;
-/** The partition is not this member's (yet). */
+/** The partition is not assigned to this member (yet). */
 const NOT_RESOLVED_CONSUMER = 3022;
 
-/** Only members may store offsets of a group, of partitions that they own: for a moment this is its only one. */
+/**
+ * Only members may store offsets of a group, and only for assigned partitions: join as its only member for a moment.
+ */
 async function asMember(
   topic: string,
   group: string | number,
@@ -89,7 +91,7 @@ async function asMember(
   }
 }
 
-/** Until the partitions were dealt out. */
+/** Wait for the assignment of partitions. */
 async function patiently(attempt: () => Promise<void>): Promise<void> {
   for (let left = PATIENCE; ; left -= 1) {
     try {

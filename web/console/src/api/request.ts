@@ -1,8 +1,8 @@
-/** Requests to the HTTP interface, in the name of whoever is logged in. */
+/** Authenticated requests to the HTTP API. */
 
 import { beginSession, endSession, type Session, session } from "../session.ts";
 
-/** A refusal, with the stable code of the binary protocol where there is one. */
+/** A refusal, with the stable code of the binary protocol if there is one. */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: number | null;
@@ -34,7 +34,7 @@ export type Method = "GET" | "POST" | "PUT" | "DELETE";
 export const THROWN_OUT =
   "You were logged out: the login has expired or was revoked, or the account or its password has changed.";
 
-/** Sends one request; the parsed answer, or `undefined` when there is none. */
+/** Send a request; returns the parsed response, or `undefined` for an empty one. */
 export async function request<Answer>(
   method: Method,
   path: string,
@@ -45,7 +45,7 @@ export async function request<Answer>(
   const who = session();
   let response = await sent(method, path, body, who?.token, signal);
   if (response.status === 401 && who !== null) {
-    // It may have been under way with the last token while that was exchanged.
+    // The request may have used the old token while the token was being exchanged.
     await renewing;
     const now = session();
     if (now !== null && now.token !== who.token) response = await sent(method, path, body, now.token, signal);
@@ -54,7 +54,7 @@ export async function request<Answer>(
   return await answered<Answer>(response);
 }
 
-/** The token of whoever is logged in, and not one that is just being exchanged. */
+/** Return the token of the session, after any token exchange in progress. */
 export async function currentToken(): Promise<string> {
   await renewing;
   const who = session();
@@ -128,7 +128,7 @@ export async function logOut(): Promise<void> {
 
 let renewing: Promise<void> | null = null;
 
-/** Exchanges the token for one that is good for longer. */
+/** Exchange the token for one that expires later. */
 export function renew(of: Session): Promise<void> {
   renewing = exchanged(of)
     .catch(() => {})

@@ -1,4 +1,4 @@
-/** What the HTTP interface answers, as far as the console shows it. Times are microseconds since the Unix epoch. */
+/** Responses of the HTTP API, as far as the console uses them. Times are microseconds since the Unix epoch. */
 
 export interface Stats {
   process_id: number;
@@ -61,7 +61,7 @@ export interface Partition {
   size: number;
   messages_count: number;
   first_offset: number;
-  /** Microseconds; null where it is not known, or nothing is ever removed. */
+  /** Microseconds; null if unknown, or if nothing is ever removed. */
   next_deletion: number | null;
   state: "serving" | "failed" | "unreachable" | "unplaced";
   node: string | null;

@@ -8,7 +8,7 @@ const TRANSPORTS: Record<string, string> = { tcp: "TCP", quic: "QUIC", http: "HT
 
 export function Clients() {
   const { data: clients, error } = usePolled<ClientConnection[]>("/clients", 2000);
-  // Names are nicer than numbers, for those who may know them.
+  // Show names instead of ids, if the user may list them.
   const { data: users } = usePolled<User[]>("/users", 30_000);
   const columns: Column<ClientConnection>[] = [
     { title: "Client", isHead: true, kind: "fit", cell: (row) => row.client_id },

@@ -93,7 +93,7 @@ export function shownValue(value: HeaderValue): string {
   return Array.from(value, (byte) => byte.toString(16).padStart(2, "0")).join(" ");
 }
 
-/** Ids are numbers of 128 bits whose bytes, the lowest first, are those of a UUID. */
+/** Ids are 128-bit numbers whose bytes, least significant first, are those of a UUID. */
 function uuid(id: bigint): string {
   const digits = id.toString(16).padStart(32, "0").match(/../g)?.reverse().join("") ?? "";
   return [

@@ -9,11 +9,11 @@ import { ErrorNotice, toast } from "../ui/notices.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 
 interface LagProps {
-  /** The path of the topic. */
+  /** Path of the topic. */
   path: string;
   reader: Reader;
   label: string;
-  /** Why offsets cannot be moved now, if they cannot. */
+  /** Reason why offsets cannot be changed now, if any. */
   refusal?: string | null;
 }
 

@@ -157,7 +157,7 @@ export function Live({ topic, stream }: { topic: TopicDetails; stream: number })
         actions={
           <>
             <span class="quiet">
-              {/* Told when it changes; the numbers would be read out without end. */}
+              {/* Announce state changes only; the changing numbers would be read out without end. */}
               <span role="status">{isPaused ? "paused" : tail.isOpen ? "live" : "connecting"}</span> ·{" "}
               {count(tail.total)} received · {rate(tail.perSecond)}/s
             </span>
@@ -206,7 +206,7 @@ function useTail(stream: number, topic: number, wish: Wish, isPaused: boolean): 
   const [isOpen, setOpen] = useState(false);
   const [error, setError] = useState<Error | null>(null);
   const cleared = useRef(() => {});
-  // Who pauses takes no more messages: then the server sends none either.
+  // A paused reader takes no more messages, so the server stops sending.
   const gate = useRef<{ open: Promise<void>; release: () => void } | null>(null);
 
   useLayoutEffect(() => {
@@ -308,7 +308,7 @@ function filterOf({ condition, header, expected, key }: Wish): Filter {
   return { headers: conditions[condition], ...(key === "" ? {} : { key }) };
 }
 
-/** What reads as a number or a truth value is meant as one. */
+/** Text that looks like a number or a boolean is taken as one. */
 function literal(text: string): string | number | boolean {
   if (text === "true" || text === "false") return text === "true";
   return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;

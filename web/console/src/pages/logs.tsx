@@ -10,7 +10,7 @@ type Level = LogRecord["level"];
 
 const KEPT_MAX = 1000;
 const WAIT_MS = 20_000;
-/** A server that logs each request would be asked without end. */
+/** Pause between polls: a server that logs each request always has new lines. */
 const PAUSE_MS = 700;
 const AGAIN_MS = 3000;
 const BADGES: Record<Level, string> = {
@@ -104,7 +104,7 @@ function useLog(level: Level, isPaused: boolean): Log {
   const [error, setError] = useState<Error | undefined>();
   const after = useRef(0);
 
-  // Another level is another list.
+  // Another level requires a new list.
   useEffect(() => {
     after.current = 0;
     setRecords(undefined);
@@ -129,7 +129,7 @@ function useLog(level: Level, isPaused: boolean): Log {
         } catch (failure) {
           if (abort.signal.aborted) return;
           setError(failure as Error);
-          // Whoever may not see it now may not see it in three seconds.
+          // Without the permission, polling again would fail as well.
           if (failure instanceof ApiError && failure.status === 403) return;
           await pause(AGAIN_MS);
         }

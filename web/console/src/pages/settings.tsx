@@ -71,7 +71,7 @@ export function Settings() {
   );
 }
 
-/** What stands between backticks is code. */
+/** Text between backticks is code. */
 function withCode(text: string) {
   return text
     .split("`")

@@ -126,7 +126,7 @@ function Created({ name, text, onClose }: { name: string; text: string; onClose:
         <p>It is shown this once: the server keeps no copy of it.</p>
         <code class="secret">{text}</code>
         <div class="dialog-foot">
-          {/* Browsers have a clipboard only on encrypted pages and on this machine's own. */}
+          {/* Browsers offer a clipboard in secure contexts only: HTTPS and localhost. */}
           {navigator.clipboard && (
             <button type="button" class="button" onClick={() => void copy()}>
               Copy

@@ -1,4 +1,4 @@
-/** Dialogs: the browser's own, which keep the focus inside, close with Escape and give the focus back. */
+/** Dialogs based on the native element, which traps the focus, closes with Escape and restores the focus. */
 
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -15,25 +15,25 @@ export function Dialog({ title, onClose, isWide = false, children }: DialogProps
   const element = useRef<HTMLDialogElement>(null);
   const isGone = useRef(false);
   const titleId = useId();
-  // Before anything else can happen: a key that is pressed next is for the dialog.
+  // Layout effect: the next key press must go to the dialog.
   useLayoutEffect(() => {
     const dialog = element.current;
     const opener = document.activeElement;
     dialog?.showModal();
     return () => {
       isGone.current = true;
-      // Nothing outside can have the focus as long as it is open.
+      // Focus can only return to the page after the dialog has closed.
       dialog?.close();
       if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
     };
   }, []);
   const cancel = (event: Event) => {
-    // Left to the browser it would be closed before the page knows: a key in between would be lost.
+    // The browser would close the dialog before the page knows, and a key press in between would be lost.
     event.preventDefault();
     onClose();
   };
   const closed = () => {
-    // The browser tells of it later, when another dialog may be open.
+    // The browser fires the event later, when another dialog may be open.
     if (!isGone.current) onClose();
   };
   return (
@@ -54,12 +54,12 @@ export function Dialog({ title, onClose, isWide = false, children }: DialogProps
 
 interface FormDialogProps {
   title: string;
-  /** What the button says that does it. */
+  /** Label of the confirmation button. */
   action: string;
   isDangerous?: boolean;
   isWide?: boolean;
   onClose: () => void;
-  /** Does it; the dialog closes when that was well, and shows the error otherwise. */
+  /** Action. The dialog closes after success, and shows the error otherwise. */
   onSubmit: () => Promise<void>;
   children: ComponentChildren;
 }
@@ -104,7 +104,7 @@ export function FormDialog(props: FormDialogProps) {
 interface ConfirmProps {
   title: string;
   action: string;
-  /** When given, it has to be typed: what is lost cannot be had back. */
+  /** Text that the user must type to confirm an irreversible action, if given. */
   name?: string;
   onClose: () => void;
   onConfirm: () => Promise<void>;

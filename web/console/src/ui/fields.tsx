@@ -1,4 +1,4 @@
-/** Inputs with their labels. */
+/** Inputs with labels. */
 
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
@@ -19,7 +19,7 @@ interface TextProps extends FieldProps {
   maxLength?: number;
   placeholder?: string;
   autocomplete?: string;
-  /** Where one begins to type when the form appears. */
+  /** True for the input that gets the focus when the form appears. */
   isFirst?: boolean;
 }
 
@@ -33,10 +33,10 @@ export function TextField({
   ...limits
 }: TextProps) {
   const id = useId();
-  // The types of elements tell inputs apart by one literal.
+  // The JSX types distinguish inputs by one literal type.
   const kind = (type ?? "text") as "text";
   const input = useRef<HTMLInputElement>(null);
-  // A dialog looks for the attribute when it opens; the page did so when it was loaded, and does not again.
+  // The browser honours the attribute for dialogs when they open, but for pages only when they load.
   useLayoutEffect(() => {
     if (isFirst) input.current?.focus();
   }, [isFirst]);

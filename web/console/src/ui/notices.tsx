@@ -1,4 +1,4 @@
-/** What has happened, told on the page and to screen readers. */
+/** Notices on the page, announced to screen readers. */
 
 import { useEffect, useState } from "preact/hooks";
 import { ApiError } from "../api/request.ts";
@@ -32,7 +32,7 @@ let toasts: readonly Toast[] = [];
 let lastId = 0;
 const listeners = new Set<() => void>();
 
-/** Says for some seconds that something was done. */
+/** Show a confirmation for some seconds. */
 export function toast(text: string): void {
   lastId += 1;
   const id = lastId;
@@ -40,7 +40,7 @@ export function toast(text: string): void {
   setTimeout(() => change(toasts.filter((shown) => shown.id !== id)), SHOWN_MS);
 }
 
-// What was done in a login that is over is nobody's business.
+// Notices of an earlier login are dropped.
 onSessionChange(() => {
   if (session() === null) change([]);
 });

@@ -1,4 +1,4 @@
-/** The frame of a page: its title, where it is, what can be done on it. */
+/** Frame of a page: title, breadcrumbs, actions. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -12,7 +12,7 @@ export interface Crumb {
 interface PageProps {
   title: string;
   crumbs?: readonly Crumb[];
-  /** Beside the title, for what cannot be said in it. */
+  /** Addition to the title. */
   aside?: ComponentChildren;
   actions?: ComponentChildren;
   error?: Error | undefined;
@@ -24,7 +24,7 @@ let isFirst = true;
 export function Page({ title, crumbs = [], aside, actions, error, children }: PageProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
-    // Who comes from another page by keyboard goes on at the beginning of this one.
+    // After keyboard navigation from another page, the focus is at the start of this one.
     if (!isFirst) heading.current?.focus();
     isFirst = false;
   }, []);
@@ -62,7 +62,7 @@ export function Page({ title, crumbs = [], aside, actions, error, children }: Pa
 interface PanelProps {
   title: string;
   actions?: ComponentChildren;
-  /** Whether what is inside has no margins of its own. */
+  /** True if the content has no margins of its own. */
   isPadded?: boolean;
   children: ComponentChildren;
 }

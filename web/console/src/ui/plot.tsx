@@ -1,4 +1,4 @@
-/** A line over time. */
+/** Line plot over time. */
 
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
@@ -6,20 +6,20 @@ import { onThemeChange } from "../theme.ts";
 
 export interface Line {
   label: string;
-  /** The custom property with its colour. */
+  /** CSS custom property with the colour of the line. */
   colour: string;
 }
 
 interface PlotProps {
   title: string;
-  /** Seconds, then one row for each line; null where nothing is known. */
+  /** Seconds, then one row per line; null for missing values. */
   data: readonly [number[], ...(number | null)[][]];
   lines: readonly Line[];
   format: (value: number) => string;
-  /** How many seconds are shown. */
+  /** Time range in seconds. */
   window: number;
   height?: number;
-  /** Ticks at powers of two rather than of ten. */
+  /** Ticks at powers of two instead of ten. */
   isBinary?: boolean;
 }
 
@@ -125,7 +125,7 @@ function options(element: HTMLElement, { lines, format, window, height, isBinary
   };
 }
 
-/** A colour as a canvas understands it: there is no `light-dark()` there. */
+/** Resolve a colour for a canvas, which does not support `light-dark()`. */
 function resolved(element: HTMLElement, value: string): string {
   const probe = document.createElement("span");
   probe.style.color = value;

@@ -4,10 +4,10 @@ import type { ComponentChildren } from "preact";
 
 export interface Column<Row> {
   title: string;
-  /** Hidden from sight where it would only repeat what is seen. */
+  /** Visually hidden, if it would only repeat visible text. */
   isTitleHidden?: boolean;
   kind?: "text" | "number" | "fit";
-  /** Names the row. */
+  /** The column is the header of its row. */
   isHead?: boolean;
   cell: (row: Row) => ComponentChildren;
 }
@@ -17,7 +17,7 @@ interface TableProps<Row> {
   columns: readonly Column<Row>[];
   rows: readonly Row[] | undefined;
   id: (row: Row) => string | number;
-  /** Said when there are no rows. */
+  /** Text for an empty table. */
   empty: string;
 }
 
@@ -25,7 +25,7 @@ export function Table<Row>({ label, columns, rows, id, empty }: TableProps<Row>)
   if (rows === undefined) return <p class="empty">Loading…</p>;
   if (rows.length === 0) return <p class="empty">{empty}</p>;
   return (
-    // It scrolls sideways where it is too wide, which a keyboard must be able to do as well.
+    // Wide tables scroll sideways, which must be possible by keyboard as well.
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls has to be reachable
     <section class="table-frame" aria-label={label} tabIndex={0}>
       <table>
