@@ -1,4 +1,4 @@
-"""Messages for archives, and what is to be in them."""
+"""Messages for archives, and their expected contents."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def batch(of: Sequence[Message], partition: int = 0) -> pa.RecordBatch:
 
 
 def digest_of(of: Iterable[Message]) -> int:
-    """Written down a second time, so that one of the two can be wrong."""
+    """Independent implementation of the digest."""
     total = 0
     for offset, timestamp, key, value in of:
         inner = xxhash.xxh3_64(value, seed=offset).intdigest() + timestamp
@@ -67,7 +67,7 @@ def write(
 
 
 def described(start: int, end: int, *, key: PartitionKey = KEY, token: int = 0, at: int = NOON) -> ArchivedFile:
-    """A file that nobody has written, for tests of the log alone."""
+    """Describe a file that does not exist, for tests of the log alone."""
     path = (
         f"stream={key.stream}/topic={key.topic}/date={date_of(at)}/p{key.partition}-{start}-{end}-{token:012x}.parquet"
     )

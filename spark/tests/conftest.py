@@ -1,4 +1,4 @@
-"""What tests of this folder share: one session of Spark for the process, a server for each file."""
+"""Fixtures common to the tests of this directory: one Spark session per process, one server per file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# In this import mode a test folder is not on the path by itself.
+# With this import mode of pytest, a test directory is not on the path.
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent / "jobs"))
 
@@ -28,7 +28,7 @@ from tests.spark_python import SOCKET_VARIABLE
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 os.environ[PASSWORD_VARIABLE] = PASSWORD
-# Here and in programs that tests start.
+# Applies to this process and to programs that tests start.
 os.environ.setdefault("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
 os.environ["SPARK_HOME"] = str(SPARK_HOME)
 
@@ -50,12 +50,12 @@ _IMPORTED: Final = (
     "pyspark_headrace.source",
     "pyspark_headrace.stream_reader",
 )
-"""What Spark's processes of Python need, which are forked from one that has imported it."""
+"""Modules that Spark's Python processes need; they are forked from a process that has imported these."""
 
 
 @pytest.fixture(scope="session", autouse=True)
 def spark_python() -> Iterator[None]:
-    """The Python that Spark starts, here and in programs that tests start: see `tests/spark_python.py`."""
+    """Python that Spark starts for tests and for programs of tests: see `tests/spark_python.py`."""
     with (
         tempfile.TemporaryDirectory(prefix="headrace-") as folder,
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
@@ -78,12 +78,12 @@ def spark_python() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session on two cores in which a task is tried three times."""
+    """Session on two cores with three attempts per task."""
     from pyspark.sql import SparkSession
 
     work = tmp_path_factory.mktemp("spark")
     with warnings.catch_warnings():
-        # What Spark's own Python does is not ours to mend.
+        # Ignore warnings of Spark's own Python code.
         warnings.simplefilter("ignore")
         session = (
             SparkSession.builder.master("local[2,3]")
@@ -98,7 +98,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.log.level", "ERROR")
-            # Workers are slow to start where much else runs.
+            # Workers start slowly on a busy machine.
             .config("spark.python.authenticate.socketTimeout", "60s")
             .getOrCreate()
         )
@@ -108,19 +108,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def server_settings() -> Mapping[str, str]:
-    """Those of the server of a file: by default none. A file whose server needs some has a fixture of this name."""
+    """Settings of the server of a file: by default none. A file overrides the fixture to change them."""
     return {}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, server_settings: Mapping[str, str]) -> Iterator[ServerProcess]:
-    """One server for the tests of a file, which keep to names of their own."""
+    """One server per test file; each test uses its own names."""
     with ServerProcess(tmp_path_factory.mktemp("server") / "data", server_settings) as server:
         yield server
 
 
 @pytest.fixture
 def place(server: ServerProcess, request: pytest.FixtureRequest) -> Iterator[Place]:
-    """A stream that is a test's own, and how it is read."""
+    """A stream of a test, with options to read it."""
     with Place(server, str(request.node.name)[:200]) as place:
         yield place

@@ -1,4 +1,4 @@
-"""Topics for tests that need no server."""
+"""Topic descriptions for tests without a server."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A program that Spark runs elsewhere than in the process of the tests: reads a topic, and writes it into another one.
+"""Program that Spark runs outside the test process: reads a topic and writes into another one.
 
-It is told by JSON on stdin where, and says by JSON on stdout what it has seen.
+Gets its input as JSON on stdin and writes its observations as JSON to stdout.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def session(told: dict[str, Any]) -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "ERROR",
-        # Workers are slow to start where much else runs.
+        # Workers start slowly on a busy machine.
         "spark.python.authenticate.socketTimeout": "60s",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
@@ -42,7 +42,9 @@ def session(told: dict[str, Any]) -> SparkSession:
 
 
 def add_worker(spark: SparkSession) -> None:
-    """Have a second executor, at another address: Spark starts no twin of a task at the address of the first one."""
+    """Add a second executor at another address: Spark starts no speculative attempt at the address of the first
+    attempt.
+    """
     context = spark.sparkContext
     jvm = context._jvm
     cluster = context._jsc.sc().schedulerBackend()
@@ -54,7 +56,7 @@ def add_worker(spark: SparkSession) -> None:
     number = jvm.scala.Option.apply(2)
     worker.startRpcEnvAndEndpoint("127.0.0.2", 0, 0, 1, 700, masters.get(cluster), None, number, conf, nothing)
     deadline = time.monotonic() + WAIT_SECONDS
-    # Executors, and the driver.
+    # Two executors and the driver.
     while context._jsc.sc().getExecutorMemoryStatus().size() < 3:
         if time.monotonic() > deadline:
             raise RuntimeError("the second executor does not come")
@@ -62,7 +64,7 @@ def add_worker(spark: SparkSession) -> None:
 
 
 def disturbed(frame: DataFrame, how: str, folder: str) -> DataFrame:
-    """Have something happen to one task of a frame, in its first attempt; notes of it are in a folder."""
+    """Disturb the first attempt of one task of a frame; notes about it are files in a directory."""
 
     def touched(value: bytes) -> bytes:
         context = TaskContext.get()
@@ -76,12 +78,12 @@ def disturbed(frame: DataFrame, how: str, folder: str) -> DataFrame:
         if how == "fails" and attempt < 2:
             raise RuntimeError("a test has this task fail")
         if how == "dies" and attempt == 0 and is_first_row:
-            # The worker, the daemon that has forked it, the executor.
+            # Process chain: worker, the daemon that has forked it, executor.
             daemon = Path(f"/proc/{os.getppid()}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
             os.kill(int(daemon[1]), signal.SIGKILL)
             time.sleep(WAIT_SECONDS)
         if how == "slow" and attempt == 0 and is_first_row:
-            # Until its twin is through, and then it goes on: two attempts have written everything.
+            # Wait for the speculative attempt, then continue: both attempts write all rows.
             deadline = time.monotonic() + WAIT_SECONDS / 2
             while not (notes / "slow-1").exists() and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -99,7 +101,7 @@ def main() -> None:
         "is_connect": type(spark).__module__.startswith("pyspark.sql.connect"),
         "count": batch.count(),
         "offsets": batch.agg(column.sum("offset")).collect()[0][0],
-        # Pitfall 5.1, whoever plans.
+        # Pitfall 5.1, for every kind of planning.
         "filtered": batch.filter("offset >= 5").count() - batch.count(),
     }
     notes = Path(told["notes"])
@@ -111,7 +113,7 @@ def main() -> None:
         )
         rows = arriving.load()
         if how == "dies":
-            # What it had shuffled for others is lost with the executor: a stage is done again.
+            # The executor's shuffle output is lost with it: a stage is repeated.
             rows = rows.repartition(2)
         query = (
             disturbed(rows, how, str(notes))

@@ -1,4 +1,4 @@
-"""A gRPC door in front of a gateway, which loses answers of some calls or refuses them."""
+"""gRPC proxy in front of a gateway, which drops responses of some calls or refuses them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _as_it_is(message: bytes) -> bytes:
 
 
 class GatewayProxy(grpc.GenericRpcHandler):
-    """Forwards calls with one request and one answer."""
+    """Forwards unary calls."""
 
     def __init__(self, address: str) -> None:
         self._channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
@@ -24,13 +24,13 @@ class GatewayProxy(grpc.GenericRpcHandler):
         self._server.add_generic_rpc_handlers((self,))
         self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
         self.calls: Counter[str] = Counter()
-        """By name, those that the gateway has answered."""
+        """Number of calls answered by the gateway, by name."""
         self.losing: dict[str, int] = {}
-        """By name of a call, how many answers of the gateway are still to be lost."""
+        """Number of responses still to be dropped, by name of the call."""
         self.refusing: set[str] = set()
-        """Calls that never get through."""
+        """Calls that are refused."""
         self.before: dict[str, Callable[[], object]] = {}
-        """By name of a call, what happens before it gets through."""
+        """Functions to run before a call is forwarded, by name."""
 
     def __enter__(self) -> Self:
         self._server.start()

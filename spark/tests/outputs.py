@@ -1,4 +1,4 @@
-"""What is in a topic that a sink writes to, and what waits to be."""
+"""Contents of a sink's topic, and its pending stages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from place import Place
 
 
 def payloads(place: Place, topic: str = "out") -> Counter[bytes]:
-    """Every message that anybody can read."""
+    """Return all readable messages."""
     client = place.connected()
     found: Counter[bytes] = Counter()
     for partition in range(len(client.topic(place.stream, topic).partitions)):
@@ -24,7 +24,7 @@ def payloads(place: Place, topic: str = "out") -> Counter[bytes]:
 
 
 def stages_on_disk(place: Place) -> list[Path]:
-    """Files of stages of the stream, committed or not."""
+    """Return the stage files of the stream, committed or not."""
     client = place.connected()
     (number,) = [stream.id for stream in client.streams() if stream.name == place.stream]
     client.close()

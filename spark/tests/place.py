@@ -1,4 +1,4 @@
-"""A stream on a real server, and how Spark is told of it."""
+"""A stream on a real server, with the Spark options for it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 from headrace_core import Client, encode_send_messages, encode_user_headers
 
-# Not one of the names that are settings of servers, which refuse those that they do not know.
+# Differs from the names of server settings, because servers refuse unknown ones.
 PASSWORD_VARIABLE = "SPARK_TESTS_PASSWORD"
 SMALL_SEGMENTS = {"SYSTEM_SEGMENT_SIZE": "64 KiB", "DURABILITY": "fsync"}
-"""Settings of a server: old segments can be deleted, and all messages are on the disk before they are acknowledged."""
+"""Server settings: deletable old segments, and all messages synced to disk before the acknowledgement."""
 
 
 class Place:
@@ -27,13 +27,13 @@ class Place:
         self.client.create_stream(stream)
 
     def connected(self) -> Client:
-        """A client that is logged in as root."""
+        """An authenticated client of the root user."""
         client = Client.connect(self.server.address)
         client.login(USERNAME, PASSWORD)
         return client
 
     def topic(self, name: str, *counts: int, prefix: str = "") -> None:
-        """Make a topic with so many messages in each of its partitions: `0:0`, `0:1` and so on."""
+        """Create a topic with the given number of messages in each partition: `0:0`, `0:1` and so on."""
         self.client.create_topic(self.stream, name, len(counts))
         for number, count in enumerate(counts):
             if count:
@@ -46,7 +46,7 @@ class Place:
             self.client.send(self.stream, topic, payloads[begin : begin + 10_000], partition=partition)
 
     def send_with(self, topic: str, message_id: int, payload: bytes, headers: list[Any], origin_micros: int) -> None:
-        """Append one message with everything that a message can have, to partition 0."""
+        """Append a message with all optional fields, to partition 0."""
         with RawConnection.as_root(self.server.address) as connection:
             connection.ok(
                 *encode_send_messages(
@@ -59,7 +59,7 @@ class Place:
             )
 
     def options(self, **more: str) -> dict[str, str]:
-        """Options that name this server and stream; more of them by name, underscores for dots."""
+        """Options for this server and stream; further ones as keyword arguments, with underscores for dots."""
         return {
             "servers": self.server.grpc_address,
             "username": USERNAME,

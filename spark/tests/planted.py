@@ -1,4 +1,4 @@
-"""Faults in what lies on the disk: segments of a stopped server, and files of an archive."""
+"""Faults on disk: in segments of a stopped server, and in files of an archive."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ID = slice(8, 24)
 TIMESTAMP = slice(32, 40)
 Edit = Callable[[list[bytearray]], list[bytearray]]
 INSIDE = 10
-"""Where in a segment a message is damaged."""
+"""Position of the damaged message within a segment."""
 
 
 def sealed(folder: Path) -> Path:
-    """The log of a segment in the middle, which nothing is appended to any more."""
+    """Return the log file of a sealed segment in the middle."""
     return logs(folder)[1]
 
 
@@ -29,13 +29,13 @@ def offset_of(log: Path, number: int) -> int:
 
 
 def rewrite(log: Path, edit: Edit) -> None:
-    """Change whole messages; their checksums are as if a server had stored them so."""
+    """Rewrite complete messages, with valid checksums as if a server had stored them."""
     data = log.read_bytes()
     stored = edit([bytearray(data[one.position : one.end]) for one in messages(log)])
     for message in stored:
         message[:8] = struct.pack("<Q", xxhash.xxh3_64_intdigest(bytes(message[8:])))
     log.write_bytes(b"".join(map(bytes, stored)))
-    # The server makes it anew where it is missing; this one would point between messages.
+    # The server rebuilds a missing index; this one would point between messages.
     log.with_suffix(".index").unlink(missing_ok=True)
 
 
@@ -59,7 +59,7 @@ def time_back(stored: list[bytearray]) -> list[bytearray]:
 
 
 def flipped(log: Path) -> None:
-    """Change a byte of a payload."""
+    """Flip a byte of a payload."""
     flip(log, messages(log)[INSIDE].position + HEADER_BYTES + 100)
 
 

@@ -1,4 +1,4 @@
-"""A TCP proxy that breaks connections, is slow, or stops forwarding what the server says."""
+"""TCP proxy that breaks connections, adds latency, or holds back server responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PIECE = 16 * 1024
 
 
 class Proxy:
-    """Forwards to a server at a port of its own."""
+    """Forwards to a server, on a port of its own."""
 
     def __init__(self, address: str) -> None:
         self._target = address
@@ -21,12 +21,12 @@ class Proxy:
         self._open: list[socket.socket] = []
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.cut_after: int | None = None
-        """Bytes of the server after which a connection is cut; None: never."""
+        """Number of server bytes after which a connection is broken; None: never."""
         self.may_forward = threading.Event()
-        """What the server says is held back while this is not set."""
+        """Server responses are held back while this event is not set."""
         self.may_forward.set()
         self.delay_seconds = 0.0
-        """Before each piece, to and fro."""
+        """Latency of each chunk, in both directions."""
         self.cuts = 0
 
     def __enter__(self) -> Self:
@@ -41,7 +41,7 @@ class Proxy:
         self.cut()
 
     def cut(self) -> None:
-        """Break every connection."""
+        """Break all connections."""
         for connection in list(self._open):
             _end(connection)
 

@@ -1,4 +1,4 @@
-"""Streaming queries, whose rows are kept in this process."""
+"""Streaming queries that collect rows in this process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WAIT_SECONDS = 90.0
 
 
 class Seen:
-    """What the micro-batches of a query had. A batch that comes again replaces what it had before."""
+    """Rows by micro-batch. A repeated micro-batch replaces its earlier rows."""
 
     def __init__(self) -> None:
         self.batches: dict[int, list[tuple[int, int]]] = {}
@@ -27,7 +27,7 @@ class Seen:
 
     @property
     def rows(self) -> Counter[tuple[int, int]]:
-        # Copied at once: Spark's thread adds to them.
+        # Copied at once, because Spark's thread adds rows concurrently.
         return Counter(row for rows in list(self.batches.values()) for row in rows)
 
     @property
@@ -41,7 +41,7 @@ def stream(spark: SparkSession, place: Place, **options: str) -> DataFrame:
 
 @contextmanager
 def running(frame: DataFrame, seen: Seen, checkpoint: Path, **trigger: Any) -> Iterator[StreamingQuery]:
-    """A query that is stopped at the end."""
+    """Run a query that is stopped at the end of the block."""
     writer = frame.writeStream.foreachBatch(seen.take).option("checkpointLocation", str(checkpoint))
     query = (writer.trigger(**trigger) if trigger else writer).start()
     try:
@@ -51,14 +51,14 @@ def running(frame: DataFrame, seen: Seen, checkpoint: Path, **trigger: Any) -> I
 
 
 def run_once(frame: DataFrame, seen: Seen, checkpoint: Path) -> StreamingQuery:
-    """Read what is there, and end."""
+    """Read all available messages, and end."""
     with running(frame, seen, checkpoint, availableNow=True) as query:
         assert query.awaitTermination(int(WAIT_SECONDS)), "the query does not end"
     return query
 
 
 def wait_for(what: Callable[[], bool], query: StreamingQuery) -> None:
-    """Wait until something is so, as long as the query runs."""
+    """Wait for a condition while the query is running."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not what():
         error = query.exception()
@@ -69,5 +69,5 @@ def wait_for(what: Callable[[], bool], query: StreamingQuery) -> None:
 
 
 def all_of(partition: int, *numbers: range) -> Counter[tuple[int, int]]:
-    """Each of these offsets once."""
+    """Return each of these offsets once."""
     return Counter((partition, number) for part in numbers for number in part)

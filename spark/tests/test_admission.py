@@ -1,4 +1,4 @@
-"""SPK-1: how much of a backlog is a micro-batch."""
+"""SPK-1: distribution of a limit over backlogs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_shares(limit: int, backlog: dict[int, int]) -> None:
     assert all(0 < share <= having[key] for key, share in shares.items())
     if limit >= len(having):
         assert shares.keys() == having.keys()
-    # In proportion: of two, the one that has more never gets less, but for what rounding leaves over.
+    # In proportion: a larger backlog never gets less than a smaller one, apart from rounding.
     for one, its in shares.items():
         for other, share in shares.items():
             assert having[one] < having[other] or its >= share - 1
@@ -47,7 +47,7 @@ def test_patience() -> None:
     assert not patience.is_over(9)
     clock.now = 1.0
     assert patience.is_over(1)
-    # The delay begins anew with each micro-batch.
+    # The delay restarts with each micro-batch.
     clock.now = 1.9
     assert not patience.is_over(1)
     clock.now = 5.0

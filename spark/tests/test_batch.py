@@ -47,7 +47,7 @@ def test_everything_that_is_known_of_a_message(spark: SparkSession, place: Place
     before = datetime.now(UTC)
     place.send_with(
         "full",
-        # As the classic clients make numbers of their UUIDs.
+        # Conversion of UUIDs to numbers as in Iggy clients (0.8).
         int.from_bytes(UUID("00112233-4455-6677-8899-aabbccddeeff").bytes, "little"),
         b"\x00\xffvalue",
         [(("string", b"colour"), ("string", b"red")), (("string", b"headrace.key"), ("raw", b"k1"))],
@@ -152,7 +152,7 @@ def test_ranges(spark: SparkSession, place: Place) -> None:
         endingOffsets='{"a": {"0": 5, "1": -1}}',
     )
     assert values(found) == sorted(["0:3", "0:4"] + [f"1:{at}" for at in range(10)])
-    # What is not named is read whole.
+    # Partitions that are not named are read completely.
     assert load(spark, place, subscribe="a", startingOffsets='{"a": {"0": 9}}').count() == 11
 
 
@@ -194,7 +194,7 @@ def credentials(place: Place) -> dict[str, str]:
 
 
 def test_a_range_that_is_empty_is_read_by_one_task(spark: SparkSession, place: Place) -> None:
-    """Of no partitions Spark makes one that is None (pitfall 5.6)."""
+    """Check an empty range. For an empty list Spark makes up a partition that is None (pitfall 5.6)."""
     place.topic("a", 0, 0)
     frame = load(spark, place, subscribe="a")
     assert frame.collect() == []
@@ -228,7 +228,7 @@ def test_ranges_instead_of_messages(spark: SparkSession, place: Place) -> None:
 
 
 def test_a_range_that_a_task_reads_itself(spark: SparkSession, place: Place) -> None:
-    """What jobs do that write files without a row of Spark for each message."""
+    """Check ranges as used by jobs that write files without a Spark row per message."""
     place.topic("a", 1000, 10)
     options = place.options(subscribe="a", emit="ranges", maxRecordsPerPartition="400")
     rows = spark.read.format("headrace").options(**options).schema("split BINARY").load().collect()
@@ -247,7 +247,7 @@ def test_a_range_that_a_task_reads_itself(spark: SparkSession, place: Place) -> 
 
 
 def test_filters_of_one_query_are_not_those_of_another(spark: SparkSession, place: Place) -> None:
-    """Pitfall 5.1: with `pushFilters` the third of these is 5, and the fourth 5."""
+    """Check pitfall 5.1: with `pushFilters` the third and the fourth result would be 5."""
     place.topic("a", 10)
     frame = load(spark, place, subscribe="a")
     assert frame.filter("offset >= 5").count() == 5
@@ -266,7 +266,7 @@ def test_a_frame_reads_the_same_each_time(spark: SparkSession, place: Place) -> 
 
 
 def test_who_stops_early_leaves_nothing_behind(spark: SparkSession, place: Place) -> None:
-    """Pitfall 5.9: `limit` ends the generator; the call ends with it, and the next query works."""
+    """Check pitfall 5.9: `limit` closes the generator; the call ends with it, and the next query works."""
     place.topic("a", 50_000)
     frame = load(spark, place, subscribe="a", batchRows="100", fetchBytes="4k")
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""SPK-1: topics change under a query that runs: what is left, or an error that says what is gone."""
+"""SPK-1: topics change during a query: the remaining messages, or an error that names the missing ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def server_settings() -> Mapping[str, str]:
 
 
 class Held(Seen):
-    """A sink that stops in its first micro-batch until it is let go."""
+    """Sink that blocks in its first micro-batch until released."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def make_anew(place: Place) -> None:
 
 @pytest.mark.parametrize("change", [expire, purge, make_anew])
 def test_under_a_query_that_is_behind(spark: SparkSession, place: Place, tmp_path: Path, change: object) -> None:
-    """What it has not read yet goes while it is at its first micro-batch."""
+    """Check the loss of unread messages during the first micro-batch."""
     place.topic("a", 0)
     for begin in range(0, 3000, 200):
         place.send("a", 0, range(begin, begin + 200))
@@ -72,7 +72,7 @@ def test_under_a_query_that_is_behind(spark: SparkSession, place: Place, tmp_pat
         with pytest.raises(StreamingQueryException, match=LOST):
             query.awaitTermination(int(WAIT_SECONDS))
     assert seen.rows == all_of(0, range(100))
-    # And goes on with what is left where it is told to: all of it, and nothing else.
+    # With `failOnDataLoss` = false the query continues with exactly the remaining messages.
     frame = stream(spark, place, **given | {"maxOffsetsPerTrigger": "2000", "failOnDataLoss": "false"})
     with running(frame, seen, tmp_path / "cp") as query:
         if change is expire:
@@ -86,7 +86,9 @@ def test_under_a_query_that_is_behind(spark: SparkSession, place: Place, tmp_pat
 
 
 def test_the_topic_that_is_written_to(spark: SparkSession, place: Place, tmp_path: Path) -> None:
-    """Made anew between staging and committing: the batch fails, its repetition is in the new one, whole and once."""
+    """Check a target topic recreated between stage and commit: the batch fails, and its repetition is written
+    completely once.
+    """
     place.topic("a", 100)
     place.topic("out", 0, 0)
 

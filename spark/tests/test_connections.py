@@ -1,4 +1,4 @@
-"""SPK-1, SPK-2: the way to a node breaks, is slow or silent under a query: each row once, or an error that says why."""
+"""SPK-1, SPK-2: a node connection breaks, is slow or stalls during a query: each row once, or a precise error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.server_process import ServerProcess
 
 @pytest.fixture(scope="module")
 def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, Proxy]]:
-    """A server, and what stands in front of its partitions for everybody who asks where they are."""
+    """A server, and a proxy in front of its partitions that all clients use."""
     server = ServerProcess(tmp_path_factory.mktemp("server") / "data", {"DURABILITY": "fsync"})
     with Proxy(server.pipelines_address) as proxy:
         server.settings["PIPELINES_ADVERTISED"] = proxy.address
@@ -41,7 +41,7 @@ def proxy(proxied: tuple[ServerProcess, Proxy]) -> Proxy:
 
 
 class Trouble(threading.Thread):
-    """Makes it, for as long as a query runs: cuts every connection, holds answers back, lets it be for a moment."""
+    """Disturbs connections while a query runs: breaks them, holds responses back, pauses."""
 
     def __init__(self, proxy: Proxy, moments: random.Random) -> None:
         super().__init__(daemon=True)
@@ -68,7 +68,7 @@ def test_a_way_that_breaks_and_stands_still(spark: SparkSession, place: Place, p
     place.topic("a", 3000, 3000, prefix="." * 200)
     place.topic("out", 0, 0)
     expected = Counter(f"{'.' * 200}{part}:{number}".encode() for part in range(2) for number in range(3000))
-    # Silence is noticed before it is over.
+    # The stall timeout expires before the stall ends.
     patience = {"retry.max": "40", "retry.intervalMs": "20"}
     given = {"subscribe": "a", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "1500", "fetchBytes": "16k"}
     frame = stream(spark, place, **given, fetchTimeoutMs="400", **patience).select("value")
@@ -81,7 +81,7 @@ def test_a_way_that_breaks_and_stands_still(spark: SparkSession, place: Place, p
     def through() -> int:
         return len(list((tmp_path / "cp/commits").glob("[0-9]*")))
 
-    # For good: then it is said.
+    # Permanent stall, which is reported.
     proxy.may_forward.clear()
     frame = stream(spark, place, **given, fetchTimeoutMs="200", retry_max="1").select("value")
     query = begin()

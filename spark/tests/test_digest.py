@@ -1,4 +1,4 @@
-"""The digest of messages: what the document says, whatever the batches are."""
+"""Digest of messages: conforms to its documentation, for any division into batches."""
 
 from __future__ import annotations
 

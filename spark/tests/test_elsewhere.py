@@ -1,4 +1,4 @@
-"""SPK-1, SPK-2: sessions other than that of the tests: one core, executors of their own, Spark Connect; TLS."""
+"""SPK-1, SPK-2: sessions in other processes: one core, separate executors, Spark Connect; TLS."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outputs import payloads
 from place import Place
 from tests.compatibility.raw import eventually
 
-# Half a minute on a machine that has nothing else to do.
+# Takes half a minute on an idle machine.
 WAIT_SECONDS = 550
 pytestmark = pytest.mark.timeout(600)
 PROGRAM = Path(__file__).with_name("elsewhere_program.py")
@@ -29,7 +29,7 @@ EXPECTED = Counter(f"{part}:{number}".encode() for part, count in enumerate(COUN
 def run(
     place: Place, folder: Path, disturbances: list[str], environment: dict[str, str] | None = None, **how: Any
 ) -> dict[str, Any]:
-    """Run the program, and look at what it has written."""
+    """Run the program, and check its output topic."""
     place.topic("a", *COUNTS)
     for disturbance in disturbances:
         place.topic(f"out-{disturbance}", 0, 0)
@@ -60,7 +60,7 @@ def run(
 
 @pytest.mark.long
 def test_executors_that_are_lost_and_tasks_that_run_twice(place: Place, tmp_path: Path) -> None:
-    """Real executor processes: one is killed under a task, and a slow task gets a twin that is through before it."""
+    """Check real executor processes: one is killed during a task, and a slow task gets a faster speculative attempt."""
     conf = {
         "spark.executor.memory": "700m",
         "spark.speculation": "true",
@@ -70,7 +70,7 @@ def test_executors_that_are_lost_and_tasks_that_run_twice(place: Place, tmp_path
         "spark.speculation.minTaskRuntime": "100ms",
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
-    # A task finds the executor that it kills above itself.
+    # A task finds the executor to kill among its ancestors.
     own = {"PYSPARK_PYTHON": sys.executable}
     run(place, tmp_path, ["slow", "dies"], own, master="local-cluster[1,1,700]", conf=conf)
     assert (tmp_path / "slow-1").exists()
@@ -79,9 +79,9 @@ def test_executors_that_are_lost_and_tasks_that_run_twice(place: Place, tmp_path
 
 @pytest.mark.long
 def test_connect_on_one_core_with_three_attempts(place: Place, tmp_path: Path) -> None:
-    """The client of Spark Connect, whose own needs are in a folder that only this process sees.
+    """Check the client of Spark Connect, whose dependencies are in a directory visible only to that process.
 
-    What a session on one core does with tasks that fail is here, too: one more JVM would show the same.
+    The behaviour of failed tasks on one core is checked in the same JVM, to save another start.
     """
     assert (CONNECT / ".current").exists(), "make .cache/connect/.current"
     seen = run(place, tmp_path, ["fails"], {"PYTHONPATH": str(CONNECT)}, remote="local[1,3]")
@@ -90,6 +90,6 @@ def test_connect_on_one_core_with_three_attempts(place: Place, tmp_path: Path) -
 
 
 def test_nothing_here_needs_pandas() -> None:
-    """What Spark Connect's client needs is not what the data source needs (pandas takes a second in each worker)."""
+    """Check that the data source does without pandas, which only Spark Connect's client needs."""
     assert find_spec("pandas") is None
     assert find_spec("grpc_status") is None

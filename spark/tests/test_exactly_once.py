@@ -1,4 +1,4 @@
-"""SPK-1, SPK-2: rows into topics exactly once, whatever dies: tasks, drivers, answers, checkpoints, servers."""
+"""SPK-1, SPK-2: exactly-once writes despite the loss of tasks, drivers, responses, checkpoints and servers."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from tests.compatibility.raw import eventually
 
 @pytest.fixture(scope="module")
 def server_settings() -> Mapping[str, str]:
-    """Every message of the input is on the disk before it is acknowledged."""
+    """Every input message is synced to disk before the acknowledgement."""
     return {"DURABILITY": "fsync"}
 
 
 def failing(
     frame: DataFrame, attempts: int, at: bytes = b"99", switch: Path | None = None, after: Path | None = None
 ) -> DataFrame:
-    """Have the second task fail at some of its rows, in its first attempts.
+    """Fail the first attempts of the second task at some of its rows.
 
-    With a switch, as long as that is there; and not before `after` is there.
+    With a switch file, only while the file exists; and only after the file `after` exists.
     """
 
     def checked(value: bytes) -> bytes:
@@ -52,7 +52,7 @@ def failing(
 
 
 def touched(file: Path, spark: SparkSession) -> None:
-    """Make a file when a task of a stage that runs is through."""
+    """Create a file when a task of a running stage has ended."""
     tracker = spark.sparkContext.statusTracker()
 
     def is_one_through() -> bool:
@@ -69,7 +69,7 @@ def begin(frame: DataFrame, place: Place, checkpoint: Path, **options: str) -> S
 
 
 def run(frame: DataFrame, place: Place, checkpoint: Path, **options: str) -> StreamingQuery:
-    """Write what is there, and end."""
+    """Write all available rows, and end."""
     query = begin(frame, place, checkpoint, **options)
     try:
         assert query.awaitTermination(int(WAIT_SECONDS)), "the query does not end"
@@ -88,13 +88,13 @@ def numbers(*counts: int) -> Counter[bytes]:
 
 
 def settled(place: Place, expected: Counter[bytes], said: str = "") -> None:
-    """What is in the topic, and stays so when nothing waits to be appended any more."""
+    """Return the contents of the topic once no commit is pending."""
     eventually("everything that is committed can be read", lambda: payloads(place).total() >= expected.total())
     assert payloads(place) == expected, said
 
 
 def forget_last_commit(checkpoint: Path) -> None:
-    """As if the driver had died before it noted that the last batch is through."""
+    """Restore the state of a driver that died before recording the end of the last batch."""
     last = max(
         (path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()), key=lambda at: int(at.name)
     )
@@ -123,15 +123,15 @@ def test_a_commit_whose_answer_is_lost(spark: SparkSession, place: Place, tmp_pa
     place.topic("out", 0, 0)
     with GatewayProxy(place.server.grpc_address) as gateway:
         if not can_ask:
-            # Who may write need not be allowed to read the stream: then the commit itself finds out.
+            # A writer need not have read permission: in that case the commit itself detects the repetition.
             gateway.refusing.add("GetTransaction")
         frame = source(spark, place, 100)
-        # Once: the same commit again is answered.
+        # One lost response: the repeated commit gets a response.
         gateway.losing["CommitTransaction"] = 1
         run(frame, place, tmp_path / "cp", servers=gateway.address)
         assert gateway.calls["CommitTransaction"] == 4
         place.send("a", 0, range(300, 400))
-        # For good: Spark gives the batch up, which is committed, and repeats it in the next run.
+        # Permanently lost responses: Spark aborts the batch, which is committed, and repeats it in the next run.
         gateway.losing["CommitTransaction"] = 100
         with pytest.raises(StreamingQueryException, match=r"UnreachableError.*the answer is lost"):
             run(frame, place, tmp_path / "cp", servers=gateway.address, **{"retry.max": "1"})
@@ -158,7 +158,7 @@ def test_a_batch_that_fails_leaves_nothing(spark: SparkSession, place: Place, tm
 
 
 def test_two_drivers_with_one_checkpoint(spark: SparkSession, place: Place, tmp_path: Path) -> None:
-    """Each of them repeats what the other one has committed already."""
+    """Check that each driver repeats batches already committed by the other."""
     place.topic("a", 300)
     place.topic("out", 0, 0)
     one, two = tmp_path / "one", tmp_path / "two"
@@ -183,13 +183,13 @@ def test_a_checkpoint_that_was_deleted(spark: SparkSession, place: Place, tmp_pa
     run(frame, place, tmp_path / "old", **named)
     settled(place, numbers(200))
     place.send("a", 0, range(200, 300))
-    # Its batches 0 and 1 have the numbers of batches that are committed: they are not taken for them.
+    # Batches 0 and 1 have the numbers of committed batches of another query, but are not mistaken for them.
     with pytest.raises(StreamingQueryException, match=r"FencedError.*copy of a.*onCheckpointReset"):
         run(frame, place, tmp_path / "new", **named)
     assert payloads(place) == numbers(200)
     run(frame, place, tmp_path / "new", **named, onCheckpointReset="fence")
     settled(place, numbers(200) + numbers(300))
-    # Whoever was there before does not come back, whatever he says.
+    # A fenced query cannot take the name back.
     with pytest.raises(StreamingQueryException, match="FencedError"):
         run(frame, place, tmp_path / "old", **named, onCheckpointReset="fence")
     place.send("a", 0, range(300, 350))
@@ -218,7 +218,7 @@ def test_a_server_that_is_killed_time_and_again(spark: SparkSession, place: Plac
     killer.start()
     try:
         for _ in range(10):
-            # A run that fails is followed by one that repeats its batch.
+            # A failed run is followed by one that repeats its batch.
             with suppress(StreamingQueryException):
                 run(frame, place, tmp_path / "cp", **{"retry.max": "40"})
                 break
@@ -241,10 +241,10 @@ def test_batches(spark: SparkSession, place: Place, tmp_path: Path) -> None:
         rows.write.format("headrace").mode("append").options(**exactly | options).save()
 
     save(failing(frame, 1))
-    # Whoever reads next finds them.
+    # A later read finds the messages.
     assert payloads(place) == expected
     save(frame.where("id < 0"))
-    # What was staged is given up if Spark knows of it: one task fails when the other one is through.
+    # Stages known to Spark are aborted: one task fails after the other has ended.
     is_through = tmp_path / "through"
     watch = threading.Thread(target=touched, args=(is_through, spark))
     watch.start()
@@ -264,7 +264,7 @@ def test_batches(spark: SparkSession, place: Place, tmp_path: Path) -> None:
 
 
 def test_numbered_batches(spark: SparkSession, place: Place, tmp_path: Path) -> None:
-    """What a function of foreachBatch writes to two topics, in an order of its own, is there once."""
+    """Check that writes of a foreachBatch function to two topics, in any order, happen exactly once."""
     place.topic("a", 400)
     place.topic("out", 0, 0)
     place.topic("odd", 0)

@@ -1,4 +1,4 @@
-"""SPK-1: servers die and topics lose messages under queries: the right answer, or an error that says why."""
+"""SPK-1: servers crash and topics lose messages during queries: the right result, or a precise error."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_server_that_is_killed_under_a_batch(spark: SparkSession, place: Place
     assert frame.rdd.getNumPartitions() == 8
     place.server.kill()
     place.server.start()
-    # The plan was made before: its tickets are of a process that is gone, and tasks get others.
+    # The plan is older than the server process: its tickets are invalid, and tasks request new ones.
     assert frame.select("offset").distinct().count() == 100_000
 
 
@@ -84,7 +84,7 @@ def test_a_topic_that_begins_anew(spark: SparkSession, place: Place, tmp_path: P
     with pytest.raises(StreamingQueryException, match=f"{LOST}.*purged or made anew"):
         run_once(stream(spark, place, subscribe="a"), seen, tmp_path / "cp")
     run_once(stream(spark, place, subscribe="a", failOnDataLoss="false"), seen, tmp_path / "cp")
-    # All of the new one, not only what is behind the place in the old one.
+    # All messages of the new topic, not only those after the old offset.
     assert seen.sizes == [10, 20]
     assert seen.rows == all_of(0, range(10), range(20))
 

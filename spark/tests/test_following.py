@@ -1,4 +1,4 @@
-"""SPK-1: what a stream decides between micro-batches, without a server."""
+"""SPK-1: decisions of a stream between micro-batches, without a server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Clock:
 
 
 class Gateway:
-    """Says what it was told, and how often it was asked."""
+    """Fake gateway that returns given values and counts requests."""
 
     def __init__(self, told: Description) -> None:
         self.told = told
@@ -55,7 +55,7 @@ def following(told: Description, clock: Clock | None = None, **more: str) -> tup
 
 
 def test_an_idle_stream_asks_five_times_a_second() -> None:
-    """Pitfall 5.4: Spark asks for the newest offset, twice, about 65 times a second."""
+    """Check pitfall 5.4: Spark requests the latest offset, twice, about 65 times a second."""
     clock = Clock()
     stream, gateway = following(described(topic("orders", partition(0, 0, 5))), clock)
     start = stream.initial()
@@ -68,7 +68,7 @@ def test_an_idle_stream_asks_five_times_a_second() -> None:
 
 
 def test_the_beginning_is_found_once() -> None:
-    """Pitfall 5.2."""
+    """Check pitfall 5.2."""
     clock = Clock()
     stream, gateway = following(described(topic("orders", partition(0, 0, 5))), clock)
     assert stream.initial().at(("orders", 0)) == 5
@@ -79,7 +79,7 @@ def test_the_beginning_is_found_once() -> None:
 
 
 def test_the_beginning_outlives_the_driver() -> None:
-    """Pitfall 5.2: until something was confirmed each run begins where the first one did."""
+    """Check pitfall 5.2: until the first confirmation each run starts at the offsets of the first run."""
     first, gateway = following(described(topic("orders", partition(0, 0, 5))), readerId="job")
     assert first.initial().at(("orders", 0)) == 5
     later, other = following(described(topic("orders", partition(0, 0, 50))), readerId="job")
@@ -120,7 +120,7 @@ def test_what_is_new_stays_within_limits() -> None:
     whole = stream.next(first, is_limited=False)
     assert whole is not None
     assert whole.next == told.ends
-    # Frozen: what comes later is not seen, and there is no waiting for more of it.
+    # Frozen: later messages are not visible, and the stream does not wait for them.
     stream.freeze()
     gateway.told = described(topic("orders", partition(0, 0, 900), partition(1, 0, 10), partition(2, 0, 7)))
     clock.now += 1
@@ -133,7 +133,7 @@ def test_ranges_of_a_batch() -> None:
     start = Offsets.of("shop", there, {("orders", 0): 5, ("orders", 1): 20})
     end = Offsets.of("shop", there, {("orders", 0): 8, ("orders", 1): 20})
     assert ranges(start, end, there, options) == {("orders", 0): (5, 8)}
-    # A partition that came later begins at 0, also when the batch is repeated.
+    # A partition created later starts at 0, also in a repeated batch.
     first = Offsets("shop", {("orders", 1): 20}, start.incarnations, {("orders", 1): "11.0"})
     assert ranges(first, end, there, options) == {("orders", 0): (0, 8)}
     with pytest.raises(DataLossError, match="goes from 5 back to 3"):

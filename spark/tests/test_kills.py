@@ -1,4 +1,4 @@
-"""SPK-1, SPK-2: driver, executors, gateways, nodes and the metadata primary are killed under queries that run."""
+"""SPK-1, SPK-2: driver, executors, gateways, nodes and the metadata primary are killed during queries."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tests.faults.spark.usage import Series, Usage
 from tests.faults.spark.verdict import Verdict, judge_files, judge_topic
 
 KILLS = int(os.environ.get("SPARK_KILLS", "2"))
-"""Variable: how many. Long runs are those of `make faults-spark`."""
+"""Number of kills, from the environment. `make faults-spark` runs many."""
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600 + 60 * KILLS)
 def test_each_message_once_whoever_is_killed(spark: SparkSession, tmp_path: Path) -> None:
-    """Parquet files and the topic written back hold each input exactly once. TEST_SEED repeats a run."""
+    """Check that Parquet files and the output topic hold each input exactly once. TEST_SEED repeats a run."""
     seed = int(os.environ.get("TEST_SEED", time.time_ns() % 1_000_000))
     verdict = run(tmp_path, kills=KILLS, seed=seed, say=print)
     assert not verdict.problems, verdict.report()
     assert verdict.kills.total() == KILLS
     assert verdict.acknowledged > 0
-    # What Spark itself makes of the files.
+    # Read by Spark itself.
     files = spark.read.parquet(str(tmp_path / "files"))
     rows, places = files.select(column.count("*"), column.count_distinct("partition", "offset")).first()
     assert rows == places == verdict.input_rows

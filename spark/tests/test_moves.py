@@ -1,4 +1,4 @@
-"""SPK-1, SPK-2: partitions come back at another address, and on another node, under a query that runs."""
+"""SPK-1, SPK-2: partitions move to another address, and to another node, during a query."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def placements(cluster: Cluster) -> list[TopicPlacement]:
 
 
 def send(cluster: Cluster, numbers: range) -> Counter[bytes]:
-    """Append to every partition, when its node has said that it is ready."""
+    """Append to every partition once its node is ready."""
     client = Client.connect(cluster.gateways[0].doors.tcp)
     client.login(USERNAME, PASSWORD)
     payloads = {part: [f"{part}:{number}".encode() for number in numbers] for part in range(PARTITIONS_COUNT)}
@@ -50,7 +50,7 @@ def send(cluster: Cluster, numbers: range) -> Counter[bytes]:
 
 
 def elsewhere(node: NodeProcess) -> None:
-    """Start a node again at other ports, as a container comes back on another machine with its disk."""
+    """Restart a node on other ports, like a container that moves to another machine with its disk."""
     node.kill()
     node.binary, node.grpc, node.http = (f"127.0.0.1:{free_port()}" for _ in range(3))
     node.settings |= {"binary.address": node.binary, "grpc.address": node.grpc, "http.address": node.http}
@@ -58,7 +58,7 @@ def elsewhere(node: NodeProcess) -> None:
 
 
 def swap(cluster: Cluster) -> None:
-    """Give each partition to the other node, with its folder, while both are down."""
+    """Exchange the partitions of two nodes, with their directories, while both are down."""
     nodes = {
         node.id: next(it for it in cluster.nodes if it.name == node.name) for node in cluster.state().catalog.nodes
     }

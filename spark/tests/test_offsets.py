@@ -1,4 +1,4 @@
-"""SPK-1: offsets in checkpoints: one text for each value, and nothing else is read as one."""
+"""SPK-1: offsets in checkpoints: a canonical encoding, and strict parsing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def many_offsets(draw: st.DrawFn) -> Offsets:
 
 @given(many_offsets(), st.randoms())
 def test_there_is_one_text_for_each_value(offsets: Offsets, random: Any) -> None:
-    """Spark compares offsets as text: another order of the same would be a micro-batch of its own."""
+    """Check the canonical encoding: Spark compares text, so another order would start a new micro-batch."""
     keys = list(offsets.next)
     random.shuffle(keys)
     topics = list(offsets.incarnations)
@@ -43,7 +43,7 @@ def test_there_is_one_text_for_each_value(offsets: Offsets, random: Any) -> None
         {key: offsets.generations[key] for key in reversed(keys)},
     )
     assert shuffled.to_text() == offsets.to_text()
-    # The way through Spark, which writes and reads it with separators of its own.
+    # Round trip through Spark, which uses its own separators.
     told = json.loads(json.dumps(offsets.to_json()))
     assert Offsets.from_json(offsets.stream, told) == offsets
     assert Offsets.from_json(offsets.stream, told).to_text() == offsets.to_text()

@@ -1,4 +1,4 @@
-"""SPK-1: options are typed, and every wrong one is refused by name."""
+"""SPK-1: options are typed, and every invalid one is refused by name."""
 
 from __future__ import annotations
 

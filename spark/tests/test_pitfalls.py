@@ -1,4 +1,4 @@
-"""SPK-1, SPK-2: traps of this version of Spark that no other test of this folder is about."""
+"""SPK-1, SPK-2: pitfalls of this Spark version that no other test of this directory covers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def configured(spark: SparkSession, name: str, value: str) -> Iterator[None]:
 
 
 def test_nothing_is_pushed_down(spark: SparkSession, place: Place) -> None:
-    """Pitfall 5.1: what one query pushes, others that share its plan get. Not even where somebody allows it."""
+    """Check pitfall 5.1: filters pushed down by one query affect others with the same plan. Not even an option enables
+    it.
+    """
     assert BatchReader.pushFilters is DataSourceReader.pushFilters
     place.topic("a", 10)
     frame = spark.read.format("headrace").options(**place.options(subscribe="a")).load()
@@ -38,7 +40,7 @@ def test_nothing_is_pushed_down(spark: SparkSession, place: Place) -> None:
 
 
 def test_batches_of_writers_are_of_any_layout(spark: SparkSession, place: Place) -> None:
-    """Pitfall 5.5: with 32 or 64 bits for offsets; readers' batches have the one that Spark was told, always."""
+    """Check pitfall 5.5: writers get offsets of 32 or 64 bits; readers must yield exactly the declared layout."""
     place.topic("a", 0)
     place.topic("out", 0)
     headers = [(("string", b"colour"), ("string", b"red"))]

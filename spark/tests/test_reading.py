@@ -1,4 +1,4 @@
-"""SPK-1: what a task reads is whole and each message once, or it ends with an error that says why."""
+"""SPK-1: a task reads each message once, or fails with a precise error."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ SEGMENT = {"SYSTEM_SEGMENT_SIZE": "64 KiB"}
 
 @pytest.fixture(scope="module")
 def server_settings() -> Mapping[str, str]:
-    """With small segments, so that old ones can be deleted."""
+    """Small segments, so that old ones can be deleted."""
     return SEGMENT
 
 
 def task(place: Place, **more: str) -> tuple[Split, ReadOptions]:
-    """All of partition 0 of the topic `a`, as the driver would plan it."""
+    """Plan all of partition 0 of the topic `a`, like the driver."""
     options = read_options(place.options(subscribe="a", **{"retry_intervalMs": "5"} | more))
     planner = Planner(options)
     described = planner.describe()
@@ -51,7 +51,7 @@ def task(place: Place, **more: str) -> tuple[Split, ReadOptions]:
 
 
 def without_credentials(options: ReadOptions) -> ReadOptions:
-    """What an executor has that cannot log in: it knows what the driver has told it."""
+    """Options of an executor that cannot log in, and depends on the driver's plan."""
     return replace(options, password_env="NOT_SET_ANYWHERE")
 
 
@@ -68,7 +68,7 @@ def test_a_range_is_read_whole(place: Place) -> None:
         f"0:{number}".encode() for number in range(10_000)
     ]
     assert all(batch.schema.equals(SCHEMA) and batch.num_rows <= 999 for batch in batches)
-    # However small the responses are, batches are large (pitfall 5.8).
+    # Batches are large even if responses are small (pitfall 5.8).
     small = replace(options, fetch_bytes=1024, batch_rows=16384)
     assert [batch.num_rows for batch in read_range(split, small, SCHEMA)] == [10_000]
     part = replace(split, start=1234, end=1300)
@@ -77,7 +77,7 @@ def test_a_range_is_read_whole(place: Place) -> None:
 
 
 def test_a_range_is_cut_by_size(place: Place) -> None:
-    """Where the messages are large tasks have fewer of them: the log's own index says where."""
+    """Check that tasks with large messages have fewer of them, according to the log's index."""
     place.topic("a", 0)
     for _ in range(20):
         place.send("a", 0, range(200))
@@ -94,7 +94,7 @@ def test_a_range_is_cut_by_size(place: Place) -> None:
 
 
 def test_cut_streams(place: Place) -> None:
-    """Each goes on where the one before it was cut: nothing twice, nothing left out."""
+    """Check that each retry continues at the break: no message twice, none missing."""
     place.topic("a", 20_000)
     split, options = task(place, fetchBytes="20k", retry_max="3")
     with Proxy(split.address) as proxy:
@@ -115,7 +115,7 @@ def test_a_server_that_says_nothing(place: Place) -> None:
 
 
 def test_what_arrives_is_what_was_sent(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The node's digest of all that it has sent in a call; every test that reads shows that it fits."""
+    """Check the node's digest of a call. Its match is checked by every test that reads."""
     place.topic("a", 1000)
     split, options = task(place, fetchBytes="4k")
     last: list[Chunk] = []
@@ -140,7 +140,7 @@ def test_nobody_there(place: Place) -> None:
     gone = f"127.0.0.1:{free_port()}"
     with pytest.raises(UnreachableError, match=r"as often as retry\.max allows"):
         offsets(read_range(replace(split, address=gone), without_credentials(options), SCHEMA))
-    # Who can ask a gateway learns where the partition is.
+    # With credentials, a task can look the partition up at a gateway.
     assert offsets(read_range(replace(split, address=gone), options, SCHEMA)) == list(range(10))
 
 
@@ -158,7 +158,7 @@ def test_a_topic_that_was_deleted_or_made_anew(place: Place) -> None:
 
 
 def test_a_topic_that_was_purged(place: Place) -> None:
-    """Its offsets begin anew: what is there now are not the messages that were planned."""
+    """Check a purge: offsets start again at 0, so current messages are not the planned ones."""
     place.topic("a", 10)
     split, options = task(place)
     with RawConnection.as_root(place.server.address) as connection:
@@ -181,7 +181,7 @@ def test_messages_that_are_gone(place: Place) -> None:
         offsets(read_range(split, options, SCHEMA))
     tolerant = replace(options, fail_on_data_loss=False)
     assert offsets(read_range(split, tolerant, SCHEMA)) == list(range(left, 3000))
-    # All that the task was to read is gone.
+    # All messages of the task are gone.
     early = replace(split, end=left)
     assert offsets(read_range(early, tolerant, SCHEMA)) == []
     with pytest.raises(DataLossError):
@@ -189,7 +189,7 @@ def test_messages_that_are_gone(place: Place) -> None:
 
 
 def test_a_log_that_ends_too_soon(place: Place) -> None:
-    """After a crash without fsync it may: what is not there is waited for, but not for ever."""
+    """Check a log truncated by a crash without fsync: the task waits for missing messages, but not forever."""
     place.topic("a", 10)
     split, options = task(place, fetchTimeoutMs="200")
     longer = replace(split, end=15)
@@ -225,7 +225,7 @@ def test_responses_are_taken_apart_as_protobuf_does() -> None:
         response = v1.FetchResponse(polled=polled, next_offset=following, done=done, digest=digest)
         found = chunk(response.SerializeToString())
         assert (bytes(found.polled), found.next_offset, found.is_last, found.digest) == told
-    # What later servers add is passed over.
+    # Unknown fields of later servers are ignored.
     more = v1.FetchResponse(polled=b"abc", next_offset=5).SerializeToString()
     assert bytes(chunk(more + b"\x51" + bytes(8) + b"\x5a\x02zz" + b"\x65" + bytes(4)).polled) == b"abc"
     for cut in range(1, 5):

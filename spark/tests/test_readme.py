@@ -1,4 +1,4 @@
-"""USE-1: what the README and the document say about Spark works as it is typed."""
+"""USE-1: the commands of the README and the documentation on Spark work as printed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_script_of_the_readme(server: ServerProcess) -> None:
     client.create_topic("shop", "orders", 1)
     client.send("shop", "orders", [f"order {number}".encode() for number in range(3)], partition=0)
     client.close()
-    # And on Spark as it is installed, which other tests have a home of their own for.
+    # Uses the installed Spark, unlike other tests, which have a SPARK_HOME of their own.
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
     result = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script.replace("127.0.0.1:8094", server.grpc_address)],

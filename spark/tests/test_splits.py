@@ -1,4 +1,4 @@
-"""SPK-1: ranges become tasks that read every offset once."""
+"""SPK-1: tasks cover every offset of their ranges once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def options(**more: str) -> ReadOptions:
 
 
 def tasks(counts: list[list[int]], options: ReadOptions) -> list[Split]:
-    """Tasks for partitions, each with parts of so many messages of 100 bytes, from offset 5 on."""
+    """Return tasks for partitions with parts of the given numbers of 100-byte messages, from offset 5 on."""
     there = described(topic("orders", *(partition(at, 5, 5 + sum(found)) for at, found in enumerate(counts))))
     parts: dict[Key, list[Part]] = {}
     for at, found in enumerate(counts):
@@ -57,7 +57,7 @@ def test_tasks_cover_what_is_read(counts: list[list[int]], least: int, rows: int
             continue
         assert (of_it[0][0], of_it[-1][1]) == (5, 5 + sum(of_partition))
         assert all(before[1] == after[0] for before, after in pairwise(of_it))
-        # No task goes beyond the part that it is of.
+        # No task crosses the boundary of its part.
         bounds = {5 + before for before in accumulate(of_partition, initial=0)}
         assert bounds <= {5} | {end for _, end in of_it}
     assert all(0 < task.end - task.start <= rows for task in found)
@@ -72,7 +72,7 @@ def test_tasks_are_not_small_unless_somebody_asks_for_it() -> None:
     assert target_bytes(many, many * message, asked, is_batch=True) == 256 << 20
     assert target_bytes(many, many * 1000, options(), is_batch=True) == 256 << 20
     assert target_bytes(many, many * 100, options(), is_batch=True) is None
-    # Streams are one task for each partition.
+    # Streams have one task per partition.
     assert target_bytes(many, many * message, options(), is_batch=False) is None
     assert target_bytes(many, many * message, asked, is_batch=False) == 256 << 20
     assert len(tasks([[10], [10]], options(minPartitions="6"))) == 6

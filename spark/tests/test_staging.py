@@ -1,4 +1,4 @@
-"""SPK-2: rows into stages and stages into topics, without Spark, over a real server."""
+"""SPK-2: staging and commits without Spark, on a real server."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def staged(
 
 
 def through(target: Target, address: str) -> Target:
-    """The same, with all partitions at another address."""
+    """Return the target with all partitions at another address."""
     topic = target.topic
     parts = tuple(replace(part, address=address) for part in topic.partitions)
     return Target(
@@ -100,7 +100,7 @@ def test_what_a_run_asks_before_it_stages(place: Place, options: WriteOptions) -
 
 
 def test_batches_without_rows(place: Place, options: WriteOptions) -> None:
-    """The first one takes the name, later ones are not worth a commit."""
+    """Check empty batches: the first one claims the name, later ones are not committed."""
 
     def empty(query: str, batch_id: int) -> Staged:
         return staging.stage(rows([]), find_all(options), options, Transaction("t", query, batch_id), Attempt(0, 0, ""))
@@ -118,7 +118,7 @@ def test_batches_without_rows(place: Place, options: WriteOptions) -> None:
 
 
 class Altered:
-    """A call whose answer is about something else."""
+    """Fake call with a response about other data."""
 
     def __init__(self, call: Any) -> None:
         self._call = call
@@ -146,7 +146,7 @@ def test_what_is_given_up_goes(place: Place, options: WriteOptions) -> None:
     with pytest.raises(ServerRefusedError, match="given up"):
         commit([given_up], 1, options, fence=False)
     eventually("the files of stages go", lambda: not stages_on_disk(place))
-    # Nobody is there, and nothing is raised: Spark has an error already.
+    # No server is reachable, and no error is raised: Spark reports the original error.
     abort([staged(options, 2)], replace(options, servers=("127.0.0.1:1",), retry_max=0))
 
 
@@ -163,7 +163,7 @@ def test_stages_that_are_too_old(place: Place, options: WriteOptions) -> None:
 def test_a_connection_that_breaks(
     place: Place, options: WriteOptions, monkeypatch: pytest.MonkeyPatch, keeps: bool
 ) -> None:
-    """What is kept is sent again; whoever has more than that leaves it to Spark."""
+    """Check that buffered batches are resent; above the buffer limit Spark repeats the task."""
     if not keeps:
         monkeypatch.setattr(staging, "_KEPT_BYTES", 0)
     target = find_all(options)["out"]
@@ -194,7 +194,7 @@ def test_more_than_is_kept(place: Place, options: WriteOptions, monkeypatch: pyt
 
 
 def test_a_ticket_that_is_over(place: Place, options: WriteOptions, tmp_path: Path) -> None:
-    """As after a restart of an embedded server, whose tickets are those of its process."""
+    """Check an expired ticket, as after a restart of an embedded server, whose tickets are valid for one process."""
     found = find_all(options)["out"]
     target = Target(found.topic, found.ticket[:-4] + "AAAA")
     commit([staged(options, 1, target)], 1, options, fence=False, waits=True)

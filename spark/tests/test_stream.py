@@ -33,7 +33,7 @@ def test_what_is_there_and_what_comes(spark: SparkSession, place: Place, tmp_pat
         place.send("a", 1, range(10, 15))
         wait_for(lambda: sum(seen.sizes) == 115, query)
     assert seen.rows == all_of(0, range(100)) + all_of(1, range(15))
-    # And goes on from its checkpoint.
+    # Resume from the checkpoint.
     place.send("a", 0, range(100, 103))
     run_once(stream(spark, place, subscribe="a", startingOffsets="earliest"), seen, tmp_path / "cp")
     assert seen.rows == all_of(0, range(103)) + all_of(1, range(15))
@@ -48,14 +48,14 @@ def test_available_now_with_limits(spark: SparkSession, place: Place, tmp_path: 
         subscribe="a",
         startingOffsets="earliest",
         maxOffsetsPerTrigger="40",
-        # Who waits for more would wait for ever: it does not count here.
+        # Waiting for more messages would never end, so this option is ignored here.
         minOffsetsPerTrigger="35",
     )
     run_once(frame, seen, tmp_path / "cp")
     assert seen.sizes == [40, 40, 20]
     assert seen.rows == all_of(0, range(90)) + all_of(1, range(10))
     assert offsets_of(tmp_path / "cp", 0) == {"a": {"0": 36, "1": 4, "2": 0}}
-    # Nothing new, nothing done: the last batch stays the last one.
+    # No new messages: no new batch.
     run_once(frame, seen, tmp_path / "cp")
     assert sorted(path.name for path in (tmp_path / "cp/offsets").glob("[0-9]*")) == ["0", "1", "2"]
 
@@ -66,7 +66,7 @@ def test_limits_in_bytes(spark: SparkSession, place: Place, tmp_path: Path) -> N
     frame = stream(spark, place, subscribe="a", startingOffsets="earliest", maxBytesPerTrigger="20k")
     run_once(frame, seen, tmp_path / "cp")
     assert seen.rows == all_of(0, range(1000))
-    # A message has 64 bytes and its payload.
+    # A message has a header of 64 bytes and its payload.
     assert max(seen.sizes) * 67 <= 22_000
     assert len(seen.sizes) <= 6
 
@@ -93,13 +93,15 @@ def test_a_query_waits_for_enough_but_not_for_ever(spark: SparkSession, place: P
 
 
 def test_latest_is_found_once(spark: SparkSession, place: Place, tmp_path: Path) -> None:
-    """Pitfall 5.2: Spark asks twice where a query begins; whoever answers "now" each time loses what came between."""
+    """Check pitfall 5.2: Spark requests the start offsets twice; resolving "latest" each time loses messages in
+    between.
+    """
     place.topic("a", 1000)
     seen = Seen()
     with running(stream(spark, place, subscribe="a"), seen, tmp_path / "cp") as query:
         wait_for(lambda: query.lastProgress is not None or bool(query.status["message"]), query)
         sent = 1000
-        # Something comes between any two questions.
+        # A message arrives between any two requests.
         deadline = time.monotonic() + WAIT_SECONDS
         while sum(seen.sizes) < 200 and time.monotonic() < deadline:
             place.send("a", 0, range(sent, sent + 10))
@@ -112,7 +114,7 @@ def test_latest_is_found_once(spark: SparkSession, place: Place, tmp_path: Path)
 
 
 def test_the_beginning_outlives_a_run(spark: SparkSession, place: Place, tmp_path: Path) -> None:
-    """Pitfall 5.2: a run without a micro-batch has noted nothing; what came since would be left out."""
+    """Check pitfall 5.2: a run without a micro-batch records nothing, so later messages would be left out."""
     place.topic("a", 10)
     seen = Seen()
     frame = stream(spark, place, subscribe="a", readerId="job")
@@ -128,12 +130,12 @@ def test_each_trigger(spark: SparkSession, place: Place, tmp_path: Path) -> None
     frame = stream(spark, place, subscribe="a", startingOffsets="earliest", maxOffsetsPerTrigger="10")
     with running(frame, seen, tmp_path / "cp", processingTime="200 milliseconds") as query:
         wait_for(lambda: seen.sizes == [10, 10, 10], query)
-        # Otherwise the one micro-batch of the next run is this one again.
+        # Otherwise the next run repeats this micro-batch.
         wait_for((tmp_path / "cp/commits/2").exists, query)
     place.send("a", 0, range(30, 60))
     with running(frame, seen, tmp_path / "cp", once=True) as query:
         assert query.awaitTermination(int(WAIT_SECONDS))
-    # `once` takes everything: limits do not count.
+    # `once` ignores the limits.
     assert seen.sizes == [10, 10, 10, 30]
     assert seen.rows == all_of(0, range(60))
 
@@ -145,7 +147,7 @@ def test_partitions_and_topics_that_come_later(spark: SparkSession, place: Place
     run_once(frame, seen, tmp_path / "cp")
     place.topic("a.2", 5)
     run_once(frame, seen, tmp_path / "cp")
-    # From its beginning: nobody knows better, and a repetition would have to find the same.
+    # From the start of the log: only that is the same in a repetition.
     assert seen.rows == all_of(0, range(5))
 
 
@@ -155,7 +157,7 @@ def test_a_batch_is_repeated_as_it_was(spark: SparkSession, place: Place, tmp_pa
     frame = stream(spark, place, subscribe="a", startingOffsets="earliest", maxOffsetsPerTrigger="60")
     run_once(frame, seen, tmp_path / "cp")
     before = offsets_of(tmp_path / "cp", 1)
-    # As if the process had ended before Spark noted that the last batch was through.
+    # Simulates an end of the process before Spark recorded the last batch.
     for left in (tmp_path / "cp/commits").glob("*1*"):
         left.unlink()
     place.send("a", 0, range(100, 200))

@@ -1,4 +1,4 @@
-"""SPK-1, SPK-2: encryption from Spark to gateways and nodes, with the certificates of both sides."""
+"""SPK-1, SPK-2: TLS from Spark to gateways and nodes, with client and server certificates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def files(folder: Path, authority: trustme.CA) -> ServerFiles:
 
 @pytest.fixture(scope="module")
 def server_settings(files: ServerFiles) -> Mapping[str, str]:
-    """TLS at the doors that Spark uses; the one of gateways wants to see a certificate."""
+    """TLS on the listeners that Spark uses; that of gateways requires a client certificate."""
     return files.settings("GRPC_TLS") | {
         "GRPC_TLS_ENABLED": "true",
         "GRPC_TLS_CLIENT_CA_FILE": str(files.authority_file),
@@ -48,7 +48,7 @@ def server_settings(files: ServerFiles) -> Mapping[str, str]:
 
 @pytest.fixture(scope="module")
 def encrypted(folder: Path, files: ServerFiles, authority: trustme.CA) -> dict[str, str]:
-    """Options that show a certificate, and trust that of the server."""
+    """Options with a client certificate and the CA of the server."""
     leaf = authority.issue_cert("pipelines@example.com", common_name="pipelines")
     leaf.private_key_pem.write_to_path(folder / "client.key")
     leaf.cert_chain_pems[0].write_to_path(folder / "client.pem")
@@ -61,7 +61,7 @@ def encrypted(folder: Path, files: ServerFiles, authority: trustme.CA) -> dict[s
 
 
 def test_both_ways(spark: SparkSession, place: Place, encrypted: dict[str, str], tmp_path: Path) -> None:
-    """Plans, tasks, stages and commits, all of it encrypted."""
+    """Check plans, tasks, stages and commits, all encrypted."""
     place.topic("a", 300, 100)
     place.topic("out", 0, 0)
     where = place.options() | encrypted

@@ -1,4 +1,4 @@
-"""SPK-1: what a worker of Spark loads, keeps and leaves alone."""
+"""SPK-1: imports, connections and garbage collection of a Spark worker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAST = {"servers": "a:8094", "stream": "shop", "subscribe": "orders"}
 
 
 def test_the_package_is_light() -> None:
-    """Spark imports it in every planning process, also where nothing of Headrace is used."""
+    """Check the cost of the import: every planning process of Spark imports the package, used or not."""
     program = """
 import json, sys
 import pyspark.sql.datasource
@@ -31,7 +31,7 @@ print(json.dumps([first, sorted(set(sys.modules) - before)]))
 
 
 def test_connections_are_those_of_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers are forked: a connection of the process before is of no use in the next one."""
+    """Check that a forked worker does not use connections of its parent process."""
     options = read_options(LEAST)
     first = runtime()
     channel = first.node("n:1", options)
@@ -48,7 +48,7 @@ def test_connections_are_those_of_one_process(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_worker_collects_garbage_of_its_tasks_only() -> None:
-    """Pitfall 5.7: after each task Spark collects everything that was ever imported, unless it was frozen."""
+    """Check pitfall 5.7: after each task Spark collects all garbage, including imported objects unless frozen."""
     program = """
 import gc
 from pyspark_headrace.runtime import runtime

@@ -75,7 +75,7 @@ def test_options() -> None:
         write_options(LEAST | {"GUARANTEE": "at-least-once", "onCheckpointReset": "fail"}, is_stream=True)
     assert write_options(LEAST, is_stream=True).is_exact
     assert not write_options(LEAST).is_exact
-    # Spark puts them there (pitfall 5.11).
+    # Spark adds these options (pitfall 5.11).
     assert write_options(LEAST | {"checkpointlocation": "x", "queryname": "y"}).topic == "orders"
     document = (ROOT / "docs/spark.md").read_text(encoding="utf-8").partition("## Options of writing")[2]
     named = set(re.findall(r"`([\w.]+)`", document))
@@ -94,7 +94,7 @@ def test_rows_arrive_once_by_key(spark: SparkSession, place: Place) -> None:
     rows = stored(spark, place)
     assert Counter(int(bytes(row.value)) for row in rows) == Counter(range(5000))
     assert all(int(bytes(row.value)) % 50 == int(bytes(row.key)) for row in rows)
-    # A key is in one partition, the one that the server would have chosen.
+    # A key has a single partition, the one that the server would choose.
     where = {bytes(row.key): row.partition for row in rows}
     assert len({(bytes(row.key), row.partition) for row in rows}) == 50
     assert len(set(where.values())) == 3
@@ -138,7 +138,7 @@ def test_everything_that_a_row_can_have(spark: SparkSession, place: Place) -> No
 
 
 def test_a_topic_into_another(spark: SparkSession, place: Place) -> None:
-    """What messages get anew (offset, timestamp) is passed over."""
+    """Check that server-assigned columns (offset, timestamp) are ignored."""
     place.topic("a", 300)
     read = spark.read.format("headrace").options(**place.options(subscribe="a")).load()
     save(read, place, topic="out", createTopic="true", partitions="2", retention="7d")

@@ -1,8 +1,8 @@
-"""CPU time of the job `archive` against ``df.write.parquet`` from the same topic, per million messages.
+"""CPU time of the job `archive` compared with ``df.write.parquet`` from the same topic, per million messages.
 
-Same columns, codec, level and dictionaries; the same session, after both have run once. Everything counts that runs for
-Spark: the driver, its virtual machine and all processes of Python; not the server. As a program:
-``python spark/tests/jobs/archive_cost.py --messages 2000000 --rounds 3 [--values distinct|repeated]``.
+Same columns, codec, level and dictionaries; the same session, after both have run once. All processes of Spark count:
+driver, JVM and Python processes; the server does not. As a program: ``python spark/tests/jobs/archive_cost.py
+--messages 2000000 --rounds 3 [--values distinct|repeated]``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import psutil
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# What it needs is found from here, whoever starts it.
+# Imports work from any working directory.
 sys.path.insert(0, str(Path(__file__).parents[3]))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
@@ -44,13 +44,13 @@ _SAMPLE_SECONDS = 0.2
 
 
 class FamilyClock:
-    """CPU time of this process and all below it, those that end in between with what they had when last seen."""
+    """CPU time of this process and its descendants. A process that has ended counts with its last observed value."""
 
     def __init__(self, without: int) -> None:
-        """Begin to look.
+        """Start sampling.
 
         Args:
-            without: A process below this one that is none of Spark's.
+            without: Descendant process to exclude, which does not belong to Spark.
         """
         self._without = without
         self._seen: dict[tuple[int, float], float] = {}
@@ -60,13 +60,13 @@ class FamilyClock:
         self._thread.start()
 
     def seconds(self) -> float:
-        """So far."""
+        """CPU time so far."""
         self._sample()
         with self._lock:
             return sum(self._seen.values())
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop sampling."""
         self._is_over.set()
         self._thread.join()
 
@@ -94,7 +94,7 @@ class FamilyClock:
 
 
 def fill(place: Place, messages: int, value_bytes: int, values: str) -> None:
-    """Make a topic of four partitions."""
+    """Create a topic with four partitions."""
     place.client.create_topic(place.stream, "a", 4)
     source = random.Random(1)
     common = [source.randbytes(value_bytes) for _ in range(100)]
@@ -111,7 +111,7 @@ def fill(place: Place, messages: int, value_bytes: int, values: str) -> None:
 
 
 def with_spark(spark: SparkSession, place: Place, folder: Path, *, level: int, has_dictionaries: bool) -> None:
-    """Write files as Spark does."""
+    """Write files with Spark."""
     frame = spark.read.format("headrace").options(**place.options(subscribe="a", columns=",".join(RAW_COLUMNS))).load()
     frame.write.option("compression", "zstd").option("parquet.compression.codec.zstd.level", str(level)).option(
         "parquet.enable.dictionary", str(has_dictionaries).lower()
@@ -119,7 +119,7 @@ def with_spark(spark: SparkSession, place: Place, folder: Path, *, level: int, h
 
 
 def with_job(place: Place, folder: Path, *, level: int) -> None:
-    """Write them with the job."""
+    """Write files with the job."""
     printed = StringIO()
     with contextlib.redirect_stdout(printed):
         code = JOB.main(arguments(place, folder, compression=f"zstd:{level}", log_level="error"))
@@ -136,19 +136,12 @@ def measure(
     level: int = 3,
     has_dictionaries: bool = False,
 ) -> dict[str, Any]:
-    """Run both in turns.
+    """Run both alternately and return CPU seconds per million messages (medians), their ratio, and the size of the
+    files.
 
-    Args:
-        spark: The session; what runs below this process is taken for its own, but for the server.
-        place: Has a topic ``a``.
-        folder: For files, which are removed.
-        messages: In the topic.
-        rounds: How often; the first one of each is not counted.
-        level: Of zstd.
-        has_dictionaries: Whether Spark makes dictionaries, as the job does where values repeat.
-
-    Returns:
-        CPU seconds per million messages, medians; their ratio; bytes of files.
+    `folder` is a directory for files, which are removed. Processes below this one count as Spark's, except for the
+    server. The first round is a warm-up. With `has_dictionaries` Spark writes dictionaries, as the job does for
+    repeated values.
     """
     clock = FamilyClock(place.server.process.pid)
     ways: dict[str, Callable[[Path], None]] = {
@@ -185,7 +178,7 @@ def measure(
 
 
 def main() -> None:
-    """Do it as the arguments say."""
+    """Run as a program."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=2_000_000)
     parser.add_argument("--value-bytes", type=int, default=100)

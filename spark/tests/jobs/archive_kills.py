@@ -1,7 +1,7 @@
-"""The job `archive` as a process, killed at random points, or its tasks are; then a look at what is archived.
+"""Runs the job `archive` as a process, kills the process or its tasks at random times, and checks the archive.
 
-The suite does it a few times. As a program, as often as one likes:
-``python spark/tests/jobs/archive_kills.py --messages 1000000 --driver-kills 20 --task-kills 20``.
+The test suite does this a few times. As a program, any number of times: ``python spark/tests/jobs/archive_kills.py
+--messages 1000000 --driver-kills 20 --task-kills 20``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 import psutil
 
-# What it needs is found from here, whoever starts it.
+# Imports work from any working directory.
 sys.path.insert(0, str(Path(__file__).parents[3]))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
@@ -41,7 +41,7 @@ _LOOK_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done."""
+    """Parameters of a run."""
 
     messages: int
     driver_kills: int
@@ -49,13 +49,13 @@ class Plan:
     seed: int
     partitions: int = 4
     batches: int = 8
-    """So many micro-batches, if nothing were killed."""
+    """Number of micro-batches without kills."""
     reruns: bool = False
-    """Run once more at the end."""
+    """Run the job once more at the end."""
 
 
 class Kills:
-    """Runs the job until it comes to its end."""
+    """Runs the job with kills until it succeeds."""
 
     def __init__(self, place: Place, folder: Path, plan: Plan) -> None:
         self._place = place
@@ -66,11 +66,11 @@ class Kills:
         self.reports: list[dict[str, Any]] = []
 
     def run(self) -> None:
-        """Kill drivers; then tasks of one that comes to its end."""
+        """Kill drivers; then kill tasks of a driver that runs to the end."""
         while self.drivers_killed < self._plan.driver_kills and not self._is_through():
             with self._life() as process:
                 self._kill_driver(process)
-        # A task can be tried so often, and a query that fails is tried again.
+        # A task has a limited number of attempts, and a failed query is started again.
         for _ in range(10):
             with self._life() as process:
                 self._kill_tasks(process)
@@ -88,7 +88,7 @@ class Kills:
 
     @contextlib.contextmanager
     def _life(self) -> Iterator[subprocess.Popen[bytes]]:
-        """A process, nothing of which is there afterwards."""
+        """A process of the job, with all its descendants gone afterwards."""
         self.lives += 1
         limit = max(self._plan.messages // self._plan.batches, 1)
         given = arguments(self._place, self._folder, name="kills", max_offsets_per_trigger=str(limit))
@@ -103,7 +103,7 @@ class Kills:
                     PASSWORD_VARIABLE: PASSWORD,
                     "SPARK_MASTER": "local[2,20]",
                     "JDK_JAVA_OPTIONS": JAVA_OPTIONS,
-                    # Tasks are found below it.
+                    # Task processes are descendants of this interpreter.
                     "PYSPARK_PYTHON": sys.executable,
                 },
             )
@@ -124,7 +124,7 @@ class Kills:
         return Archive.open(str(self._folder / "archive")).state().rows
 
     def _kill_tasks(self, process: subprocess.Popen[bytes]) -> None:
-        """Those that are there, at one random moment after the other."""
+        """Kill the running task processes at random times."""
         deadline = time.monotonic() + _LIFE_SECONDS
         while process.poll() is None and self.tasks_killed < self._plan.task_kills:
             assert time.monotonic() < deadline
@@ -138,9 +138,9 @@ class Kills:
                 self.tasks_killed += 1
 
     def _kill_driver(self, process: subprocess.Popen[bytes]) -> None:
-        """At a random moment soon after it has archived something, or before that."""
+        """Kill the driver at a random time, usually soon after its first commit."""
         before, deadline = self._archived(), time.monotonic() + _LIFE_SECONDS
-        # Not for ever: somewhere it has to get on.
+        # Usually wait for a commit, so that the job makes progress.
         waits = self._random.random() < 0.75
         while process.poll() is None and waits and self._archived() <= before:
             assert time.monotonic() < deadline
@@ -150,10 +150,10 @@ class Kills:
             time.sleep(_LOOK_SECONDS)
 
     def check(self) -> dict[str, Any]:
-        """Compare what is archived with what a direct consumer reads.
+        """Compare the archive with the messages that a direct consumer reads.
 
         Raises:
-            AssertionError: It is something else.
+            AssertionError: They differ.
         """
         archive = Archive.open(str(self._folder / "archive"))
         state = archive.state()
@@ -176,10 +176,10 @@ class Kills:
         }
 
     def rerun(self) -> None:
-        """Run it once more, with nothing new.
+        """Run the job once more without new messages.
 
         Raises:
-            AssertionError: Something was committed.
+            AssertionError: The run has committed files.
         """
         archive = Archive.open(str(self._folder / "archive"))
         version = archive.state().version
@@ -189,7 +189,7 @@ class Kills:
 
 
 def _workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """Processes that run tasks. One daemon of Spark forks them; others fork what plans, without which a query fails."""
+    """Return the task processes. One Spark daemon forks them; others fork planners, whose death fails a query."""
     found = []
     with contextlib.suppress(psutil.NoSuchProcess):
         for child in psutil.Process(process.pid).children(recursive=True):
@@ -197,7 +197,7 @@ def _workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
                 parent = child.parent()
                 if parent is None:
                     continue
-                # Spark's own daemon, or that of the data source.
+                # Daemon of Spark, or of the data source.
                 daemon, worker = ("", "", *parent.cmdline())[-2:]
                 if daemon.endswith(".daemon") and worker == "pyspark.worker":
                     found.append(child)
@@ -205,7 +205,7 @@ def _workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill it, with the virtual machine and the workers that it has: nothing of it says goodbye."""
+    """Kill the process with its JVM and workers, without any clean-up."""
     family = []
     with contextlib.suppress(psutil.NoSuchProcess):
         family = psutil.Process(process.pid).children(recursive=True)
@@ -219,10 +219,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def rounds(place: Place, folder: Path, plan: Plan) -> dict[str, Any]:
-    """Do all of it; says what was done.
+    """Run the whole scenario and return a summary.
 
     Raises:
-        AssertionError: Something is archived twice, or not at all, or changed.
+        AssertionError: A message is archived twice, not at all, or changed.
     """
     share = plan.messages // plan.partitions
     counts = [share] * (plan.partitions - 1) + [plan.messages - share * (plan.partitions - 1)]
@@ -236,7 +236,7 @@ def rounds(place: Place, folder: Path, plan: Plan) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do it as the arguments say."""
+    """Run as a program."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--driver-kills", type=int, default=20)

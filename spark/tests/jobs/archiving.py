@@ -1,4 +1,4 @@
-"""Running the job `archive`, and what has to be in what it makes."""
+"""Helpers for the job `archive`, and checks of its output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def arguments(place: Place, folder: Path, **more: Any) -> list[str]:
 
 
 class Runner:
-    """Runs it in this process; returns what it reports."""
+    """Runs the job in this process and returns its report."""
 
     def __init__(self, place: Place, folder: Path, capsys: pytest.CaptureFixture[str], **usual: Any) -> None:
         self._place = place
@@ -41,7 +41,7 @@ class Runner:
 
 
 def forget_last_commit(checkpoint: Path) -> None:
-    """As if the driver had died behind the commit, and before it noted that the micro-batch is through."""
+    """Restore the state of a driver that died after the commit, before recording the end of the micro-batch."""
     noted = [path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()]
     last = max(noted, key=lambda path: int(path.name))
     last.unlink()
@@ -49,7 +49,7 @@ def forget_last_commit(checkpoint: Path) -> None:
 
 
 def consumed(place: Place, topic: str) -> dict[int, list[Message]]:
-    """What a consumer that was not written for this reads, by partition."""
+    """Return the messages by partition as read by an independent consumer."""
     client = place.connected()
     found: dict[int, list[Message]] = {}
     for partition in range(len(client.topic(place.stream, topic).partitions)):
@@ -68,13 +68,13 @@ def consumed(place: Place, topic: str) -> dict[int, list[Message]]:
 
 
 def key_of(headers: bytes) -> bytes | None:
-    """The key of a message, which is one of its headers."""
+    """Return the key of a message, which is one of its headers."""
     found = decode_user_headers(headers) if headers else []
     return next((bytes(value[1]) for name, value in found or () if name[1] == KEY_HEADER), None)
 
 
 def same_as_consumed(rows: pa.Table, place: Place, topic: str = "a") -> None:
-    """Each message once, and nothing else: counted, without gaps, and by what messages hold."""
+    """Check that each message occurs exactly once: by count, offsets and digest."""
     expected = consumed(place, topic)
     assert rows.num_rows == sum(len(messages) for messages in expected.values())
     assert (
@@ -98,7 +98,7 @@ def same_as_consumed(rows: pa.Table, place: Place, topic: str = "a") -> None:
 
 
 def archived_rows(folder: Path | str) -> pa.Table:
-    """What counts in an archive, each file compared with what the log says of it."""
+    """Return the committed rows of an archive. Each file is compared with its description in the log."""
     archive = Archive.open(str(folder))
     tables = [archive.read_table(file) for file in archive.state().files.values()]
     return pa.concat_tables(tables) if tables else RAW_SCHEMA.empty_table()

@@ -1,4 +1,4 @@
-"""Jobs: how tests run them, and what is in topics afterwards."""
+"""Helpers that run jobs, and read the resulting topics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark_headrace.jobs.running.job import DONE, FOUND, WRONG_ARGUMENTS, Job
 
 
 def arguments(place: Place, **more: Any) -> list[str]:
-    """For a job on a stream; switches are True, and what is None is left out."""
+    """Build the arguments of a job on a stream; switches are True, and None values are left out."""
     options = place.options()
     given = {
         "servers": options["servers"],
@@ -29,7 +29,7 @@ def arguments(place: Place, **more: Any) -> list[str]:
 
 
 def run(job: Job[Any], capture: pytest.CaptureFixture[str], words: Sequence[str], code: int = DONE) -> dict[str, Any]:
-    """Run a job in this process, which has to end so; returns its report, or what it said of its arguments."""
+    """Run a job in this process and check its exit code; returns its report, or its error message."""
     capture.readouterr()
     found = job.main(words)
     said = capture.readouterr()
@@ -43,26 +43,26 @@ def run(job: Job[Any], capture: pytest.CaptureFixture[str], words: Sequence[str]
 
 
 def send(place: Place, topic: str, partition: int, values: Iterable[Mapping[str, Any] | bytes]) -> None:
-    """Append objects of JSON, or bytes."""
+    """Append JSON objects, or bytes."""
     payloads = [value if isinstance(value, bytes) else json.dumps(value).encode() for value in values]
     if payloads:
         place.client.send(place.stream, topic, payloads, partition=partition)
 
 
 def headers(named: Mapping[str, str]) -> list[Any]:
-    """Of a message, as `Place.send_with` takes them."""
+    """Build headers as expected by `Place.send_with`."""
     return [(("string", name.encode()), ("string", text.encode())) for name, text in named.items()]
 
 
 def stored(spark: SparkSession, place: Place, topic: str) -> list[Row]:
-    """Messages of a topic, by partition and offset."""
+    """Return the messages of a topic, by partition and offset."""
     columns = "partition,offset,key,value,origin_timestamp,headers"
     frame = spark.read.format("headrace").options(**place.options(subscribe=topic, columns=columns)).load()
     return sorted(frame.collect(), key=lambda row: (row.partition, row.offset))
 
 
 def waited_for(spark: SparkSession, place: Place, topic: str, count: int) -> list[Row]:
-    """The same, when so many are there: a commit is seen a moment later."""
+    """Wait for a number of messages, and return them: a commit becomes visible a moment later."""
     from tests.compatibility.raw import eventually
 
     client = place.connected()
@@ -75,13 +75,13 @@ def waited_for(spark: SparkSession, place: Place, topic: str, count: int) -> lis
 
 
 def refusals(job: Job[Any], capsys: pytest.CaptureFixture[str], cases: Mapping[str, list[str]]) -> None:
-    """See that wrong arguments end a job before it has done anything, with a text."""
+    """Check that invalid arguments fail before any work, with an error message."""
     for text, words in cases.items():
         said = run(job, capsys, words, WRONG_ARGUMENTS)["error"]
         assert text in said, (words, text, said[-2000:])
 
 
 def written(path: Path, text: str) -> Path:
-    """A file."""
+    """Write a file and return its path."""
     path.write_text(text, encoding="utf-8")
     return path

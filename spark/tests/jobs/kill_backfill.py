@@ -1,4 +1,4 @@
-"""Kills a backfill (SIGKILL) at random moments and has it go on, again and again; then compares the topics.
+"""Kills a backfill (SIGKILL) at random times and resumes it repeatedly; then compares the topics.
 
 ``python spark/tests/jobs/kill_backfill.py [--kills 10] [--messages 200000] [--seed N]``
 """
@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-# As pytest has it: the folders of tests, and the repository.
+# Same module path as in pytest: the directories of tests, and the repository.
 sys.path.insert(0, str(Path(__file__).parents[3]))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
@@ -35,16 +35,16 @@ _WAIT_SECONDS = 240.0
 
 
 def kill_and_resume(place: Place, folder: Path, *, kills: int, more: Sequence[str], seed: int) -> list[float]:
-    """Run the backfill of `arguments` and kill it, so many times; then run it and ask it to stop.
+    """Run a backfill and kill it a number of times; then run it and request a stop.
 
     Returns:
-        How long the processes lived that were killed.
+        Lifetimes of the killed processes.
     """
     chance = random.Random(seed)
     lived: list[float] = []
     for attempt in range(kills + 1):
         log = folder / f"{attempt}.log"
-        # It dies within its batches, unless the draw says that it does when it begins.
+        # The process dies while writing batches, or, with some probability, during start-up.
         is_early = attempt < kills and chance.random() < 0.2
         before = end_of(place)
         begun = time.monotonic()
@@ -68,26 +68,26 @@ def kill_and_resume(place: Place, folder: Path, *, kills: int, more: Sequence[st
 
 
 def ended(process: subprocess.Popen[bytes], log: Path) -> str:
-    """Wait until a process has come to a good end; returns the status of its report."""
+    """Wait for the successful end of a process; returns the status of its report."""
     assert process.wait(_WAIT_SECONDS) == 0, log.read_text()[-4000:]
     status: str = json.loads(log.with_suffix(".report").read_text())["status"]
     return status
 
 
 def started(place: Place, folder: Path, more: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
-    """A process of the program; its report goes to one file, all else to another."""
+    """Start a process of the program, with its report in one file and all other output in another."""
     given = arguments(place, folder / "checkpoint", *more, "--resume")
     with log.open("wb") as output, log.with_suffix(".report").open("wb") as report:
         return subprocess.Popen([*PROGRAM, *given], stdout=report, stderr=output, env=environment())
 
 
 def environment() -> dict[str, str]:
-    """For processes of the program."""
+    """Environment for processes of the program."""
     return {**os.environ, PASSWORD_VARIABLE: PASSWORD, "SPARK_MASTER": "local[2]"}
 
 
 def end_of(place: Place) -> int:
-    """How many messages can be read in the topic that is written to."""
+    """Number of readable messages in the target topic."""
     options = place.options()
     stream = options.pop("stream")
     gateway = Gateway(parse(ConnectionOptions, options))
@@ -95,7 +95,9 @@ def end_of(place: Place) -> int:
 
 
 def differences(place: Place) -> list[str]:
-    """Where the topics differ: both have to have the same messages in the same order in every partition."""
+    """Return the differences between the topics, which must have the same messages in the same order in every
+    partition.
+    """
     found = []
     client = place.connected()
     for partition in range(len(client.topic(place.stream, "a").partitions)):

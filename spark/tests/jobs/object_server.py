@@ -1,10 +1,10 @@
-"""A server that speaks S3's protocol, on a socket, in this process: moto, and faults on request.
+"""In-process S3 server on a socket: moto, with faults on request.
 
-It keeps objects in memory, checks signatures and rights, takes uploads in parts and lists by pages of 1,000. Two things
-are put right here: moto looks whether an object is there and only then writes it, so requests wait for each other; and
-of its own accord it lets everybody in. It has no 409 (what S3 answers where two conditional writes meet), no
-throttling, no TLS, no virtual hosts and no roles: what of that matters is planted by `ObjectServer.fault`, or is not
-shown at all. Signatures of queries with letters that are escaped it computes wrongly.
+The server keeps objects in memory, verifies signatures and permissions, supports multipart uploads and lists pages of
+1,000 objects. Two defects of moto are fixed here: conditional writes are not atomic, so requests are serialized; and
+authentication is off by default. Missing features: 409 (the response of S3 to colliding conditional writes),
+throttling, TLS, virtual hosts and roles. Tests either inject these with `ObjectServer.fault` or do not cover them. For
+query strings with escaped letters moto computes wrong signatures.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from werkzeug.serving import BaseWSGIServer, make_server
 
 _ACCOUNT: Final = "123456789012"
 _REGION: Final = "eu-central-1"
-"""Not the one that clients take unless they are told."""
+"""Region other than the default of clients."""
 _EVERYTHING: Final = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
 
 LOST: Final = -1
-"""A fault: what was asked is done, and the answer never comes."""
+"""Fault: the request is executed, and its response is lost."""
 UNCONDITIONAL: Final = -2
-"""A fault: the condition of a write is not looked at."""
+"""Fault: the condition of a write is ignored."""
 
 
 class Asked(NamedTuple):
-    """A request."""
+    """A received request."""
 
     method: str
     path: str
-    """With the bucket."""
+    """Path including the bucket."""
     query: str
     if_none_match: str | None
     range: str | None
 
 
 class ObjectServer:
-    """Serves buckets until it is left; what is in them outlives `stop`."""
+    """Serves buckets until the end of the block; buckets survive `stop`."""
 
     def __init__(self) -> None:
         self.requests: list[Asked] = []
-        """All that came."""
+        """All received requests."""
         self.fault: Callable[[Asked], int | None] | None = None
-        """Says of each request which status is its answer, or `LOST`, or `UNCONDITIONAL`; None: as usual."""
+        """Return the status of the response to a request, or `LOST`, or `UNCONDITIONAL`; None: normal processing."""
         self._one_at_a_time = threading.Lock()
         self._app = DomainDispatcherApplication(create_backend_app)
-        # Not one of those that the system gives to connections: while it is stopped, it has to stay free.
+        # A port outside the ephemeral range: it has to stay free while the server is stopped.
         self._port = free_port()
         self._server: BaseWSGIServer | None = None
         self._thread: threading.Thread | None = None
@@ -66,30 +66,30 @@ class ObjectServer:
 
     @property
     def backend(self) -> Any:
-        """moto's own, for what would take long over the socket."""
+        """Backend of moto, for operations that would be slow over the socket."""
         return s3_backends[_ACCOUNT]["aws"]
 
     @property
     def address(self) -> str:
-        """As a URL."""
+        """URL of the server."""
         return f"http://127.0.0.1:{self._port}"
 
     def settings(self) -> dict[str, str]:
-        """Variables of the environment that say where it is; no secrets."""
+        """Environment variables with the location of the server; no secrets."""
         return {"AWS_ENDPOINT_URL": self.address, "AWS_REGION": _REGION, "AWS_ALLOW_HTTP": "true"}
 
     def credentials(self) -> dict[str, str]:
-        """Variables of the environment with the keys of somebody who may do everything."""
+        """Environment variables with the keys of an administrator."""
         key = self._user.access_keys[0]
         return {"AWS_ACCESS_KEY_ID": key.access_key_id, "AWS_SECRET_ACCESS_KEY": key.secret_access_key}
 
     def bucket(self, name: str) -> str:
-        """Make a bucket; returns its URI."""
+        """Create a bucket; returns its URI."""
         self.backend.create_bucket(name, _REGION)
         return f"s3://{name}"
 
     def empty(self, name: str) -> None:
-        """Have a bucket with nothing in it."""
+        """Create or empty a bucket."""
         if name in self.backend.buckets:
             del self.backend.buckets[name]
             del s3_backends.bucket_accounts[name]
@@ -97,16 +97,16 @@ class ObjectServer:
         self.requests.clear()
 
     def keys(self, bucket: str) -> dict[str, bytes]:
-        """What is in a bucket."""
+        """Contents of a bucket."""
         with self._one_at_a_time:
             return {name: key.value for name, key in self.backend.buckets[bucket].keys.items()}
 
     def uploads(self, bucket: str) -> int:
-        """Uploads in parts that were neither completed nor given up."""
+        """Number of multipart uploads that are neither completed nor aborted."""
         return len(self.backend.buckets[bucket].multiparts)
 
     def start(self) -> None:
-        """Listen, at the same port each time."""
+        """Listen on the same port each time."""
         self._server = make_server("127.0.0.1", self._port, self._answer, threaded=True, request_handler=_Quiet)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
@@ -121,7 +121,7 @@ class ObjectServer:
 
     @contextmanager
     def failing(self, fault: Callable[[Asked], int | None]) -> Iterator[None]:
-        """Plant a fault for a while."""
+        """Inject a fault within the block."""
         self.fault = fault
         try:
             yield
@@ -130,7 +130,7 @@ class ObjectServer:
 
     @contextmanager
     def letting_everybody_in(self) -> Iterator[None]:
-        """Look at no signature for a while."""
+        """Disable authentication within the block."""
         settings.INITIAL_NO_AUTH_ACTION_COUNT = float("inf")
         try:
             yield
@@ -180,17 +180,17 @@ class ObjectServer:
 
 class _Quiet(MotoRequestHandler):
     def log(self, *_: Any) -> None:
-        """Requests are in `ObjectServer.requests`."""
+        """Do nothing: requests are recorded in `ObjectServer.requests`."""
 
 
 def unused_address() -> str:
-    """Where nobody listens."""
+    """Return an address without a listener."""
     return f"http://127.0.0.1:{free_port()}"
 
 
 @contextmanager
 def environment(given: Mapping[str, str]) -> Iterator[None]:
-    """Have these variables of AWS and no others."""
+    """Set these environment variables for AWS, and unset all others."""
     before = dict(os.environ)
     for name in list(os.environ):
         if name.startswith("AWS_"):

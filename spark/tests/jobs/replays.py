@@ -1,4 +1,4 @@
-"""A topic with messages of every kind, and what a backfill makes of them."""
+"""A topic with all kinds of messages, and the results of a backfill."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OURS = {SOURCE, OFFSET, JOB_HEADER}
 
 
 def arguments(place: Place, checkpoint: Path | None, *more: str) -> list[str]:
-    """Of a backfill of the topic `a` to the topic `b`."""
+    """Arguments of a backfill from topic `a` to topic `b`."""
     given = {"name": "again", "from": "topic:a", "to_topic": "b", "checkpoint": checkpoint}
     return [*job_runs.arguments(place, **given), *more]
 
@@ -35,7 +35,7 @@ def run(capfd: pytest.CaptureFixture[str], given: Sequence[str], code: int = DON
 
 
 def fill(spark: SparkSession, place: Place, *counts: int, topic: str = "a", seed: int = 0) -> None:
-    """Make a topic whose messages have keys, headers, times of their producers, ids; or have none."""
+    """Create a topic with messages with and without keys, headers, producer timestamps and ids."""
     place.client.create_topic(place.stream, topic, len(counts))
     chance = random.Random(seed)
     rows = [
@@ -60,7 +60,7 @@ def fill(spark: SparkSession, place: Place, *counts: int, topic: str = "a", seed
 
 
 def messages(spark: SparkSession, place: Place, topic: str) -> dict[int, list[Any]]:
-    """Messages of each partition, in their order."""
+    """Return the messages of each partition, in order."""
     options = place.options(subscribe=topic, columns=COLUMNS)
     found = defaultdict(list)
     for row in spark.read.format("headrace").options(**options).load().collect():
@@ -69,11 +69,11 @@ def messages(spark: SparkSession, place: Place, topic: str) -> dict[int, list[An
 
 
 def content(row: Any) -> tuple[Any, ...]:
-    """What a backfill keeps of a message."""
+    """Parts of a message that a backfill preserves."""
     headers = [(header.key, bytes(header.value)) for header in row.headers if header.key not in _OURS]
     return (None if row.key is None else bytes(row.key), bytes(row.value), headers)
 
 
 def origin(row: Any) -> dict[str, str]:
-    """Where a message says that it comes from."""
+    """Origin headers of a message."""
     return {header.key: bytes(header.value).decode() for header in row.headers if header.key in _OURS}

@@ -1,4 +1,4 @@
-"""A job that does little: a process of its own for tests, and what they run in theirs."""
+"""A minimal job, run by tests as a process or in process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPK-3: the job `aggregate`: figures by key and window, as if all messages had come at once."""
+"""SPK-3: the job `aggregate`: statistics by key and window, equal to those of a single batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 SCHEMA = "carrier STRING, x INT, at TIMESTAMP"
 LENGTH, SLIDE = 60, 30
 LONG = "ü" * 200
-"""More than a key can have."""
+"""Longer than the maximum size of a key."""
 
 
 def at(second: float) -> str:
@@ -32,7 +32,7 @@ def event(carrier: str | None, x: int | None, second: float) -> dict[str, Any]:
 
 
 def reference(events: list[dict[str, Any]], slide: int) -> dict[tuple[str, str | None], dict[str, Any]]:
-    """Figures by window and carrier, without Spark."""
+    """Compute the aggregates by window and carrier, without Spark."""
     found: dict[tuple[str, str | None], list[int | None]] = defaultdict(list)
     for one in events:
         second = (datetime.fromisoformat(one["at"]) - BEGIN).total_seconds()
@@ -47,7 +47,7 @@ def reference(events: list[dict[str, Any]], slide: int) -> dict[tuple[str, str |
 
 
 def figures(rows: list[Any]) -> list[tuple[bytes, tuple[str, str | None], dict[str, Any]]]:
-    """Messages in their order: key, what they are about, and what they say."""
+    """Return the aggregate messages in order: message key, window and carrier, and values."""
     found = []
     for row in rows:
         value = json.loads(row.value)
@@ -63,7 +63,7 @@ def figures(rows: list[Any]) -> list[tuple[bytes, tuple[str, str | None], dict[s
 def test_figures_are_those_of_a_batch(
     spark: SparkSession, place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Runs that end in the middle of windows; then messages that are late, bad ones, and one that ends all windows."""
+    """Check runs that end within windows; then late and bad messages, and one that closes all windows."""
     seed = random.randrange(2**32)
     chosen = random.Random(seed)
     place.topic("a", 0, 0)
@@ -112,9 +112,10 @@ def test_figures_are_those_of_a_batch(
 
     assert run(JOB, capsys, [*append, "--dry-run"])["counts"] == {"in": 0}
     step([*some(0, 89, 150), event("A", 1, 89)])
-    # 89 s - 20 s: nothing before 69 s is waited for any more, and the window that has ended is written.
+    # Watermark 89 s - 20 s = 69 s: the window that has ended is written.
     step([*some(70, 139, 150), event("B", 1, 139)])
-    # 139 s - 20 s: the windows until 90 s are over, of those that overlap, too. Bad ones change nothing.
+    # Watermark 139 s - 20 s = 119 s: windows up to 90 s are closed, including overlapping ones. Bad messages do not
+    # matter.
     late = [event("A", 100, 20), event("A", 100, 21), event("B", 100, 59), event("A", 100, 3)]
     bad: list[Any] = [b"nothing", {"carrier": "A", "x": 7}]
     send(place, "a", 0, bad)
@@ -124,7 +125,7 @@ def test_figures_are_those_of_a_batch(
     assert len(found) == len(closed), f"seed {seed}"
     assert {about: said for _, about, said in found} == closed, f"seed {seed}"
     assert len({key for key, _, _ in found}) == len(closed)
-    # The last figures with a key are right, of windows that are not over as well.
+    # The last aggregates of a key are final, for open windows as well.
     changing = reference(sent, SLIDE)
     rows = waited_for(spark, place, "updated", sum(one["out"] for one in counts["update"]))
     last: dict[bytes, Any] = {}
@@ -140,7 +141,7 @@ def test_figures_are_those_of_a_batch(
         assert [one["late"] for one in told] == [0, 0, len(late)], name
         assert [one["bad"] for one in told] == [0, 0, 2], name
         assert sum(one["in"] for one in told) == len(sent) + len(late) + len(bad)
-        # What is over is forgotten.
+        # The state of closed windows is removed.
         assert told[-1]["state_rows"] == (1 if name == "append" else 2)
         assert max(one["state_rows_max"] for one in told) > 4
     assert sum(one["out"] for one in counts["append"]) == len(closed)

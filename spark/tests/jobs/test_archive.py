@@ -1,4 +1,4 @@
-"""SPK-3: topics into archives of Parquet files: each message once, whatever is repeated or made anew."""
+"""SPK-3: topics into archives of Parquet files: each message once, despite repeated batches and recreated topics."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_each_message_once(
         len(state.files),
         sum(file.bytes for file in state.files.values()),
     )
-    # Sorted, described, with checksums of pages, and as any reader of Parquet sees it.
+    # Sorted, described, with page checksums, and readable by any Parquet reader.
     for path, file in state.files.items():
         found = pq.ParquetFile(dest / path, page_checksum_verification=True)
         assert found.schema_arrow.names == list(RAW_COLUMNS)
@@ -71,18 +71,18 @@ def test_each_message_once(
     assert (bytes(row.key), bytes(row.value), row.topic) == (b"k2", b"with 1", "a")
     assert [(header.key, bytes(header.value)) for header in row.headers] == [("colour", b"red")]
 
-    # Nothing new: nothing is committed.
+    # No new messages: no commit.
     again = run()
     assert (again["counts"]["batches"], again["counts"]["files"]) == (0, 0)
     assert Archive.open(str(dest)).state().version == state.version
-    # A micro-batch that comes again, and then what is new.
+    # A repeated micro-batch, followed by new messages.
     forget_last_commit(checkpoint)
     place.send("a", 2, range(500))
     later = run()
     assert (later["counts"]["repeated"], later["counts"]["batches"], later["counts"]["rows"]) == (1, 1, 500)
     assert later["details"]["ranges"] == {"a": {"2": [0, 500]}}
     same_as_consumed(archived_rows(dest), place)
-    # Without its checkpoint a query would begin anew, and have everything twice.
+    # Without its checkpoint a query would start again and archive all messages twice.
     version = Archive.open(str(dest)).state().version
     other = run(FAILED, checkpoint=tmp_path / "other")
     assert "OverlapError" in other["error"]
@@ -101,7 +101,7 @@ def test_a_topic_that_is_made_anew(
     lost = run(FAILED)
     assert "DataLossError" in lost["error"]
     assert "made anew" in lost["error"]
-    # With another checkpoint it is not taken for what the archive goes on with, either: not even to be looked at.
+    # Another checkpoint does not continue the archive either, not even in a dry run.
     for is_dry in (True, None):
         other = run(FAILED, checkpoint=tmp_path / "other", dry_run=is_dry)
         assert "MadeAnewError" in other["error"]
@@ -113,7 +113,7 @@ def test_how_many_messages_fill_files(place: Place, tmp_path: Path) -> None:
     more = {"trigger": "interval:30s", "max_file_age": "10m", "target_file_mb": "10"}
     config = parsed(ArchiveConfig, arguments(place, tmp_path, **more))
     found = stream_options(source_options(config))
-    # Three times the size of a file from the log, for each of the two partitions that have something.
+    # Three times the target size from the log, for each of the two non-empty partitions.
     assert found.max_trigger_delay_ms == 600_000
     assert found.min_offsets_per_trigger == pytest.approx(2 * 3 * (10 << 20) / 1000, rel=0.1)
     limited = parsed(ArchiveConfig, arguments(place, tmp_path, **more, max_offsets_per_trigger="500"))

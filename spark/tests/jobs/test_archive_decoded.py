@@ -1,4 +1,4 @@
-"""SPK-3: values of JSON into columns, and what becomes of those that are something else."""
+"""SPK-3: JSON values into columns, and the handling of bad values."""
 
 from __future__ import annotations
 
@@ -92,12 +92,12 @@ def test_values_become_columns() -> None:
     ],
 )
 def test_values_that_are_something_else(value: bytes, reason: str) -> None:
-    """Whatever stands beside them: nothing of it is lost or taken for something else."""
+    """Check that a bad value is detected regardless of its neighbours, and that no other value is lost."""
     fine = [b'{"id":%d}' % number for number in range(4)]
     good, bad = SCHEMA.decode(values(*fine[:2], value, *fine[2:]))
     alone = SCHEMA.decode(values(value))
     if not reason:
-        # How deep is too deep is for the parser to say, and the same in any company.
+        # The parser decides about the maximum depth, independently of other values.
         assert len(bad) == len(alone[1])
         return
     assert [one.row for one in bad] == [2]
@@ -140,7 +140,7 @@ def test_what_is_bad_does_not_depend_on_the_rest(pieces: list[bytes]) -> None:
 
 
 def decoding_in(folder: Path, text: str) -> Decoding:
-    """Of a file with this in it."""
+    """Return the decoder for a schema file with this text."""
     (folder / "columns").write_text(text, encoding="utf-8")
     return decoding_of(read_schema(str(folder / "columns")))
 
@@ -153,7 +153,7 @@ def test_schemas_that_json_has_nothing_for(spark: SparkSession, tmp_path: Path) 
 
 
 def test_schemas_as_json(spark: SparkSession, tmp_path: Path) -> None:
-    """As Spark has it, and the same as what it writes in SQL."""
+    """Check that Spark's JSON schemas are equivalent to DDL."""
     ddl = (
         "id BIGINT NOT NULL, name STRING, at TIMESTAMP, price DECIMAL(10, 2), days ARRAY<DATE>, "
         "inner STRUCT<x: DOUBLE, y: BOOLEAN>"
@@ -184,7 +184,7 @@ def letters(place: Place, topic: str) -> list[tuple[bytes, dict[str, bytes]]]:
 
 @pytest.fixture
 def orders(place: Place, tmp_path: Path) -> Place:
-    """Every tenth value of two partitions is something else."""
+    """Topic with two partitions in which every tenth value is bad."""
     place.client.create_topic(place.stream, "a", 2)
     place.client.create_topic(place.stream, "bad", 2)
     for partition in range(2):
@@ -230,7 +230,7 @@ def test_bad_records(
     assert rows.column("offset").to_pylist() == good * 2
     assert {file.mode for file in Archive.open(str(tmp_path / "counted")).state().files.values()} == {"decoded"}
 
-    # The topic of bad records is committed, and then the archive fails. What comes again changes nothing there.
+    # The dead letters are committed, and then the archive fails. The repeated batch adds no dead letters.
     once = iter([StoreError("a test has this commit fail")])
     commit = ManifestTable.commit
 
@@ -246,7 +246,7 @@ def test_bad_records(
     done = run(**again)
     assert (done["counts"]["rows"], done["counts"]["dead_letters"]) == (360, 40)
     assert done["counts"]["batches"] == 2
-    # A commit is seen a moment later.
+    # A commit becomes visible a moment later.
     eventually("all dead letters can be read", lambda: len(letters(orders, "bad")) >= 40)
     found = letters(orders, "bad")
     assert Counter(payload for payload, _ in found) == Counter(

@@ -1,4 +1,4 @@
-"""SPK-3: the job `archive` and its tasks, killed at random points. The long version is the program `archive_kills`."""
+"""SPK-3: the job `archive` and its tasks, killed at random times. The long version is the program `archive_kills`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPK-3: topics into tables of Iceberg and Delta Lake, as their own libraries read them."""
+"""SPK-3: topics into tables of Iceberg and Delta Lake, verified with the libraries of these formats."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def open_table(kind: str, folder: Path, decoding: Decoding | None = None) -> Tab
 
 
 def read(kind: str, folder: Path) -> pa.Table:
-    """With the library of the table's own format."""
+    """Read a table with the library of its format."""
     match kind:
         case "iceberg":
             return load_catalog("default", uri=catalog_uri(folder)).load_table("lake.a").scan().to_arrow()
@@ -90,7 +90,7 @@ def test_a_table_has_each_message_once(
     for topic in ("a", "b"):
         same_as_consumed(rows.filter(pc.field("topic") == topic), place, topic)
     assert set(rows.column("stream").to_pylist()) == {place.stream}
-    # Nothing new: nothing is committed. Another checkpoint: everything would be there twice.
+    # No new messages: no commit. Another checkpoint would add all messages again.
     assert run()["counts"]["batches"] == 0
     other = run(FAILED, checkpoint=tmp_path / "other")
     assert "OverlapError" in other["error"]
@@ -98,7 +98,7 @@ def test_a_table_has_each_message_once(
 
 
 def written(folder: Path, table: Table, start: int, count: int, decoding: Decoding | None = None) -> Batch:
-    """A micro-batch whose files are there."""
+    """A micro-batch with written, uncommitted files."""
     options = FileOptions(mode=RAW if decoding is None else DECODED)
     writer = RangeWriter(Store.open(str(folder / "archive"), create=True), KEY, start + count, options)
     split = replace(NOTHING, stream=KEY.stream, topic=KEY.topic)
@@ -120,7 +120,7 @@ def test_who_comes_second(tmp_path: Path, kind: str) -> None:
     assert not late.has("q", 0)
     assert late.reached([place]) == {}
     assert table.commit(first)
-    # The same micro-batch by another driver, which has looked before; and once more by the same one.
+    # The same micro-batch by another driver with a stale view, and again by the same driver.
     assert not late.commit(twin)
     assert not table.commit(twin)
     assert late.has("q", 0)
@@ -133,7 +133,7 @@ def test_who_comes_second(tmp_path: Path, kind: str) -> None:
     with pytest.raises(MadeAnewError, match="incarnation 17"):
         late.commit(replace(twin, query="r", ranges={anew: (0, 10)}))
     assert read(kind, tmp_path).num_rows == 10
-    # What was looked at before somebody else has committed is looked at again.
+    # The state is refreshed after a concurrent commit.
     stale = open_table(kind, tmp_path)
     assert stale.reached([place])[place].end == 10
     assert table.commit(replace(written(tmp_path, table, 10, 5), number=1))
@@ -155,7 +155,7 @@ def test_decoded_values(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["parquet", "iceberg", "delta"])
 def test_two_drivers_at_once(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both have seen that a micro-batch is not there, and only then commit it."""
+    """Check two drivers that both find a micro-batch missing, and then both commit it."""
     tables = [open_table(kind, tmp_path) for _ in range(2)]
     batches = [written(tmp_path, table, 0, 10) for table in tables]
     both = threading.Barrier(2, timeout=60)

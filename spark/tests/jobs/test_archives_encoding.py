@@ -1,4 +1,4 @@
-"""SPK-3: dictionaries where values repeat, differences where they rise, and the same values in either case."""
+"""SPK-3: dictionaries for repeated values, delta encoding for ascending values, and equal values in all cases."""
 
 from __future__ import annotations
 

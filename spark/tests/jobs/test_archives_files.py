@@ -1,4 +1,4 @@
-"""Files of an archive: what they hold, and that damage does not go unnoticed."""
+"""Files of an archive: contents, and detection of damage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOUR = datetime.timedelta(hours=1)
 
 @st.composite
 def partitions(draw: st.DrawFn) -> list[Message]:
-    """Messages of some days, as they could be in a partition; now and then one is missing."""
+    """Messages of several days as in a partition, with occasional gaps."""
     offset, timestamp = draw(st.integers(0, 2**62)), NOON
     found = []
     for _ in range(draw(st.integers(1, 40))):
@@ -50,7 +50,7 @@ def test_files_hold_what_was_written(of: list[Message], cuts: list[int], level: 
             writer.write(batch(of[begin:end]))
         files = writer.close()
         archive.commit(files, job="test")
-        # Each file has one day, and what the log says of it is so.
+        # Each file has a single day, and matches its description in the log.
         assert [file.date for file in files] == sorted({file.date for file in files})
         read: list[Message] = []
         for file in files:
@@ -100,7 +100,7 @@ def test_files_end_where_they_are_large_enough(tmp_path: Path) -> None:
     assert [file.start for file in files[1:]] == [file.end for file in files[:-1]]
     assert all(100_000 <= file.bytes < 300_000 for file in files[:-1])
     assert sum(file.rows for file in files) == 5000
-    # Columns that were made of the values, with the messages beside them.
+    # Decoded columns, with the messages passed separately.
     decoded = pa.RecordBatch.from_pydict({"offset": list(range(10)), "x": [1.5] * 10})
     writer = archive.writer(KEY, 10, FileOptions(mode="decoded"))
     writer.write(decoded, batch(of[:10]))
@@ -147,7 +147,7 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
             archive.read_table(file)
         with pytest.raises(DamagedFileError, match=file.path):
             list(archive.batches(file))
-    # Two files that have changed their places.
+    # Two files with exchanged contents.
     (other,) = write(archive, messages(2000, 2000))
     path.write_bytes((tmp_path / other.path).read_bytes())
     with pytest.raises(DamagedFileError, match=r"bytes, and|start is 2000 in its footer, and 0 in the log"):

@@ -1,4 +1,4 @@
-"""The log of an archive: what is committed once, whoever else writes and whatever dies."""
+"""Log of an archive: each commit happens once, despite concurrent writers and crashes."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def test_a_batch_is_in_the_archive_once_however_often_it_comes(tmp_path: Path) -
     archive = opened(tmp_path)
     assert archive.last_batch("q") is None
     assert archive.commit([described(0, 10)], job="test", query="q", batch=0) == Committed(1)
-    # The same again, as a driver does that died before it knew; by this object and by another one.
+    # Repeated commit of a driver that died before it learned the result; by the same object and by another one.
     again = [described(0, 10, token=1)]
     assert archive.commit(again, job="test", query="q", batch=0) == AlreadyCommitted(0)
     assert opened(tmp_path).commit(again, job="test", query="q", batch=0) == AlreadyCommitted(0)
     assert archive.commit([described(10, 20)], job="test", query="q", batch=3) == Committed(2)
     assert opened(tmp_path).commit([described(20, 30)], job="test", query="q", batch=2) == AlreadyCommitted(3)
-    # Nothing new is no entry.
+    # An empty commit writes no entry.
     assert archive.commit([], job="test", query="q", batch=4) == Committed(2)
     assert archive.commit([], job="test") == Committed(2)
     state = opened(tmp_path).state()
@@ -72,11 +72,11 @@ def test_no_message_is_there_twice(tmp_path: Path) -> None:
             archive.commit([described(start, end, token=2)], job="other")
     with pytest.raises(OverlapError):
         archive.commit([described(40, 50, token=1), described(49, 60)], job="test")
-    # The hole, another partition, and the same one after it was purged, are free.
+    # The gap, another partition, and the partition after a purge, do not overlap.
     archive.commit([described(10, 20)], job="other")
     archive.commit([described(0, 10, key=KEY._replace(partition=1))], job="other")
     archive.commit([described(0, 10, key=KEY._replace(generation="3.1"), token=7)], job="other")
-    # What is replaced does not count.
+    # Replaced files are not committed any more.
     removed = [described(0, 10).path, described(10, 20).path]
     archive.commit([described(0, 20)], remove=removed, job="compact")
     with pytest.raises(ReplacedError, match="do not count any more"):
@@ -98,7 +98,7 @@ def test_snapshots_change_nothing_but_how_much_is_read(tmp_path: Path, monkeypat
     monkeypatch.setattr(Store, "read", lambda self, path: (read.append(path), original(self, path))[1])
     assert opened(tmp_path).state() == expected
     assert read == [path_of(16, snapshot=True), *map(path_of, range(17, 23))]
-    # A snapshot is never needed.
+    # Snapshots are optional.
     snapshots[1].write_bytes(snapshots[1].read_bytes()[:-5])
     assert opened(tmp_path).state() == expected
     snapshots[0].write_text('{"v":1,"version":7,"files":[],"batches":{},"removed":{}}')
@@ -106,7 +106,7 @@ def test_snapshots_change_nothing_but_how_much_is_read(tmp_path: Path, monkeypat
     for path in snapshots:
         path.unlink()
     assert opened(tmp_path).state() == expected
-    # Entries before a snapshot are not needed either, those behind it are.
+    # Entries before a snapshot are optional, later ones are required.
     archive.commit([described(100, 101)], job="test")
     (tmp_path / path_of(21)).unlink()
     with pytest.raises(ManifestError, match=r"_headrace/manifest/0{18}21.json: is missing"):
@@ -149,7 +149,7 @@ def test_a_damaged_entry_is_named(data: st.DataObject) -> None:
             with pytest.raises(ManifestError, match=rf"^{FOLDER}/0{{19}}[{number}-3].json: "):
                 archive.commit([described(7, 8)], job="test")
         else:
-            # Another text of the same form, like the name of the job: nothing that is made up has become a file.
+            # Text in the same form, such as the name of the job, does not become a file.
             assert state.version == 3
             assert len(state.files) <= 3
             assert json.loads(damaged)["v"] == 1
@@ -184,7 +184,7 @@ def test_removing_what_is_not_there_is_damage(tmp_path: Path) -> None:
 
 
 class TwoWriters(RuleBasedStateMachine):
-    """Two objects with different knowledge of one log, against a model of what it holds."""
+    """Two objects with different states of one log, compared with a model of the log."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -394,12 +394,12 @@ def test_a_writer_dies_at_a_step(tmp_path: Path, step: str, is_committed: bool, 
     archive = opened(tmp_path)
     state = archive.state()
     assert state.rows == (100 if is_committed else 0)
-    # The driver that comes next repeats the batch.
+    # The next driver repeats the batch.
     again = archive.commit(write(archive, messages(0, 100)), job="test", query="q", batch=0)
     assert isinstance(again, AlreadyCommitted) is is_committed
     (file,) = archive.state().files.values()
     assert archive.read_table(file).num_rows == 100
-    # What nobody names goes, when it is old enough, and nothing else.
+    # Only unreferenced files that are old enough are orphans.
     assert archive.orphans(HOUR) == []
     later = datetime.datetime.now(datetime.UTC) + 2 * HOUR
     orphans = [stored.path for stored in archive.orphans(HOUR, now=later)]
@@ -419,7 +419,7 @@ def test_an_answer_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         original(store, path, content)
         return False
 
-    # A client that asks twice is told that somebody was quicker: itself.
+    # A client that retries is refused because of its own first attempt.
     monkeypatch.setattr(Store, "create", refused_after_all)
     assert archive.commit([described(0, 10)], job="test") == Committed(1)
     assert archive.commit([described(10, 20)], remove=[described(0, 10).path], job="test") == Committed(2)
@@ -450,7 +450,7 @@ def test_an_object_store() -> None:
     assert left.commit(files, job="test", query="q", batch=0) == Committed(1)
     assert right.commit(files, job="test", query="q", batch=0) == AlreadyCommitted(0)
     (merged,) = write(right, messages(0, 100))
-    # What was read is older than what is there.
+    # The cached state is older than the log.
     left.state()
     right.commit([merged], remove=[files[0].path], job="compact")
     with pytest.raises(ReplacedError):

@@ -1,7 +1,7 @@
-"""Archives in an object store: over a socket, with credentials, and with what such stores do now and then.
+"""Archives in an object store: over a socket, with credentials, and with typical failures of such stores.
 
-The server is moto (see `object_server`): what is shown is that requests and answers are those of S3's protocol, and
-what becomes of failures; not how S3 itself behaves under load.
+The server is moto (see `object_server`). The tests cover the requests and responses of the S3 protocol and the handling
+of failures, but not the behaviour of S3 under load.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def objects() -> Iterator[ObjectServer]:
 
 @pytest.fixture
 def lake(objects: ObjectServer) -> Iterator[ObjectServer]:
-    """The server, with a bucket that has nothing, and the environment that leads there."""
+    """The server with an empty bucket, and environment variables for it."""
     objects.empty("lake")
     given = objects.settings() | objects.credentials() | {PATIENCE: "150ms"}
     with environment(given):
@@ -68,14 +68,14 @@ def test_an_archive_in_a_bucket(lake: ObjectServer) -> None:
     with pytest.raises(MissingFileError):
         left.read_table(files[0])
     assert left.orphans(HOUR, now=later) == []
-    # Every entry was asked for with a condition.
+    # Every entry was written conditionally.
     entries = [asked for asked in lake.requests if is_put(asked, "_headrace/manifest")]
     assert [asked.if_none_match for asked in entries] == ["*", "*"]
     assert all(name.startswith("some/shop/") for name in lake.keys("lake"))
 
 
 def test_names_of_every_kind(lake: ObjectServer) -> None:
-    """What goes into a URL has to be escaped, and signed as it was escaped."""
+    """Check names that have to be escaped in URLs, and signed in escaped form."""
     archive = Archive.open(PLACE)
     for number, name in enumerate(("größe", "a b+c", "100%", "x=y&z?#", "~'(!)*", "日本")):
         key = KEY._replace(stream=name, topic=name, partition=number)
@@ -90,7 +90,7 @@ def test_names_of_every_kind(lake: ObjectServer) -> None:
     assert set(orphans) == found
     archive.delete(orphans)
     assert [name for name in lake.keys("lake") if "stream=" in name] == []
-    # Of the place itself, too: without signatures, which the server does not get right for such queries.
+    # Includes the location itself. Without signatures, which the server computes wrongly for such queries.
     with lake.letting_everybody_in():
         odd = Archive.open("s3://lake/a b/größe=1+2")
         odd.commit(write(odd, messages(0, 10)), job="test")
@@ -106,7 +106,7 @@ def test_more_than_a_page_of_names(lake: ObjectServer) -> None:
     paths = [described(number, number + 1, token=number).path for number in range(2345)]
     for path in paths:
         lake.backend.put_object("lake", f"some/shop/{path}", b"x")
-    # Beside it, and not of it.
+    # An object next to the archive, not part of it.
     lake.backend.put_object("lake", "some/shopping/list", b"x")
     begins = len(lake.requests)
     assert sorted(stored.path for stored in archive.store.listing()) == sorted(paths)
@@ -132,14 +132,14 @@ def test_large_files_are_written_and_read_in_parts(lake: ObjectServer) -> None:
     assert few
     assert all(asked.range for asked in few)
     assert archive.read_table(file).column("value").to_pylist() == [message.value for message in of]
-    # As files do it, whatever the library has fetched already.
+    # File semantics, independent of read-ahead of the library.
     source = archive.store.input(file.path)
     content = lake.keys("lake")[f"some/shop/{file.path}"]
     assert source.read(10) + source.read(3_000_000) == content[:3_000_010]
     source.seek(-1000, 2)
     assert source.read(3_000_000) == content[-1000:]
     assert source.read(1) == b""
-    # What is given up is not there.
+    # A discarded file does not exist.
     writer = archive.writer(KEY, 1000, FileOptions(compression="none"))
     writer.write(batch(of))
     writer.abandon()
@@ -147,7 +147,7 @@ def test_large_files_are_written_and_read_in_parts(lake: ObjectServer) -> None:
 
 
 def test_writers_that_race_for_the_same_entry(lake: ObjectServer) -> None:
-    """Each number is one writer's, though several ask for it at the same time. The server takes them one by one."""
+    """Check that each number has a single writer, despite concurrent attempts. The server serializes requests."""
     together, at_the_server = threading.Barrier(4), threading.Barrier(4)
     contested = [path_of(number) for number in range(1, 33, 4)]
     errors: list[Exception] = []
@@ -165,7 +165,7 @@ def test_writers_that_race_for_the_same_entry(lake: ObjectServer) -> None:
     racers = [threading.Thread(target=commit, args=(partition,)) for partition in range(4)]
 
     def meet(asked: Asked) -> None:
-        # Nobody is the first before everybody has asked.
+        # Hold all writers until each has sent its request.
         if any(is_put(asked, path) for path in contested):
             at_the_server.wait(30)
 
@@ -183,7 +183,7 @@ def test_writers_that_race_for_the_same_entry(lake: ObjectServer) -> None:
 
 
 def test_a_conflict_is_no_loss(lake: ObjectServer) -> None:
-    """S3 may answer 409 where two conditional writes meet, of which neither need have come through."""
+    """Check 409, with which S3 may answer colliding conditional writes, none of which need have succeeded."""
     archive = Archive.open(PLACE)
     conflicts = iter([409, 409])
     with lake.failing(lambda asked: next(conflicts, None) if is_put(asked, path_of(1)) else None):
@@ -192,7 +192,9 @@ def test_a_conflict_is_no_loss(lake: ObjectServer) -> None:
 
 
 def test_an_answer_that_never_comes(lake: ObjectServer) -> None:
-    """The entry is there, and its writer is not told: it asks again, or the micro-batch comes again."""
+    """Check an entry that was written although its response was lost: the writer retries, or the micro-batch is
+    repeated.
+    """
     archive = Archive.open(PLACE)
     archive.commit([described(0, 10)], job="test", query="q", batch=0)
     losses = iter([LOST])
@@ -208,7 +210,7 @@ def test_an_answer_that_never_comes(lake: ObjectServer) -> None:
 
 
 def test_a_store_that_is_busy_for_a_while(lake: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every kind of request is repeated."""
+    """Check that every kind of request is retried."""
     monkeypatch.setenv(PATIENCE, "20s")
     seen: Counter[tuple[str, str]] = Counter()
 
@@ -230,7 +232,7 @@ def test_a_store_that_is_busy_for_a_while(lake: ObjectServer, monkeypatch: pytes
 
 
 def refused(call: Callable[..., object], *parts: str, of: Sequence[object] = ()) -> str:
-    """What a failure says to people, with everything that it was raised from."""
+    """Return the text of an error, including the errors that have caused it."""
     with pytest.raises(StoreError) as raised:
         call(*of)
     text = "".join(traceback.format_exception(raised.value))
@@ -241,7 +243,7 @@ def refused(call: Callable[..., object], *parts: str, of: Sequence[object] = ())
 
 
 def test_a_store_that_goes_away(lake: ObjectServer) -> None:
-    """What cannot be read is not taken for damaged, nor for missing; and what was not done is not there."""
+    """Check that unreadable data are not reported as damaged or missing, and that failed writes leave nothing."""
     archive = Archive.open(PLACE)
     of = [Message(offset, NOON + offset, b"k", os.urandom(1 << 20)) for offset in range(24)]
     (file,) = write(archive, of, options=FileOptions(compression="none"))
@@ -270,11 +272,11 @@ def test_a_store_that_goes_away(lake: ObjectServer) -> None:
 
 
 def test_a_store_that_looks_at_no_condition(lake: ObjectServer) -> None:
-    """Two writers would both be the first. It is noticed before anything is in the log."""
+    """Check that a store without conditional writes is detected before the log has an entry."""
     with lake.failing(lambda asked: UNCONDITIONAL if asked.if_none_match else None):
         refused(lambda: Archive.open(PLACE).commit([described(0, 10)], job="test"), PLACE, "If-None-Match")
     assert [name for name in lake.keys("lake") if "manifest" in name] == []
-    # The object by which it is noticed is made once.
+    # The test object is created once.
     for number in range(2):
         Archive.open(PLACE).commit([described(number, number + 1)], job="test")
     probes = [asked for asked in lake.requests if asked.path.endswith("/exclusive")]
@@ -283,7 +285,7 @@ def test_a_store_that_looks_at_no_condition(lake: ObjectServer) -> None:
 
 
 def test_what_tasks_have_written_somewhere_else(lake: ObjectServer, tmp_path: Path) -> None:
-    """To a disk of their own, or to another store: the driver looks before it commits."""
+    """Check that the driver verifies files before the commit, in case tasks have written to another store."""
     for uri in (PLACE, str(tmp_path)):
         archive = Archive.open(uri)
         (file,) = write(archive, messages(0, 10))
@@ -295,7 +297,7 @@ def test_what_tasks_have_written_somewhere_else(lake: ObjectServer, tmp_path: Pa
 
 
 def test_places_that_are_not_there_or_not_for_everybody(lake: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each failure says which place, and why; never what the caller has to keep to itself."""
+    """Check that each error names location and reason, and no secrets."""
     secret = lake.credentials()["AWS_SECRET_ACCESS_KEY"]
     for uri in ("s3://nobody", "s3://nobody/some/prefix"):
         refused(Archive.open(uri).state, f"{uri}: _headrace/manifest: ", "NoSuchBucket")
@@ -324,7 +326,7 @@ def test_places_that_are_not_there_or_not_for_everybody(lake: ObjectServer, monk
     with monkeypatch.context() as patch:
         patch.delenv("AWS_ACCESS_KEY_ID")
         patch.delenv("AWS_SECRET_ACCESS_KEY")
-        # What machines of AWS ask for the keys of their role.
+        # Metadata endpoint from which AWS machines request the keys of their role.
         patch.setenv("AWS_METADATA_ENDPOINT", "http://169.254.169.254.invalid")
         refused(Archive.open(PLACE).state, PLACE, "there are no credentials")
     with monkeypatch.context() as patch:
@@ -332,12 +334,12 @@ def test_places_that_are_not_there_or_not_for_everybody(lake: ObjectServer, monk
         refused(lambda: Archive.open(PLACE), f"{PATIENCE}: 'for ever' is not")
     for uri in ("memory:///a", "http://127.0.0.1/a", "hdfs://a/b"):
         refused(Store.open, f"{uri}: this is not a path, file:///..., s3://...", of=[uri])
-    # Nothing was written by any of that.
+    # None of these attempts has written anything.
     assert lake.keys("lake") == {}
 
 
 def test_what_a_store_says_is_not_told_on_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """moto says less than S3, which repeats what was signed: with the token of a session among it."""
+    """Check that error texts are filtered. Unlike moto, S3 returns the signed string, with the session token."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "a-token")
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/run/token")
@@ -351,7 +353,7 @@ def test_what_a_store_says_is_not_told_on_whole(monkeypatch: pytest.MonkeyPatch)
     assert said(ValueError("a-secret and a-token of /run/token\n  here")) == "... and ... of /run/token here"
     assert said(ValueError("x" * 5000)) == "x" * 600
     assert said(ValueError("502: <html><body>gateway</body></html>")) == "502:"
-    # As the library of Delta Lake has it.
+    # Form of errors of the Delta Lake library.
     assert said(OSError("\x1b[31mlist\x1b[0m \x1b[1;31m>\x1b[0m 403")) == "list > 403"
     assert said(TimeoutError()) == "TimeoutError"
 

@@ -1,4 +1,6 @@
-"""`audit` on a real server and real archives: clean ones have no findings, and each fault is found at its place."""
+"""`audit` on a real server and real archives: clean ones have no findings, and each fault is reported with its
+location.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,10 @@ from pyspark_headrace.reading import read_range
 from pyspark_headrace.splits import Split
 
 COUNT = 140
-"""Messages of a partition: three sealed segments, and an open one."""
+"""Number of messages of a partition: three sealed segments, and an open one."""
 PARTITIONS = 9
 CUTS = (0, 50, 51, 120, COUNT)
-"""Where files of the archive begin and end: not where segments do."""
+"""Boundaries of archive files, different from those of segments."""
 SMALL_SEGMENTS = {
     "SYSTEM_SEGMENT_SIZE": "32 KiB",
     "SYSTEM_PARTITION_TAIL_CACHE_SIZE": "8 KiB",
@@ -44,7 +46,7 @@ SMALL_SEGMENTS = {
 
 @pytest.fixture(scope="module")
 def place(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """A topic without faults, and one that has one of each kind on the disk of its server."""
+    """A topic without faults, and one with a fault of each kind on the server's disk."""
     with ServerProcess(tmp_path_factory.mktemp("audit") / "data", SMALL_SEGMENTS) as server:
         with Place(server, "s") as place:
             for topic in ("clean", "faulty"):
@@ -119,7 +121,7 @@ def test_what_is_clean_has_no_findings(
         "files_compared": files,
         "findings": 0,
     }
-    # The digest of a partition is the same, however it is read.
+    # The digest of a partition does not depend on how it is read.
     archive = Archive.open(str(archived))
     for key, of_it in archive.state().partitions.items():
         total = sum(digest(archive.read_table(file)) for file in of_it) % 2**64
@@ -130,7 +132,7 @@ def test_what_is_clean_has_no_findings(
     assert {(row["partition"], row["start"], row["end"]) for row in rows} == {
         (number, 0, COUNT) for number in range(PARTITIONS)
     }
-    # And so it is when its files have become others.
+    # The digest is unchanged after files were merged.
     copied = tmp_path / "copied"
     shutil.copytree(archived, copied)
     assert (
@@ -138,7 +140,7 @@ def test_what_is_clean_has_no_findings(
     )
     merged = audit(capsys, *of(place, "--topics", "clean", "--archive", str(copied)), "--fail-on", "info")
     assert (merged["counts"]["files"], merged["counts"]["files_compared"]) == (PARTITIONS, PARTITIONS)
-    # What was asked for, and no more.
+    # Only the requested checks run.
     keys = audit(capsys, *of(place, "--topics-pattern", "cl.*", "--checks", "null-key,size", "--size-limit", "899"))
     assert {(one["check"], one["level"]) for one in keys["findings"]} == {("null-key", "warning"), ("size", "warning")}
     assert keys["counts"]["findings"] == PARTITIONS * (1 + COUNT)
@@ -159,8 +161,8 @@ def test_each_fault_of_a_topic_is_found_at_its_place(place: Place, capsys: pytes
         for one in report["findings"]
     }
     assert found == {
-        # A node looks for each message where the one before it ends, and gives out none that is not there. Where one
-        # is missing, it finds its way again behind the one that stands in its place.
+        # A node looks for each message at the end of the preceding one, and returns none that is missing. After a
+        # missing message the node continues behind the message that stands in its place.
         ("checksum", "error", 0, at, at + 2),
         ("checksum", "error", 1, at, at + 1),
         ("dup-id", "error", 2, at, None),
@@ -180,7 +182,7 @@ def test_each_fault_of_a_topic_is_found_at_its_place(place: Place, capsys: pytes
 def test_each_fault_of_an_archive_is_found_at_its_place(
     place: Place, archived: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Files that are missing, cut, changed; and a log that does not say what is so."""
+    """Check files that are missing, truncated or changed, and a log that contradicts them."""
     archive = Archive.open(str(archived))
     before = archive.state()
     keys = list(before.partitions)
@@ -195,21 +197,21 @@ def test_each_fault_of_an_archive_is_found_at_its_place(
     said = f"{files[2].digest:016x}".encode()
     assert content.count(said) == 1
     paths[2].write_bytes(content.replace(said, b"0123456789abcdef"))
-    # In a column that no digest is made of: the checksum of its page is not right any more.
+    # Damage in a column outside the digest: the checksum of its page is wrong.
     ids = pq.read_metadata(paths[3]).row_group(0).column(RAW_SCHEMA.get_field_index("id"))
     flip(paths[3], ids.data_page_offset + ids.total_compressed_size // 2)
-    # A hole: the log names a file no more. An overlap: it names one more.
+    # A gap: the log lacks a file. An overlap: the log lists an additional one.
     planted.edit_entry(archived, numbers[4], lambda entry: entry["add"].clear())
     (extra,) = write(archive, keys[5], rows[5].slice(30, 20))
     planted.edit_entry(archived, numbers[5], lambda entry: entry["add"].append(extra.to_json()))
-    # Another content, which the log agrees with; and the same with times that are not of its day.
+    # Contents that match the log but differ from the topic; and timestamps of another day.
     changed = rows[6].set_column(5, RAW_SCHEMA.field("value"), pa.array([b"other"] * rows[6].num_rows))
     (other,) = write(archive, keys[6], changed.cast(RAW_SCHEMA))
     planted.edit_entry(archived, numbers[6], lambda entry: entry.update(add=[other.to_json()]))
     (shifted,) = write(archive, keys[7], rows[7])
     moved = shifted.to_json() | {"date": "2001-01-01"}
     planted.edit_entry(archived, numbers[7], lambda entry: entry.update(add=[moved]))
-    # Messages that the topic has never had.
+    # Messages that the topic never had.
     beyond = rows[8].set_column(0, RAW_SCHEMA.field("offset"), pa.array(range(COUNT, COUNT + rows[8].num_rows)))
     archive.commit(write(archive, keys[8], beyond.cast(RAW_SCHEMA)), job="test")
 

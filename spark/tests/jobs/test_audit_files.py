@@ -1,4 +1,4 @@
-"""What `audit` finds in files of an archive, and in a partition that changes under it, without Spark's tasks."""
+"""Findings of `audit` in archive files and in a partition that changes during the audit, without Spark tasks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 10**9), mask=st.integers(1, 255))
 def test_a_changed_byte_is_found_or_changes_nothing(written: Written, place: int, mask: int) -> None:
-    """Parquet has no checksum of its footer: what is said there is compared, and what is not needed may be damaged."""
+    """Check damage at any byte. Parquet has no footer checksum: footer values are compared, and unused parts may be
+    damaged.
+    """
     archive, file, content, table = written
     place %= len(content)
     path = Path(archive.uri) / file.path
@@ -72,7 +74,7 @@ def test_messages_that_are_not_where_they_belong(tmp_path: Path) -> None:
         problems = verified(archive, ArchivedFile.from_json(told | change))
         assert expected in problems
         assert pickle.loads(pickle.dumps(problems)) == problems
-    # What values were decoded to is not compared, but for offsets, days and rows.
+    # Decoded values are not compared; offsets, days and numbers of rows are.
     decoded = pa.RecordBatch.from_pydict({"offset": [7, 8], "timestamp": batch(messages(7, 2)).column("timestamp")})
     writer = archive.writer(KEY, 9, FileOptions(mode="decoded"))
     writer.write(decoded, batch(messages(7, 2)))
@@ -95,13 +97,13 @@ def test_holes_and_overlaps_by_the_log_alone() -> None:
     assert found(first, second, inside, third) == [("error", inside.path, 12, 15)]
     less = replace(second, rows=7)
     assert found(first, less, third) == [("error", less.path, 10, 20)]
-    # Bad messages are not decoded.
+    # Bad messages are missing in decoded files.
     assert found(first, replace(less, mode="decoded"), third) == [("info", less.path, 10, 20)]
     assert found(first, replace(third, mode="decoded")) == [("info", third.path, 10, 20)]
 
 
 def test_a_partition_that_changes_while_it_is_read(tmp_path: Path) -> None:
-    """Retention takes what was planned: that is no fault. A purge is."""
+    """Check a partition that changes: messages removed by retention are no fault, a purge is."""
     small = {"SYSTEM_SEGMENT_SIZE": "32 KiB", "MESSAGE_SAVER_SYNC_INTERVAL": "10 ms"}
     with ServerProcess(tmp_path / "data", small) as server, Place(server, "s") as place:
         place.client.create_topic("s", "t", 1)

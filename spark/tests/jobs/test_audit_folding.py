@@ -1,4 +1,4 @@
-"""What `audit` makes of ranges, without servers."""
+"""Combination of ranges by `audit`, without servers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOUR = 3_600_000_000
 
 
 def ranges_of(bounds: list[int], partition: int = 0) -> list[Scanned]:
-    """Ranges without a fault; a message each microsecond."""
+    """Ranges without faults; one message per microsecond."""
     return [
         Scanned(
             stream="s",
@@ -70,7 +70,7 @@ def test_each_fault_is_found_where_it_is(bounds: list[int], data: st.DataObject)
     damaged = replace(victim, rows=victim.rows - 1, unreadable=[Unreadable(start, start + 1, "flipped")])
     assert found([*others, damaged]) == [("checksum", 1, start, start + 1)]
     assert found([*others, replace(victim, rows=victim.rows - 1, removed=1)]) == []
-    # Its ids are compared all the same, but for that message.
+    # Ids are compared nevertheless, except that of the damaged message.
     parts = _readable([*others, damaged])
     assert parts["t", 0] == [(bounds[0], bounds[-1])]
     assert parts["t", 1] == [part for part in ((bounds[0], start), (start + 1, bounds[-1])) if part[0] < part[1]]
@@ -104,7 +104,7 @@ def test_findings_are_counted_and_not_all_listed() -> None:
 
 
 class Settings:
-    """What a gateway says of a topic."""
+    """Topic settings as returned by a gateway."""
 
     def __init__(self, expiry: int | None) -> None:
         self.expiry = expiry
@@ -120,9 +120,9 @@ class Settings:
         (None, 100, []),
         (3 * HOUR, None, []),
         (3 * HOUR, 500, []),
-        # Kept for longer than it should be.
+        # Messages older than the retention time.
         (HOUR, 500, [("info", 100, None)]),
-        # Gone before anybody archived it; and what will be gone soon.
+        # Messages removed before they were archived; and messages close to removal.
         (None, 60, [("error", 60, 100)]),
         (2 * HOUR + HOUR // 10, 300, [("warning", 300, None)]),
     ],

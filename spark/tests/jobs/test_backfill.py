@@ -1,4 +1,4 @@
-"""SPK-3: messages of a topic or an archive into a topic once more, in order, once, no faster than asked."""
+"""SPK-3: replay of a topic or an archive into a topic: in order, exactly once, within the rate limit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Killed(BaseException):
-    """What stands for the end of a process."""
+    """Simulated end of a process."""
 
 
 def all_of(*counts: int) -> Counter[bytes]:
@@ -38,7 +38,7 @@ def all_of(*counts: int) -> Counter[bytes]:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have several pieces of each partition in a batch, and several tasks."""
+    """Limits that yield several pieces per partition in a batch, and several tasks."""
     monkeypatch.setattr(running, "_PIECE_ROWS", 40)
     monkeypatch.setattr(running, "_LOAD_ROWS", 60)
 
@@ -58,7 +58,7 @@ def test_order_and_content(
     for partition, rows in after.items():
         assert [content(row) for row in rows] == [content(row) for row in before[partition]]
         for old, new in zip(before[partition], rows, strict=True):
-            # The producer's time, or the one at which the server had it.
+            # Producer timestamp, or server timestamp.
             kept = old.origin_timestamp or old.timestamp
             assert new.origin_timestamp == kept
             assert new.timestamp > old.timestamp
@@ -69,7 +69,7 @@ def test_order_and_content(
                 "x-replay-job": "again",
             }
 
-    # Once more: what an earlier backfill has added gives way. By key, without times and headers, with ids.
+    # Second replay: origin headers of the first one are replaced. By key, without timestamps and headers, with ids.
     more = ("--from", "topic:b", "--to-topic", "c", "--create-topic", "--partitioning", "key", "--preserve", "key,id")
     place.client.create_topic(place.stream, "c", 3)
     run(capfd, arguments(place, tmp_path / "again", *more, "--name", "third", "--batch-messages", "300"))
@@ -106,13 +106,13 @@ def test_what_is_replayed(spark: SparkSession, place: Place, tmp_path: Path, cap
     place.send("a", 1, range(120, 130))
     times = ("--since", str(since), "--until", str(until))
 
-    # What would be done, without anything being there afterwards.
+    # A dry run reports the plan and changes nothing.
     report = run(capfd, arguments(place, None, *times, "--dry-run"))
     assert report["dry_run"] is True
     ranges = [(part["partition"], part["start"], part["end"], part["messages"]) for part in report["details"]["ranges"]]
     assert ranges == [(0, 100, 150, 50), (1, 100, 120, 20)]
     assert report["counts"]["messages"] == 70
-    # Each has a header of 64 bytes and 5 of its own.
+    # Each message has a header of 64 bytes and 5 bytes of payload.
     assert report["counts"]["bytes"] == pytest.approx(70 * 69, rel=0.02)
     assert [topic.name for topic in place.client.topics(place.stream)] == ["a"]
 
@@ -124,7 +124,7 @@ def test_what_is_replayed(spark: SparkSession, place: Place, tmp_path: Path, cap
     run(capfd, arguments(place, tmp_path / "offsets", "--offsets", offsets, "--guarantee", "at-least-once"))
     wanted += Counter([b"1:7", b"1:8", b"0:149"])
     eventually("what was appended is there", lambda: payloads(place, "b") == wanted)
-    # Nothing at all.
+    # An empty range.
     report = run(capfd, arguments(place, tmp_path / "none", "--since", str(until + 3_600_000)))
     assert report["counts"]["messages"] == report["details"]["batches"] == 0
     assert payloads(place, "b") == wanted
@@ -138,7 +138,9 @@ def test_every_place_at_which_it_can_end(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As if the process ended before or behind each step that changes anything; runs go on behind the last one."""
+    """Check an end of the process before or after each step with an effect. The next run continues after the last
+    batch.
+    """
     place.topic("a", 300, 200)
     place.topic("b", 0, 0)
     given = arguments(place, tmp_path / "cp", "--batch-messages", "100", "--resume")
@@ -164,7 +166,7 @@ def test_every_place_at_which_it_can_end(
     monkeypatch.setattr(running, "write", ending(tasks.write))
     killed = 0
     while True:
-        # Each run comes one step further than the last one that ended so early, and then does its work again.
+        # Each run fails one step later than the preceding one, and then repeats its work.
         steps, end_at = 0, killed % 6 + 1 if killed < 6 else killed % 5 + 3
         try:
             report = run(capfd, given)
@@ -180,7 +182,7 @@ def test_every_place_at_which_it_can_end(
     assert {part: [bytes(row.value) for row in rows] for part, rows in after.items()} == {
         part: [f"{part}:{number}".encode() for number in range(count)] for part, count in enumerate((300, 200))
     }
-    # There is nothing left to go on with.
+    # The persistent state is lost.
     monkeypatch.undo()
     assert run(capfd, given)["counts"]["messages"] == 0
     assert payloads(place, "b") == all_of(300, 200)
@@ -210,7 +212,7 @@ def test_what_is_refused(spark: SparkSession, place: Place, tmp_path: Path, capf
     run(capfd, arguments(place, tmp_path / "one", *one))
     refused("go on with --resume, or choose another one", *one, checkpoint="one")
     refused("of a backfill with another --offsets, --preserve", "--resume", "--preserve", "none", checkpoint="one")
-    # The name is free again, and what took it from a backfill that has not ended is refused.
+    # The transactional id is free again, but not that of an incomplete backfill.
     run(capfd, arguments(place, tmp_path / "two", *one))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(running, "write", _failing)
@@ -231,11 +233,11 @@ def test_the_rate(spark: SparkSession, place: Place, tmp_path: Path, capfd: pyte
     place.topic("a", 8000, 8000)
     place.topic("b", 0, 0)
     report = run(capfd, arguments(place, tmp_path / "cp", "--rate", "2k/s", "--batch-messages", "4000"))
-    # Never faster; slower where the machine cannot.
+    # Never faster than the limit; possibly slower on a slow machine.
     assert 200 <= report["counts"]["messages_per_second"] <= 2100
     assert report["counts"]["batches"] == 4
     times = sorted(row.timestamp for rows in messages(spark, place, "b").values() for row in rows)
-    # Of all but the first batch, as the server saw them: a moment after each commit, and the first of those moments
+    # Rate without the first batch, by server timestamps: these follow each commit after a delay, and the first delay
     # may be the longest.
     seen = 12_000 / (times[-1] - times[0]).total_seconds()
     assert 200 <= seen <= 2500
@@ -268,7 +270,7 @@ def test_being_stopped(
     monkeypatch.setattr(running.Runner, "_batch", taking)
     given = arguments(place, tmp_path / "cp", "--rate", "50/s", "--batch-messages", "25", "--resume")
     report = run(capfd, given)
-    # The second batch was staged; its time had not come.
+    # The second batch was staged, and waits for the rate limit.
     assert (report["status"], report["counts"]["messages"]) == ("stopped", 25)
     eventually("what was staged goes", lambda: not stages_on_disk(place))
     monkeypatch.undo()
@@ -284,7 +286,7 @@ def test_killed_and_resumed(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """One process of the program is killed, and one asked to stop; `kill_backfill.py` kills as many as it is told."""
+    """Check one killed and one stopped process; `kill_backfill.py` kills any number."""
     place.topic("a", 4000, 2000)
     place.topic("b", 0, 0)
     seed = random.randrange(2**32)
@@ -300,7 +302,7 @@ def test_killed_and_resumed(
 @pytest.mark.usefixtures("small")
 def test_from_an_archive(spark: SparkSession, place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     archive = Archive.open(str(tmp_path / "archive"), create=True)
-    # Small files, of two days; one file has several groups of rows.
+    # Small files of two days; one file has several row groups.
     night = archived.NOON + 12 * 3_600_000_000 - 500_000
     keys = [PartitionKey("shop", "orders", number, "17", f"{number}.0") for number in range(2)]
     stored = {
@@ -340,13 +342,13 @@ def test_from_an_archive(spark: SparkSession, place: Place, tmp_path: Path, capf
         for old, new in zip(stored[number], rows, strict=True):
             assert content(new) == (old.key, old.value, [("n", b"%d" % old.offset)])
             assert new.origin_timestamp.astimezone(UTC) == EPOCH + timedelta(microseconds=old.timestamp)
-            # 0 stands for none.
+            # 0 stands for a missing id.
             assert bytes(new.id) == old.offset.to_bytes(16, "big") or old.offset == 0
             told = origin(new)
             assert told["x-replay-source"] == f"archive:shop/orders/{number}"
             assert told["x-replay-offset"] == str(old.offset)
 
-    # Times within files, and beyond all of them.
+    # Times within files, and after all of them.
     since, until = ((EPOCH + timedelta(microseconds=night + at)).isoformat() for at in (250_500, 900_000))
     times = ("--since", since, "--until", until, "--to-topic", "c")
     report = run(capfd, [*given, *times, "--dry-run"])
@@ -355,7 +357,7 @@ def test_from_an_archive(spark: SparkSession, place: Place, tmp_path: Path, capf
     run(capfd, [*given, *times, "--checkpoint", str(tmp_path / "times"), "--name", "times"])
     assert payloads(place, "c") == Counter(message.value for message in stored[0][251:900])
 
-    # What is missing, and what was purged meanwhile, is not passed over.
+    # Missing files, and messages purged meanwhile, are errors.
     lacking = [file.path for file in files if file.partition == 0][1:2]
     archive.commit([], remove=lacking, job="nobody")
     error = run(capfd, [*given, "--dry-run"], 1)["error"]

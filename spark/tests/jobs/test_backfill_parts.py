@@ -1,4 +1,4 @@
-"""SPK-3: parts of a backfill that need nobody: its plan, its messages, its tasks, its pace."""
+"""SPK-3: components of a backfill without servers: plan, messages, tasks, rate limit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_batches_are_the_whole_each_message_once() -> None:
         ends = {number: extent.start for number, extent in extents.items()}
         for number in range(1, count + 1):
             batch = plan.batch(number)
-            # The shares of all partitions are rounded.
+            # The share of each partition is rounded.
             assert sum(extent.count for extent in batch.values()) <= most + len(extents), f"seed {seed}"
             for partition, extent in batch.items():
                 assert extent.start == ends[partition], f"seed {seed}"
@@ -68,7 +68,7 @@ def test_headers_are_kept_and_ours_added() -> None:
             ]
             for _ in range(chance.randrange(0, 9))
         ]
-        # Slices, as batches of a file are.
+        # Slices, like the batches of a file.
         first = chance.randrange(len(rows) + 1)
         headers = pa.array([[{"key": key, "value": value} for key, value in row] for row in rows], KINDS["headers"])
         offsets = pa.array(range(2**40, 2**40 + len(rows)), pa.int64())
@@ -122,7 +122,7 @@ def test_tasks_have_enough_to_do_and_are_not_too_many() -> None:
 
 @pytest.mark.parametrize(("first_seconds", "slow_seconds"), [(0.2, 0.0), (3.0, 0.0), (0.2, 2.5)])
 def test_the_pace(first_seconds: float, slow_seconds: float) -> None:
-    """Batches of a second: the first one may take longer, a later one that does is made good."""
+    """Check batches of one second: a slow first batch is not compensated, a slow later one is."""
     now = 100.0
     pace = Pace(1000, kept_seconds=5, clock=lambda: now)
     published = []

@@ -1,4 +1,4 @@
-"""`compact` on real archives: what is in them stays what it was, whoever else writes or dies."""
+"""`compact` on real archives: contents stay unchanged, despite concurrent writers and crashes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from pyspark_headrace.jobs.running.job import DONE
 MB = 1 << 20
 DAY_MICROS = 86_400_000_000
 ROWS = 12
-"""Of a file."""
+"""Rows per file."""
 
 
 TODAY = int(time.time()) // 86_400 * 86_400
-"""Also when the day ends in the middle of a test."""
+"""Today, even if the day ends during a test."""
 
 
 def noon(days_ago: int) -> int:
@@ -62,7 +62,7 @@ def fill(archive: Archive, key: PartitionKey, files: int, at: int, *, start: int
 
 
 def digests(archive: Archive, state: ArchiveState) -> dict[PartitionKey, tuple[int, int]]:
-    """Rows and digest of each partition, as they are read."""
+    """Return the number of rows and the digest of each partition, from reading the files."""
     found = {}
     for key, files in state.partitions.items():
         tables = [archive.read_table(file) for file in files]
@@ -72,7 +72,7 @@ def digests(archive: Archive, state: ArchiveState) -> dict[PartitionKey, tuple[i
 
 @contextmanager
 def archiving(folder: Path) -> Iterator[list[int]]:
-    """Somebody archives at the same time, as fast as possible."""
+    """Append to the archive concurrently, as fast as possible."""
     is_over = threading.Event()
     added: list[int] = []
 
@@ -134,7 +134,7 @@ def test_small_files_are_merged_while_others_write(
     assert report["counts"]["merged_files"] == planned["counts"]["merged_files"] == 140
     assert report["counts"]["expired_files"] == 3
     assert report["counts"]["orphans"] == 1
-    # The same messages in each partition, in files of about the size that was asked for.
+    # The same messages in each partition, in files of about the requested size.
     expected = dict(contents)
     rows, sums = contents[keys[2]]
     expected[keys[2]] = (rows - 3 * ROWS, (sums - sum(file.digest for file in expired)) % 2**64)
@@ -143,15 +143,15 @@ def test_small_files_are_merged_while_others_write(
     sizes = [file.bytes for files in kept.values() for file in files if file.date == date_of(noon(2))]
     assert len([size for size in sizes if MB / 2 <= size <= 2 * MB]) >= 0.9 * len(sizes)
     assert len(sizes) == report["counts"]["new_files"] - sum(file.date == date_of(noon(1)) for file in kept[keys[0]])
-    # Too few of them, or too new.
+    # Too few small files, or too recent ones.
     assert sum(file.date == date_of(noon(1)) for file in kept[keys[1]]) == 4
     assert sum(file.start >= 200_000 for file in kept[keys[2]]) == 12
-    # Whoever reads the archive as it was finds everything.
+    # Readers of the earlier state still find all files.
     assert digests(archive, before) == contents
-    # There is nothing more to do.
+    # A second run has nothing to do.
     again = run(capsys, *arguments)
     assert (again["counts"]["merged_files"], again["counts"]["orphans"]) == (0, 0)
-    # After the grace time the replaced files go.
+    # Replaced files are deleted after the grace period.
     tomorrow = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=2)
     assert len(archive.orphans(datetime.timedelta(days=1), now=tomorrow)) == 140 + 3 + 1
 
@@ -170,7 +170,7 @@ def test_groups_that_cannot_be_merged_stay(
     path.write_bytes(content[:5000] + bytes([content[5000] ^ 1]) + content[5001:])
     (tmp_path / missing.path).unlink()
 
-    # Somebody else takes a file out of the archive after it was merged.
+    # A concurrent writer removes a file from the archive after it was merged.
     original = Archive.commit
 
     def late(self: Archive, add: Any, **more: Any) -> Any:
@@ -195,7 +195,7 @@ def test_groups_that_cannot_be_merged_stay(
 @pytest.mark.timeout(600)
 def test_a_compaction_that_is_killed_before_its_commit(tmp_path: Path) -> None:
     archive = Archive.open(str(tmp_path))
-    # The commit follows when all of them are merged: there has to be a while between the first file and that.
+    # The commit follows after all merges: there must be some time between the first file and the commit.
     for number in range(12):
         fill(archive, KEY._replace(partition=number), 20, noon(2))
     before = archive.state()

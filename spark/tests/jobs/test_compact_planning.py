@@ -1,4 +1,4 @@
-"""Which files `compact` merges."""
+"""Selection of files to merge."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_is_merged(sizes: list[int], holes: set[int], min_files: int) -> No
         assert len(group.files) > 1
         assert all(left.end == right.start for left, right in pairwise(group.files))
         assert group.bytes <= 2 * TARGET + 4096 * len(group.files)
-    # What comes out is not merged again, however often somebody asks.
+    # Merged files are not merged again.
     after = [file for file in files if file.path not in merged]
     for group in groups:
         start, end = group.files[0].start, group.files[-1].end

@@ -1,4 +1,4 @@
-"""SPK-3: the job `dedupe`: what was there before is left out, and nothing else, in a stream and in a batch."""
+"""SPK-3: the job `dedupe`: duplicates, and only these, are removed, in a stream and in a batch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_which_of_several_are_left_out() -> None:
 
 
 class Steps:
-    """What is sent, and a run of the job after each part of it."""
+    """Sent messages, with a run of the job after each step."""
 
     def __init__(self, place: Place, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
         self.sent: dict[int, list[bytes]] = {0: [], 1: []}
@@ -61,7 +61,7 @@ class Steps:
         return sum(map(len, self.sent.values()))
 
     def step(self, events: list[Any], code: int = DONE) -> dict[str, Any]:
-        """Send events, as user and second, or bytes; in turns to both partitions."""
+        """Send events, as user and second, or as bytes; alternating between both partitions."""
         for partition in (0, 1):
             values = [
                 one if isinstance(one, bytes) else json.dumps(event(*one, self.total + number)).encode()
@@ -74,7 +74,7 @@ class Steps:
         return report
 
     def duplicates(self) -> int:
-        """How many there are in all that was sent."""
+        """Number of duplicates among all sent messages."""
         moments: dict[str, list[int]] = {}
         for value in [*self.sent[0], *self.sent[1]]:
             one = json.loads(value) if value != NOTHING else {}
@@ -84,7 +84,7 @@ class Steps:
         return sum(len(brute_force(sorted(times), WITHIN * 10**6)) for times in moments.values())
 
     def check_order(self, rows: list[Any]) -> None:
-        """What one partition had is in its order."""
+        """Check that messages of one partition keep their order."""
         places = {value: (part, at) for part, values in self.sent.items() for at, value in enumerate(values)}
         for part in (0, 1):
             offsets = [
@@ -116,10 +116,10 @@ def test_a_stream_and_a_batch(
     inside, known, outside = lots[:several], lots[several : 2 * several], lots[2 * several : 3 * several]
     again = chosen.sample(sorted(later), several)
     keyless: list[Any] = [(None, 5.0), (None, 5.0), NOTHING, NOTHING]
-    # In one micro-batch with the first one, which may be the second that is looked at.
+    # In the same micro-batch as the first one, in any order.
     steps.step([*early.items(), *((user, early[user] + chosen.uniform(0, 400)) for user in inside), *keyless])
     steps.step([(user, early[user] + 400) for user in known])
-    # 1500 s - 600 s: the end of everything that was there in the beginning.
+    # Watermark 1500 s - 600 s: the end of all initial state.
     steps.step([*later.items()])
     steps.step([*((user, later[user] + 500) for user in again), *((user, 1600.0) for user in outside)])
     kept = steps.total - 3 * several
@@ -127,18 +127,18 @@ def test_a_stream_and_a_batch(
     assert [one["bad"] for one in steps.counts] == [2, 0, 0, 0]
     assert [one["late"] for one in steps.counts] == [0] * 4
     assert sum(one["out"] for one in steps.counts) == kept == KEYS + several + len(keyless)
-    # States go with the time: those of the first users are not there at the end.
+    # State is removed over time: that of the first users is gone at the end.
     assert steps.counts[0]["state_rows"] >= KEYS // 2
     assert steps.counts[-1]["state_rows"] == KEYS // 2 + several, f"seed {seed}"
     rows = waited_for(spark, place, "out", kept)
     users = Counter(json.loads(row.value)["user"] for row in rows if row.value != NOTHING)
     assert users == Counter(dict.fromkeys([*early, *later], 1) | dict.fromkeys([*outside, None], 2)), f"seed {seed}"
     steps.check_order(rows)
-    # Whatever is older than everything that is waited for: the job says so.
+    # A message older than the watermark is reported.
     report = steps.step([(lots[3 * several], 1.0)], code=FOUND)
     assert (report["status"], report["counts"]["late"], report["counts"]["out"]) == ("findings", 1, 0)
     assert report["findings"][0]["check"] == "late"
-    # A batch sees all of it, and finds what brute force finds. Behind what came late its user is there once more.
+    # A batch covers all messages, with the same result as brute force. After a late message its user occurs once more.
     batch = arguments(place, **shared, batch=True)
     dropped = steps.duplicates()
     wanted = {"in": steps.total, "out": steps.total - dropped, "bad": 2, "dropped": dropped, "late": 0}
@@ -149,7 +149,7 @@ def test_a_stream_and_a_batch(
 
 
 def test_ids(spark: SparkSession, place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Ids and headers of messages stay; a stream that only reports writes nothing."""
+    """Check that ids and headers are preserved; a stream that only reports writes nothing."""
     place.topic("a", 30)
     place.topic("out", 0)
     for number in range(3):

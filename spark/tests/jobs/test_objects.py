@@ -1,8 +1,8 @@
-"""Jobs whose archives, plans and reports are in an object store: the whole way, and what fails on it.
+"""Jobs with archives, plans and reports in an object store: complete runs and failures.
 
-The server is moto (see `object_server`). Drivers and tasks are told of the store as they are on a cluster: credentials
-are variables that Spark's configuration has for executors (`spark.executorEnv`), and where the store is comes from the
-driver. How executors of AWS get the keys of a role cannot be shown with it.
+The server is moto (see `object_server`). Drivers and tasks are configured as on a cluster: credentials are executor
+variables of Spark's configuration (`spark.executorEnv`), and the location comes from the driver. Role credentials of
+AWS executors are not covered.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def objects() -> Iterator[ObjectServer]:
 
 @pytest.fixture
 def lake(objects: ObjectServer, spark: SparkSession) -> Iterator[ObjectServer]:
-    """The server, with a bucket that has nothing; the driver's environment, and that of executors."""
+    """The server with an empty bucket; environment of the driver and of executors."""
     objects.empty("lake")
     with (
         environment(objects.settings() | objects.credentials() | {"OBJECT_STORE_PATIENCE": "200ms"}),
@@ -58,7 +58,7 @@ def lake(objects: ObjectServer, spark: SparkSession) -> Iterator[ObjectServer]:
 
 @contextmanager
 def executors_have(spark: SparkSession, variables: dict[str, str]) -> Iterator[None]:
-    """As if Spark had been configured so when it was started."""
+    """Simulate variables in Spark's configuration at the start of the session."""
     of_executors = spark.sparkContext.environment
     before = dict(of_executors)
     of_executors.update(variables)
@@ -75,7 +75,7 @@ class Ran:
     code: int
     report: dict[str, Any]
     text: str
-    """All that it has written."""
+    """Complete output."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -87,7 +87,7 @@ class Ran:
 
 
 class Runner:
-    """Runs jobs in this process, and sees that they keep to themselves what they have to."""
+    """Runs jobs in this process, and checks that no secret is disclosed."""
 
     def __init__(self, place: Place, folder: Path, lake: ObjectServer, capfd: pytest.CaptureFixture[str]) -> None:
         self.place = place
@@ -122,7 +122,9 @@ def names(lake: ObjectServer, part: str) -> list[str]:
 
 
 def after(seen: Callable[[Asked], bool], done: Callable[[], object]) -> Callable[[Asked], int | None]:
-    """A fault: with the first such request something is done, and it and all others are refused as long as it lasts."""
+    """Fault: the first matching request triggers a function, and is refused like all later requests while the fault is
+    active.
+    """
     begun = threading.Event()
 
     def fault(asked: Asked) -> int | None:
@@ -148,7 +150,7 @@ def test_the_whole_way(run: Runner, lake: ObjectServer, tmp_path: Path) -> None:
     assert (merged.code, merged.counts["new_files"], merged.counts["files_after"]) == (DONE, 2, 2)
     assert merged.counts["merged_files"] == first.counts["files"]
     same_as_consumed(archived_rows(DEST), place)
-    # What was replaced goes when nobody can be reading it any more.
+    # Replaced files are deleted when no reader can need them any more.
     assert len(names(lake, ".parquet")) == first.counts["files"] + 2
     clean = run(COMPACT, "--dest", DEST, "--remove-orphans-older-than", "0s", "--log-level", "warning")
     assert (clean.code, clean.counts["orphans"]) == (DONE, first.counts["files"])
@@ -184,7 +186,7 @@ def test_the_whole_way(run: Runner, lake: ObjectServer, tmp_path: Path) -> None:
 def test_a_store_that_dies_while_it_is_written_to(
     run: Runner, lake: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was committed stays, what was not is archived by the next run, and nothing is there twice."""
+    """Check that committed messages stay, the others are archived by the next run, and none is archived twice."""
     place = run.place
     place.topic("a", 1000, 600)
 
@@ -193,7 +195,7 @@ def test_a_store_that_dies_while_it_is_written_to(
 
     with lake.failing(after(writes_second, lake.stop)):
         died = run.archive()
-    # Not there at all: said as clearly.
+    # A missing store is reported as clearly.
     for gone in (
         run(COMPACT, "--dest", DEST, "--log-level", "warning"),
         run.on_topics(AUDIT, topics="a", archive=DEST),
@@ -201,7 +203,7 @@ def test_a_store_that_dies_while_it_is_written_to(
     ):
         assert gone.code == FAILED
         assert re.match(rf"StoreError: {DEST}: _headrace/manifest\S*: .*error sending request", gone.error)
-    # What an audit has found is told, though it cannot be written.
+    # Findings of an audit are reported even if the output cannot be written.
     unwritten = run.on_topics(AUDIT, topics="a", checks="gaps,null-key", out="s3://lake/audits")
     assert (unwritten.code, unwritten.report["status"]) == (FAILED, "failed")
     assert unwritten.error.startswith("s3://lake/audits: findings/audit-")
@@ -211,7 +213,7 @@ def test_a_store_that_dies_while_it_is_written_to(
     assert (died.code, died.report["status"]) == (FAILED, "failed")
     assert re.match(rf"StoreError: {DEST}: stream=\S+\.parquet: .*(error sending request|503)", died.error)
     assert Archive.open(DEST).state().rows == 800
-    # It comes back slowly: tasks and driver are refused for a while, and wait.
+    # Slow recovery: tasks and driver are refused for a while, and retry.
     seen: Counter[str] = Counter()
 
     def busy(asked: Asked) -> int | None:
@@ -230,7 +232,7 @@ def test_a_store_that_dies_while_it_is_written_to(
 def test_tasks_that_may_not_and_tasks_that_are_somewhere_else(
     run: Runner, lake: ObjectServer, spark: SparkSession
 ) -> None:
-    """Executors who are somebody else than the driver; and those whose store has a bucket of this name, too."""
+    """Check executors with other credentials, and executors whose own store has a bucket of the same name."""
     run.place.topic("a", 100)
     wrong = "wrong/secret+of+somebody"
     with executors_have(spark, {"AWS_SECRET_ACCESS_KEY": wrong}):
@@ -250,7 +252,7 @@ def test_tasks_that_may_not_and_tasks_that_are_somewhere_else(
 
 
 def test_who_may_not_and_what_is_not_there(run: Runner, lake: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who may do what is moto's own; that of S3 has more to say, in the same form."""
+    """Check missing permissions, as implemented by moto; S3 has more kinds of errors in the same form."""
     wrong = "wrong/secret+of+somebody"
     with monkeypatch.context() as patch:
         patch.setenv("AWS_SECRET_ACCESS_KEY", wrong)

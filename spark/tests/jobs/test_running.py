@@ -1,4 +1,4 @@
-"""SPK-3: how jobs are run: arguments, reports, exit codes, signals, figures; without Spark."""
+"""SPK-3: job framework: arguments, reports, exit codes, signals, metrics; without Spark."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ LEAST = ["--servers", "a:8094,b:8094", "--stream", "shop"]
 
 @pytest.fixture
 def jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the program know the jobs of this file, and no others."""
+    """Register the jobs of this file, and no others."""
     monkeypatch.setattr(program, "JOBS", {"copy": program.Entry("sample_job", JOB.summary)})
 
 
 def report_of(stdout: str) -> dict[str, Any]:
-    """The report, which is the last line and here the only one."""
+    """Parse the report: the last line, and here the only one."""
     (line,) = stdout.splitlines()
     report = json.loads(line)
     assert list(report) == [
@@ -61,7 +61,7 @@ def test_a_job_that_ends_well(capfd: pytest.CaptureFixture[str], tmp_path: Path)
     assert report["error"] is None
     assert path.read_text(encoding="utf-8") == told.out
     assert list(tmp_path.iterdir()) == [path]
-    # Everything else is on stderr, where each line of the log is an object; secrets are nowhere.
+    # All other output is on stderr, where each log line is a JSON object; secrets appear nowhere.
     assert "noise on stdout" in told.err
     assert "hunter2" not in told.out + told.err
     lines = [json.loads(line) for line in told.err.splitlines() if line.startswith("{")]
@@ -103,7 +103,7 @@ def test_a_job_that_fails(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     assert report["error"] == "RuntimeError: line one\nline two"
     assert "Traceback" in told.err
     assert json.loads((tmp_path / "r").read_text(encoding="utf-8")) == report
-    # A report that cannot be written where it is wanted is a failure, too.
+    # A report file that cannot be written is a failure.
     assert PLAIN.main(["--report", str(tmp_path / "none" / "r")]) == FAILED
     report = report_of(capsys.readouterr().out)
     assert report["status"] == "failed"
@@ -173,7 +173,7 @@ WRONG_OF_STREAMS = [
 
 @pytest.mark.parametrize(("arguments", "said"), WRONG_OF_STREAMS)
 def test_wrong_arguments_of_streaming_jobs(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
-    """None of them starts Spark."""
+    """Check invalid arguments, none of which starts Spark."""
     assert JOB.main(arguments) == WRONG_ARGUMENTS
     assert said in capsys.readouterr().err
 
@@ -267,7 +267,7 @@ def test_completion(capsys: pytest.CaptureFixture[str], jobs: None, shell: str, 
     script = capsys.readouterr().out
     assert "--max-offsets-per-trigger" in script
     if shell == "bash":
-        # What bash itself makes of it.
+        # Evaluated by bash itself.
         (tmp_path / "completion").write_text(
             f"{script}\nCOMP_WORDS=(headrace-spark copy --che); COMP_CWORD=2; COMP_TYPE=9\n"
             "_shtab_headrace_spark; echo ${COMPREPLY[@]}\n",
@@ -299,7 +299,7 @@ def test_people_on_a_terminal_see_a_line_that_changes() -> None:
     )
     os.close(theirs)
     seen = b""
-    # A terminal whose other side is closed is an error on Linux.
+    # On Linux, reading a terminal whose other side is closed is an error.
     with suppress(OSError):
         while part := os.read(ours, 4096):
             seen += part
@@ -368,7 +368,7 @@ def test_figures_over_a_socket(capsys: pytest.CaptureFixture[str]) -> None:
             'headrace_job_files_total{job="archive",name="eu"} 1.0',
             'headrace_job_open_files{job="archive",name="eu"} 2.0',
         } <= lines
-        # Of this machine alone, and another job cannot have the same port.
+        # Listens on loopback only, and another job cannot use the same port.
         address = url.removeprefix("http://").partition("/")[0]
         assert PLAIN.main(["--metrics-listen", address]) == WRONG_ARGUMENTS
         assert "--metrics-listen" in capsys.readouterr().err

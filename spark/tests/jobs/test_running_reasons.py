@@ -1,4 +1,4 @@
-"""What a report says of a failure: what has happened, and not where in Spark it came up."""
+"""Failure reasons in reports: the original error, without its path through Spark."""
 
 from __future__ import annotations
 

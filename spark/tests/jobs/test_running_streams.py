@@ -1,4 +1,4 @@
-"""SPK-3: a job that is a streaming query: totals, failures, and signals in the middle of a micro-batch."""
+"""SPK-3: jobs that are streaming queries: totals, failures, and signals during a micro-batch."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_query_that_ends_by_itself_or_fails(
     assert report["counts"] == {"batches": 3, "rows": 300, "behind": 0}
     journal = tmp_path / "journal"
     assert journal.read_text(encoding="utf-8").split("\n")[1::2] == ["end 0 100", "end 1 100", "end 2 100"]
-    # Nothing new; then something on which the job fails. It says what, and the session is there as before.
+    # No new messages; then a message on which the job fails. The error is reported, and the session stays usable.
     assert run()["counts"]["rows"] == 0
     place.send("a", 0, range(13))
     report = run(FAILED)
@@ -66,7 +66,7 @@ def test_a_query_that_ends_by_itself_or_fails(
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_signal_in_the_middle_of_a_micro_batch(place: Place, tmp_path: Path) -> None:
-    """The micro-batch under way is finished. SIGINT, which Spark would take for itself; SIGTERM takes the same way."""
+    """Check that the current micro-batch is completed. SIGINT, which Spark handles too; SIGTERM takes the same path."""
     place.topic("a", 1000)
     more = {"max_offsets_per_trigger": 300, "slow": 10, "trigger": "continuous-default", "metrics_listen": 0}
     given = arguments(place, tmp_path, name="eu", report=tmp_path / "report", log_level="info", **more)
@@ -80,7 +80,7 @@ def test_a_signal_in_the_middle_of_a_micro_batch(place: Place, tmp_path: Path) -
         )
     try:
         wait_for(lambda: journal.exists() and "begin 1" in journal.read_text(encoding="utf-8"), process)
-        # Figures of the first micro-batch are told before the second one is through.
+        # Metrics of the first micro-batch are available before the end of the second one.
         url = re.search(r"http://127\.0\.0\.1:\d+/metrics", (tmp_path / "err").read_text(encoding="utf-8"))
         assert url is not None
 

@@ -1,4 +1,4 @@
-"""SPK-3: the job `transform`: a query on each message, bad ones in a topic of their own exactly once."""
+"""SPK-3: the job `transform`: a query on each message, with exactly-once dead letters."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ GOOD = [b'{"carrier":"A","delay":-1}', b'{"carrier":"A","leg":null,"more":[1]}',
 
 
 def flights(seed: int, count: int) -> list[bytes]:
-    """So many messages, some of them bad."""
+    """Generate messages, some of them bad."""
     chosen = random.Random(seed)
     wrong = list(BAD)
     values = []
@@ -67,7 +67,7 @@ def flights(seed: int, count: int) -> list[bytes]:
 
 
 def expected(values: dict[int, list[bytes]]) -> tuple[Counter[Any], Counter[Any]]:
-    """What has to be in both topics, found without Spark."""
+    """Compute the expected contents of both topics without Spark."""
     out: Counter[Any] = Counter()
     bad: Counter[Any] = Counter()
     for partition, sent in values.items():
@@ -97,7 +97,7 @@ def check(spark: SparkSession, place: Place, values: dict[int, list[bytes]], abo
 
 
 def files_in(folder: Path) -> dict[str, Any]:
-    """Arguments of the job, and the files that they name."""
+    """Arguments of the job with the files that they name."""
     return {
         "topics": "a",
         "to_topic": "out",
@@ -135,7 +135,7 @@ def test_each_message_goes_to_its_topic_once(
     assert (report["status"], report["counts"]["batches"]) == ("done", 2)
     check(spark, place, values, f"seed {seed}")
     assert run(JOB, capsys, given)["counts"]["in"] == 0
-    # Rows that cannot be messages; a message of the dead, whose headers say where it was last.
+    # Rows that cannot be messages; and a dead letter, whose headers name its original position.
     query = "SELECT IF(_message.partition = 0, key, NULL) AS value, repeat('k', 100 * length(key)) AS key, _message"
     raw = files | {"topics": "dead", "decode": "raw", "to_topic": "out", "dlq": "again", "name": "raw"}
     place.client.create_topic(place.stream, "again", 1)
@@ -162,7 +162,7 @@ def test_each_message_goes_to_its_topic_once(
 def test_without_a_topic_for_bad_messages_the_first_one_ends_the_job(
     spark: SparkSession, place: Place, files: dict[str, Any], capsys: pytest.CaptureFixture[str], condition: str
 ) -> None:
-    """Also where the query would have left it out."""
+    """Check that a bad message fails the job even if the query would filter it out."""
     place.topic("a", 0)
     place.topic("out", 0)
     send(place, "a", 0, [b'{"carrier":"A","delay":3}', b"nothing"])
@@ -174,7 +174,7 @@ def test_without_a_topic_for_bad_messages_the_first_one_ends_the_job(
 
 
 def test_wrong_arguments(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Everything that can be known is known before anything starts: nobody is there to be asked."""
+    """Check that all errors detectable in advance are reported before the start."""
     schema = written(tmp_path / "s", SCHEMA)
     basis = ["--servers", "127.0.0.1:1", "--stream", "s", "--checkpoint", str(tmp_path / "cp"), "--to-topic", "b"]
     reading = [*basis, "--topics", "a", "--schema", str(schema)]

@@ -1,4 +1,4 @@
-"""SPK-3: `headrace-spark transform` under `kill -9`: what it writes is what a run without kills would have written."""
+"""SPK-3: `headrace-spark transform` under `kill -9`: the output equals that of a run without kills."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_kills(spark: SparkSession, place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The program and its Spark die at random moments; then a run goes on to the end."""
+    """Check kills of the program and its Spark at random times, followed by a complete run."""
     seed = random.randrange(2**32)
     moments = random.Random(seed)
     place.topic("a", 0, 0)
@@ -40,7 +40,7 @@ def test_kills(spark: SparkSession, place: Place, tmp_path: Path, capsys: pytest
     environment = os.environ | {
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_MASTER": "local[2]",
-        # It dies before a better compiler would have paid.
+        # The process is killed before a better compiler would pay off.
         "PYSPARK_SUBMIT_ARGS": f'--driver-memory 600m --conf "spark.driver.extraJavaOptions={JAVA}" pyspark-shell',
     }
     for number in range(KILLS):

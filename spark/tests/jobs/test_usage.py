@@ -1,4 +1,4 @@
-"""SPK-3: what tenants have sent and stored, as the nodes count it, the same in every run."""
+"""SPK-3: traffic and storage of tenants, as measured by the nodes, the same in every run."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def sums(rows: Sequence[dict[str, Any]], *names: str) -> Counter[tuple[Any, ...]
 
 
 class Doors(Gateway):
-    """What is asked of the gateway beside the source."""
+    """Gateway client for the tests."""
 
     def purge(self, stream: str, topic: str) -> None:
         request = v1.PurgeTopicRequest(stream=v1.Identifier(name=stream), topic=v1.Identifier(name=topic))
@@ -73,13 +73,13 @@ def doors(place: Place) -> Doors:
 
 
 def stored_bytes(place: Place, stream: str) -> dict[str, int]:
-    """What partition nodes say that topics take."""
+    """Storage of topics, as reported by partition nodes."""
     described = doors(place).describe(stream, with_sizes=True)
     return {name: sum(part.size_bytes for part in topic.partitions) for name, topic in described.topics.items()}
 
 
 def polled(place: Place, stream: str, topic: str) -> tuple[int, int]:
-    """Messages, and their bytes: one after the other, as any consumer gets them."""
+    """Return number and size of messages, polled one by one as by any consumer."""
     count = size = 0
     for partition in range(len(place.client.topic(stream, topic).partitions)):
         found = place.client.poll(stream, topic, partition, strategy="offset", value=0, count=10_000).messages
@@ -89,7 +89,7 @@ def polled(place: Place, stream: str, topic: str) -> tuple[int, int]:
 
 
 def appended(place: Place) -> dict[str, int]:
-    """What the node has counted."""
+    """Counters of the node for appended messages."""
     text = urllib.request.urlopen(f"{place.server.http_url}/metrics", timeout=30).read().decode()
     lines = [line.rpartition(" ") for line in text.splitlines() if line.startswith("headrace_appended_")]
     return {name.partition("{")[0]: int(float(value)) for name, _, value in lines}
@@ -106,7 +106,7 @@ def test_topics(spark: SparkSession, place: Place, tmp_path: Path, capfd: pytest
         for _ in range(0 if topic == "idle" else 12):
             payloads = [chance.randbytes(chance.randrange(1, 3000)) for _ in range(chance.randrange(1, 60))]
             place.client.send(stream, topic, payloads, partition=chance.randrange(3))
-    # A key is a header of the message, as these are.
+    # A key is a header of the message, like these.
     place.client.send(streams[0], "shop", [b"value"], key=b"some key")
     place.send_with("shop", 5, b"v", [(("string", b"colour"), ("raw", b"red"))], 1_700_000_000_000_000)
     wanted = {(stream, topic): polled(place, stream, topic) for stream, topic in topics}
@@ -129,13 +129,13 @@ def test_topics(spark: SparkSession, place: Place, tmp_path: Path, capfd: pytest
     files = {path.name: path for path in (tmp_path / "out").rglob("*.json")}
     assert sorted(files) == ["acme.json", "möbel.json"]
     assert sorted(report["details"]["files"]) == [f"{now:%Y-%m}-hour/acme.json", f"{now:%Y-%m}-hour/möbel.json"]
-    # Nobody's topics are left out, and that is said.
+    # Topics without a tenant are left out and reported.
     assert {(one["check"], one["where"]["topic"]) for one in report["findings"]} == {
         ("tenants", "idle"),
         ("tenants", "bills"),
     }
 
-    # What was counted is what was sent, and what nodes count.
+    # The measurement equals the sent messages and the node's counters.
     every = [row for path in files.values() for row in rows_of(path)]
     assert {row["tenant"] for row in rows_of(files["acme.json"])} == {"acme"}
     assert {row["stream"] for row in rows_of(files["acme.json"])} == {streams[1]}
@@ -149,7 +149,7 @@ def test_topics(spark: SparkSession, place: Place, tmp_path: Path, capfd: pytest
             part = now.minute * 60_000_000 + now.second * 1_000_000 + now.microsecond
             if len(rows) == 1:
                 assert found[stream, topic, "stored_byte_hours"] == size * part // HOUR_MICROS
-    # As the node has counted what it has appended.
+    # Equal to the node's counters of appended messages.
     counted = sums(every, "kind")
     assert (
         counted["messages_in",] == sent["headrace_appended_messages_total"] - before["headrace_appended_messages_total"]
@@ -172,7 +172,7 @@ def check_reruns(
     given: list[str],
     files: dict[str, Path],
 ) -> None:
-    """Later messages change nothing, nor does anything else: there are the same bytes, in both formats."""
+    """Check that later messages and repeated runs yield the same bytes, in both formats."""
     first = {name: path.read_bytes() for name, path in files.items()}
     place.client.send(place.stream, "shop", [b"late"], partition=0)
     run(capfd, *given, "--out", str(tmp_path / "out"), "--format", "json")
@@ -186,7 +186,7 @@ def check_reruns(
     told = [{**row, "start": row["start"].isoformat()} for row in table]
     assert sums(told, "kind", "topic") == sums(rows_of(files["acme.json"]), "kind", "topic")
 
-    # In the topic are both reports: what is of the same tenant, time and kind has the same id.
+    # The topic has both reports: rows with equal tenant, time and kind have the same id.
     options = place.options(subscribe="bills", columns="id,key,value")
     by_id = defaultdict(list)
     for row in spark.read.format("headrace").options(**options).load().collect():
@@ -218,7 +218,7 @@ def test_archives(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixt
     noon, minute = micros_of(datetime(2024, 2, 28, 12, tzinfo=UTC)), 60_000_000
     stored = {
         ("shop", "orders", 0): archived.messages(0, 1500, at=noon, step=minute, size=30),
-        # Its first ones were never archived.
+        # The first messages were never archived.
         ("shop", "orders", 1): archived.messages(50, 100, at=noon + 90 * minute, step=minute, size=40),
         ("other", "things", 0): archived.messages(0, 40, at=noon - 30 * minute, step=minute, size=50),
     }
@@ -245,12 +245,12 @@ def test_archives(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixt
     (finding,) = report["findings"]
     assert finding["where"] == {"stream": "shop", "topic": "orders", "partition": 1}
     assert "2024-02-28T13:00:00Z" in finding["message"]
-    # What one partition lacks, all of the topic does: until behind the hour in which it begins. And nobody knows
-    # whether the last hour is whole.
+    # A gap in one partition makes the topic incomplete up to the hour in which the partition begins. The last hour may
+    # be incomplete, too.
     incomplete = {(row["topic"], row["start"][8:13]) for row in every if not row["complete"]}
     assert incomplete == {("orders", "28T12"), ("orders", "28T13"), ("orders", "29T12"), ("things", "28T12")}
 
-    # A day is the sum of its hours, and a whole one if all of them are.
+    # A day is the sum of its hours, and complete if all of them are.
     run(capfd, *given, "--period", "2024-02", "--granularity", "day", "--streams", "shop")
     days = rows_of(tmp_path / "out/2024-02-day/shop.json")
     assert [row["start"] for row in days] == [
@@ -268,7 +268,7 @@ def test_archives(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixt
     later = run(capfd, *given, "--period", "2024-03", "--dry-run")
     assert later["counts"]["rows"] == 0
 
-    # A hole is found, with its place.
+    # A gap is reported with its location.
     key = PartitionKey("shop", "orders", 0, "17", "0.0")
     more = archived.messages(1510, 5, at=noon + 1600 * minute, step=minute)
     archive.commit(archived.write(archive, more, key=key), job="archive")
