@@ -30,11 +30,11 @@ def retired() -> re.Pattern[str]:
     words = [
         word.strip()
         for row in GLOSSARY.read_text(encoding="utf-8").splitlines()
-        if row.startswith("| ") and len(cells := row.strip("| ").split(" | ")) == 3
+        if row.startswith("| ") and not row.startswith("| term ") and len(cells := row.strip("| ").split(" | ")) == 3
         for word in cells[2].split(",")
         if word.strip(" -")
     ]
-    return re.compile(rf"\b({'|'.join(map(re.escape, words[1:]))})s?\b", re.IGNORECASE)
+    return re.compile(rf"\b({'|'.join(map(re.escape, words))})s?\b", re.IGNORECASE)
 
 
 def sources() -> Iterator[Path]:
