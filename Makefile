@@ -1,11 +1,11 @@
-# The one door: everything that is done to this repository is a target here, for people and for CI alike.
+# Single entry point for people and CI: every task of this repository is a target here.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-# Any Python from 3.11 on; it only has to make the environment that holds uv.
+# Python 3.11 or newer. It only creates the environment that contains uv.
 PYTHON ?= python3
 UV_VERSION := 0.13.8
 UV := .cache/uv/bin/uv
@@ -13,23 +13,23 @@ BIN := .venv/bin
 CARGO := cargo
 # Arguments for the program behind a target: make up ARGS="--fresh", make test-python ARGS="-k settings".
 ARGS ?=
-# How long `make fuzz` stays with each decoder.
+# Seconds that `make fuzz` spends on each decoder.
 FUZZ_SECONDS ?= 600
 
-# Chooses the examples of property tests, the seeds of simulations and the moments of faults: another one in each run, which
-# prints it, and the same again with TEST_SEED=7.
+# Seed of property tests, simulations and fault schedules. Each run draws and prints a new one; TEST_SEED=7 repeats a
+# run.
 ifndef TEST_SEED
 TEST_SEED := $(shell od -A n -N 3 -t u4 /dev/urandom | tr -d ' ')
 endif
 export TEST_SEED
 export PROPTEST_RNG_SEED = $(TEST_SEED)
 
-# What Python has compiled is kept, in a folder of its own, also where the environment forbids that, as those of containers
-# do: tests start processes by the hundred, and to compile what a server imports takes longer than to start it.
+# Keep compiled bytecode, in a directory of its own, even where the environment disables it, as container images do:
+# tests start hundreds of processes, and compiling the imports of a server takes longer than starting it.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
-# What the native module is made of: no tests, no benchmarks.
+# Sources of the native module, without tests and benchmarks.
 RUST_SOURCES := $(shell find core \( -type d \( -name target -o -name tests -o -name benches -o -name fuzz -o -name lossy-disk \) -prune \) \
 	-o -type f \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.pyi' \) -print)
 RUST_SOURCES += $(shell find proto -type f \( -name '*.proto' -o -name 'errors.toml' \))
@@ -40,7 +40,7 @@ PYTHON_PROJECTS := $(shell find . -name .venv -prune -o -name .cache -prune -o -
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1mmake %-20s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# ---- the environment: made when it is missing, brought up to date when something it is made of changed
+# ---- environment: created when missing, updated when one of its inputs has changed
 
 $(UV):
 	@echo "installing uv $(UV_VERSION)"
@@ -51,25 +51,26 @@ $(UV):
 	@$(UV) sync --locked --all-packages --all-groups --no-group spark --no-group object-store --no-group spark-connect --inexact --no-install-package headrace-core
 	@touch $@
 
-# Spark, which only its data source needs: half a gigabyte, made of sources the first time.
+# Spark, needed by the data source only: half a gigabyte, built from source the first time.
 .venv/.spark-current: .venv/.python-current
 	@command -v java > /dev/null || { echo "Spark needs Java 17 or newer: there is no java"; exit 1; }
 	@$(UV) sync --locked --all-packages --all-groups --no-group spark-connect --inexact --no-install-package headrace-core
 	@touch $@
 
-# What Spark Connect's client asks for (pandas, most of all). Apart from .venv, where the data source has to do without.
+# Dependencies of the Spark Connect client (mostly pandas). Kept apart from .venv because the data source must work
+# without them.
 .cache/connect/.current: .venv/.spark-current
 	@$(UV) export --locked --only-group spark-connect --no-emit-workspace --quiet --output-file $(@D).txt
 	@rm -rf $(@D)
 	@$(UV) pip install --quiet --python $(BIN)/python --target $(@D) --no-deps --require-hashes --requirements $(@D).txt
 	@touch $@
 
-# What Spark's virtual machines share in tests.
+# Class data archive that Spark's virtual machines share in tests.
 .cache/spark/classes.jsa: .venv/.spark-current tests/spark_home.py
 	@echo "archiving the classes of Spark"
 	@$(BIN)/python -m tests.spark_home
 
-# The native module, which the images of the containers take from here in tests.
+# Native module as a wheel; container images of the tests install it from here.
 WHEELS := .cache/wheels
 
 .venv/.native-current: .venv/.python-current $(RUST_SOURCES)
@@ -79,13 +80,13 @@ WHEELS := .cache/wheels
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --reinstall $(WHEELS)/headrace_core-*.whl
 	@touch $@
 
-# The disk whose power tests cut.
+# Simulated disk for power cut tests; it loses writes that were not synced.
 .venv/.lossy-disk-current: .venv/.python-current core/Cargo.lock $(wildcard core/crates/lossy-disk/src/*.rs)
 	@echo "building the disk whose power tests cut"
 	@cd core && $(CARGO) install --locked --quiet --no-track --force --profile dev --path crates/lossy-disk --root ../.venv
 	@touch $@
 
-# Node is a package of the Python environment, so that no other one has to be there.
+# Node is installed as a package of the Python environment, so that no system-wide Node is needed.
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix web
 
 .venv/.node-current: .venv/.python-current
@@ -106,7 +107,7 @@ NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix web
 .PHONY: setup
 setup: .venv/.native-current .venv/.web-current ## Make .venv with every package, the native module and the console
 
-# ---- use
+# ---- running
 
 .PHONY: up
 up: setup ## Run the embedded server in the foreground (Ctrl-C stops it)
@@ -125,7 +126,7 @@ bench: setup ## Measure against the baseline of a listener that reads and discar
 	@$(BIN)/python -m tests.performance $(ARGS)
 
 .PHONY: faults
-faults: setup .venv/.lossy-disk-current ## Kill, pause and cut off servers under load, and their power: ARGS="--rounds 100 --seed 7"
+faults: setup .venv/.lossy-disk-current ## Kill, pause and partition servers under load, and cut their power: ARGS="--rounds 100 --seed 7"
 	@$(BIN)/python -m tests.faults $(ARGS)
 
 .PHONY: faults-spark
@@ -133,10 +134,10 @@ faults-spark: setup-spark ## Kill drivers, executors, gateways, nodes and primar
 	@$(BIN)/python -m tests.faults.spark $(ARGS)
 
 .PHONY: leaks-spark
-leaks-spark: setup-spark ## Watch what a query of many micro-batches holds: ARGS="--batches 1000"
+leaks-spark: setup-spark ## Check a query of many micro-batches for leaks: ARGS="--batches 1000"
 	@$(BIN)/python -m tests.faults.spark.leaks $(ARGS)
 
-# ---- the cluster in containers: compose/README.md
+# ---- cluster in containers: compose/README.md
 
 .PHONY: cluster
 cluster: ## Run every service in containers, and wait until all of them are healthy; builds what is missing
@@ -144,20 +145,20 @@ cluster: ## Run every service in containers, and wait until all of them are heal
 	@echo "root's password is told by compose/cluster password; the doors: compose/README.md"
 
 .PHONY: cluster-down
-cluster-down: ## Stop them; data and secrets stay (compose/cluster destroy removes them)
+cluster-down: ## Stop the cluster; data and secrets stay (compose/cluster destroy removes them)
 	@compose/cluster down
 
 .PHONY: cluster-test
-cluster-test: setup ## Bring a cluster of its own up, try all of it, take it down: needs a Docker engine
+cluster-test: setup ## Start a separate cluster, test it, remove it: needs a Docker engine
 	@HEADRACE_WHEELS=$(WHEELS) compose/build
 	@compose/build spark
 	@$(PYTEST) --timeout 600 tests/containers $(ARGS)
 
-# ---- verify
+# ---- verification
 
 SIM := $(CARGO) run --locked --quiet --release --package headrace-sim --
 RUNS ?= 2000
-# A run of the production host takes about ten times as long as one of the core.
+# A run of the production host takes about ten times as long as a run of the core.
 HOST_RUNS ?= $(shell expr $(RUNS) \* 15 / 100)
 
 .PHONY: sim
@@ -169,13 +170,14 @@ else
 	@cd core && $(SIM) run --host --first $(TEST_SEED)000 --runs $(HOST_RUNS) --jobs 2 --floors
 endif
 
-# The metadata service's state machine as a program, in place of the simulator's own, and what it has to be found out in.
+# State machine of the metadata service as a program that replaces the simulator's own, and the planted bugs that must
+# be found in it.
 MACHINE := $(CURDIR)/$(BIN)/python $(CURDIR)/services/metadata/tests/simulated
 PLANTED := set-order wall-clock forgetful-snapshot impatient careless
 
 .PHONY: sim-machine
 sim-machine: RUNS = 120
-sim-machine: setup ## The same with the real state machine, in Python: RUNS=120, or one seed again: SEED=7
+sim-machine: setup ## Run the simulator with the real state machine, in Python: RUNS=120, or one seed again: SEED=7
 ifdef SEED
 	@cd core && $(SIM) replay $(SEED) --state-machine "$(MACHINE)" $(ARGS)
 else
@@ -186,7 +188,7 @@ else
 endif
 
 .PHONY: mutants
-mutants: ## Every bug that is planted in the core's rules or its host must be noticed by the simulator
+mutants: ## Check that the simulator finds every bug planted in the core's rules or its host
 	@cd core && $(SIM) mutants --budget 20000 $(ARGS)
 	@cd core && $(SIM) mutants --host --budget 2000
 
@@ -198,23 +200,23 @@ test: announce-seed test-rust sim sim-machine test-python test-spark test-fallba
 announce-seed:
 	@echo "make test TEST_SEED=$(TEST_SEED) repeats the choices of this run"
 
-# What it is compared with, and `--list` to run nothing.
+# Base revision of the comparison; `--list` prints the selection and runs nothing.
 BASE ?= HEAD
 LIST ?=
-# Which crates are tested, and which tests with Spark run.
+# Crates to test, and Spark tests to run.
 CRATES ?= --workspace --exclude headrace-python
 SPARK_TESTS ?= spark/tests
 
-# How long `make soak` goes on.
+# Duration of `make soak` in minutes.
 MINUTES ?= 60
 
 .PHONY: soak
-soak: setup-spark ## Every long suite in turn, with new seeds, for MINUTES=60; goes on where the last one ended: docs/testing.md
+soak: setup-spark ## Every long suite in turn, with new seeds, for MINUTES=60; continues where the last run ended: docs/testing.md
 	@cd core && $(CARGO) build --locked --quiet --release --package headrace-sim
 	@exec $(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
 
 .PHONY: test-changed
-test-changed: setup ## What a change can reach: since the last commit, or since BASE=main; LIST=--list only says what
+test-changed: setup ## Tests that a change can reach: since the last commit, or since BASE=main; LIST=--list only prints them
 	@exec $(BIN)/python -m tests.changed --base $(BASE) $(LIST)
 
 .PHONY: test-rust
@@ -222,18 +224,18 @@ test-rust: ## Unit and property tests of the crates
 	@cd core && $(CARGO) test --locked $(CRATES)
 
 .PHONY: browser
-browser: .venv/.python-current ## Make sure that there is a browser for the tests of the console
+browser: .venv/.python-current ## Install a browser for the tests of the console if there is none
 	@.ci/browser
 
-# So many tests at a time, more than there are cores, as many wait; afterwards, one by one, those that measure the machine or
-# take all of it. Each worker goes through a part of the files in their order, so that the servers that tests of a file share
-# are started once.
+# Number of parallel tests. It exceeds the number of cores because many tests wait. Tests that measure the machine or
+# use all of it run one by one afterwards. Each worker runs a consecutive part of the files, so that servers shared by
+# the tests of a file start once.
 TEST_WORKERS ?= 4
 PYTEST = $(BIN)/pytest --hypothesis-seed=$(TEST_SEED)
-# Nothing was selected: by ARGS, which may name tests of the other half.
+# Exit status of pytest when ARGS selects no test; the selection may name tests of the other half.
 NO_TESTS := 5
 
-# What is in containers is tested by a target of its own.
+# Container tests have a target of their own.
 define run_tests
 @$(PYTEST) --ignore tests/containers --numprocesses $(TEST_WORKERS) --dist worksteal -m "not alone" $(1) $(ARGS) || (($$? == $(NO_TESTS)))
 @$(PYTEST) --ignore tests/containers -m alone $(1) $(ARGS) || (($$? == $(NO_TESTS)))
@@ -244,16 +246,16 @@ test-python: setup browser .venv/.lossy-disk-current ## Python packages, formats
 	$(call run_tests)
 
 .PHONY: setup-spark
-setup-spark: setup .venv/.spark-current .cache/connect/.current .cache/spark/classes.jsa ## Have Spark in .venv, too: half a gigabyte; needs Java 17
+setup-spark: setup .venv/.spark-current .cache/connect/.current .cache/spark/classes.jsa ## Install Spark in .venv, too: half a gigabyte; needs Java 17
 
 .PHONY: test-spark
 test-spark: setup-spark browser ## The data source for Spark, on a real Spark (Java 17): types, options, queries
 	@$(BIN)/mypy spark/src examples compose/spark
 	@$(PYTEST) --numprocesses $(TEST_WORKERS) --dist worksteal $(SPARK_TESTS) $(ARGS) || (($$? == $(NO_TESTS)))
 
-# Drivers differ in how sockets, files and timers are served. What is decided in front of them (codecs, rights, the
-# catalogue), in Python or by threads of its own is the same on both: those tests run once, on the usual driver. Of the
-# doors in Python, the embedded server and the command line one file each shows that they work on the other one.
+# The drivers differ in how they serve sockets, files and timers. Logic above them (codecs, permissions, catalog), logic
+# in Python and work on separate threads is the same on both, so its tests run once, on the default driver. One file for
+# each Python listener, the embedded server and the command line checks that it works on the fallback driver.
 FALLBACK := client/tests/test_embedded.py client/tests/test_commands.py tests/doors/test_grpc_messages.py \
 	tests/doors/http/test_messages.py tests/encryption/test_tls.py tests/encryption/test_quic.py tests/faults \
 	tests/nodes/test_data.py \
@@ -262,7 +264,7 @@ FALLBACK := client/tests/test_embedded.py client/tests/test_commands.py tests/do
 
 .PHONY: test-fallback
 test-fallback: export HEADRACE_RUNTIME_DRIVER := poll
-test-fallback: setup .venv/.lossy-disk-current ## What could differ on the driver for hosts without io_uring
+test-fallback: setup .venv/.lossy-disk-current ## Tests whose result may differ on the driver for hosts without io_uring
 	$(call run_tests,--ignore tests/faults/metadata $(FALLBACK))
 
 .PHONY: check
@@ -298,7 +300,7 @@ check-proto: .venv/.npm-current
 	@$(BIN)/python proto/released.py --check
 
 .PHONY: release-proto
-release-proto: .venv/.npm-current ## Take what the .proto files say for their released form, which stays compatible
+release-proto: .venv/.npm-current ## Record the .proto files as the released form, with which later changes must stay compatible
 	@$(BIN)/python proto/released.py
 
 .PHONY: generate
@@ -310,7 +312,7 @@ generate: setup ## Write what is generated and checked in: protobuf, status code
 	@$(BIN)/headrace config reference > docs/configuration.md
 
 .PHONY: format
-format: .venv/.npm-current ## Format everything and mend what the linters can mend
+format: .venv/.npm-current ## Format everything and apply the linters' fixes
 	@cd core && $(CARGO) fmt --all
 	@$(BIN)/ruff format --quiet
 	@$(BIN)/ruff check --quiet --fix
@@ -323,7 +325,7 @@ lock: $(UV) ## Bring the lock files up to date with the pyproject and package fi
 	@$(NPM) install --loglevel=error --package-lock-only
 
 .PHONY: audit
-audit: .venv/.node-current ## Ask for known weaknesses of everything that is locked
+audit: .venv/.node-current ## Check all locked dependencies for known vulnerabilities
 	@UV=$(UV) .ci/audit
 
 .PHONY: fuzz
@@ -334,7 +336,7 @@ fuzz: ## Fuzz each decoder for FUZZ_SECONDS
 		$(CARGO) fuzz run "$$target" -- -max_total_time=$(FUZZ_SECONDS); done
 
 .PHONY: clean
-clean: ## Remove everything that was built; data folders stay
+clean: ## Remove everything that was built; data directories stay
 	@rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache core/target core/fuzz/target \
 		web/node_modules web/client/dist services/gateway/src/headrace_gateway/console/static
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,17 +7,17 @@ import os
 import pytest
 from hypothesis import settings
 
-# On a machine that says that it is CI, Hypothesis would try the same examples in every run. They differ in each
-# run here, too: the seed is printed by `make test`, which takes it again (TEST_SEED).
+# Keep Hypothesis from trying the same examples in every run, which it does where it detects CI. `make test` prints the
+# seed and accepts it again (TEST_SEED).
 settings.register_profile("fresh-examples", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("fresh-examples")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have each worker begin with long tests: at the end of a run one of them would keep all but one core waiting.
+    """Order each worker's tests so that long ones come first: a long test at the end would leave the other cores idle.
 
-    Workers get equal parts of the tests in their order, and take from each other when they have no more.
+    Workers get equal consecutive parts of the list and steal from each other when their part is done.
     """
     workers_count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     longest = [item for item in items if item.get_closest_marker("long") is not None]

@@ -1,7 +1,7 @@
 """Run the tests that a change can reach: `make test-changed`, or since a commit with BASE=main.
 
-A change is what git says that differs from the base, with files that it does not know yet. What anything may depend
-on, as the Makefile or a lock file, means everything: then this says so, and runs `make test`.
+A change is the set of files that differ from the base, including untracked files. A change to a file on which anything
+may depend, such as the Makefile or a lock file, selects everything: the program reports so and runs `make test`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.changed.selection import ROOT, Selection, select
 
 
 def main() -> int:
-    """Choose, say what was chosen, and run it."""
+    """Select tests, print the selection and run it."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.changed", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

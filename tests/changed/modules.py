@@ -1,8 +1,8 @@
-"""The files that each file of the repository needs: by imports, and by names and paths that stand in it as text.
+"""Files that each file of the repository needs: by imports, and by module names and paths in string literals.
 
-Much is started or read by name: a service by its module, a command by a table, a document by its path. A text that is
-exactly the name of a module, or the path of a file, counts like an import. What is chosen may be too much, and not too
-little as far as names can tell; `make test` is the judge.
+Many files are started or read by name: a service by its module, a command by a table, a document by its path. A string
+literal that equals the name of a module or the path of a file counts as an import. The selection may include too much;
+names permitting, it does not include too little. `make test` is authoritative.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Final
 
 NATIVE: Final = Path("core/crates/python/headrace_core.pyi")
-"""Stands for the native module, which is built and not imported from a file."""
+"""Stand-in for the native module, which is built and not imported from a file."""
 _TEST_ROOTS: Final = (Path("spark/tests"), Path("spark/tests/jobs"))
-"""Folders whose modules are imported by their bare names."""
+"""Directories whose modules are imported by their bare names."""
 
 
 class Files:
-    """The files of a checkout and what each needs directly."""
+    """Files of a checkout and the direct dependencies of each."""
 
     def __init__(self, root: Path, paths: Iterable[Path]) -> None:
         """Read every Python file.
 
         Args:
-            root: Of the repository.
-            paths: All files that belong to it, relative to the root.
+            root: Root directory of the repository.
+            paths: All files of the repository, relative to the root.
         """
         self._root = root
         self._paths = set(paths)
@@ -35,7 +35,7 @@ class Files:
         self._needs = {path: set(self._needed_by(path)) for path in self._paths if path.suffix == ".py"}
 
     def reached_from(self, changed: Iterable[Path]) -> set[Path]:
-        """Every file that needs one of these, directly or through others; themselves included."""
+        """Return every file that depends on one of `changed`, directly or transitively, and `changed` itself."""
         users: dict[Path, set[Path]] = {}
         for path, needed in self._needs.items():
             for other in needed:
@@ -43,7 +43,7 @@ class Files:
         return closure(changed, users)
 
     def _needed_by(self, path: Path) -> Iterator[Path]:
-        # Whatever prepares a folder's tests.
+        # Include the `conftest.py` files of the parent directories.
         for folder in (path.parent, *path.parent.parents):
             if (conftest := folder / "conftest.py") in self._paths and conftest != path:
                 yield conftest
@@ -75,7 +75,7 @@ class Files:
 
 
 def closure(begin: Iterable[Path], edges: Mapping[Path, Iterable[Path]]) -> set[Path]:
-    """Everything that can be reached along edges."""
+    """Return everything that can be reached along the edges."""
     found: set[Path] = set()
     waiting = list(begin)
     while waiting:
@@ -87,7 +87,7 @@ def closure(begin: Iterable[Path], edges: Mapping[Path, Iterable[Path]]) -> set[
 
 
 def _names(path: Path) -> Iterator[str]:
-    """The names under which a file is imported."""
+    """Yield the names under which a file can be imported."""
     parts = path.with_suffix("").parts
     parts = parts[:-1] if parts[-1] == "__init__" else parts
     yield ".".join(parts)

@@ -1,4 +1,4 @@
-"""From the files that have changed to the tests that have to run."""
+"""Selection of the tests that a set of changed files can affect."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ _EVERYTHING: Final = (
     "core/Cargo.lock",
     "core/rust-toolchain.toml",
 )
-"""Files that anything may depend on."""
+"""Files on which anything may depend."""
 _FOLDERS: Final = {
     "web": ("tests/console", "tests/journeys/test_browser.py", "tests/journeys/test_readme.py"),
     "dashboards": ("tests/doors/http/test_metrics.py",),
     "docs": ("tests/architecture", "tests/journeys/test_readme.py", "spark/tests/test_readme.py"),
 }
-"""Folders of other files than Python's, and the tests that look at them."""
+"""Directories of non-Python files, and the tests that read them."""
 _CONTAINERS: Final = "compose"
 
 
 @dataclass(slots=True)
 class Selection:
-    """The part of the tests that has to run."""
+    """Part of the tests that has to run."""
 
     crates: list[str] = field(default_factory=list)
     is_simulated: bool = False
-    """The replication core can be reached: its simulator runs, too."""
+    """True if the change reaches the replication core, whose simulator then runs as well."""
     tests: list[str] = field(default_factory=list)
     spark_tests: list[str] = field(default_factory=list)
     is_everything: str = ""
-    """The file that anything may depend on, if one has changed."""
+    """First changed file on which anything may depend; empty if none has changed."""
     notes: list[str] = field(default_factory=list)
-    """Messages for the person who reads it."""
+    """Messages for the user."""
 
 
 def select(changed: Iterable[Path], files: Files) -> Selection:
-    """Choose tests.
+    """Select tests.
 
     Args:
-        changed: Files, relative to the root; also those that are gone.
+        changed: Changed and deleted files, relative to the root.
         files: All files of the checkout.
     """
     changed, selection = set(changed), Selection()
@@ -63,7 +63,7 @@ def select(changed: Iterable[Path], files: Files) -> Selection:
     crates = _crates_reached(changed)
     selection.crates = sorted(crates - {_NATIVE_CRATE})
     selection.is_simulated = bool(crates & _SIMULATED)
-    # Not Python alone: a test may name a document or a table.
+    # Include non-Python files: a test may name a document or a table.
     begin = changed | ({NATIVE} if _NATIVE_CRATE in crates else set())
     tests = {str(path) for path in files.reached_from(begin) if _is_test(path)}
     for path in changed:

@@ -1,4 +1,4 @@
-"""Changes of this repository, and the tests that they reach."""
+"""Selection of tests for changes of this repository."""
 
 import subprocess
 from pathlib import Path

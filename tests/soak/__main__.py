@@ -1,7 +1,7 @@
 """Run every long suite in turn, with new seeds: `make soak MINUTES=60`.
 
-What was done is kept in a folder: the next run goes on with the suites that have had least of their share. Ends with 1
-when a round has failed; the report says what repeats it.
+The history is kept in a directory: the next run continues with the suites that have had the least of their share. The
+exit status is 1 if a round has failed; the report contains the command that repeats it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.soak.suites import ROOT, SUITES
 
 
 def main() -> int:
-    """Run, and print the report."""
+    """Run the suites and print the report."""
     names = [suite.name for suite in SUITES]
     parser = argparse.ArgumentParser(
         prog="python -m tests.soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -1,4 +1,4 @@
-"""The Autobahn test suite against both WebSocket endpoints' echoes; `wstest` has to be on the path."""
+"""Autobahn test suite against the echo servers of both WebSocket endpoints; `wstest` has to be on the path."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.soak.suites import ROOT
 
 _GOOD: Final = {"OK", "INFORMATIONAL"}
 _READY_SECONDS: Final = 300.0
-"""The example in Rust is built first."""
+"""Timeout for the echo servers, including the build of the Rust example."""
 
 
 def main() -> int:
@@ -53,7 +53,7 @@ def _judged(port: int) -> int:
         (folder / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
         deadline = time.monotonic() + _READY_SECONDS
         while not (report := folder / "reports/servers/index.json").exists():
-            # It ends at once, without a report, where nobody listens yet.
+            # `wstest` exits at once, without a report, while no server listens yet.
             subprocess.run(["wstest", "-m", "fuzzingclient", "-s", "spec.json"], cwd=folder, check=False)
             assert time.monotonic() < deadline, f"no report of the echo on port {port}"
         (cases,) = json.loads(report.read_text(encoding="utf-8")).values()

@@ -1,4 +1,4 @@
-"""What soak runs have done so far: a line of JSON for each round, so that the next run goes on where this one ended."""
+"""History of soak runs: one JSON line for each round, so that the next run continues where this one ended."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from pathlib import Path
 from typing import Literal
 
 Status = Literal["passed", "failed", "cut off"]
-"""`cut off`: the time was over, or somebody interrupted it, before it could say."""
+"""Outcome of a round. `cut off`: the time limit or an interrupt ended the round without a result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A round that has ended."""
+    """A finished round."""
 
     suite: str
     seed: int
     seconds: float
     status: Status
     ended_at: str
-    """In UTC, ISO 8601."""
+    """End of the round in UTC, ISO 8601."""
     repeat: str
-    """What repeats it, in a shell."""
+    """Shell command that repeats the round."""
     log: str
-    """What it wrote; removed with rounds that passed."""
+    """Path of the log; logs of passed rounds are removed."""
 
 
 class Journal:
-    """A file of entries. A line that was torn by a crash is left out."""
+    """A file of entries. A line torn by a crash is ignored."""
 
     def __init__(self, file: Path) -> None:
-        """Read it, if it is there."""
+        """Read the file if it exists."""
         self._file = file
         self.entries: list[Entry] = []
         if file.exists():
@@ -44,30 +44,30 @@ class Journal:
                     continue
 
     def add(self, entry: Entry) -> None:
-        """Keep one more."""
+        """Append an entry."""
         self.entries.append(entry)
         with self._file.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(asdict(entry)) + "\n")
 
     def seconds_of(self, suite: str) -> float:
-        """How long a suite has run in all."""
+        """Total seconds that a suite has run."""
         return sum(entry.seconds for entry in self.entries if entry.suite == suite)
 
 
 def repeat_command(command: Sequence[str], environment: dict[str, str], folder: str) -> str:
-    """A line for a shell at the root of the repository."""
+    """Return a shell command for the root of the repository."""
     variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
     line = f"{variables} {shlex.join(command)}".strip()
     return f"(cd {shlex.quote(folder)} && {line})" if folder not in ("", ".") else line
 
 
 def report(now: Sequence[Entry], before: Sequence[Entry], left_out: Iterable[tuple[str, str]]) -> str:
-    """Describe this run and all of them, in Markdown.
+    """Describe this run and the whole history in Markdown.
 
     Args:
         now: Entries of this run.
-        before: Those of earlier runs.
-        left_out: Suites that could not run, and why.
+        before: Entries of earlier runs.
+        left_out: Suites that could not run, each with the reason.
     """
     lines = [
         "# Soak run",

@@ -1,7 +1,7 @@
-"""A server with little memory under mixed load: `python -m tests.soak.memory --seconds 300`.
+"""Mixed load on a server with little memory: `python -m tests.soak.memory --seconds 300`.
 
-Producers send batches of 100 B to 8 MB to many partitions, consumers read from the end and from the beginning, and some
-of them receive slowly. Ends with 1 when a request was not answered in time, or when resident memory goes on growing.
+Producers send batches of 100 B to 8 MB to many partitions. Consumers read from the end and from the beginning, some of
+them slowly. The exit status is 1 if a request was not answered in time or if resident memory keeps growing.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from tests.compatibility.raw import ConnectionClosed, RawConnection
 from tests.server_process import ServerProcess
 
 ANSWER_SECONDS_MAX: Final = 60.0
-"""A request that takes longer hangs."""
+"""Timeout of a request; a longer one counts as hanging."""
 SIZES: Final = (100, 1_000, 10_000, 100_000, 1_000_000, 8_000_000)
 _LARGE_FROM: Final = 100_000
 _LARGE_PARTITIONS: Final = 40
-"""Large batches go to so many partitions, so that their segments fit on the disk."""
+"""Number of partitions that receive large batches, limited so that their segments fit on the disk."""
 _KEPT_BYTES: Final = 64_000_000
-"""About what large batches leave in a partition."""
+"""Approximate bytes that large batches leave in a partition."""
 _GROWTH_FACTOR: Final = 1.1
 _GROWTH_BYTES: Final = 48 * 1024**2
-"""The allocator's own, and what Python takes for counters."""
+"""Tolerated growth: the allocator's own memory and Python's counters."""
 _SLOW_BYTES: Final = 64 * 1024
 _SLOW_PAUSE_SECONDS: Final = 0.05
 
 
 @dataclass
 class Load:
-    """What runs against a server, and what came of it."""
+    """Load on a server, and its results."""
 
     address: str
     partitions: int
@@ -54,7 +54,7 @@ class Load:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, seconds: float, *, watch: Callable[[], None] = lambda: None) -> None:
-        """Run it, calling ``watch`` twice a second."""
+        """Run the load and call ``watch`` twice a second."""
         with RawConnection.as_root(self.address) as connection:
             connection.create_topic("load", partitions=self.partitions)
         roles = [*[self._produce] * 6, *[self._consume] * 2, *[self._consume_slowly] * 4]
@@ -147,7 +147,7 @@ def _delete_segments(partition: int) -> bytes:
 
 
 def growth(samples: Sequence[int]) -> str:
-    """Describe how resident memory has gone on growing in the last third; empty: it has not."""
+    """Describe how resident memory kept growing in the last third; empty if it did not."""
     third = len(samples) // 3
     if third == 0:
         return ""
@@ -158,7 +158,7 @@ def growth(samples: Sequence[int]) -> str:
 
 
 def main() -> int:
-    """Run it on a new server."""
+    """Run the load on a new server."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak.memory", description=__doc__)
     parser.add_argument("--seconds", type=float, default=120.0, help="how long it goes on (120)")
     parser.add_argument("--seed", type=int, default=1, help="repeats sizes and partitions (1)")

@@ -1,4 +1,4 @@
-"""Runs the suites in turn, each for its share of the time."""
+"""Run the suites in turn, each for its share of the time."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from tests.soak.journal import Entry, Journal, Status, repeat_command
 from tests.soak.suites import ROOT, Round, Suite
 
 _OVERRUN_SECONDS: Final = 300.0
-"""How much longer than planned a round may take before it counts as hanging."""
+"""Seconds by which a round may exceed its planned duration before it counts as hanging."""
 _END_SECONDS: Final = 15.0
 _SEED_MAX: Final = 2**31
 
 
 class Soak:
-    """One run."""
+    """State of one soak run."""
 
     def __init__(
         self, suites: Sequence[Suite], journal: Journal, folder: Path, *, seconds: float, say: Callable[[str], None]
     ) -> None:
-        """Describe it.
+        """Describe the run.
 
         Args:
-            suites: Those that can run here.
-            journal: Of this run and of earlier ones, which decides whose turn it is.
-            folder: Where logs go.
-            seconds: How long it goes on.
-            say: Called with lines for whoever watches.
+            suites: Suites that can run on this machine.
+            journal: History of this and earlier runs; it decides which suite is next.
+            folder: Directory of the logs.
+            seconds: Duration of the run.
+            say: Called with progress lines for the user.
         """
         self._suites = list(suites)
         self._journal = journal
@@ -47,13 +47,13 @@ class Soak:
         self._process: subprocess.Popen[bytes] | None = None
 
     def stop(self) -> None:
-        """End the round that runs, and begin no other: from a signal handler."""
+        """End the current round and begin no other. Safe in a signal handler."""
         self._is_stopped = True
         if self._process is not None:
             _signal(self._process, signal.SIGTERM)
 
     def run(self) -> list[Entry]:
-        """Go on until the time is over; returns what was done."""
+        """Run rounds until the time is over and return their entries."""
         done: list[Entry] = []
         while not self._is_stopped and (suite := self._next()) is not None:
             seconds = int(min(suite.seconds, self._remaining()))
@@ -66,7 +66,7 @@ class Soak:
         return self._deadline - time.monotonic()
 
     def _next(self) -> Suite | None:
-        """The suite that has had least of what it should have, among those for which there is time."""
+        """Return the suite that has had the least of its share, among those whose minimum round still fits."""
         remaining = self._remaining()
         fitting = [suite for suite in self._suites if suite.seconds_min <= remaining]
         return min(fitting, key=lambda suite: self._journal.seconds_of(suite.name) / suite.share, default=None)
@@ -93,7 +93,7 @@ class Soak:
 
     def _outcome(self, planned: Round, log: Path, seconds: int) -> Status:
         with log.open("wb") as output:
-            # A group of its own, which ends with everything that it has started.
+            # Start the round in a process group of its own, so that its children end with it.
             self._process = process = subprocess.Popen(
                 planned.command,
                 cwd=planned.folder,
@@ -103,7 +103,7 @@ class Soak:
                 stderr=subprocess.STDOUT,
                 process_group=0,
             )
-            # The end of the whole run is kept to; a round that hangs is a finding.
+            # Enforce the end of the whole run; a round that hangs is a finding.
             overrun = seconds + _OVERRUN_SECONDS
             patience = min(overrun, max(0.0, self._remaining()) + _END_SECONDS)
             try:
@@ -125,7 +125,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     _signal(process, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_END_SECONDS)
-    # Whoever has not heard.
+    # Kill processes that ignored the first signal.
     _signal(process, signal.SIGKILL)
     process.wait()
 

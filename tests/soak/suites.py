@@ -1,4 +1,4 @@
-"""The suites of a soak run: for each, the command of one round, and what that needs of the machine."""
+"""Suites of a soak run: the command of one round, and the suite's requirements on the machine."""
 
 from __future__ import annotations
 
@@ -29,20 +29,22 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Something that can run for as long as there is time, with a new seed each time."""
+    """A suite that can run repeatedly, with a new seed each time."""
 
     name: str
     shows: str
     round_of: Callable[[int, int], Round]
-    """By seed and seconds. What cannot be told a time does about as much as takes that long."""
+    """Build a round from seed and seconds. A suite without a time option gets an amount of work that takes about so
+    long.
+    """
     missing: Callable[[], str] = lambda: ""
-    """Why it cannot run on this machine; empty if it can."""
+    """Return the reason why the suite cannot run on this machine; empty if it can."""
     share: float = 1.0
-    """Of the time, beside the others'."""
+    """Share of the time, relative to the other suites."""
     seconds: int = 60
-    """Of a round: as many as it takes to be worth its start."""
+    """Preferred duration of a round in seconds, long enough to outweigh its startup."""
     seconds_min: int = 20
-    """A round that would have less is not begun."""
+    """Minimum duration of a round; a shorter one is not begun."""
 
 
 def _program(name: str, why: str) -> Callable[[], str]:
@@ -87,12 +89,12 @@ def _mutants(seed: int, seconds: int) -> Round:
 
 
 def _tests(*paths: str, factor_seconds: float = 0.0, variable: str = "PROPERTY_FACTOR") -> Callable[[int, int], Round]:
-    """Tests that a variable makes longer.
+    """Build rounds of pytest whose amount of work a variable scales.
 
     Args:
-        paths: What pytest is given.
-        factor_seconds: How long they take with the variable at 1; 0: they have none.
-        variable: Its name.
+        paths: Arguments of pytest.
+        factor_seconds: Seconds the tests take with the variable at 1; 0 if they have no variable.
+        variable: Name of the variable.
     """
 
     def round_of(seed: int, seconds: int) -> Round:

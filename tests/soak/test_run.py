@@ -1,4 +1,4 @@
-"""The soak run itself, with small programs as its suites."""
+"""Tests of the soak run itself, with small programs as its suites."""
 
 import sys
 
