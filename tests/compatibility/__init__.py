@@ -1,1 +1,1 @@
-"""Clients that were not written here, and the protocol that they speak, byte by byte."""
+"""Third-party clients, and the bytes of the protocol that they use."""

@@ -1,4 +1,4 @@
-"""Answers of the classic binary protocol, taken apart to their last byte."""
+"""Decoders for responses of the binary protocol that account for every byte."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.compatibility.frames import MESSAGE_HEADER_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message as it is stored."""
+    """A stored message."""
 
     checksum: int
     message_id: int
@@ -24,7 +24,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """The answer to a poll."""
+    """Response to a poll."""
 
     partition: int
     current_offset: int
@@ -40,7 +40,7 @@ class Polled:
 
 
 def polled(answer: bytes) -> Polled:
-    """Decode the answer to a poll, to its last byte."""
+    """Decode the response to a poll; every byte has to be consumed."""
     partition, current_offset, count = struct.unpack_from("<IQI", answer)
     at, messages = 16, []
     for _ in range(count):
@@ -57,7 +57,7 @@ def polled(answer: bytes) -> Polled:
 
 
 class Reader:
-    """Takes an answer apart, field by field."""
+    """Decoder that consumes a response field by field."""
 
     def __init__(self, answer: bytes) -> None:
         self._answer = answer
@@ -169,7 +169,7 @@ def topic_details(answer: bytes) -> tuple[Topic, list[Partition]]:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A consumer group, without its members."""
+    """A consumer group without its members."""
 
     id: int
     partitions_count: int
@@ -182,7 +182,7 @@ class Group:
 
 
 def group_details(answer: bytes) -> tuple[Group, dict[int, list[int]]]:
-    """A group, and what each member owns by the member's number."""
+    """Decode a group and the partitions that each member owns, by member number."""
     reader = Reader(answer)
     group = Group.read(reader)
     members = {}
@@ -195,7 +195,7 @@ def group_details(answer: bytes) -> tuple[Group, dict[int, list[int]]]:
 
 
 def groups(answer: bytes) -> list[Group]:
-    """A list of groups."""
+    """Decode a list of groups."""
     reader = Reader(answer)
     found = []
     while not reader.is_at_end:

@@ -1,4 +1,4 @@
-"""The numbers of the classic binary protocol that tests name, written down by hand."""
+"""Numbers of the binary protocol that tests use, written down by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Code(IntEnum):
-    """Commands."""
+    """Command codes."""
 
     PING = 1
     GET_STATS = 10
@@ -58,7 +58,7 @@ class Code(IntEnum):
 
 
 class Status(IntEnum):
-    """Statuses that a server answers with."""
+    """Status codes of responses."""
 
     OK = 0
     INVALID_COMMAND = 3
@@ -114,7 +114,7 @@ class Status(IntEnum):
 
 
 class Strategy(IntEnum):
-    """Where a poll starts."""
+    """Start position of a poll."""
 
     OFFSET = 1
     TIMESTAMP = 2

@@ -1,4 +1,4 @@
-"""Connections to the server that a module's tests share."""
+"""Connections to the server that the tests of a module share."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tests.server_process import ServerProcess
 
 Connect = Callable[[], RawConnection]
 Door = tuple[type[RawConnection], str]
-"""How to connect, and where."""
+"""Connection class and address."""
 
 
 @pytest.fixture
 def transport(request: pytest.FixtureRequest) -> str:
-    """What connections are made by: `tcp`, unless the module says that it shows something of every transport."""
+    """Transport of the connections: `tcp`, unless the module is parametrized over all transports."""
     return str(getattr(request, "param", "tcp"))
 
 
 @pytest.fixture
 def door(shared_server: ServerProcess, transport: str) -> Door:
-    """How to connect, and where."""
+    """Connection class and address of the selected transport."""
     if transport == "websocket":
         return WebSocketConnection, shared_server.websocket_address
     return RawConnection, shared_server.address
@@ -32,7 +32,7 @@ def door(shared_server: ServerProcess, transport: str) -> Door:
 
 @pytest.fixture
 def connect(door: Door) -> Iterator[Connect]:
-    """Open connections that are not logged in."""
+    """Open unauthenticated connections."""
     connection, address = door
     with ExitStack() as stack:
         yield lambda: stack.enter_context(connection(address))
@@ -40,7 +40,7 @@ def connect(door: Door) -> Iterator[Connect]:
 
 @pytest.fixture
 def root(door: Door) -> Iterator[RawConnection]:
-    """A connection of the root user."""
+    """Connection logged in as root."""
     connection, address = door
     with connection.as_root(address) as root:
         yield root

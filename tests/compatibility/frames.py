@@ -1,6 +1,6 @@
-"""The classic binary protocol, written down once more and by hand: a second opinion on what the server speaks.
+"""Independent, hand-written encoder of the binary protocol: a second opinion on what the server implements.
 
-Nothing here comes from the code under test. Layouts and numbers are those of the protocol's description.
+It shares no code with the product. Layouts and numbers come from the protocol's description.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def u64(value: int) -> bytes:
 
 
 def request(code: int, payload: bytes = b"") -> bytes:
-    """A whole request frame."""
+    """Encode a complete request frame."""
     return u32(4 + len(payload)) + u32(code) + payload
 
 
@@ -36,7 +36,7 @@ def request(code: int, payload: bytes = b"") -> bytes:
 
 
 def name(text: str | bytes) -> bytes:
-    """`Name`, and `Pass`: one byte of length, then the bytes."""
+    """Encode `Name` or `Pass`: one byte of length, then the bytes."""
     raw = text.encode() if isinstance(text, str) else text
     return u8(len(raw)) + raw
 
@@ -47,7 +47,7 @@ def str32(text: str) -> bytes:
 
 
 def ident(identifier: int | str) -> bytes:
-    """A number stays a number, a text is a name, even one of digits."""
+    """Encode an identifier: an `int` is numeric, a `str` is a name, even one of digits."""
     return b"\x01\x04" + u32(identifier) if isinstance(identifier, int) else b"\x02" + name(identifier)
 
 
@@ -122,7 +122,7 @@ def poll(
 def consumer_offset(
     stream: int | str, topic: int | str, partition: int | None, offset: int | None = None, *, who: bytes = consumer(1)
 ) -> bytes:
-    """Get and delete without `offset`, store with it."""
+    """Encode a consumer offset request: get and delete without `offset`, store with it."""
     path = who + ident(stream) + ident(topic) + opt_partition(partition)
     return path if offset is None else path + u64(offset)
 
@@ -138,7 +138,7 @@ def message(
     payload_length: int | None = None,
     headers_length: int | None = None,
 ) -> bytes:
-    """A message as a client sends it; the lengths are the true ones unless given."""
+    """Encode a message as a client sends it; the lengths are correct unless given."""
     lengths = (
         len(headers) if headers_length is None else headers_length,
         len(payload) if payload_length is None else payload_length,
@@ -148,7 +148,7 @@ def message(
 
 
 def indexes_of(messages: Iterable[bytes]) -> bytes:
-    """One entry per message: nothing but the position where it ends."""
+    """Encode one index entry per message, which contains only the position of the message's end."""
     end, entries = 0, b""
     for raw in messages:
         end += len(raw)
@@ -185,7 +185,7 @@ def permissions(
     streams: dict[int, Iterable[str]] | None = None,
     topics: dict[tuple[int, int], Iterable[str]] | None = None,
 ) -> bytes:
-    """`Permissions`: global rights, rights per stream id, rights per stream and topic id."""
+    """Encode `Permissions`: global rights, rights per stream id, rights per stream and topic id."""
     per_stream = {stream: set(chosen) for stream, chosen in (streams or {}).items()}
     for stream, _ in topics or {}:
         per_stream.setdefault(stream, set())

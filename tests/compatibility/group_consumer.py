@@ -1,9 +1,9 @@
-"""A process that consumes as a member of a consumer group through the official client, and writes down what it got.
+"""Consumer process that joins a consumer group through the official client and records every message it receives.
 
     python -m tests.compatibility.group_consumer ADDRESS STREAM GROUP FILE USERNAME PASSWORD
 
-One line per message: when (monotonic, the same clock for all processes), partition, offset. SIGTERM ends it after
-the message in hand.
+One line per message: time (monotonic clock, shared by all processes), partition, offset. SIGTERM ends the process after
+the current message.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from apache_iggy import AutoCommit, AutoCommitAfter, IggyClient, PollingStrategy
 
 
 async def consume(address: str, stream: str, group: str, path: str, username: str, password: str) -> None:
-    """Do so until SIGTERM."""
+    """Consume until SIGTERM."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    # So that it logs in, and joins, again when it has lost its connection.
+    # A connection string lets the client log in and join again after a lost connection.
     client = IggyClient.from_connection_string(f"iggy+tcp://{username}:{password}@{address}")
     await client.connect()
     consumer = await client.consumer_group(
@@ -43,12 +43,12 @@ async def consume(address: str, stream: str, group: str, path: str, username: st
     try:
         await consumer.consume_messages(received, stop)
     except RuntimeError:
-        # What a client says at its end that was connected more than once.
+        # A client that has reconnected raises this error when it stops.
         if not stop.is_set():
             raise
 
 
 if __name__ == "__main__":
     asyncio.run(consume(*sys.argv[1:]))
-    # The client's own threads may abort an interpreter that ends around them.
+    # Skip interpreter shutdown: the client's threads may abort an interpreter that ends around them.
     os._exit(0)

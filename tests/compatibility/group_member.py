@@ -1,4 +1,4 @@
-"""A member of a consumer group that does what a test says, on a connection of its own."""
+"""Scripted member of a consumer group, on a connection of its own."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tests.compatibility.raw import RawConnection
 from tests.server_process import PASSWORD, USERNAME
 
 NOTHING = Polled(0, 0, ())
-"""What a member gets that has nothing to poll."""
+"""Response to a poll of a member that has nothing to poll."""
 
 
 class Group:
     """The group `g` of topic `t` in a stream, seen from outside."""
 
     def __init__(self, connection: RawConnection, stream: str, *, partitions: int = 1) -> None:
-        """Make the stream with its topic and its group."""
+        """Create the stream, its topic and its group."""
         self.connection = connection
         self.stream = stream
         self.topic = frames.ident(stream) + frames.ident("t")
@@ -26,21 +26,21 @@ class Group:
         connection.ok(Code.CREATE_GROUP, self.topic + frames.name("g"))
 
     def owned(self) -> dict[int, list[int]]:
-        """What each member owns by the member's number."""
+        """Return the partitions that each member owns, by member number."""
         _, members = group_details(self.connection.ok(Code.GET_GROUP, self.path))
         everything = [partition for partitions in members.values() for partition in partitions]
         assert len(everything) == len(set(everything)), "a partition has two owners"
         return members
 
     def join(self) -> Member:
-        """A new member."""
+        """Add a member."""
         member = Member(self)
         self.members.append(member)
         member.connection.ok(Code.JOIN_GROUP, self.path)
         return member
 
     def close(self) -> None:
-        """Close the connections of everybody who joined."""
+        """Close the connections of all members."""
         for member in self.members:
             member.close()
 
@@ -49,12 +49,12 @@ class Group:
         self.connection.send(self.stream, "t", partition, *payloads)
 
     def stored_offset(self, partition: int) -> int | None:
-        """How far the group is."""
+        """Return the stored offset of the group."""
         return self.connection.stored_offset(self.stream, "t", partition, who=frames.consumer("g", group=True))
 
 
 class Member:
-    """A connection that is, or is to be, a member of the group."""
+    """A connection that is, or will be, a member of the group."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
@@ -70,7 +70,7 @@ class Member:
         auto_commit: bool = False,
         strategy: Strategy = Strategy.NEXT,
     ) -> Polled:
-        """Read on; without a partition from the one whose turn it is."""
+        """Poll the next messages; without a partition, the server chooses one of the owned partitions in turn."""
         return self.connection.poll(
             self.group.stream, "t", partition, strategy, count=count, auto_commit=auto_commit, who=self.who
         )

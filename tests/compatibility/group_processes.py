@@ -1,9 +1,9 @@
-"""Consumers and a producer of consumer groups while everything comes and goes, and what is checked of what they got.
+"""Consumer and producer processes for tests of consumer groups under churn, and the checks of the received messages.
 
-A *receipt* is a message in the hands of the official client's callback, with the time of one clock for all processes.
-A *generation* of a partition lasts from one change of its owner to the next. A client does not say in which one it got
-a message, so it is told by the times: two members may both get a message only if the first of them was gone, or the
-server that had given it to the first one, before the second got it.
+A *receipt* is a message delivered to the official client's callback, with a time of the clock that all processes share.
+A *generation* of a partition lasts from one change of its owner to the next. A client does not report the generation of
+a message, so the checks infer it from times: two members may both receive a message only if the first member, or the
+server that had delivered the message to it, had stopped before the second member received it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.server_process import PASSWORD, USERNAME
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """A message in somebody's hands."""
+    """A message delivered to a consumer."""
 
     at_ns: int
     partition: int
@@ -36,7 +36,7 @@ class Receipt:
 
 
 class Consumer:
-    """One process with the official client."""
+    """A consumer process with the official client."""
 
     def __init__(
         self,
@@ -57,13 +57,14 @@ class Consumer:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process runs and was not told to end. One whose client gave up has ended by itself."""
+        """Return whether the process runs and was not asked to end. A process whose client has failed ends by itself.
+        """
         if self._process.poll() is not None and self.told_to_end_at_ns is None:
             self.told_to_end_at_ns = time.monotonic_ns()
         return self.told_to_end_at_ns is None
 
     def end(self, *, kill: bool) -> None:
-        """Ask it to stop, or let it crash."""
+        """Ask the process to stop, or kill it."""
         if not self.is_alive:
             return
         self.told_to_end_at_ns = time.monotonic_ns()
@@ -72,11 +73,11 @@ class Consumer:
         else:
             self._process.terminate()
         status = self._process.wait(30)
-        # It may not have come to the point at which it minds the signal.
+        # SIGTERM kills a process that has not installed its signal handler yet.
         assert kill or status in (0, -signal.SIGTERM), f"consumer {self.number} ended with status {status}"
 
     def receipts(self) -> list[Receipt]:
-        """What it got, in order."""
+        """Return the received messages in order."""
         if not self.record.exists():
             return []
         lines = self.record.read_text(encoding="ascii").splitlines()
@@ -84,7 +85,7 @@ class Consumer:
 
 
 class Producer:
-    """Sends to all partitions on a thread of its own until it is told to stop, also beyond the end of a server."""
+    """Send to all partitions on a thread of its own until `stop`, across restarts of the server."""
 
     def __init__(self, address: str, stream: str, partitions: int, seed: int) -> None:
         self.acknowledged = dict.fromkeys(range(partitions), 0)
@@ -98,7 +99,7 @@ class Producer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self._stop.set()
         self._thread.join()
 
@@ -109,7 +110,7 @@ class Producer:
                     while not self._stop.wait(0.002):
                         self._send(connection)
             except (OSError, ConnectionClosed):
-                # What was in flight may be there or not: it is not sent again.
+                # The batch in flight may be stored or not; it is not sent again.
                 self.lost_connections += 1
                 self._stop.wait(0.05)
 
@@ -122,7 +123,7 @@ class Producer:
 
 
 def ends(connection: RawConnection, stream: str, partitions: int) -> dict[int, int]:
-    """How many messages each partition holds."""
+    """Return the number of messages in each partition."""
     found = {}
     for partition in range(partitions):
         polled = connection.poll(stream, "t", partition, Strategy.LAST, count=1)
@@ -136,14 +137,14 @@ def check_receipts(
     told_to_end_at_ns: Mapping[int, int],
     server_starts_ns: Sequence[int] = (),
 ) -> None:
-    """Check what the consumers of one group got, in the order in which they got it.
+    """Check what the consumers of one group received, in order of time.
 
-    Every message was received; none before those in front of it; and whoever got a message before somebody else got
-    the same one was gone by then, or had it from a server that was.
+    Every message was received, and none before its predecessors. If two consumers received the same message, the first
+    of them, or the server that had delivered it, had stopped before the second received it.
 
-    When a connection is closed the server knows at once, those who wait for the end of its process a little later: so
-    whoever was gone had been told to end by then, and got nothing more afterwards. A client may hand on what it has
-    from a server that was killed until the next one starts.
+    The server notices a closed connection at once, but the test notices the end of a process a little later. So a
+    consumer counts as stopped from the moment it was asked to end, and must receive nothing afterwards. A client may
+    still deliver messages from a killed server until the next server starts.
     """
     final = {receipt.consumer: receipt for receipt in receipts}
     last: dict[tuple[int, int], Receipt] = {}
@@ -162,6 +163,6 @@ def check_receipts(
 
 
 def assignment(connection: RawConnection, stream: str, group: str) -> dict[int, list[int]]:
-    """What each member of a group owns."""
+    """Return the partitions that each member of a group owns."""
     path = frames.ident(stream) + frames.ident("t") + frames.ident(group)
     return group_details(connection.ok(Code.GET_GROUP, path))[1]

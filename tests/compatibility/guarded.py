@@ -1,4 +1,4 @@
-"""Commands that need a right, as requests that do no harm."""
+"""Requests for commands that need a right; none of them does harm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.rights import (
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """A command that needs a right, as a request that fails harmlessly once it is permitted, or changes nothing."""
+    """A command that needs a right, as a request that fails harmlessly when permitted, or changes nothing."""
 
     code: Code
     payload: bytes
@@ -34,7 +34,7 @@ class Guarded:
 
 
 def guarded(stream: str, topic: str) -> tuple[Guarded, ...]:
-    """The guarded commands on a topic that has a partition with at most one message, and a consumer group `g`."""
+    """Return the guarded commands on a topic that has a partition with at most one message and a consumer group `g`."""
     s, t = frames.ident(stream), frames.ident(topic)
     offset = frames.consumer_offset(stream, topic, 0)
     return (

@@ -1,4 +1,4 @@
-"""A connection that sends exactly the bytes it is given."""
+"""Connection that sends exactly the given bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ConnectionClosed(Exception):
 
 
 class RawConnection:
-    """A TCP connection to the binary protocol; nothing is sent or repeated by itself."""
+    """A TCP connection to the binary protocol; it sends and retries nothing on its own."""
 
     def __init__(self, address: str, *, timeout_seconds: float = 20.0) -> None:
         host, _, port = address.rpartition(":")
@@ -39,19 +39,19 @@ class RawConnection:
 
     @classmethod
     def as_root(cls, address: str) -> Self:
-        """A connection that is logged in as root."""
+        """Connect and log in as root."""
         return cls.as_user(address, USERNAME, PASSWORD)
 
     @classmethod
     def as_user(cls, address: str, username: str, password: str) -> Self:
-        """A connection that is logged in."""
+        """Connect and log in."""
         connection = cls(address)
         connection.ok(Code.LOGIN_USER, frames.login(username, password))
         return connection
 
     @property
     def local_address(self) -> str:
-        """`ip:port` of this end."""
+        """Return `ip:port` of the local end."""
         host, port = self.socket.getsockname()
         return f"{host}:{port}"
 
@@ -64,10 +64,10 @@ class RawConnection:
         self.write(frames.request(code, payload))
 
     def receive(self) -> Reply:
-        """The next response.
+        """Receive the next response.
 
         Raises:
-            ConnectionClosed: There will be none.
+            ConnectionClosed: The server closed the connection.
         """
         status, length = struct.unpack("<II", self._read(8))
         if status != Status.OK:
@@ -80,26 +80,26 @@ class RawConnection:
         return self.receive()
 
     def requests(self, code: int, payloads: Sequence[bytes]) -> list[Reply]:
-        """Send requests without waiting for responses in between; few enough for the buffers of both ends."""
+        """Send requests without waiting for responses in between; they must fit into the buffers of both ends."""
         self.write(b"".join(frames.request(code, payload) for payload in payloads))
         return [self.receive() for _ in payloads]
 
     def status(self, code: int, payload: bytes = b"") -> int:
-        """What the server thinks of a request."""
+        """Send a request and return the status of its response."""
         return self.request(code, payload).status
 
     def ok(self, code: int, payload: bytes = b"") -> bytes:
-        """The payload of the response to a request that has to succeed."""
+        """Send a request that has to succeed and return the payload of its response."""
         reply = self.request(code, payload)
         assert reply.status == Status.OK, f"{Code(code).name}: status {reply.status}"
         return reply.payload
 
     def is_alive(self) -> bool:
-        """Whether the connection still answers."""
+        """Return whether the connection still answers."""
         return self.request(Code.PING) == Reply(Status.OK)
 
     def wait_closed(self) -> bool:
-        """Whether the server closes the connection and says nothing more."""
+        """Return whether the server closes the connection without sending anything more."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
@@ -118,7 +118,7 @@ class RawConnection:
             view = view[count:]
         return bytes(data)
 
-    # ---- what most tests need
+    # ---- requests that most tests need
 
     def create_topic(self, stream: str, topic: str = "t", partitions: int = 1) -> None:
         """Create a stream with one topic in it."""
@@ -128,7 +128,7 @@ class RawConnection:
     def send(
         self, stream: int | str, topic: int | str, partition: int | bytes, *payloads: bytes, headers: bytes = b""
     ) -> None:
-        """Append one batch; `partition` is a number, or a whole `Partitioning`."""
+        """Append one batch; `partition` is a number or an encoded `Partitioning`."""
         partitioning = frames.to_partition(partition) if isinstance(partition, int) else partition
         messages = [frames.message(payload, headers) for payload in payloads]
         assert self.ok(Code.SEND_MESSAGES, frames.send(stream, topic, partitioning, messages)) == b""
@@ -152,7 +152,7 @@ class RawConnection:
     def stored_offset(
         self, stream: int | str, topic: int | str, partition: int | None, *, who: bytes = frames.consumer(1)
     ) -> int | None:
-        """The stored offset of a consumer, if there is one."""
+        """Return the stored offset of a consumer, if there is one."""
         answer = self.ok(Code.GET_CONSUMER_OFFSET, frames.consumer_offset(stream, topic, partition, who=who))
         if not answer:
             return None
@@ -160,7 +160,7 @@ class RawConnection:
         return int(stored)
 
     def close(self) -> None:
-        """Close this end."""
+        """Close the local end."""
         self.socket.close()
 
     def __enter__(self) -> Self:
@@ -173,12 +173,12 @@ class RawConnection:
 
 
 def eventually(what: object, condition: object, *, timeout_seconds: float = 30.0) -> None:
-    """Wait for something that the server does on its own time.
+    """Wait for an asynchronous effect on the server.
 
     Args:
-        what: Named when it does not happen.
-        condition: Called until it returns something true.
-        timeout_seconds: For how long.
+        what: Name of the effect for the failure message.
+        condition: Called until it returns a true value.
+        timeout_seconds: Timeout.
     """
     assert callable(condition)
     deadline = time.monotonic() + timeout_seconds

@@ -1,5 +1,6 @@
-"""Every row of the protocol's table of bad input, over every transport: the answer, and what becomes of the connection
-(GW-1, GW-2, GW-9)."""
+"""Every row of the protocol's table of bad input, over every transport: the response, and the state of the connection
+afterwards (GW-1, GW-2, GW-9).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ OK = Reply(Status.OK)
 
 
 def refused(connection: RawConnection, status: Status, code: int, payload: bytes = b"") -> None:
-    """The request gets this status, and the next one is understood."""
+    """Check that a request is refused with this status and that the connection stays usable."""
     assert connection.status(code, payload) == status
     assert connection.is_alive()
 
@@ -33,7 +34,7 @@ def refused(connection: RawConnection, status: Status, code: int, payload: bytes
 
 @pytest.mark.parametrize("length", range(4))
 def test_a_length_below_four(connect: Connect, length: int) -> None:
-    """8 header bytes are consumed, answer 3, the connection goes on."""
+    """Eight header bytes are consumed, the status is 3, the connection stays open."""
     connection = connect()
     connection.write(struct.pack("<II", length, Code.PING) + frames.request(Code.PING))
     assert connection.receive() == Reply(Status.INVALID_COMMAND)
@@ -43,16 +44,16 @@ def test_a_length_below_four(connect: Connect, length: int) -> None:
 @pytest.mark.parametrize("code", [0, 2, 99, 103, 606, 60_000, 2**32 - 1])
 @pytest.mark.parametrize("size", [0, 7, 100_000])
 def test_an_unknown_code(connect: Connect, code: int, size: int) -> None:
-    """The payload is read, answer 3, the connection goes on."""
+    """The payload is read, the status is 3, the connection stays open."""
     connection = connect()
-    # Were the payload taken for frames, these would be pings with answers of their own.
+    # A server that took the payload for frames would answer these pings.
     payload = (frames.request(Code.PING) * (size // 8 + 1))[:size]
     refused(connection, Status.INVALID_COMMAND, code, payload)
 
 
 @pytest.mark.parametrize("logged_in", [True, False])
 def test_a_control_payload_over_10_mib(connect: Connect, root: RawConnection, logged_in: bool) -> None:
-    """Answer 3; the payload is drained, not taken for frames as the reference does (its quirk Q1)."""
+    """The status is 3; the payload is drained and not taken for frames, as the reference server does (quirk Q1)."""
     connection = root if logged_in else connect()
     payload = frames.request(Code.PING) * (CONTROL_PAYLOAD_BYTES_MAX // 8 + 1)
     refused(connection, Status.INVALID_COMMAND, Code.PING, payload)
@@ -60,14 +61,14 @@ def test_a_control_payload_over_10_mib(connect: Connect, root: RawConnection, lo
 
 
 def test_a_control_payload_of_10_mib(root: RawConnection, stream: str) -> None:
-    """The limit itself is allowed; what is behind a valid payload is ignored."""
+    """The limit itself is allowed; bytes after a valid payload are ignored."""
     payload = frames.name(stream).ljust(CONTROL_PAYLOAD_BYTES_MAX, b"\0")
     root.ok(Code.CREATE_STREAM, payload)
     assert root.ok(Code.GET_STREAM, frames.ident(stream))
 
 
 def test_a_send_beyond_the_limit_of_the_server(shared_server: ServerProcess, root: RawConnection) -> None:
-    """Our limit on sends is answered like every other one, and the connection goes on."""
+    """A send beyond the configured limit is refused like every other request, and the connection stays open."""
     config = shared_server.current_config()
     assert config is not None
     chunk = bytes(1 << 20)
@@ -98,7 +99,7 @@ UNDECODABLE = {
     "polling kind 0": (Code.POLL_MESSAGES, frames.poll(0, 0, 0, 0)),  # type: ignore[arg-type]
     "token cut": (Code.LOGIN_WITH_TOKEN, b"\x44abc"),
 }
-# Decodable, but of a value that the command does not know: only who may ask at all is told.
+# Decodable payloads with a value unknown to the command: only authorized callers learn that the value is unknown.
 UNKNOWN_VALUES = {
     "compression 0": (Code.CREATE_TOPIC, frames.create_topic(0, "t", compression=0)),
     "compression 3": (Code.CREATE_TOPIC, frames.create_topic(0, "t", compression=3)),
@@ -135,13 +136,15 @@ ILL_FORMED = {
 def test_a_payload_that_cannot_be_decoded(
     connect: Connect, root: RawConnection, code: Code, payload: bytes, logged_in: bool
 ) -> None:
-    """Answer 3, the connection goes on. Decoding comes before the check of the login."""
+    """The status is 3, the connection stays open. Decoding precedes the check of the login."""
     refused(root if logged_in else connect(), Status.INVALID_COMMAND, code, payload)
 
 
 @pytest.mark.parametrize(("code", "payload"), UNKNOWN_VALUES.values(), ids=UNKNOWN_VALUES)
 def test_an_unknown_value(connect: Connect, root: RawConnection, code: Code, payload: bytes) -> None:
-    """Answer 3, the connection goes on; without a login 40, because these values are looked at after it."""
+    """The status is 3, the connection stays open. Without a login the status is 40: these values are validated after
+    it.
+    """
     refused(root, Status.INVALID_COMMAND, code, payload)
     refused(connect(), Status.UNAUTHENTICATED, code, payload)
 
@@ -151,7 +154,7 @@ def test_an_unknown_value(connect: Connect, root: RawConnection, code: Code, pay
 def test_a_payload_of_the_wrong_structure(
     connect: Connect, root: RawConnection, code: Code, payload: bytes, logged_in: bool
 ) -> None:
-    """Answer 4, the connection goes on. Decoding comes before the check of the login."""
+    """The status is 4, the connection stays open. Decoding precedes the check of the login."""
     refused(root if logged_in else connect(), Status.INVALID_FORMAT, code, payload)
 
 
@@ -209,7 +212,7 @@ BEFORE_LOGIN = (Code.PING, Code.LOGIN_USER, Code.LOGIN_WITH_TOKEN)
 
 @pytest.mark.parametrize(("code", "payload"), VALID.items(), ids=[code.name for code in VALID])
 def test_a_request_cut_short_anywhere(root: RawConnection, code: Code, payload: bytes) -> None:
-    """Whatever is missing at the end, the request is refused with 3, or with 4 where a rule is broken first."""
+    """A truncated request is refused with 3, or with 4 where an earlier rule is broken, wherever it is cut."""
     for length in range(len(payload)):
         root.send_frame(code, payload[:length])
     statuses = {root.receive().status for _ in payload}
@@ -219,21 +222,21 @@ def test_a_request_cut_short_anywhere(root: RawConnection, code: Code, payload: 
 
 @pytest.mark.parametrize("code", [*VALID, *WITHOUT_PAYLOAD, Code.SEND_MESSAGES], ids=lambda code: code.name)
 def test_what_needs_a_login(connect: Connect, code: Code) -> None:
-    """Answer 40, the connection goes on."""
+    """The status is 40, the connection stays open."""
     if code in BEFORE_LOGIN:
         return
     refused(connect(), Status.UNAUTHENTICATED, code, VALID.get(code, b""))
 
 
 def test_sends_check_the_login_first(connect: Connect) -> None:
-    """Decoding comes before the login for every command but this one, whatever its size."""
+    """Decoding precedes the login check for every command except sends of any size."""
     refused(connect(), Status.UNAUTHENTICATED, Code.SEND_MESSAGES, b"\xff")
     refused(connect(), Status.UNAUTHENTICATED, Code.SEND_MESSAGES, bytes(3_000_000))
 
 
 @pytest.mark.parametrize("padding", [b"\0", b"\0" * 100, b"\xff" * 7])
 def test_bytes_behind_a_valid_payload(root: RawConnection, stream: str, padding: bytes) -> None:
-    """They are ignored and the request is executed: some official clients pad their requests."""
+    """Trailing bytes are ignored and the request is executed: some official clients pad their requests."""
     root.ok(Code.CREATE_STREAM, frames.name(stream) + padding)
     root.ok(Code.CREATE_TOPIC, frames.create_topic(stream, "t") + padding)
     root.ok(Code.GET_STREAMS, padding)
@@ -243,7 +246,7 @@ def test_bytes_behind_a_valid_payload(root: RawConnection, stream: str, padding:
 
 
 def test_extra_bytes_in_the_metadata_of_a_send(root: RawConnection, stream: str) -> None:
-    """They are inside the declared length, and skipped."""
+    """Extra bytes within the declared length of the metadata are skipped."""
     root.create_topic(stream)
     message = frames.message(b"m")
     metadata = frames.ident(stream) + frames.ident("t") + frames.to_partition(0) + frames.u32(1) + b"more"
@@ -256,7 +259,7 @@ def test_extra_bytes_in_the_metadata_of_a_send(root: RawConnection, stream: str)
 
 
 def test_pipelined_requests_are_answered_in_order(root: RawConnection, stream: str) -> None:
-    """The n-th response belongs to the n-th request, whichever part of the server answers it (SHARD-9)."""
+    """The n-th response belongs to the n-th request, whichever shard answers it (SHARD-9)."""
     root.create_topic(stream, partitions=4)
     requests, expected = [], []
     for number in range(300):
@@ -284,7 +287,7 @@ def test_pipelined_requests_are_answered_in_order(root: RawConnection, stream: s
 
 
 def test_a_client_that_sends_byte_by_byte(connect: Connect, stream: str) -> None:
-    """No assumption is made about where a frame is cut."""
+    """The server accepts frames cut at any byte."""
     connection = connect()
     for data in (
         frames.request(Code.LOGIN_USER, frames.login(USERNAME, PASSWORD)),
@@ -313,7 +316,7 @@ def test_a_client_that_sends_byte_by_byte(connect: Connect, stream: str) -> None
 )
 @pytest.mark.parametrize("end", ["close", "reset", "half-close"])
 def test_half_a_frame_and_then_nothing(door: Door, root: RawConnection, part: bytes, end: str) -> None:
-    """The connection is dropped without an answer and leaves the registry; nothing is executed."""
+    """The connection is dropped without a response and leaves the registry; nothing is executed."""
     kind, address = door
     with kind.as_root(address) as connection:
         me = connection.ok(Code.GET_ME)[:4]
@@ -330,7 +333,7 @@ def test_half_a_frame_and_then_nothing(door: Door, root: RawConnection, part: by
 def test_a_client_that_does_not_read(
     shared_server: ServerProcess, door: Door, root: RawConnection, stream: str
 ) -> None:
-    """Answers that nobody takes hold back their own connection, not the server (back-pressure, SHARD-5)."""
+    """Responses that a client does not read stall its own connection, not the server (back-pressure, SHARD-5)."""
     kind, address = door
     root.create_topic(stream)
     root.send(stream, "t", 0, *[bytes(1000)] * 1000)
@@ -349,7 +352,7 @@ def test_a_client_that_does_not_read(
 
 @pytest.mark.parametrize("seed", range(5))
 def test_noise(door: Door, seed: int) -> None:
-    """Whatever arrives, every frame gets one answer, and the server goes on."""
+    """Random bytes: every frame gets exactly one response, and the server keeps running."""
     random_source = random.Random(seed)
     codes = [*Code, 0, 7, 60_000]
     codes.remove(Code.LOGOUT_USER)

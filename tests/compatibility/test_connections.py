@@ -1,4 +1,4 @@
-"""How many connections, how much memory, how quickly up: the figures are printed."""
+"""Limits of connections, memory and startup time; the measured numbers are printed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ START_CPU_SECONDS_MAX = 0.5
 
 @pytest.fixture
 def many_files() -> Iterator[None]:
-    """Permission for this process and the servers that it starts to hold so many connections."""
+    """Raise the limit of open files for this process and the servers that it starts."""
     needed = IDLE_COUNT + BUSY_COUNT + 6000
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:
@@ -42,7 +42,7 @@ def megabytes(size_bytes: int) -> str:
 
 @contextmanager
 def idle_connections(address: str, count: int) -> Iterator[list[socket.socket]]:
-    """Connections that have said one thing, and then say nothing."""
+    """Connections that have sent one request and then stay idle."""
     host, _, port = address.rpartition(":")
     with ExitStack() as stack:
         sockets = []
@@ -56,7 +56,7 @@ def idle_connections(address: str, count: int) -> Iterator[list[socket.socket]]:
 
 
 class Busy(threading.Thread):
-    """A client that sends and polls without pause, until it is told to stop."""
+    """A client that sends and polls without pause until it is stopped."""
 
     def __init__(self, address: str, number: int, stop: threading.Event) -> None:
         super().__init__(daemon=True)
@@ -67,7 +67,7 @@ class Busy(threading.Thread):
         self._told_to_stop = stop
 
     def run(self) -> None:
-        """Send a batch, read it back from its place."""
+        """Send a batch and read it back from its offset."""
         try:
             with RawConnection.as_root(self._address) as connection:
                 while not self._told_to_stop.is_set():
@@ -83,7 +83,7 @@ class Busy(threading.Thread):
 @pytest.mark.alone
 @pytest.mark.usefixtures("many_files")
 def test_ten_thousand_idle_and_64_busy_connections(start_server: StartServer, show: list[str]) -> None:
-    """Nobody fails, nobody is forgotten, and memory stays within reason."""
+    """No client fails, none is forgotten, and memory stays within its limit."""
     server = start_server({"TCP_MAX_CONNECTIONS": "12000"})
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("busy", partitions=BUSY_COUNT)
@@ -92,7 +92,7 @@ def test_ten_thousand_idle_and_64_busy_connections(start_server: StartServer, sh
     with idle_connections(server.address, IDLE_COUNT) as idle:
         seconds = time.monotonic() - started
         with RawConnection.as_root(server.address) as connection:
-            # Connected is what the system has taken: the server takes them one after the other.
+            # A connection counts as established once the kernel has accepted it; the server accepts them one by one.
             eventually("all are listed", lambda: connections_count(connection) >= IDLE_COUNT + 1, timeout_seconds=60)
         with_idle = server.memory_bytes()
         show.append(
@@ -123,7 +123,7 @@ def test_ten_thousand_idle_and_64_busy_connections(start_server: StartServer, sh
 
 
 def connections_count(connection: RawConnection) -> int:
-    """Clients that the server lists."""
+    """Return the number of clients that the server lists."""
     listing = connection.ok(Code.GET_CLIENTS)
     count = at = 0
     while at < len(listing):
@@ -134,14 +134,14 @@ def connections_count(connection: RawConnection) -> int:
 
 
 def all_alive(sockets: list[socket.socket]) -> bool:
-    """Whether every one of them still answers."""
+    """Return whether every connection still answers."""
     for connection in sockets:
         connection.sendall(frames.request(Code.PING))
     return all(connection.recv(8) == bytes(8) for connection in sockets)
 
 
 def test_one_connection_too_many(start_server: StartServer) -> None:
-    """It is refused, the others go on, and there is room again when one has gone."""
+    """A connection beyond the limit is refused, the others stay open, and a closed connection makes room again."""
     server = start_server({"TCP_MAX_CONNECTIONS": "10"})
     with ExitStack() as stack:
         connections = [stack.enter_context(RawConnection(server.address)) for _ in range(10)]
@@ -159,7 +159,7 @@ def test_one_connection_too_many(start_server: StartServer) -> None:
 
 
 def is_refused(connection: RawConnection) -> bool:
-    """Whether the server closes it instead of answering; it may say status 8 first."""
+    """Return whether the server closes the connection instead of answering; it may send status 8 first."""
     try:
         connection.send_frame(Code.PING)
         data = connection.socket.recv(8)
@@ -169,7 +169,7 @@ def is_refused(connection: RawConnection) -> bool:
 
 
 def test_memory_at_rest(tmp_path_factory: pytest.TempPathFactory, show: list[str]) -> None:
-    """Below 150 MB with default settings, also when work has been done."""
+    """Memory stays below 150 MB with default settings, also after work."""
     with ServerProcess(tmp_path_factory.mktemp("rest") / "data") as server:
         fresh = server.memory_bytes()
         with RawConnection.as_root(server.address) as connection:
@@ -184,10 +184,10 @@ def test_memory_at_rest(tmp_path_factory: pytest.TempPathFactory, show: list[str
 
 
 def test_start_with_a_thousand_partitions(start_server: StartServer, show: list[str]) -> None:
-    """They cost little beside the start of the process itself; every partition is there.
+    """A thousand partitions add little to the startup of the process, and every partition is available.
 
-    In CPU time, as how long it takes depends on who else is busy: `make bench` claims that a quiet machine is up within
-    a second.
+    Measured in CPU time, because elapsed time depends on other load; `make bench` checks that a quiet machine starts
+    within a second.
     """
     server = start_server()
     without = server.cpu_seconds()
@@ -217,7 +217,7 @@ def test_start_with_a_thousand_partitions(start_server: StartServer, show: list[
 
 @pytest.mark.alone
 def test_a_busy_connection_does_not_starve_the_others(server: ServerProcess) -> None:
-    """While one sends as fast as it can, others are answered promptly (SHARD-5)."""
+    """One connection that sends as fast as it can does not delay the others (SHARD-5)."""
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("s")
     stop = threading.Event()
@@ -240,7 +240,7 @@ def test_a_busy_connection_does_not_starve_the_others(server: ServerProcess) -> 
                 started = time.perf_counter()
                 assert connection.is_alive()
                 seconds.append(time.perf_counter() - started)
-        # 99 of 100: a single one may be a pause of the machine, as who starves does so again and again.
+        # The 99th percentile: a single slow request may be a pause of the machine, while a starved connection has many.
         assert sorted(seconds)[-4] < 1.0, sorted(seconds)[-10:]
     finally:
         stop.set()

@@ -13,7 +13,8 @@ from tests.server_process import ServerProcess
 
 
 def test_store_get_delete(root: RawConnection, stream: str) -> None:
-    """The answer names the partition, its last offset and the stored one; nothing stored is an empty answer."""
+    """The response contains the partition, its last offset and the stored offset; without a stored offset it is empty.
+    """
     root.create_topic(stream, partitions=2)
     root.send(stream, "t", 1, *[b"m"] * 10)
     get = frames.consumer_offset(stream, "t", 1)
@@ -29,7 +30,8 @@ def test_store_get_delete(root: RawConnection, stream: str) -> None:
 
 
 def test_beyond_the_last_message(root: RawConnection, stream: str) -> None:
-    """4100, and nothing has changed; also in a partition that never had a message."""
+    """An offset beyond the last message is refused with 4100 and changes nothing, also in a partition without messages.
+    """
     root.create_topic(stream, partitions=2)
     root.send(stream, "t", 0, b"a", b"b")
     for partition, offset in ((0, 2), (0, 2**64 - 1), (1, 0), (1, 7)):
@@ -53,7 +55,7 @@ def test_consumers_and_partitions_are_kept_apart(root: RawConnection, stream: st
 
 
 def test_a_name_is_its_hash(root: RawConnection, stream: str) -> None:
-    """`my-consumer` and the number 2115191887, its XXH32, are one consumer."""
+    """`my-consumer` and the number 2115191887, its XXH32, identify the same consumer."""
     root.create_topic(stream)
     root.send(stream, "t", 0, *[b"m"] * 5)
     root.ok(Code.STORE_CONSUMER_OFFSET, frames.consumer_offset(stream, "t", 0, 3, who=frames.consumer("my-consumer")))
@@ -61,7 +63,7 @@ def test_a_name_is_its_hash(root: RawConnection, stream: str) -> None:
 
 
 def test_without_a_partition_it_is_the_first(root: RawConnection, stream: str) -> None:
-    """For a plain consumer: get, store and delete."""
+    """Get, store and delete of a plain consumer use the first partition by default."""
     root.create_topic(stream, partitions=2)
     root.send(stream, "t", 0, b"a", b"b")
     root.ok(Code.STORE_CONSUMER_OFFSET, frames.consumer_offset(stream, "t", None, 1))
@@ -71,7 +73,9 @@ def test_without_a_partition_it_is_the_first(root: RawConnection, stream: str) -
 
 
 def test_getting_never_fails_for_what_is_missing(root: RawConnection, stream: str) -> None:
-    """Unknown streams, topics, partitions and groups are empty successes; store and delete name what is missing."""
+    """Queries for unknown streams, topics, partitions and groups succeed with an empty response; store and delete fail
+    with the status of the missing object.
+    """
     root.create_topic(stream)
     root.send(stream, "t", 0, b"m")
     group = frames.consumer("g", group=True)
@@ -89,7 +93,7 @@ def test_getting_never_fails_for_what_is_missing(root: RawConnection, stream: st
 
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 def test_they_survive_a_restart(server: ServerProcess, kill: bool) -> None:
-    """LOG-10: stored, moved back and deleted ones alike, whether the server stops or is killed."""
+    """LOG-10: stored, lowered and deleted offsets survive, whether the server stops or is killed."""
     whos = [frames.consumer(number) for number in range(50)]
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("s")

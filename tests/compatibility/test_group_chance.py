@@ -1,4 +1,4 @@
-"""A group under whatever happens in whatever order: nobody is given what somebody else has in hand (CTL-8)."""
+"""Random operations on a group: no member receives a message that another member is processing (CTL-8)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ PARTITIONS_MAX = 12
 
 
 class Run:
-    """One group, what its members have in hand, and how far they have stored it."""
+    """State of one group: the messages each member is processing and the stored offsets."""
 
     def __init__(self, connection: RawConnection, stream: str, seed: int) -> None:
         self.choice = random.Random(seed)
         self.sent = [0] * self.choice.randint(1, 6)
         self.stored = [0] * len(self.sent)
-        """By partition: the offset behind the last one that was stored."""
+        """Next offset after the last stored one, by partition."""
         self.group = Group(connection, stream, partitions=len(self.sent))
         self.hands: dict[Member, dict[int, int]] = {}
-        """By member and partition: the offset behind the last one that it was given and has not stored."""
+        """Next offset after the last message delivered and not stored, by member and partition."""
 
     def step(self) -> None:
-        """Do something."""
+        """Do a random operation."""
         actions: dict[Callable[[], None], int] = {self.send: 6, self.poll: 20, self.process: 12}
         actions |= {self.join: 2, self.go: 1, self.grow: 1}
         (action,) = self.choice.choices(list(actions), weights=list(actions.values()))
@@ -41,7 +41,7 @@ class Run:
             self.hands[self.group.join()] = {}
 
     def go(self) -> None:
-        """Leave, or just close; what it had in hand is for others."""
+        """End a membership by leaving or by closing the connection; its unprocessed messages go to other members."""
         if self.hands:
             member = self.choice.choice(list(self.hands))
             if self.choice.random() < 0.5:
@@ -61,7 +61,7 @@ class Run:
         self.sent[partition] += count
 
     def poll(self) -> None:
-        """Unasked, or by number; with a commit or without."""
+        """Poll with or without a partition, with or without auto-commit."""
         if not self.hands:
             return
         member = self.choice.choice(list(self.hands))
@@ -77,7 +77,7 @@ class Run:
             assert other is member or hand.get(partition, 0) <= first, f"partition {partition} is in two hands"
         if auto_commit:
             self.stored[partition] = end
-        # What it was given before that lies behind this stays in its hand, also when this was committed.
+        # Messages delivered earlier with higher offsets stay in processing, even if this poll has committed.
         end = max(end, self.hands[member].get(partition, 0))
         if end > self.stored[partition]:
             self.hands[member][partition] = end
@@ -85,7 +85,7 @@ class Run:
             self.hands[member].pop(partition, None)
 
     def process(self) -> None:
-        """Store what is in hand, all of it or a part."""
+        """Store all or a part of the offsets in processing."""
         holding = [(member, partition) for member, hand in self.hands.items() for partition in hand]
         if not holding:
             return
@@ -98,7 +98,7 @@ class Run:
             del self.hands[member][partition]
 
     def drain(self) -> bool:
-        """Process everything once; tells whether nothing is left."""
+        """Process everything once; return whether nothing is left."""
         for member, hand in self.hands.items():
             for partition, end in hand.items():
                 assert member.store(partition, end - 1) == Status.OK
@@ -114,7 +114,7 @@ class Run:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_whatever_happens(root: RawConnection, stream: str, seed: int) -> None:
-    """In the end everything is processed, and everybody has a fair share."""
+    """After random operations everything is processed and every member has a fair share."""
     run = Run(root, stream, seed)
     try:
         for _ in range(STEPS):
@@ -127,6 +127,6 @@ def test_whatever_happens(root: RawConnection, stream: str, seed: int) -> None:
 
 
 def is_fair(run: Run) -> bool:
-    """Whether the members are those that have joined, each with its share."""
+    """Return whether the members are those that have joined, each with its share."""
     counts = [len(partitions) for partitions in run.group.owned().values()]
     return len(counts) == len(run.hands) and sum(counts) == len(run.sent) and max(counts) - min(counts) <= 1

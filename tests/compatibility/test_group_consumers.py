@@ -1,4 +1,4 @@
-"""Consumers of groups, each a process with the official client, that come, leave and crash (CTL-8)."""
+"""Consumer groups whose consumers, each a process with the official client, join, leave and crash (CTL-8)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.compatibility.raw import RawConnection, eventually
 from tests.server_process import ServerProcess
 
 ALIVE_MAX = 5
-"""Consumers of one group."""
+"""Maximum number of consumers of one group."""
 DOWN_SECONDS = 2.0
-"""Longer than a client takes to hand on what it has polled."""
+"""Downtime of the server, longer than a client takes to deliver what it has polled."""
 
 
 class Crowd:
-    """The consumers of one stream, in their groups, and what is seen of them from outside."""
+    """Consumers of one stream in their groups, observed from outside."""
 
     def __init__(
         self, server: ServerProcess, stack: ExitStack, folder: Path, *, groups: int, partitions: int, seed: int
@@ -45,24 +45,24 @@ class Crowd:
                 connection.ok(Code.CREATE_GROUP, frames.ident("s") + frames.ident("t") + frames.name(group))
 
     def alive(self, group: str) -> list[Consumer]:
-        """Those who were not told to end, of one group."""
+        """Return the consumers of a group that were not asked to end."""
         return [consumer for consumer in self.consumers if consumer.group == group and consumer.is_alive]
 
     def arrive(self, group: str) -> None:
-        """One more."""
+        """Start a consumer."""
         consumer = Consumer(len(self.consumers), self._server.address, "s", group, self._folder)
         self._stack.callback(consumer.end, kill=True)
         self.consumers.append(consumer)
         self.joins += 1
 
     def scene(self) -> None:
-        """Somebody comes, leaves or crashes; then the partitions are dealt out anew."""
+        """Start, stop or kill a consumer; the group then rebalances."""
         group = self._choice.choice(self.groups)
         alive = self.alive(group)
         began = time.monotonic()
         if len(alive) < 2 or (len(alive) < ALIVE_MAX and self._choice.random() < 0.4):
             self.arrive(group)
-            # Until it is a member: the start of an interpreter is not what is measured.
+            # Wait for the membership: the startup of an interpreter is not under test.
             self._until_members(group, len(alive) + 1)
             began = time.monotonic()
         else:
@@ -76,17 +76,17 @@ class Crowd:
         time.sleep(self._choice.uniform(0.05, 0.4))
 
     def settle(self) -> None:
-        """Wait until everybody who lives is a member."""
+        """Wait until every running consumer is a member."""
         for group in self.groups:
             while not self.alive(group):
                 self.arrive(group)
             self._until_members(group, len(self.alive(group)))
 
     def kill_server(self) -> None:
-        """Kill it, start it on the same folder and port a little later, and replace whoever consumed.
+        """Kill the server, restart it a little later on the same directory and port, and replace every consumer.
 
-        The official client connects again, logs in and joins again, but may never poll again: it stays a member that
-        reads nothing, as an application sees nothing of it. So the application is started anew.
+        The official client reconnects, logs in and joins again, but may never poll again: it stays a member that reads
+        nothing, which the application cannot notice. So the application is restarted.
         """
         self._server.kill()
         time.sleep(DOWN_SECONDS)
@@ -103,7 +103,7 @@ class Crowd:
         eventually(f"{count} members", lambda: len(self._assigned(group)) == count, timeout_seconds=90)
 
     def _until_fair(self, group: str) -> None:
-        # Who does not give up what it had has 30 s for it by itself.
+        # A member that does not release its partitions keeps them for up to 30 s.
         eventually("all is fair", lambda: self._is_fair(group), timeout_seconds=90)
 
     def _is_fair(self, group: str) -> bool:
@@ -118,7 +118,7 @@ class Crowd:
         return members
 
     def drained(self) -> dict[int, int]:
-        """Wait until every group has processed everything; returns how much that is, by partition."""
+        """Wait until every group has processed everything; return the number of messages by partition."""
         with RawConnection.as_root(self._server.address) as connection:
             counts = ends(connection, "s", self.partitions)
 
@@ -139,7 +139,7 @@ class Crowd:
         return counts
 
     def check(self, counts: dict[int, int]) -> int:
-        """Check what everybody got; returns how many messages came more than once."""
+        """Check the received messages of all consumers; return the number of repeated deliveries."""
         told = {consumer.number: consumer.told_to_end_at_ns or 0 for consumer in self.consumers}
         again = 0
         for group in self.groups:
@@ -177,8 +177,8 @@ def test_nothing_is_missed_and_nothing_is_shared(
     kills: int,
     seed: int,
 ) -> None:
-    """Every message reaches every group, none is skipped on the way, and two members receive the same one only when
-    the first of them had gone before the second got it, or the server that had given it to the first.
+    """Every message reaches every group and none is skipped. Two members receive the same message only if the first
+    member, or the server that had delivered it, stopped before the second member received it.
     """
     crowd = Crowd(server, stack, tmp_path, groups=groups, partitions=partitions, seed=seed)
     producer = Producer(server.address, "s", partitions, seed)
@@ -210,7 +210,7 @@ def test_nothing_is_missed_and_nothing_is_shared(
 
 
 def receipts(*places: tuple[int, int, int]) -> list[Receipt]:
-    """One a nanosecond: partition, offset, consumer."""
+    """Return receipts one nanosecond apart from (partition, offset, consumer)."""
     return [Receipt(at_ns, partition, offset, consumer) for at_ns, (partition, offset, consumer) in enumerate(places)]
 
 

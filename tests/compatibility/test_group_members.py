@@ -1,4 +1,4 @@
-"""Members of a consumer group: who reads what, and how partitions move from one to the other (CTL-8)."""
+"""Members of a consumer group: assignment of partitions, and their transfer between members (CTL-8)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MakeGroup = Callable[..., Group]
 
 @pytest.fixture
 def make_group() -> Iterator[MakeGroup]:
-    """Make groups, the members of which are gone after the test."""
+    """Create groups whose members are closed after the test."""
     with ExitStack() as stack:
 
         def make(connection: RawConnection, stream: str, *, partitions: int = 1) -> Group:
@@ -37,7 +37,9 @@ def make_group() -> Iterator[MakeGroup]:
 
 
 def test_one_after_the_other(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
-    """Without a partition each of the owned ones has its turn, also the empty ones; the answer says which it was."""
+    """Polls without a partition take the owned partitions in turn, including empty ones; the response names the
+    partition.
+    """
     group = make_group(root, stream, partitions=3)
     for partition in (0, 2):
         group.send(partition, b"a", b"b")
@@ -49,7 +51,9 @@ def test_one_after_the_other(make_group: MakeGroup, root: RawConnection, stream:
 
 
 def test_offsets_without_a_partition(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
-    """They are meant for the partition that was polled last (Q10: the reference takes the one to be polled next)."""
+    """Offsets without a partition apply to the partition polled last (Q10: the reference takes the one to be polled
+    next).
+    """
     group = make_group(root, stream, partitions=3)
     for partition in range(3):
         group.send(partition, b"a", b"b")
@@ -64,7 +68,9 @@ def test_offsets_without_a_partition(make_group: MakeGroup, root: RawConnection,
 
 
 def test_partitions_that_nobody_reads_move_at_once(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
-    """Whoever joins has its fair share when it is told that it has joined; everybody has one if there are enough."""
+    """A joining member has its fair share of idle partitions when the join is acknowledged, as do all others if there
+    are enough partitions.
+    """
     group = make_group(root, stream, partitions=6)
     members = []
     for counts in ([6], [3, 3], [2, 2, 2], [2, 2, 1, 1], [2, 1, 1, 1, 1], [1] * 6, [1] * 6 + [0]):
@@ -78,7 +84,7 @@ def test_partitions_that_nobody_reads_move_at_once(make_group: MakeGroup, root: 
 
 
 def test_what_is_not_owned(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
-    """To poll it gives nothing, and its offsets cannot be changed."""
+    """A poll of a partition owned by another member returns nothing, and its offsets cannot be changed."""
     group = make_group(root, stream, partitions=2)
     group.send(0, b"a")
     group.send(1, b"b")
@@ -98,7 +104,9 @@ def test_what_is_not_owned(make_group: MakeGroup, root: RawConnection, stream: s
 def test_a_partition_in_use_moves_when_all_is_processed(
     make_group: MakeGroup, root: RawConnection, stream: str
 ) -> None:
-    """Until then it is its owner's, who is not given it unasked any more; nobody reads anything twice."""
+    """A partition in use moves once all delivered messages are processed. Until then its owner keeps it but polls
+    without a partition skip it; no message is read twice.
+    """
     group = make_group(root, stream, partitions=2)
     for partition in range(2):
         group.send(partition, *[b"%d" % number for number in range(10)])
@@ -122,7 +130,7 @@ def test_a_partition_in_use_moves_when_all_is_processed(
 
 
 def test_auto_commit_lets_a_partition_move(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
-    """What was handed out is stored already."""
+    """Auto-commit lets a partition move at once: the delivered messages are already stored."""
     group = make_group(root, stream, partitions=2)
     group.send(1, *[b"m"] * 5)
     first = group.join()
@@ -133,7 +141,8 @@ def test_auto_commit_lets_a_partition_move(make_group: MakeGroup, root: RawConne
 
 
 def test_a_partition_that_is_not_given_up_is_taken(make_group: MakeGroup, start_server: StartServer) -> None:
-    """At the deadline; what was not stored is read again by its new owner."""
+    """A partition that its owner does not release moves at the deadline; the new owner reads unstored messages again.
+    """
     with RawConnection.as_root(start_server(SOON).address) as connection:
         group = make_group(connection, "s", partitions=2)
         group.send(1, *[b"m"] * 5)
@@ -147,7 +156,7 @@ def test_a_partition_that_is_not_given_up_is_taken(make_group: MakeGroup, start_
 
 
 def test_what_a_leaver_owned_goes_to_the_others(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
-    """At once, from the last stored offset on; what the others own stays where it is."""
+    """Partitions of a leaving member move at once and continue from the last stored offset; other assignments stay."""
     group = make_group(root, stream, partitions=4)
     group.send(0, *[b"m"] * 6)
     first = group.join()
@@ -167,7 +176,7 @@ def test_what_a_leaver_owned_goes_to_the_others(make_group: MakeGroup, root: Raw
 
 
 def test_closing_is_leaving(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
-    """Whether a connection is closed or reset, be it in the middle of joining: its partitions are others' soon."""
+    """A closed or reset connection, even in the middle of joining, soon loses its partitions to other members."""
     group = make_group(root, stream, partitions=3)
     stays = group.join()
     closed, reset, hasty = group.join(), group.join(), group.join()
@@ -180,13 +189,13 @@ def test_closing_is_leaving(make_group: MakeGroup, root: RawConnection, stream: 
     hasty.close()
     eventually("they have left", lambda: group.owned() == {0: [0, 1, 2]})
     group.send(2, b"m")
-    # The hasty one may only be joining now, and be promised a partition for as long as it takes to see it gone.
+    # The closed connection may still be joining, and owns a partition until the server has noticed its end.
     eventually("the rest is read", lambda: stays.poll(2).payloads == [b"m"])
     eventually("all have left", lambda: group.owned() == {0: [0, 1, 2]})
 
 
 def test_many_that_join_and_close_leave_nobody_behind(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
-    """None of a hundred connections that are closed at some moment of their joining."""
+    """A hundred connections closed at random moments of joining leave no member behind."""
     group = make_group(root, stream, partitions=5)
     for number in range(100):
         member = group.join() if number % 3 else None
@@ -202,7 +211,8 @@ def test_many_that_join_and_close_leave_nobody_behind(make_group: MakeGroup, roo
 
 
 def test_silent_members_are_lost(make_group: MakeGroup, start_server: StartServer) -> None:
-    """Whoever does not ping leaves its groups. Its connection goes on: it is a stale client until it joins again."""
+    """A client without heartbeats leaves its groups. Its connection stays open as a stale client until it joins again.
+    """
     server = start_server({"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "2 s"})
     with RawConnection.as_root(server.address) as connection:
         group = make_group(connection, "s", partitions=2)
@@ -225,7 +235,7 @@ def test_silent_members_are_lost(make_group: MakeGroup, start_server: StartServe
 
 
 def test_a_deleted_user_s_members_are_lost(make_group: MakeGroup, server: ServerProcess) -> None:
-    """Its connection can do nothing any more; what it owns is for others."""
+    """The connection of a deleted user can do nothing more; its partitions go to others."""
     with RawConnection.as_root(server.address) as connection:
         group = make_group(connection, "s")
         rights = frames.permissions(["read_streams"])
@@ -239,7 +249,7 @@ def test_a_deleted_user_s_members_are_lost(make_group: MakeGroup, server: Server
 
 
 def test_a_moved_connection_stays_a_member(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
-    """Connections follow their partitions from shard to shard (SHARD-6); memberships go by the session."""
+    """Connections follow their partitions from shard to shard (SHARD-6); memberships belong to the session."""
     group = make_group(root, stream, partitions=8)
     for partition in range(8):
         group.send(partition, b"m")
@@ -253,7 +263,7 @@ def test_a_moved_connection_stays_a_member(make_group: MakeGroup, root: RawConne
 
 
 def test_a_new_group_does_not_inherit_offsets(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
-    """Also when it carries the number and the name of a deleted one."""
+    """A new group has no offsets, even if it reuses the number and the name of a deleted group."""
     group = make_group(root, stream)
     group.send(0, *[b"m"] * 5)
     member = group.join()
@@ -269,7 +279,7 @@ def test_a_new_group_does_not_inherit_offsets(make_group: MakeGroup, root: RawCo
 
 
 def test_a_purge_starts_anew(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
-    """Offsets of groups are gone with the messages; members stay, and partitions can still move."""
+    """A purge deletes the offsets of groups with the messages; members stay, and partitions can still move."""
     group = make_group(root, stream, partitions=2)
     for partition in range(2):
         group.send(partition, *[b"m"] * 5)

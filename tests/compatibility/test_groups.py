@@ -1,4 +1,4 @@
-"""Consumer groups: what exists, who is a member, and the documented order of refusals (CTL-2)."""
+"""Consumer groups: creation, membership, and the documented order of refusals (CTL-2)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def create(connection: RawConnection, stream: str, name: str = "g") -> Group:
 
 
 def test_created_found_listed_deleted(root: RawConnection, stream: str) -> None:
-    """Ids are small and reused, as those of topics are; groups are found by id and by name."""
+    """Ids are small and reused, as those of topics; groups are found by id and by name."""
     root.create_topic(stream, partitions=3)
     topic = frames.ident(stream) + frames.ident("t")
     assert root.ok(Code.GET_GROUPS, topic) == b""
@@ -44,7 +44,7 @@ def test_created_found_listed_deleted(root: RawConnection, stream: str) -> None:
 
 
 def test_partitions_that_come_and_go(root: RawConnection, stream: str) -> None:
-    """The count follows the topic, and so does what its members own, down to nothing."""
+    """The number of partitions follows the topic, and so do the assignments of members, down to zero."""
     root.create_topic(stream, partitions=2)
     create(root, stream)
     root.ok(Code.JOIN_GROUP, path(stream))
@@ -61,7 +61,7 @@ def test_partitions_that_come_and_go(root: RawConnection, stream: str) -> None:
 
 
 def test_what_is_gone_takes_its_groups_along(root: RawConnection, stream: str) -> None:
-    """Topics and streams that carry the same names later start without groups."""
+    """Recreated topics and streams of the same names start without groups."""
     root.create_topic(stream)
     before = stats(root)[1]["consumer_groups_count"]
     create(root, stream)
@@ -80,7 +80,7 @@ def test_what_is_gone_takes_its_groups_along(root: RawConnection, stream: str) -
 
 
 def test_refusals(root: RawConnection, stream: str) -> None:
-    """Stream, then topic, then group, then membership; queries find nothing instead."""
+    """Checks run in the order stream, topic, group, membership; queries return an empty response instead."""
     root.create_topic(stream)
     create(root, stream)
     missing = (
@@ -103,7 +103,7 @@ def test_refusals(root: RawConnection, stream: str) -> None:
 
 @pytest.mark.parametrize("group", ["g", 0], ids=["by name", "by id"])
 def test_who_is_no_member(root: RawConnection, stream: str, group: int | str) -> None:
-    """Polls, stores and deletes of offsets want a membership; asking for an offset does not."""
+    """Polls, stores and deletes of offsets need a membership; a query of an offset does not."""
     root.create_topic(stream)
     root.send(stream, "t", 0, b"m")
     create(root, stream)
@@ -124,7 +124,9 @@ def test_who_is_no_member(root: RawConnection, stream: str, group: int | str) ->
 
 
 def test_permissions(root: RawConnection, connect: Connect, stream: str) -> None:
-    """The right to read the topic. Those without it are answered alike whether stream, topic and group exist."""
+    """The right to read the topic is needed. Callers without it get the same status whether stream, topic and group
+    exist or not.
+    """
     root.create_topic(stream)
     create(root, stream)
     root.ok(Code.CREATE_USER, frames.create_user("reads nothing", "secret"))
@@ -148,7 +150,7 @@ def test_permissions(root: RawConnection, connect: Connect, stream: str) -> None
 
 
 def test_memberships_are_listed(root: RawConnection, connect: Connect, stream: str) -> None:
-    """With the connection, one line per group; joining twice is joining once."""
+    """Client listings contain one entry per membership; joining twice creates one membership."""
     root.create_topic(stream)
     first, second = create(root, stream, "one"), create(root, stream, "two")
     member = connect()
@@ -174,7 +176,7 @@ def test_memberships_are_listed(root: RawConnection, connect: Connect, stream: s
 
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 def test_groups_survive_a_restart_and_memberships_do_not(server: ServerProcess, kill: bool) -> None:
-    """Groups and their offsets are durable; connections are not, so neither are members."""
+    """Groups and their offsets are durable; connections, and with them members, are not."""
     who = frames.consumer("g", group=True)
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("s", partitions=2)

@@ -1,4 +1,4 @@
-"""The official Python client, as its authors built it: every method that it has (GW-1)."""
+"""Every method of the official Python client, in its published build (GW-1)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 SEGMENT_BYTES = 1 << 30
 CONSUMER = frames.consumer(0)
-"""Whom the client polls as."""
+"""Consumer id that the client uses."""
 
 
 @pytest.fixture
 async def client(shared_server: ServerProcess) -> IggyClient:
-    """Connected and logged in."""
+    """An official client that is connected and logged in."""
     client = IggyClient(shared_server.address)
     await client.connect()
     await client.login_user(USERNAME, PASSWORD)
@@ -40,7 +40,7 @@ async def topic(client: IggyClient, stream: str) -> str:
 
 
 async def refused(name: str, request: Awaitable[object]) -> None:
-    """The client shows the status by its name."""
+    """Check that a request fails with the named status."""
     with pytest.raises(RuntimeError, match=name):
         await request
 
@@ -72,7 +72,7 @@ async def test_logins(shared_server: ServerProcess) -> None:
 
 
 async def test_a_connection_string_logs_in_by_itself(shared_server: ServerProcess, stream: str) -> None:
-    """Login and cluster metadata are part of connecting."""
+    """Connecting with a connection string includes login and cluster metadata."""
     client = IggyClient.from_connection_string(f"iggy+tcp://{USERNAME}:{PASSWORD}@{shared_server.address}")
     await client.connect()
     await client.create_stream(stream)
@@ -80,7 +80,7 @@ async def test_a_connection_string_logs_in_by_itself(shared_server: ServerProces
 
 
 async def test_streams(client: IggyClient, stream: str) -> None:
-    """Created, found by id and by name, counted; a taken name is refused, a missing one is nothing."""
+    """Streams are created, found by id and by name, and counted; a taken name is refused, a missing one is `None`."""
     assert await client.get_stream(stream) is None
     await client.create_stream(stream)
     found = await client.get_stream(stream)
@@ -94,7 +94,7 @@ async def test_streams(client: IggyClient, stream: str) -> None:
 
 
 async def test_topics(client: IggyClient, shared_server: ServerProcess, stream: str) -> None:
-    """Created with every setting, found by id and by name; refusals by name."""
+    """Topics are created with every setting and found by id and by name; refusals by name."""
     await client.create_stream(stream)
     await client.create_topic(stream, "plain", 2)
     await client.create_topic(
@@ -128,7 +128,7 @@ async def test_topics(client: IggyClient, shared_server: ServerProcess, stream: 
 
 
 async def test_messages(client: IggyClient, topic: str) -> None:
-    """Text and bytes, small and large, to each partition; what comes back says where and when it was stored."""
+    """Text and bytes, small and large, to each partition; polled messages contain partition, offset and time."""
     before = time.time_ns() // 1000
     sent: list[str | bytes] = ["text", "ünïcödé", b"\x00\xff bytes", b"x" * 1_000_000]
     for partition in range(3):
@@ -194,7 +194,7 @@ async def test_every_polling_strategy(client: IggyClient, topic: str) -> None:
 
 
 async def test_auto_commit(client: IggyClient, shared_server: ServerProcess, topic: str) -> None:
-    """LOG-10: with every strategy; `next` goes on behind it, in each partition by itself."""
+    """LOG-10: auto-commit works with every strategy; `next` continues after it, in each partition separately."""
     for partition in (0, 2):
         await client.send_messages(topic, "t", partition, batch(*[str(number) for number in range(30)]))
     with RawConnection.as_root(shared_server.address) as raw:
@@ -217,7 +217,7 @@ async def test_auto_commit(client: IggyClient, shared_server: ServerProcess, top
 
 
 async def test_many_clients_at_once(client: IggyClient, shared_server: ServerProcess, topic: str) -> None:
-    """Every batch stays in one piece and in its sender's order."""
+    """Every batch stays contiguous and in its sender's order."""
 
     async def produce(number: int) -> None:
         producer = IggyClient(shared_server.address)
@@ -254,7 +254,7 @@ async def test_latency_of_frames_of_every_size(client: IggyClient, topic: str) -
 
 
 async def test_purge_and_delete_are_seen(client: IggyClient, shared_server: ServerProcess, topic: str) -> None:
-    """What another client purges or deletes is gone for this one."""
+    """A purge or deletion by another client is visible to this one."""
     await client.send_messages(topic, "t", 0, batch("before"))
     with RawConnection.as_root(shared_server.address) as raw:
         raw.ok(Code.PURGE_TOPIC, frames.ident(topic) + frames.ident("t"))
@@ -269,7 +269,7 @@ async def test_purge_and_delete_are_seen(client: IggyClient, shared_server: Serv
 
 
 async def test_a_consumer_group(client: IggyClient, topic: str) -> None:
-    """Created and joined by its first consumer, which reads all partitions and stores how far it is."""
+    """The first consumer creates and joins the group, reads all partitions and stores its offsets."""
     for partition in range(3):
         await client.send_messages(topic, "t", partition, batch(f"{partition} a", f"{partition} b"))
     consumer = await client.consumer_group(
@@ -290,8 +290,8 @@ async def test_a_consumer_group(client: IggyClient, topic: str) -> None:
 
 
 async def test_it_comes_back_after_a_restart(server: ServerProcess) -> None:
-    """GW-10: a client that logs in by itself goes on after the server has stopped, or died, and started again."""
-    # Five seconds each unless it is told otherwise.
+    """GW-10: a client that logs in by itself continues after the server has stopped, or died, and started again."""
+    # Reduce both delays from their default of five seconds.
     patience = "reconnection_interval=200ms&reestablish_after=500ms"
     client = IggyClient.from_connection_string(f"iggy+tcp://{USERNAME}:{PASSWORD}@{server.address}?{patience}")
     await client.connect()
@@ -299,8 +299,9 @@ async def test_it_comes_back_after_a_restart(server: ServerProcess) -> None:
     await client.create_topic("s", "t", 1)
 
     async def send(text: str) -> None:
-        # It waits until so long after it connected last, reconnects, logs in and repeats the request. When its
-        # heartbeat is what finds out, callers are told until it has reconnected.
+        # After the connection is lost, the client waits until `reestablish_after` has passed since its last connect,
+        # reconnects, logs in and repeats the request. If the heartbeat notices the loss first, calls fail until the
+        # client has reconnected.
         async with asyncio.timeout(40):
             while True:
                 try:
@@ -315,5 +316,5 @@ async def test_it_comes_back_after_a_restart(server: ServerProcess) -> None:
         await asyncio.to_thread(server.restart, kill=kill)
         await send(f"after {number}")
     messages = await client.poll_messages("s", "t", 0, PollingStrategy.First(), 10, auto_commit=False)
-    # A request that the client repeated may be there twice; nothing is missing and nothing is out of order.
+    # A repeated request may be stored twice; no message is missing or out of order.
     assert list(dict.fromkeys(payloads(messages))) == [b"before 0", b"after 0", b"before 1", b"after 1"]

@@ -1,4 +1,4 @@
-"""Where messages go: partitioning of every kind, partitions that come and go, segments that roll and are removed."""
+"""Partitioning of every kind, creation and deletion of partitions, roll and deletion of segments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def partitions(connection: RawConnection, stream: int | str, topic: int | str = 
 
 
 def test_balanced_goes_round(root: RawConnection, stream: str) -> None:
-    """From partition 0 on, a whole batch each time; connections share the counter."""
+    """Balanced partitioning starts at partition 0 and assigns each batch to the next; connections share the counter."""
     root.create_topic(stream, partitions=3)
     for number in range(7):
         root.send(stream, "t", frames.BALANCED, b"a%d" % number, b"b%d" % number)
@@ -41,7 +41,7 @@ def test_balanced_goes_round(root: RawConnection, stream: str) -> None:
 
 
 def test_balanced_over_a_changing_number_of_partitions(root: RawConnection, stream: str) -> None:
-    """Every partition gets its share, and none that is gone gets anything."""
+    """Every existing partition gets its share, and deleted partitions get nothing."""
     root.create_topic(stream, partitions=2)
     for change in (Code.CREATE_PARTITIONS, Code.DELETE_PARTITIONS):
         root.ok(change, path(stream, "t") + frames.u32(1))
@@ -53,7 +53,7 @@ def test_balanced_over_a_changing_number_of_partitions(root: RawConnection, stre
 
 
 def test_a_key_chooses_by_its_hash(root: RawConnection, stream: str) -> None:
-    """XXH32 of the key modulo the number of partitions, at the time of the request."""
+    """The partition is the XXH32 of the key modulo the number of partitions at the time of the request."""
     root.create_topic(stream, partitions=3)
     assert xxhash.xxh32_intdigest(b"user-123") == 0x0CC9EC8C
     keys = [b"user-123", b"\0", b"k" * 255, (7).to_bytes(4, "little"), (2**128 - 1).to_bytes(16, "little")]
@@ -72,7 +72,7 @@ def test_a_key_chooses_by_its_hash(root: RawConnection, stream: str) -> None:
 
 
 def test_partitions_come_and_go_at_the_top(root: RawConnection, stream: str) -> None:
-    """Created ones are appended, deleted ones are the highest, with their messages and offsets."""
+    """New partitions are appended; deletion removes the highest ones, with their messages and offsets."""
     root.create_topic(stream, partitions=1)
     root.ok(Code.CREATE_PARTITIONS, path(stream, "t") + frames.u32(3))
     assert [partition.id for partition in partitions(root, stream)] == [0, 1, 2, 3]
@@ -92,7 +92,7 @@ def test_partitions_come_and_go_at_the_top(root: RawConnection, stream: str) -> 
 
 
 def test_refused_counts_of_partitions(root: RawConnection, stream: str) -> None:
-    """The documented statuses, the count first, then stream and topic."""
+    """The documented statuses; the count is checked before stream and topic."""
     root.create_topic(stream, partitions=2)
     for code, place, count, status in (
         (Code.CREATE_PARTITIONS, path(stream, "t"), 0, Status.TOO_MANY_PARTITIONS),
@@ -132,12 +132,12 @@ def folder(server: ServerProcess, connection: RawConnection, stream: str) -> Pat
 
 
 def logs(at: Path) -> list[tuple[int, int]]:
-    """Start offset and size of every segment."""
+    """Return start offset and size of every segment."""
     return sorted((int(file.stem), file.stat().st_size) for file in at.glob("*.log"))
 
 
 def fill(connection: RawConnection, stream: str, batches: int, *, partition: int = 0) -> None:
-    """Batches of ten messages, 10,640 bytes each: seven of them fill a segment."""
+    """Append batches of ten messages, 10,640 bytes each: seven of them fill a segment."""
     for _ in range(batches):
         connection.send(stream, "t", partition, *[bytes(1000)] * 10)
 
@@ -147,7 +147,9 @@ BATCHES_PER_SEGMENT = -(-SEGMENT_BYTES // BATCH_BYTES)
 
 
 def test_segments_roll(small_segments: ServerProcess, connection: RawConnection, stream: str) -> None:
-    """LOG-2: sealed by the append that finds them full; a batch stays whole; named by their first offset."""
+    """LOG-2: the append that finds a segment full seals it; a batch is never split; segments are named by their first
+    offset.
+    """
     connection.create_topic(stream)
     fill(connection, stream, 3 * BATCHES_PER_SEGMENT + 1)
     at = folder(small_segments, connection, stream)
@@ -158,14 +160,14 @@ def test_segments_roll(small_segments: ServerProcess, connection: RawConnection,
     assert all(len(file.stem) == 20 for file in at.glob("*.log"))
     (partition,) = partitions(connection, stream)
     assert (partition.segments_count, partition.messages_count) == (4, 3 * messages + 10)
-    # On disk as on the wire (LOG-3).
+    # The format on disk equals the wire format (LOG-3).
     first = (at / f"{0:020}.log").read_bytes()
     poll = frames.poll(stream, "t", 0, Strategy.FIRST, count=messages)
     assert connection.ok(Code.POLL_MESSAGES, poll)[16:] == first
 
 
 def test_deleting_segments(small_segments: ServerProcess, connection: RawConnection, stream: str) -> None:
-    """The oldest sealed ones; never the open one; offsets stay, and the start moves up."""
+    """Deletion removes the oldest sealed segments, never the open one; offsets are kept and the start offset grows."""
     connection.create_topic(stream)
     fill(connection, stream, 3 * BATCHES_PER_SEGMENT + 1)
     at = folder(small_segments, connection, stream)
@@ -193,7 +195,7 @@ def test_deleting_segments(small_segments: ServerProcess, connection: RawConnect
 def test_deleting_segments_waits_for_consumers(
     small_segments: ServerProcess, connection: RawConnection, stream: str
 ) -> None:
-    """A segment stays while a stored offset is before its last message."""
+    """A segment stays while a stored offset is below its last message."""
     connection.create_topic(stream)
     fill(connection, stream, 3 * BATCHES_PER_SEGMENT + 1)
     at = folder(small_segments, connection, stream)
@@ -219,7 +221,7 @@ def test_refused_deletions_of_segments(connection: RawConnection, stream: str) -
 
 
 def test_it_is_all_there_after_a_restart(small_segments: ServerProcess, stream: str) -> None:
-    """Rolled, partly deleted, purged: what was there is there, at the same offsets."""
+    """Rolled, partly deleted and purged partitions have the same messages at the same offsets after a restart."""
     with RawConnection.as_root(small_segments.address) as before:
         before.create_topic(stream, partitions=3)
         for partition in range(3):
@@ -242,7 +244,7 @@ def test_it_is_all_there_after_a_restart(small_segments: ServerProcess, stream: 
 
 @pytest.mark.parametrize("fsync", [0, 1])
 def test_flush(small_segments: ServerProcess, connection: RawConnection, stream: str, fsync: int) -> None:
-    """What was sent is in the file; also when there is nothing to write."""
+    """A flush writes all sent messages to the file; it succeeds also without unwritten messages."""
     connection.create_topic(stream)
     flush = path(stream, "t") + frames.u32(0) + frames.u8(fsync)
     assert connection.ok(Code.FLUSH_UNSAVED_BUFFER, flush) == b""
@@ -259,7 +261,7 @@ def test_flush(small_segments: ServerProcess, connection: RawConnection, stream:
 
 @pytest.mark.parametrize("durability", ["memory", "os", "fsync"])
 def test_every_durability(tmp_path: Path, durability: str) -> None:
-    """Acknowledged messages are readable at once and there after a stop; with `os` and `fsync` also after a kill."""
+    """Acknowledged messages are readable at once and kept after a stop; with `os` and `fsync` also after a kill."""
     settings = TWO_SHARDS | {"DURABILITY": durability, "SYSTEM_SEGMENT_SIZE": str(SEGMENT_BYTES)}
     with ServerProcess(tmp_path / "data", settings) as server:
         for kill in (False,) if durability == "memory" else (True, False, True):

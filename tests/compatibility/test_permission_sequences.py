@@ -1,7 +1,7 @@
-"""Rights in every combination, while streams and topics come and go: what was granted is what is decided (CTL-9).
+"""Combinations of rights while streams and topics are created and deleted: decisions match the grants (CTL-9).
 
-The whole way: the record in a request, the state machine that stores it, the picture that shards decide by. What the
-server answers is compared with the plain table of rights.
+Covers the whole path: the record in a request, the state machine that stores it, the catalog view by which shards
+decide. The server's responses are compared with a plain table of rights.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def some_of(rights: tuple[str, ...], at_most: int) -> st.SearchStrategy[list[str
 
 grants = st.builds(
     Rights,
-    # Few: with many of them nearly everything would be permitted.
+    # Few rights at a time: with many of them nearly everything would be permitted.
     st.just([]) | some_of(GLOBAL_RIGHTS, 2),
     st.dictionaries(places, some_of(STREAM_RIGHTS, 2), max_size=2),
     st.dictionaries(st.tuples(places, places), some_of(TOPIC_RIGHTS, 2), max_size=3),
@@ -50,7 +50,7 @@ grants = st.builds(
 
 
 class Decisions(RuleBasedStateMachine):
-    """Root and a user with rights take turns; both really do what they are permitted to."""
+    """Alternating requests of root and a user with random rights; permitted commands take effect."""
 
     def __init__(self, admin: RawConnection, limited: RawConnection) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Decisions(RuleBasedStateMachine):
     def attempt(
         self, who: str, code: Code, payload: bytes, granted_by: set[str], stream: int = 0, topic: int = 0
     ) -> bool:
-        """Ask for something that succeeds if it is permitted; returns whether it was."""
+        """Send a request that succeeds if permitted; return whether it was."""
         rights = EVERYTHING if who == "root" else self.rights
         permitted = rights.allow(granted_by, stream, topic)
         status = self.connections[who].status(code, payload)
@@ -80,8 +80,8 @@ class Decisions(RuleBasedStateMachine):
         return existing[number % len(existing)]
 
     def ask_for_everything(self, stream: int, topic: int) -> None:
-        """Every guarded command at one topic."""
-        # The diagnostics are an archive that takes a while to make; their right is that of the statistics.
+        """Try every guarded command on one topic."""
+        # Skip the diagnostics: building the archive is slow, and its right is that of the statistics.
         commands = [it for it in guarded(f"s{stream}", f"t{topic}") if it.code is not Code.GET_SNAPSHOT]
         answers = {it.code: self.connections["limited"].status(it.code, it.payload) for it in commands}
         expected = {
@@ -139,7 +139,7 @@ class Decisions(RuleBasedStateMachine):
         if self.attempt(who, code, path, TOPIC_MANAGE, stream, topic) and not purges:
             self.streams[stream].remove(topic)
             self.rights.forget_topic(stream, topic)
-            # The next one gets the number, and must not get the rights.
+            # The next topic reuses the number and must not inherit the rights.
             if topic == min(set(PLACES) - self.streams[stream]):
                 self.create_topic("root", sorted(self.streams).index(stream))
                 self.ask_for_everything(stream, topic)
@@ -155,7 +155,7 @@ class Decisions(RuleBasedStateMachine):
 
 @pytest.fixture(scope="module")
 def connections(shared_server: ServerProcess) -> Iterator[tuple[RawConnection, RawConnection]]:
-    """Root's, and one of a user who has the rights of the moment."""
+    """Connections of root and of a user whose rights change."""
     with RawConnection.as_root(shared_server.address) as admin:
         admin.ok(Code.CREATE_USER, frames.create_user("limited", "secret"))
         with RawConnection.as_user(shared_server.address, "limited", "secret") as limited:
@@ -163,5 +163,5 @@ def connections(shared_server: ServerProcess) -> Iterator[tuple[RawConnection, R
 
 
 def test_decisions_are_those_of_the_table(connections: tuple[RawConnection, RawConnection]) -> None:
-    """Whatever is granted, made and deleted in whatever order."""
+    """Decisions match the table after any sequence of grants, creations and deletions."""
     run_state_machine_as_test(lambda: Decisions(*connections), settings=bounded(examples=25, steps=30))

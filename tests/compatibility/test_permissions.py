@@ -1,4 +1,6 @@
-"""A second user: every command against every right that permits it, and nothing else that does (CTL-9)."""
+"""Permissions of a second user: every command against every right, both those that permit it and those that do not
+(CTL-9).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ S, T = frames.ident("s"), frames.ident("t")
 
 
 GUARDED = guarded("s", "t")
-# What would really change something is only asked without any right.
+# Commands with side effects are only tried without any right.
 DESTRUCTIVE = (
     (Code.DELETE_STREAM, S),
     (Code.PURGE_STREAM, S),
@@ -26,7 +28,7 @@ DESTRUCTIVE = (
     (Code.CREATE_PARTITIONS, S + T + frames.u32(1)),
     (Code.CREATE_GROUP, S + T + frames.name("g")),
 )
-# Of what does not exist: what those hear who may do this with all streams, topics and users.
+# Requests for objects that do not exist, and the status for users who hold the right on all streams, topics and users.
 MISSING = (
     (Code.DELETE_STREAM, frames.ident("missing"), Status.STREAM_NOT_FOUND),
     (Code.PURGE_STREAM, frames.ident("missing"), Status.STREAM_NOT_FOUND),
@@ -47,7 +49,7 @@ MISSING = (
 
 @pytest.fixture(scope="module")
 def admin(shared_server: ServerProcess) -> Iterator[RawConnection]:
-    """Root, with stream `s`, topic `t` and the user `limited` made."""
+    """Root's connection, with stream `s`, topic `t` and user `limited` created."""
     with RawConnection.as_root(shared_server.address) as connection:
         connection.create_topic("s", "t", 2)
         connection.create_topic("other", "t", 2)
@@ -59,14 +61,14 @@ def admin(shared_server: ServerProcess) -> Iterator[RawConnection]:
 
 @pytest.fixture
 def limited(shared_server: ServerProcess, admin: RawConnection) -> Iterator[RawConnection]:
-    """A user without any rights."""
+    """Connection of a user without any rights."""
     admin.ok(Code.UPDATE_PERMISSIONS, frames.ident("limited") + b"\x00")
     with RawConnection.as_user(shared_server.address, "limited", "secret") as connection:
         yield connection
 
 
 def grant(admin: RawConnection, right: str, *, stream: int = 0, topic: int = 0) -> None:
-    """Give `limited` this right and no other; its open connections have it at once."""
+    """Grant `limited` this right only; the change applies to its open connections at once."""
     scope, _, name = right.rpartition(":")
     record = {
         "": lambda: frames.permissions([name]),
@@ -78,7 +80,7 @@ def grant(admin: RawConnection, right: str, *, stream: int = 0, topic: int = 0) 
 
 @pytest.mark.parametrize("right", ALL_RIGHTS)
 def test_what_a_right_grants(admin: RawConnection, limited: RawConnection, right: str) -> None:
-    """Exactly the commands that the protocol's predicates name, on connections that are open already."""
+    """A right permits exactly the commands that the protocol's predicates name, also on open connections."""
     grant(admin, right)
     granted = {command.code: limited.status(command.code, command.payload) for command in GUARDED}
     expected = {
@@ -90,7 +92,7 @@ def test_what_a_right_grants(admin: RawConnection, limited: RawConnection, right
 
 @pytest.mark.parametrize("right", [right for right in ALL_RIGHTS if ":" in right])
 def test_a_right_ends_at_its_stream_and_topic(admin: RawConnection, limited: RawConnection, right: str) -> None:
-    """What is granted for another stream, or another topic, grants nothing here."""
+    """A right on another stream or topic permits nothing here."""
     for place in ({"stream": 1}, {"stream": 0, "topic": 1} if right.startswith("T:") else {"stream": 4000}):
         grant(admin, right, **place)
         statuses = {command.code: limited.status(command.code, command.payload) for command in GUARDED}
@@ -98,7 +100,7 @@ def test_a_right_ends_at_its_stream_and_topic(admin: RawConnection, limited: Raw
 
 
 def test_without_any_right(limited: RawConnection) -> None:
-    """Everything that needs one is refused; what needs only a login is not."""
+    """Commands that need a right are refused; those that need only a login are not."""
     for code, payload in DESTRUCTIVE:
         assert limited.status(code, payload) == Status.UNAUTHORIZED, code
     for command in GUARDED:
@@ -112,7 +114,7 @@ def test_without_any_right(limited: RawConnection) -> None:
 def test_what_is_missing_shows_to_those_with_the_right(
     admin: RawConnection, limited: RawConnection, code: Code, payload: bytes, status: Status
 ) -> None:
-    """Everybody else is refused as if it existed."""
+    """Users with the right learn that an object is missing; all others get the same refusal as if it existed."""
     assert limited.status(code, payload) == Status.UNAUTHORIZED
     admin.ok(
         Code.UPDATE_PERMISSIONS,
@@ -123,7 +125,7 @@ def test_what_is_missing_shows_to_those_with_the_right(
 
 
 def test_rights_can_be_taken_away(admin: RawConnection, limited: RawConnection) -> None:
-    """At once, between two sends of the same connection."""
+    """A revoked right is lost at once, between two sends of the same connection."""
     send = frames.send("s", "t", frames.to_partition(1), [frames.message(b"m")])
     grant(admin, "T:send_messages")
     assert limited.status(Code.SEND_MESSAGES, send) == Status.OK

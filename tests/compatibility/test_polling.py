@@ -25,7 +25,7 @@ SEGMENT_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A partition with everything that was put into it."""
+    """A partition and the messages stored in it."""
 
     connection: RawConnection
     stream: str
@@ -39,7 +39,7 @@ class Filled:
 
 
 def fill(connection: RawConnection, stream: str, batches: int, *, seed: int) -> None:
-    """Batches of every size, so that they straddle index entries, segments and blocks."""
+    """Append batches of many sizes, so that they straddle index entries, segments and blocks."""
     random_source = random.Random(seed)
     connection.create_topic(stream)
     for _ in range(batches):
@@ -64,7 +64,7 @@ def read_all(connection: RawConnection, stream: str) -> list[Message]:
 
 @pytest.fixture(scope="module", params=["one segment", "many segments", "after a restart"])
 def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
-    """The same messages: in the tail cache, over sealed segments, and from disk alone."""
+    """The same messages in three layouts: in the tail cache, over sealed segments, and on disk only."""
     many = request.param != "one segment"
     settings = {"SYSTEM_SEGMENT_SIZE": str(SEGMENT_BYTES), "SYSTEM_PARTITION_TAIL_CACHE_SIZE": "16 KiB"} if many else {}
     with ServerProcess(tmp_path_factory.mktemp("polling") / "data", TWO_SHARDS | settings) as server:
@@ -79,7 +79,7 @@ def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_messages_are_what_was_sent(filled: Filled) -> None:
-    """LOG-1, LOG-3: dense offsets from 0, times that never go back, ids, and a checksum over the rest."""
+    """LOG-1, LOG-3: dense offsets from 0, non-decreasing times, ids, and a checksum of the rest."""
     random_source = random.Random(7)
     expected: list[tuple[bytes, bytes]] = []
     for _ in range(120):
@@ -103,7 +103,7 @@ def test_messages_are_what_was_sent(filled: Filled) -> None:
 
 
 def test_by_offset(filled: Filled) -> None:
-    """From any offset, any number; nothing beyond the end."""
+    """Polls start at any offset with any count; none returns messages beyond the end."""
     total = len(filled.messages)
     random_source = random.Random(1)
     starts = [0, 1, total - 1, *(random_source.randrange(total) for _ in range(60))]
@@ -115,12 +115,12 @@ def test_by_offset(filled: Filled) -> None:
 
 
 def test_first(filled: Filled) -> None:
-    """From the start, whatever the value says."""
+    """`first` polls from the start and ignores the value."""
     assert filled.poll(Strategy.FIRST, 12345, 10) == filled.messages[:10]
 
 
 def test_last(filled: Filled) -> None:
-    """The last ones in ascending order; all of them when more are asked for than there are."""
+    """`last` returns the last messages in ascending order, or all if fewer exist."""
     total = len(filled.messages)
     for count in (1, 2, 77):
         assert filled.poll(Strategy.LAST, 0, count) == filled.messages[-count:]
@@ -129,7 +129,9 @@ def test_last(filled: Filled) -> None:
 
 
 def test_by_timestamp(filled: Filled) -> None:
-    """Exactly the messages of that time and later, from the first of them on (Q8 is not copied)."""
+    """A poll by timestamp returns exactly the messages of that time and later, from the first of them (Q8 is not
+    copied).
+    """
     times = [message.timestamp for message in filled.messages]
     distinct = sorted(set(times))
     assert len(distinct) > 50
@@ -143,7 +145,7 @@ def test_by_timestamp(filled: Filled) -> None:
 
 
 def test_next_does_not_advance_by_itself(filled: Filled) -> None:
-    """Without a stored offset it is the start; the same messages come again."""
+    """Without a stored offset, `next` starts at the beginning; repeated polls return the same messages."""
     who = frames.consumer(101)
     for _ in range(2):
         assert filled.poll(Strategy.NEXT, 0, 5, who=who) == filled.messages[:5]
@@ -156,7 +158,7 @@ def test_next_does_not_advance_by_itself(filled: Filled) -> None:
 
 
 def test_next_with_auto_commit_reads_everything_once(filled: Filled) -> None:
-    """Each poll stores the offset of the last message that it returns, before it answers."""
+    """Each poll stores the offset of its last message before it responds."""
     who = frames.consumer("a reader")
     seen: list[Message] = []
     while page := filled.poll(Strategy.NEXT, 0, 93, auto_commit=True, who=who):
@@ -167,7 +169,7 @@ def test_next_with_auto_commit_reads_everything_once(filled: Filled) -> None:
 
 @pytest.mark.parametrize("strategy", [Strategy.OFFSET, Strategy.FIRST, Strategy.LAST, Strategy.TIMESTAMP])
 def test_auto_commit_with_every_strategy(filled: Filled, strategy: Strategy) -> None:
-    """It overwrites what is stored, forwards and backwards; a poll without messages stores nothing."""
+    """Auto-commit overwrites the stored offset, forwards and backwards; a poll without messages stores nothing."""
     who = frames.consumer(200 + strategy)
     value = {Strategy.OFFSET: 40, Strategy.TIMESTAMP: filled.messages[60].timestamp}.get(strategy, 0)
     last_offset = len(filled.messages) - 1
@@ -180,23 +182,23 @@ def test_auto_commit_with_every_strategy(filled: Filled, strategy: Strategy) -> 
 
 
 def test_a_count_of_zero(filled: Filled) -> None:
-    """No messages, but the partition's last offset."""
+    """The response has no messages, but the partition's last offset."""
     for strategy in Strategy:
         assert filled.poll(strategy, 0, 0) == []
 
 
 def test_an_enormous_count(filled: Filled) -> None:
-    """Bounded by the size of an answer, in order from the start."""
+    """The response is limited in size and starts with the first message, in order."""
     messages = filled.poll(Strategy.FIRST, 0, 2**32 - 1)
     assert messages == filled.messages[: len(messages)]
     assert messages
 
 
-# ---- on a server of everybody's
+# ---- on the shared server
 
 
 def test_an_empty_partition(root: RawConnection, stream: str) -> None:
-    """No messages; its number and an offset of 0."""
+    """The response has no messages, the partition's number and an offset of 0."""
     root.create_topic(stream, partitions=2)
     for strategy in Strategy:
         polled = root.poll(stream, "t", 1, strategy)
@@ -204,7 +206,7 @@ def test_an_empty_partition(root: RawConnection, stream: str) -> None:
 
 
 def test_without_a_partition_it_is_the_first(root: RawConnection, stream: str) -> None:
-    """For a plain consumer."""
+    """Polls of a plain consumer use the first partition by default."""
     root.create_topic(stream, partitions=2)
     root.send(stream, "t", 0, b"in 0")
     root.send(stream, "t", 1, b"in 1")
@@ -212,7 +214,7 @@ def test_without_a_partition_it_is_the_first(root: RawConnection, stream: str) -
 
 
 def test_what_clients_set(root: RawConnection, stream: str) -> None:
-    """Ids and origin timestamps of the client are kept; the server makes ids where there are none."""
+    """Ids and origin timestamps set by the client are kept; the server assigns missing ids."""
     root.create_topic(stream)
     sent = [
         frames.message(b"own id", message_id=2**128 - 1, origin=1234567),

@@ -1,4 +1,4 @@
-"""Requests that official clients sent to the reference server, sent again: the refusals are the same (GW-1)."""
+"""Replay of requests that official clients sent to the reference server: the refusals are the same (GW-1)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def refusals(*statuses: int) -> list[Exchange]:
     return exchanges
 
 
-# The recording does not hold the state that led to an answer: these need none, or the one that is made here.
+# The recording lacks the state that led to a response. These requests need no state, or only the state created here.
 WITHOUT_STATE = refusals(
     Status.INVALID_COMMAND,
     Status.RESOURCE_NOT_FOUND,
@@ -57,12 +57,12 @@ TWICE = refusals(
 IN_A_TOPIC = refusals(Status.GROUP_NOT_FOUND, Status.GROUP_MEMBER_NOT_FOUND)
 IN_A_STREAM = refusals(Status.TOPIC_NOT_FOUND, Status.INVALID_TOPIC_SIZE, Status.TOO_MANY_PARTITIONS)
 LAST_STREAM = 0xF5
-"""The highest stream id that the recording refers to."""
+"""Highest stream id in the recording."""
 
 
 @pytest.fixture(scope="module")
 def many_streams(shared_server: ServerProcess) -> Iterator[RawConnection]:
-    """Streams of every number that was recorded."""
+    """Connection to a server with streams of every recorded number."""
     with RawConnection.as_root(shared_server.address) as connection:
         for number in range(LAST_STREAM + 1):
             connection.ok(Code.CREATE_STREAM, frames.name(f"stream {number}"))
@@ -71,7 +71,7 @@ def many_streams(shared_server: ServerProcess) -> Iterator[RawConnection]:
 
 @pytest.mark.parametrize("exchange", refusals(Status.UNAUTHENTICATED), ids=str)
 def test_without_a_login(connect: Connect, exchange: Exchange) -> None:
-    """Status 40, and the connection goes on."""
+    """The status is 40, and the connection stays open."""
     connection = connect()
     assert connection.status(exchange.code, exchange.request) == exchange.status
     assert connection.is_alive()
@@ -79,9 +79,9 @@ def test_without_a_login(connect: Connect, exchange: Exchange) -> None:
 
 @pytest.mark.parametrize("exchange", WITHOUT_STATE, ids=str)
 def test_without_any_state(root: RawConnection, exchange: Exchange) -> None:
-    """What is refused on any server that lacks what the request names."""
+    """Requests that are refused on any server without the objects they name."""
     if exchange.code == Code.CHANGE_PASSWORD and exchange.status == Status.INVALID_CREDENTIALS:
-        # Of a user that exists, with a wrong current password: here the root user.
+        # The recorded user exists and the current password is wrong: use the root user here.
         reader = Reader(exchange.request)
         reader.bytes(6)
         exchange = Exchange(exchange.code, exchange.status, frames.ident(0) + reader.bytes(len(exchange.request) - 6))
@@ -101,7 +101,7 @@ def _make_stream(connection: RawConnection, name: str | None) -> None:
 
 @pytest.mark.parametrize("exchange", IN_A_STREAM, ids=str)
 def test_in_a_stream_without_topics(many_streams: RawConnection, exchange: Exchange) -> None:
-    """The stream that the request names is there, its topic is not."""
+    """The stream of the request exists, its topic does not."""
     request = exchange.request
     metadata = request[4:] if exchange.code == Code.SEND_MESSAGES else request
     if exchange.code in (Code.DELETE_CONSUMER_OFFSET, Code.POLL_MESSAGES):
@@ -117,7 +117,7 @@ def _identifier(reader: Reader) -> int | str:
 
 
 def _make_topic(connection: RawConnection, stream: int | str, topic: int | str) -> None:
-    """Make what the two name, if need be; by number only the first topic of one of the many streams."""
+    """Create the stream and topic if missing; by number, only the first topic of a recorded stream."""
     if isinstance(stream, str):
         _make_stream(connection, stream)
     if not connection.ok(Code.GET_TOPIC, frames.ident(stream) + frames.ident(topic)):
@@ -126,7 +126,7 @@ def _make_topic(connection: RawConnection, stream: int | str, topic: int | str) 
 
 @pytest.mark.parametrize("exchange", IN_A_TOPIC, ids=str)
 def test_in_a_topic_without_members(many_streams: RawConnection, exchange: Exchange) -> None:
-    """The topic that the request names is there. So is its group, with nobody in it, where membership is missed."""
+    """The topic of the request exists. For requests that need a membership, so does the group, without members."""
     request = exchange.request
     of_consumer = exchange.code in (Code.DELETE_CONSUMER_OFFSET, Code.POLL_MESSAGES)
     reader = Reader(request[3 + request[2] :] if of_consumer else request)
@@ -143,7 +143,7 @@ def test_in_a_topic_without_members(many_streams: RawConnection, exchange: Excha
 
 @pytest.mark.parametrize("exchange", TWICE, ids=str)
 def test_what_exists_already(many_streams: RawConnection, exchange: Exchange) -> None:
-    """The first time creates what is in the way the second time."""
+    """The first request creates the object that the second one conflicts with."""
     request = exchange.request
     match exchange.code:
         case Code.CREATE_STREAM | Code.CREATE_USER:
@@ -180,12 +180,15 @@ def test_what_exists_already(many_streams: RawConnection, exchange: Exchange) ->
     assert many_streams.is_alive()
 
 
-# An official client's create, update and get of a topic, each with "server default" where a setting may be that.
+# Recorded create, update and get of a topic by an official client, each with "server default" where a setting allows
+# it.
 UPDATED_TO_DEFAULTS = (260, 295, 239)
 
 
 def test_an_update_to_the_server_default_is_answered_with_the_server_default(root: RawConnection, stream: str) -> None:
-    """As the reference server answers it, while a topic that was created so is answered what the default stands for."""
+    """After an update the topic reports "server default", as on the reference server, while a topic created with it
+    reports the actual default.
+    """
     lines = [json.loads(line) for line in RECORDED.read_text(encoding="ascii").splitlines()]
     _, update, get = (lines[number] for number in UPDATED_TO_DEFAULTS)
     reader = Reader(bytes.fromhex(update["request"]))
@@ -202,7 +205,7 @@ def test_an_update_to_the_server_default_is_answered_with_the_server_default(roo
     updated, _ = topic_details(root.ok(Code.GET_TOPIC, path))
     assert (updated.expiry, updated.max_size) == (recorded.expiry, recorded.max_size) == (0, 0)
     assert updated.replication == recorded.replication == 1
-    # What is asked for by its value is answered by its value again.
+    # A setting updated with an explicit value reports that value again.
     root.ok(Code.UPDATE_TOPIC, frames.update_topic(stream, "t", "t", expiry=10**9, size=2**64 - 1))
     updated, _ = topic_details(root.ok(Code.GET_TOPIC, path))
     assert (updated.expiry, updated.max_size) == (10**9, 2**64 - 1)

@@ -1,4 +1,4 @@
-"""LOG-6: what topics do not want to keep goes, and nothing else; the cleaner is on unless it is switched off."""
+"""LOG-6: retention deletes expired messages and nothing else; the cleaner runs unless it is switched off."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EVERY_SECOND = SMALL_SEGMENTS | {"DATA_MAINTENANCE_MESSAGES_INTERVAL": "1 s"}
 
 @pytest.fixture(scope="module")
 def cleaned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server whose cleaner looks every second."""
+    """A server whose cleaner runs every second."""
     server = ServerProcess(tmp_path_factory.mktemp("cleaned") / "data", EVERY_SECOND)
     with server:
         yield server
@@ -45,7 +45,7 @@ def create(connection: RawConnection, stream: str, partitions: int, *, expiry: i
 
 
 def fill(connection: RawConnection, stream: str, batches: int, *, partition: int = 0) -> None:
-    """Batches of ten messages, 10,640 bytes each: seven of them fill a segment."""
+    """Append batches of ten messages, 10,640 bytes each: seven of them fill a segment."""
     for _ in range(batches):
         connection.send(stream, "t", partition, *[bytes(1000)] * 10)
 
@@ -60,7 +60,8 @@ def first_offset(connection: RawConnection, stream: str, partition: int = 0) -> 
 
 
 def test_messages_go_when_their_age_has_come(connection: RawConnection, stream: str) -> None:
-    """Of sealed segments and of the open one, in a topic that gets no more messages, too; offsets go on."""
+    """Messages of sealed segments and of the open one expire, even in a topic without new messages; offsets continue.
+    """
     create(connection, stream, 2, expiry=3 * SECOND_MICROS)
     began = time.monotonic()
     fill(connection, stream, 20)
@@ -76,7 +77,7 @@ def test_messages_go_when_their_age_has_come(connection: RawConnection, stream: 
 
 
 def test_a_topic_does_not_grow_beyond_its_maximum(connection: RawConnection, stream: str) -> None:
-    """Over all of its partitions; what is left are the newest messages of each, without gaps."""
+    """The size limit applies to all partitions together; each keeps its newest messages, without gaps."""
     create(connection, stream, 3, max_size=LIMIT_BYTES)
     for partition, batches in enumerate((60, 5, 30)):
         fill(connection, stream, batches, partition=partition)
@@ -85,19 +86,19 @@ def test_a_topic_does_not_grow_beyond_its_maximum(connection: RawConnection, str
         return sum(each.size_bytes for each in partitions(connection, stream))
 
     eventually("the topic is within its maximum", lambda: size() <= LIMIT_BYTES)
-    # No more has gone than had to: whole segments.
+    # Only the required number of whole segments is deleted.
     assert size() > LIMIT_BYTES - 2 * SEGMENT_BYTES
     for partition, batches in enumerate((60, 5, 30)):
         first = first_offset(connection, stream, partition)
         polled = connection.poll(stream, "t", partition, Strategy.FIRST, count=10_000)
         assert first is not None
         assert polled.offsets == list(range(first, batches * 10))
-        # A consumer that asks for what has gone gets the first message that is kept.
+        # A poll of a deleted offset returns the first message that is kept.
         assert connection.poll(stream, "t", partition, Strategy.OFFSET, 0, count=1).offsets == [first]
 
 
 def test_what_was_there_before_the_start_goes_too(tmp_path: Path, stream: str) -> None:
-    """Expiry by timestamps that are read from the files, after a kill; and the cleaner can be switched off."""
+    """After a kill, expiry uses timestamps read from the files. The cleaner can be switched off."""
     off = SMALL_SEGMENTS | {"DATA_MAINTENANCE_MESSAGES_CLEANER_ENABLED": "false"}
     server = ServerProcess(tmp_path / "data", off)
     with server:
@@ -118,7 +119,7 @@ def test_what_was_there_before_the_start_goes_too(tmp_path: Path, stream: str) -
 
 
 def test_unread_messages_are_kept_where_that_is_set(tmp_path: Path, stream: str) -> None:
-    """The consumer furthest behind decides, however large the topic gets."""
+    """The slowest consumer decides, however large the topic gets."""
     server = ServerProcess(tmp_path / "data", EVERY_SECOND | {"DATA_MAINTENANCE_MESSAGES_KEEP_UNREAD": "true"})
     with server, RawConnection.as_root(server.address) as connection:
         create(connection, stream, 1, expiry=1 * SECOND_MICROS, max_size=LIMIT_BYTES)

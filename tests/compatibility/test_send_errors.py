@@ -22,7 +22,7 @@ HEADERS_BYTES_MAX = 100_000
 
 @pytest.fixture(scope="module")
 def target(shared_server: ServerProcess) -> Iterator[RawConnection]:
-    """A connection, and a topic `t` of two partitions in stream `s`; nothing here ever gets into it."""
+    """Connection to a server with topic `t` of two partitions in stream `s`; no test appends to it."""
     with RawConnection.as_root(shared_server.address) as connection:
         connection.create_topic("s", "t", 2)
         connection.ok(Code.CREATE_TOPIC, frames.create_topic("s", "without partitions", 0))
@@ -32,7 +32,7 @@ def target(shared_server: ServerProcess) -> Iterator[RawConnection]:
 
 
 def index(*entries: tuple[int, int, int]) -> bytes:
-    """Index entries of (offset, position, timestamp)."""
+    """Encode index entries of (offset, position, timestamp)."""
     return b"".join(struct.pack("<IIQ", *entry) for entry in entries)
 
 
@@ -176,7 +176,7 @@ CASES: dict[str, tuple[Status, bytes]] = {
 
 @pytest.mark.parametrize(("status", "payload"), CASES.values(), ids=CASES)
 def test_refused(target: RawConnection, status: Status, payload: bytes) -> None:
-    """The documented status; the frame is consumed and the connection goes on."""
+    """The documented status; the frame is consumed and the connection stays open."""
     assert target.status(Code.SEND_MESSAGES, payload) == status
     assert target.is_alive()
 
@@ -205,7 +205,7 @@ ORDER = {
 def test_the_first_thing_that_is_wrong_is_reported(
     shared_server: ServerProcess, target: RawConnection, status: Status, payload: bytes
 ) -> None:
-    """The checks come in the documented order."""
+    """The checks run in the documented order."""
     if status == Status.UNAUTHENTICATED:
         with RawConnection(shared_server.address) as connection:
             assert connection.status(Code.SEND_MESSAGES, payload) == status
@@ -214,13 +214,13 @@ def test_the_first_thing_that_is_wrong_is_reported(
 
 
 def test_a_batch_with_one_bad_message_is_refused_whole(target: RawConnection) -> None:
-    """All or nothing (`target` checks that the partition stays empty)."""
+    """A batch with one invalid message is refused completely (`target` checks that the partition stays empty)."""
     messages = [ONE, TWO, frames.message(b"m", reserved=1)]
     assert target.status(Code.SEND_MESSAGES, frames.send("s", "t", AT_0, messages)) == Status.INVALID_RESERVED_FIELD
 
 
 def test_what_is_just_allowed(root: RawConnection, stream: str) -> None:
-    """An empty payload, the largest payload, the largest headers, the longest key."""
+    """Limits are accepted: an empty payload, the largest payload, the largest headers, the longest key."""
     root.create_topic(stream, partitions=2)
     root.socket.settimeout(60)
     root.send(stream, "t", 0, b"")
@@ -241,7 +241,7 @@ def test_what_is_just_allowed(root: RawConnection, stream: str) -> None:
 
 
 def test_a_key_without_bytes_is_accepted(root: RawConnection, stream: str) -> None:
-    """As the reference accepts it: XXH32 of nothing is 0x02cc5d05."""
+    """An empty key is accepted, as by the reference server: XXH32 of no bytes is 0x02cc5d05."""
     root.create_topic(stream, partitions=3)
     root.send(stream, "t", frames.by_key(b""), b"m")
     assert root.poll(stream, "t", 0x02CC5D05 % 3, Strategy.FIRST).payloads == [b"m"]

@@ -1,4 +1,4 @@
-"""Logging in and out, by password and by token; what each refusal looks like (CTL-9, GW-10)."""
+"""Login and logout, by password and by token, and every refusal (CTL-9, GW-10)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_login_that_is_refused(connect: Connect, payload: bytes, status: Statu
 
 
 def test_login_and_logout(connect: Connect) -> None:
-    """The answer is the user's id; after a logout the connection is anonymous again, and usable."""
+    """The response contains the user's id; after a logout the connection is unauthenticated and usable."""
     connection = connect()
     for _ in range(2):
         assert connection.ok(Code.LOGIN_USER, frames.login(USERNAME, PASSWORD)) == frames.u32(0)
@@ -49,7 +49,7 @@ def test_login_and_logout(connect: Connect) -> None:
 
 
 def test_a_second_login_switches_the_user(root: RawConnection, connect: Connect) -> None:
-    """On the same connection; a refused one changes nothing."""
+    """A second login on the same connection switches the user; a refused one changes nothing."""
     root.ok(Code.CREATE_USER, frames.create_user("switched", "secret"))
     connection = connect()
     connection.ok(Code.LOGIN_USER, frames.login(USERNAME, PASSWORD))
@@ -61,7 +61,9 @@ def test_a_second_login_switches_the_user(root: RawConnection, connect: Connect)
 
 
 def test_an_inactive_user(root: RawConnection, connect: Connect) -> None:
-    """Status 47, before the password is looked at; open sessions end, and do not come back with the user."""
+    """The status is 47, before the password is checked; open sessions end and do not return when the user is active
+    again.
+    """
     root.ok(Code.CREATE_USER, frames.create_user("dormant", "secret"))
     open_session = connect()
     open_session.ok(Code.LOGIN_USER, frames.login("dormant", "secret"))
@@ -78,7 +80,7 @@ def test_an_inactive_user(root: RawConnection, connect: Connect) -> None:
 
 
 def test_a_deleted_user(root: RawConnection, connect: Connect) -> None:
-    """Its sessions end with it, and nobody inherits them (Q4): ids of users are never used again."""
+    """The sessions of a deleted user end, and no user inherits them (Q4): ids of users are never reused."""
     root.ok(Code.CREATE_USER, frames.create_user("short-lived", "secret", frames.permissions(["read_streams"])))
     connection = connect()
     user = connection.ok(Code.LOGIN_USER, frames.login("short-lived", "secret"))
@@ -96,7 +98,7 @@ def test_a_deleted_user(root: RawConnection, connect: Connect) -> None:
 
 
 def tokens(connection: RawConnection) -> dict[str, int]:
-    """Name and expiry of the caller's tokens."""
+    """Return name and expiry of the caller's tokens."""
     reader = Reader(connection.ok(Code.GET_TOKENS))
     found = {}
     while not reader.is_at_end:
@@ -106,7 +108,7 @@ def tokens(connection: RawConnection) -> dict[str, int]:
 
 
 def test_a_token_stands_for_its_user(shared_server: ServerProcess, root: RawConnection, connect: Connect) -> None:
-    """50 random bytes as Base64, shown once, good for the session that the password gives."""
+    """A token is 50 random bytes as Base64, shown once, and gives the same session as the password."""
     root.ok(Code.CREATE_USER, frames.create_user("token-user", "secret"))
     user = RawConnection.as_user(shared_server.address, "token-user", "secret")
     with user:
@@ -120,7 +122,7 @@ def test_a_token_stands_for_its_user(shared_server: ServerProcess, root: RawConn
         identity = by_token.ok(Code.LOGIN_WITH_TOKEN, answer)
         assert identity == user.ok(Code.LOGIN_USER, frames.login("token-user", "secret"))
         assert by_token.status(Code.GET_USERS) == Status.UNAUTHORIZED
-        # Padding behind the name: an official client sends it.
+        # An official client sends padding after the name.
         user.ok(Code.DELETE_TOKEN, frames.name("laptop") + bytes(10))
         assert tokens(user) == {}
     assert connect().status(Code.LOGIN_WITH_TOKEN, answer) == Status.RESOURCE_NOT_FOUND
@@ -138,8 +140,8 @@ def test_tokens_that_are_refused(root: RawConnection, connect: Connect) -> None:
 
 
 def test_a_token_expires(root: RawConnection, connect: Connect) -> None:
-    """Its expiry is listed as a moment; from then on it is refused as expired."""
-    # Long enough to log in before its end, on a busy machine as well.
+    """The listing shows the expiry as a time, after which the token is refused as expired."""
+    # Long enough to log in before the expiry, also on a busy machine.
     lifetime_micros = 3_000_000
     before = time.time_ns() // 1000
     raw_token = root.ok(Code.CREATE_TOKEN, frames.name("brief") + frames.u64(lifetime_micros))
@@ -151,7 +153,7 @@ def test_a_token_expires(root: RawConnection, connect: Connect) -> None:
 
 
 def test_a_token_that_never_expires(root: RawConnection, connect: Connect) -> None:
-    """Both 0 and the largest number say so; the listing shows 0."""
+    """Both 0 and the largest number mean no expiry; the listing shows 0."""
     for name, expiry in (("never-0", 0), ("never-max", frames.NEVER)):
         raw_token = root.ok(Code.CREATE_TOKEN, frames.name(name) + frames.u64(expiry))
         connect().ok(Code.LOGIN_WITH_TOKEN, raw_token)
@@ -159,7 +161,7 @@ def test_a_token_that_never_expires(root: RawConnection, connect: Connect) -> No
 
 
 def test_at_most_a_hundred_tokens(shared_server: ServerProcess, root: RawConnection) -> None:
-    """The limit is tested before the name is."""
+    """The limit is checked before the name."""
     root.ok(Code.CREATE_USER, frames.create_user("collector", "secret"))
     with RawConnection.as_user(shared_server.address, "collector", "secret") as user:
         for number in range(100):

@@ -39,7 +39,7 @@ def path(stream: int | str, topic: int | str) -> bytes:
 
 
 def test_the_first_ids_are_zero(server: ServerProcess) -> None:
-    """On a fresh server, in the order of creation: 0, 1, 2 for streams, topics and partitions alike."""
+    """Ids on a new server are 0, 1, 2 in the order of creation, for streams, topics and partitions."""
     with RawConnection.as_root(server.address) as connection:
         assert streams(connection) == []
         for number in range(3):
@@ -48,14 +48,14 @@ def test_the_first_ids_are_zero(server: ServerProcess) -> None:
             topic, partitions = topic_details(connection.ok(Code.CREATE_TOPIC, frames.create_topic(0, f"t{number}", 2)))
             assert topic.id == number
             assert [partition.id for partition in partitions] == [0, 1]
-        # A number that is free again may be given out again, but never two at a time.
+        # A free number may be reused, but is never assigned twice at the same time.
         connection.ok(Code.DELETE_STREAM, frames.ident(1))
         stream, _ = stream_details(connection.ok(Code.CREATE_STREAM, frames.name("again")))
         assert stream.id not in (0, 2)
 
 
 def test_a_stream_from_creation_to_deletion(root: RawConnection, stream: str) -> None:
-    """What each command answers, and what queries say afterwards."""
+    """Responses of each command, and results of later queries."""
     before = time.time_ns() // 1000
     answer = root.ok(Code.CREATE_STREAM, frames.name(stream))
     created = Stream.read(Reader(answer))
@@ -79,7 +79,7 @@ def test_a_stream_from_creation_to_deletion(root: RawConnection, stream: str) ->
 
 
 def test_listings_are_in_ascending_order(root: RawConnection, stream: str) -> None:
-    """By id, without a count."""
+    """Listings are sorted by id and contain no count."""
     for number in range(5):
         root.ok(Code.CREATE_STREAM, frames.name(f"{stream} {number}"))
     ids = [found.id for found in streams(root)]
@@ -96,7 +96,8 @@ def test_listings_are_in_ascending_order(root: RawConnection, stream: str) -> No
 
 @pytest.mark.parametrize("name", ["x", "ÿ" * 127, "7", " blank ", "a/b\\c", "n" * 255, "日本語"])
 def test_names(root: RawConnection, name: str) -> None:
-    """1 to 255 bytes of UTF-8 without control characters, compared byte for byte; digits are a name as well."""
+    """Names have 1 to 255 bytes of UTF-8 without control characters and are compared by bytes; digits are a valid name.
+    """
     created = Stream.read(Reader(root.ok(Code.CREATE_STREAM, frames.name(name))))
     root.ok(Code.CREATE_TOPIC, frames.create_topic(name, name))
     root.send(name, name, 0, b"m")
@@ -106,7 +107,7 @@ def test_names(root: RawConnection, name: str) -> None:
 
 
 def test_a_topic_from_creation_to_deletion(root: RawConnection, stream: str) -> None:
-    """What each command answers, and what queries say afterwards."""
+    """Responses of each command, and results of later queries."""
     root.ok(Code.CREATE_STREAM, frames.name(stream))
     answer = root.ok(Code.CREATE_TOPIC, frames.create_topic(stream, "t", 3))
     created, partitions = topic_details(answer)
@@ -114,7 +115,7 @@ def test_a_topic_from_creation_to_deletion(root: RawConnection, stream: str) -> 
     assert (created.partitions_count, created.compression, created.replication, created.name) == (3, 1, 1, "t")
     assert (created.expiry, created.max_size) == (NEVER, UNLIMITED), "defaults are resolved"
     assert (created.size_bytes, created.messages_count) == (0, 0)
-    # Nothing is open yet when the answer is made; queries then show the one segment that is always there.
+    # The response precedes the opening of partitions; later queries show the one segment that always exists.
     assert partitions == [Partition(number, created.created_at, 0, 0, 0, 0) for number in range(3)]
     found, partitions = topic_details(root.ok(Code.GET_TOPIC, path(stream, "t")))
     assert found == created
@@ -143,7 +144,7 @@ def test_a_topic_from_creation_to_deletion(root: RawConnection, stream: str) -> 
 
 
 def test_settings_of_a_topic_come_back(root: RawConnection, stream: str) -> None:
-    """As they were given."""
+    """Queries return the settings as they were given."""
     root.ok(Code.CREATE_STREAM, frames.name(stream))
     request = frames.create_topic(
         stream, "t", 0, compression=2, expiry=60_000_000, size=2 * SEGMENT_BYTES, replication=3
@@ -176,7 +177,7 @@ def test_refused(root: RawConnection, code: Code, payload: bytes, status: Status
 
 
 def test_refused_within_a_stream(root: RawConnection, stream: str) -> None:
-    """The documented statuses where a stream is, and a topic is not."""
+    """The documented statuses if the stream exists and the topic does not."""
     root.create_topic(stream)
     missing = path(stream, "missing")
     for code, payload, status in (
@@ -193,7 +194,7 @@ def test_refused_within_a_stream(root: RawConnection, stream: str) -> None:
 
 
 def test_a_topic_with_a_thousand_partitions(root: RawConnection, stream: str) -> None:
-    """The most that one command may create; each of them takes messages."""
+    """The maximum of one command; each partition accepts messages."""
     root.create_topic(stream, partitions=1000)
     for partition in (0, 499, 999):
         root.send(stream, "t", partition, b"m")
@@ -204,14 +205,14 @@ def test_a_topic_with_a_thousand_partitions(root: RawConnection, stream: str) ->
 
 
 def fill(connection: RawConnection, stream: str, topic: str) -> None:
-    """Messages in both partitions, and a stored offset in each."""
+    """Append messages to both partitions and store an offset in each."""
     for partition in range(2):
         connection.send(stream, topic, partition, b"a", b"b", b"c")
         connection.ok(Code.STORE_CONSUMER_OFFSET, frames.consumer_offset(stream, topic, partition, 1))
 
 
 def assert_empty(connection: RawConnection, stream: str, topic: str) -> None:
-    """No messages, no stored offsets, one segment, and the next offset is 0."""
+    """Check for no messages, no stored offsets, one segment, and next offset 0."""
     details, partitions = topic_details(connection.ok(Code.GET_TOPIC, path(stream, topic)))
     assert (details.size_bytes, details.messages_count) == (0, 0)
     for partition in partitions:
@@ -226,7 +227,9 @@ def assert_empty(connection: RawConnection, stream: str, topic: str) -> None:
 
 
 def test_purging_a_topic(root: RawConnection, stream: str) -> None:
-    """Messages and stored offsets are gone, others' are not; offsets begin at 0 again, also after a second purge."""
+    """A purge deletes messages and stored offsets of this topic only; offsets start at 0 again, also after a second
+    purge.
+    """
     root.create_topic(stream, "t", 2)
     root.ok(Code.CREATE_TOPIC, frames.create_topic(stream, "other", 2))
     fill(root, stream, "t")
@@ -239,7 +242,7 @@ def test_purging_a_topic(root: RawConnection, stream: str) -> None:
 
 
 def test_purging_a_stream(root: RawConnection, stream: str) -> None:
-    """As purging each of its topics."""
+    """A purge of a stream equals purges of all its topics."""
     root.create_topic(stream, "t", 2)
     root.ok(Code.CREATE_TOPIC, frames.create_topic(stream, "u", 2))
     for topic in ("t", "u"):
@@ -250,7 +253,7 @@ def test_purging_a_stream(root: RawConnection, stream: str) -> None:
 
 
 def test_counters(root: RawConnection, stream: str) -> None:
-    """Sizes are whole messages; sums over the partitions; the last offset."""
+    """Sizes count complete messages including headers; totals cover all partitions; the last offset is reported."""
     root.create_topic(stream, "t", 2)
     root.ok(Code.CREATE_TOPIC, frames.create_topic(stream, "u"))
     root.send(stream, "t", 0, b"12345")
@@ -267,7 +270,7 @@ def test_counters(root: RawConnection, stream: str) -> None:
 
 
 def test_what_is_deleted_does_not_come_back(root: RawConnection, stream: str) -> None:
-    """A successor of the same name and number starts empty: no messages, no offsets, no counters."""
+    """A successor with the same name and number starts empty: no messages, no offsets, no counters."""
     for _ in range(3):
         root.create_topic(stream, "t", 2)
         assert_empty(root, stream, "t")
@@ -280,8 +283,8 @@ def test_what_is_deleted_does_not_come_back(root: RawConnection, stream: str) ->
 
 
 def test_appends_in_flight_over_a_deleted_topic(shared_server: ServerProcess, root: RawConnection, stream: str) -> None:
-    """Each is answered, in order: stored before the deletion, or refused because there is no such topic. Nothing stays
-    of them: no memory, no folder, and nothing in the topic's successor (GW-9, LOG-6).
+    """Each append in flight is answered, in order: stored before the deletion, or refused because the topic does not
+    exist. The deletion leaves no memory, no directory, and nothing in the topic's successor (GW-9, LOG-6).
     """
     batches, payload = 40, b"x" * 50_000
     pool = memory_in_use(shared_server)
@@ -305,7 +308,7 @@ def test_appends_in_flight_over_a_deleted_topic(shared_server: ServerProcess, ro
             for producer, last in zip((one, other), batch, strict=True):
                 producer.send_frame(Code.SEND_MESSAGES, last)
                 statuses = [producer.receive().status for _ in range(batches + 1)]
-                # What has found the topic before is told that its partition is gone.
+                # A request that resolved the topic before its deletion fails with the partition's status.
                 order = [Status.OK, Status.PARTITION_NOT_FOUND, Status.TOPIC_NOT_FOUND]
                 assert statuses == sorted(statuses, key=order.index)
                 assert statuses[-1] == Status.TOPIC_NOT_FOUND
@@ -319,7 +322,7 @@ def test_appends_in_flight_over_a_deleted_topic(shared_server: ServerProcess, ro
 
 
 def memory_in_use(server: ServerProcess) -> float:
-    """What the buffers of all shards hold, in bytes."""
+    """Return the memory held by the buffers of all shards, in bytes."""
     with urllib.request.urlopen(f"{server.http_url}/metrics") as answer:
         text = answer.read().decode()
     (line,) = [line for line in text.splitlines() if line.startswith("headrace_node_pool_in_use_bytes ")]

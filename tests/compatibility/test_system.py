@@ -1,4 +1,4 @@
-"""Statistics, client listings, cluster metadata, diagnostics: the answers' layouts, to the last byte (GW-1)."""
+"""Statistics, client listings, cluster metadata, diagnostics: complete layouts of the responses (GW-1)."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def clients(connection: RawConnection) -> dict[int, Client]:
 
 
 def test_me(root: RawConnection) -> None:
-    """The caller's own entry: a number that is not 0, its user, its transport and its address."""
+    """The response is the caller's own entry: a number other than 0, its user, its transport and its address."""
     client = me(root)
     assert client.id != 0
     assert client == Client(client.id, 0, TCP, root.local_address, 0)
 
 
 def test_clients(root: RawConnection, connect: Connect) -> None:
-    """Everybody who is connected, logged in or not, until the connection closes."""
+    """Every connection, authenticated or not, is listed until it closes."""
     stranger = connect()
     assert stranger.is_alive()
     by_address = {client.address: client for client in clients(root).values()}
@@ -80,20 +80,20 @@ def test_clients(root: RawConnection, connect: Connect) -> None:
 
 
 def test_a_client_number_that_cannot_be(root: RawConnection) -> None:
-    """0 has a status of its own."""
+    """The number 0 has a status of its own."""
     assert root.request(Code.GET_CLIENT, frames.u32(0)) == Reply(Status.INVALID_CLIENT_ID)
     assert root.ok(Code.GET_CLIENT, frames.u32(NOBODY)) == b""
 
 
 def test_ping_needs_nothing(connect: Connect) -> None:
-    """No login, no payload, always a success."""
+    """A ping needs no login and no payload and always succeeds."""
     connection = connect()
     for _ in range(3):
         assert connection.request(Code.PING) == Reply(Status.OK)
 
 
 def test_cluster_metadata(shared_server: ServerProcess, root: RawConnection) -> None:
-    """One node with the ports really bound: an official client reads it and stays here."""
+    """The cluster has one node with the ports really bound: an official client that reads it stays connected here."""
     reader = Reader(root.ok(Code.GET_CLUSTER_METADATA))
     assert reader.str32() == "single-node"
     assert reader.number("I") == 1
@@ -109,8 +109,8 @@ def test_cluster_metadata(shared_server: ServerProcess, root: RawConnection) -> 
 
 
 def test_stats(shared_server: ServerProcess, root: RawConnection, connect: Connect, stream: str) -> None:
-    """Counters are those of this server, and of everything in it."""
-    # Connections of other tests end a moment after their tests.
+    """The counters cover this server and everything stored in it."""
+    # Connections of earlier tests end a moment after their tests.
     eventually("the end of all others", lambda: list(clients(root)) == [me(root).id])
     _, before = stats(root)
     root.create_topic(stream, partitions=3)
@@ -144,7 +144,7 @@ def test_stats(shared_server: ServerProcess, root: RawConnection, connect: Conne
 
 
 def stats(connection: RawConnection) -> tuple[dict[str, Any], dict[str, int]]:
-    """`Stats`: about the process and its machine, and about what is stored."""
+    """Decode `Stats`: values of the process and its machine, and of the stored data."""
     reader = Reader(connection.ok(Code.GET_STATS))
     process: dict[str, Any] = {}
     counters: dict[str, int] = {}
@@ -183,14 +183,14 @@ SNAPSHOT_ENTRIES = {
 
 @pytest.mark.parametrize(("kind", "entry"), SNAPSHOT_ENTRIES.items(), ids=SNAPSHOT_ENTRIES.values())
 def test_a_snapshot_of_one_thing(root: RawConnection, kind: int, entry: str) -> None:
-    """A ZIP archive with one text in it."""
+    """The response is a ZIP archive with one text file."""
     with zipfile.ZipFile(io.BytesIO(root.ok(Code.GET_SNAPSHOT, bytes([2, 1, kind])))) as archive:
         assert archive.namelist() == [f"{entry}.txt"]
         assert archive.read(f"{entry}.txt")
 
 
 def test_a_snapshot_of_everything_tells_no_secret(root: RawConnection) -> None:
-    """All entries but the test; no password in them."""
+    """The archive contains all entries except the test entry, and no password."""
     with zipfile.ZipFile(io.BytesIO(root.ok(Code.GET_SNAPSHOT, bytes([2, 1, 100])))) as archive:
         expected = {f"{entry}.txt" for entry in SNAPSHOT_ENTRIES.values() if entry != "test"}
         assert set(archive.namelist()) == expected
@@ -205,7 +205,7 @@ def test_a_snapshot_of_everything_tells_no_secret(root: RawConnection) -> None:
     ids=["stored", "deflated", "bzip2", "lzma"],
 )
 def test_a_snapshot_is_compressed_as_asked(root: RawConnection, compression: int, method: int) -> None:
-    """Where Python itself can tell."""
+    """The archive uses the requested compression, as far as Python's `zipfile` reports it."""
     with zipfile.ZipFile(io.BytesIO(root.ok(Code.GET_SNAPSHOT, bytes([compression, 1, 4])))) as archive:
         assert archive.testzip() is None
         assert {entry.compress_type for entry in archive.infolist()} == {method}

@@ -13,13 +13,13 @@ from tests.rights import GLOBAL_RIGHTS
 
 
 def details(answer: bytes) -> tuple[int, int, int, str, bytes | None]:
-    """Id, creation, status, name and permissions of `UserDetails`."""
+    """Decode id, creation, status, name and permissions of `UserDetails`."""
     reader = Reader(answer)
     header = (reader.number("I"), reader.number("Q"), reader.number("B"), reader.name())
     if reader.number("B") == 1:
         record = reader.bytes(reader.number("I"))
     else:
-        # Without permissions there are four zero bytes in all.
+        # Missing permissions are encoded as four zero bytes in all.
         assert reader.bytes(3) == bytes(3)
         record = None
     assert reader.is_at_end
@@ -27,7 +27,7 @@ def details(answer: bytes) -> tuple[int, int, int, str, bytes | None]:
 
 
 def test_root(root: RawConnection) -> None:
-    """Id 0, active, every global right."""
+    """Root has id 0, is active and has every global right."""
     identity, created_at, status, name, record = details(root.ok(Code.GET_USER, frames.ident(0)))
     assert (identity, status, name) == (0, 1, "iggy")
     assert created_at > 1_700_000_000_000_000
@@ -53,7 +53,7 @@ RECORDS = {
 def test_permissions_come_back_as_they_went(
     root: RawConnection, stream: str, record: bytes | None, status: int
 ) -> None:
-    """In the answer to the creation and to later queries; ids that do not exist are accepted."""
+    """Permissions are returned unchanged by the creation and by later queries; ids that do not exist are accepted."""
     name = stream[-50:]
     answer = root.ok(Code.CREATE_USER, frames.create_user(name, "secret", record, status=status))
     identity, _, *rest = details(answer)
@@ -113,7 +113,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("code", "payload", "status"), REFUSED.values(), ids=REFUSED)
 def test_refused(root: RawConnection, code: Code, payload: bytes, status: Status) -> None:
-    """The documented status, and nothing has changed."""
+    """The documented status; nothing has changed."""
     before = root.ok(Code.GET_USERS)
     assert root.status(code, payload) == status
     assert root.ok(Code.GET_USERS) == before
@@ -121,14 +121,14 @@ def test_refused(root: RawConnection, code: Code, payload: bytes, status: Status
 
 
 def test_names_and_passwords_of_every_length(root: RawConnection, connect: Connect) -> None:
-    """3 to 50 and 3 to 100 bytes, of any UTF-8."""
+    """Names have 3 to 50 bytes, passwords 3 to 100 bytes, of any UTF-8."""
     for name, password in (("abc", "xyz"), ("ü" * 25, "ß" * 50), ("n" * 50, "p" * 100)):
         root.ok(Code.CREATE_USER, frames.create_user(name, password))
         connect().ok(Code.LOGIN_USER, frames.login(name, password))
 
 
 def test_changing_a_password(root: RawConnection, connect: Connect) -> None:
-    """By the user, with the current one; the old one is void at once."""
+    """Users change their password with the current one; the old password is void at once."""
     root.ok(Code.CREATE_USER, frames.create_user("changer", "before"))
     user = connect()
     user.ok(Code.LOGIN_USER, frames.login("changer", "before"))
@@ -145,7 +145,7 @@ def test_changing_a_password(root: RawConnection, connect: Connect) -> None:
 
 
 def test_renaming(root: RawConnection, connect: Connect) -> None:
-    """The id stays; to the current name is fine, to a taken one is not."""
+    """The id stays; renaming to the current name succeeds, to a taken name fails."""
     identity = root.ok(Code.CREATE_USER, frames.create_user("caterpillar", "secret"))[:4]
     rename = frames.ident("caterpillar") + b"\x01" + frames.name("butterfly") + b"\x00"
     root.ok(Code.UPDATE_USER, rename)

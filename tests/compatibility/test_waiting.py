@@ -1,4 +1,4 @@
-"""GW-7: long poll and notifications over real sockets; who does not know of them is not concerned."""
+"""GW-7: long poll and notifications over real sockets; clients without these extensions are not affected."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def group(root: RawConnection, stream: str) -> Iterator[Group]:
 
 
 def test_what_the_server_offers(connect: Connect) -> None:
-    """Needs no login, and says what it says of itself in the documentation."""
+    """The request needs no login, and the response matches the documentation."""
     version, codes, limits = waiting.capabilities(connect())
     assert version == 1
     assert codes == sorted(Extension)
@@ -61,7 +61,7 @@ def test_a_login_is_needed(connect: Connect) -> None:
 
 @pytest.mark.parametrize("partition", range(4))
 def test_an_append_wakes_whoever_waits(root: RawConnection, waiter: RawConnection, stream: str, partition: int) -> None:
-    """Whichever shard the partition and the connections belong to."""
+    """An append wakes waiting connections, whichever shards own the partition and the connections."""
     root.create_topic(stream, partitions=4)
     for number in range(3):
         waiting.begin(waiter, waiting.wait(stream, partition))
@@ -69,7 +69,7 @@ def test_an_append_wakes_whoever_waits(root: RawConnection, waiter: RawConnectio
         begin = time.monotonic()
         root.send(stream, "t", partition, b"%d" % number)
         assert waiting.answer(waiter).payloads == [b"%d" % number]
-        # Well before the end of the wait.
+        # Well before the timeout of the wait.
         assert time.monotonic() - begin < 8
     assert waiter.stored_offset(stream, "t", partition) == 2
 
@@ -88,7 +88,7 @@ def test_what_is_there_is_answered_at_once(root: RawConnection, waiter: RawConne
 
 
 def test_the_time_is_kept(root: RawConnection, waiter: RawConnection, stream: str) -> None:
-    """Not earlier than asked for, and little later; with what there is then."""
+    """A wait ends at its timeout, not earlier and little later, with the messages present at that time."""
     root.create_topic(stream)
     for minimum_bytes, expected in [(1, []), (10_000, [b"little"])]:
         if expected:
@@ -167,7 +167,7 @@ def test_a_closed_connection_takes_nothing_with_it(root: RawConnection, waiter: 
 
 
 def test_a_member_waits_for_everything_it_owns(group: Group) -> None:
-    """And each message is handed to one member."""
+    """A wait covers all owned partitions, and each message is delivered to one member."""
     one = group.join()
     payload = waiting.wait(group.stream, None, who=one.who, seconds=30)
     for partition in (3, 0, 2, 1, 3):
@@ -181,7 +181,7 @@ def test_a_member_waits_for_everything_it_owns(group: Group) -> None:
 
 
 def test_a_member_waits_for_what_it_is_given(group: Group) -> None:
-    """A new member owns nothing until the others have given something up, and a wait sees it come."""
+    """A new member owns no partition until others have released one; its wait notices the assignment."""
     one = group.join()
     waiting.begin(one.connection, waiting.wait(group.stream, None, who=one.who, seconds=30))
     two = group.join()
@@ -197,7 +197,7 @@ def test_a_member_waits_for_what_it_is_given(group: Group) -> None:
 
 
 def test_a_member_that_loses_one_of_its_partitions_waits_on_for_the_others(group: Group) -> None:
-    """One of several partitions refuses the member once it is another's: the wait goes on without it."""
+    """The wait continues without the partition that was assigned to another member."""
     one = group.join()
     assert group.owned() == {0: [0, 1, 2, 3]}
     waiting.begin(one.connection, waiting.wait(group.stream, None, who=one.who, seconds=20))
@@ -211,7 +211,7 @@ def test_a_member_that_loses_one_of_its_partitions_waits_on_for_the_others(group
     group.send(kept[-1], b"for the one")
     answer = waiting.answer(one.connection)
     assert (answer.partition, answer.payloads) == (kept[-1], [b"for the one"])
-    # By its number a lost partition answers nothing, as one that was never the member's.
+    # A wait by number for a lost partition returns nothing, as for a partition that the member never owned.
     waiting.begin(one.connection, waiting.wait(group.stream, lost[-1], who=one.who, seconds=0.1))
     assert waiting.answer(one.connection).messages == ()
     assert one.connection.is_alive()
@@ -226,7 +226,7 @@ def test_two_members_share_every_message_once(group: Group) -> None:
         member = members[index]
         until = time.monotonic() + 60
         payloads = []
-        # Once everything was seen, until there is no more.
+        # After every message was seen, poll until none is left.
         while (payloads or len(seen) < 200) and time.monotonic() < until:
             waiting.begin(member.connection, waiting.wait(group.stream, None, who=member.who, seconds=1, count=3))
             payloads = waiting.answer(member.connection).payloads
@@ -244,7 +244,7 @@ def test_two_members_share_every_message_once(group: Group) -> None:
 
 
 def test_notifications(root: RawConnection, waiter: RawConnection, stream: str) -> None:
-    """At once, with every change, and when the partition is another one or gone."""
+    """A watcher is notified at once, of every change, and when the partition is replaced or deleted."""
     root.create_topic(stream, partitions=4)
     root.send(stream, "t", 1, b"a", b"b")
     assert waiter.ok(Extension.WATCH_PARTITIONS, waiting.watch(stream, [0, 1, 3])) == b""
@@ -272,7 +272,7 @@ def test_notifications(root: RawConnection, waiter: RawConnection, stream: str) 
 
 
 def test_a_storm_of_appends_is_told_in_few_words(root: RawConnection, waiter: RawConnection, stream: str) -> None:
-    """The last offset arrives, and a watcher that does not read makes nothing pile up."""
+    """The watcher receives the last offset, and one that does not read causes no growing queue."""
     root.create_topic(stream, partitions=4)
     waiter.ok(Extension.WATCH_PARTITIONS, waiting.watch(stream, [0, 1, 2, 3]))
     batch = [frames.message(b"x")] * 10
@@ -325,7 +325,7 @@ def test_a_server_that_stops_answers_everybody(tmp_path: Path) -> None:
         time.sleep(0.1)
         begin = time.monotonic()
         server.stop()
-        # Well before the end of the waits.
+        # Well before the timeout of the waits.
         assert time.monotonic() - begin < 30
         for connection in others:
             assert waiting.answer(connection).messages == ()

@@ -1,4 +1,4 @@
-"""The binary protocol over WebSocket: what is different from TCP (GW-2)."""
+"""The binary protocol over WebSocket: differences from TCP (GW-2)."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ from tests.server_process import PASSWORD, USERNAME, ServerProcess
 OK = Reply(Status.OK)
 PING_REQUEST = frames.request(Code.PING)
 PART = 0
-"""The first byte of a frame that is not the last of its message, beside its opcode."""
+"""First byte of a frame that is not the last of its message, without the opcode."""
 MIB = 1 << 20
 WEBSOCKET = 4
-"""In client listings."""
+"""Transport code of WebSocket in client listings."""
 
 
 @pytest.fixture
 def address(shared_server: ServerProcess) -> str:
-    """Of the WebSocket listener."""
+    """Address of the WebSocket listener."""
     return shared_server.websocket_address
 
 
-# ---- the upgrade
+# ---- upgrade
 
 
 def test_any_path_host_and_offer(address: str) -> None:
-    """Nothing that a client names or offers matters; no extension and no sub-protocol is taken."""
+    """The server ignores path, host and offers of the client; it accepts no extension and no sub-protocol."""
     for path in ("/", "/some/where?token=1"):
         with websocket_connect(
             f"ws://{address}{path}",
@@ -83,7 +83,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("request_bytes", "status"), REFUSED.values(), ids=REFUSED)
 def test_what_is_no_upgrade(address: str, request_bytes: bytes, status: int) -> None:
-    """An answer in HTTP, a reason for people, and the end."""
+    """The response is an HTTP status with a readable reason, and the connection closes."""
     with HandMade(address) as connection:
         connection.write(request_bytes)
         answer = b""
@@ -96,7 +96,7 @@ def test_what_is_no_upgrade(address: str, request_bytes: bytes, status: int) -> 
 
 
 def test_an_upgrade_byte_by_byte(address: str) -> None:
-    """With the first request right behind it, which a client has no reason to hold back."""
+    """An upgrade may arrive byte by byte, with the first request directly behind it."""
     with HandMade(address) as connection:
         for byte in UPGRADE:
             connection.write(bytes([byte]))
@@ -109,7 +109,7 @@ def test_an_upgrade_byte_by_byte(address: str) -> None:
 
 
 def test_a_slow_upgrade(start_server: StartServer) -> None:
-    """Who says nothing, or not enough, is told that time is up."""
+    """A client that sends no complete upgrade request in time gets a timeout response."""
     server = start_server({"WEBSOCKET_HANDSHAKE_TIMEOUT": "2 s"})
     with (
         HandMade(server.websocket_address) as silent,
@@ -126,7 +126,9 @@ def test_a_slow_upgrade(start_server: StartServer) -> None:
 
 
 def test_messages_and_frames_have_no_meaning(address: str, stream: str) -> None:
-    """A request in several messages and fragments, several requests in one, pings and texts between them."""
+    """Boundaries are irrelevant: one request in several messages and fragments, several requests in one, pings and
+    texts between them.
+    """
     with hand_made(address) as connection:
         connection.ok(Code.LOGIN_USER, frames.login(USERNAME, PASSWORD))
         connection.create_topic(stream)
@@ -163,14 +165,14 @@ def test_messages_and_frames_have_no_meaning(address: str, stream: str) -> None:
 
 @pytest.mark.parametrize("size", [16 * MIB, 60 * MIB])
 def test_a_large_request_in_frames_of_the_limit(address: str, stream: str, size: int) -> None:
-    """Each frame may have 16 MiB: what is larger goes into several, or into several messages."""
+    """A frame may have 16 MiB: larger requests span several frames or several messages."""
     message = frames.message(random.Random(size).randbytes(size))
     payload = frames.send(stream, "t", frames.to_partition(0), [message])
     request = frames.request(Code.SEND_MESSAGES, payload)
     with WebSocketConnection.as_root(address) as root:
         root.create_topic(stream)
         pieces = [request[at : at + 16 * MIB] for at in range(0, len(request), 16 * MIB)]
-        # A generator is one message in fragments.
+        # The library sends a generator as one fragmented message.
         root.websocket.send(iter(pieces))
         assert root.receive() == OK
         for piece in pieces:
@@ -183,7 +185,7 @@ def test_a_large_request_in_frames_of_the_limit(address: str, stream: str, size:
 
 @pytest.mark.parametrize("door", ["tcp", "websocket"])
 def test_memory_after_large_requests(start_server: StartServer, stream: str, door: str) -> None:
-    """What the peak took goes back to the system; idle time is shortened for the test."""
+    """Memory of the peak returns to the system; the idle time is shortened for the test."""
     server = start_server({"SYSTEM_MEMORY_POOL_IDLE_TIME": "200 ms"})
     kind: type[RawConnection] = WebSocketConnection if door == "websocket" else RawConnection
     address = server.websocket_address if door == "websocket" else server.address
@@ -194,7 +196,7 @@ def test_memory_after_large_requests(start_server: StartServer, stream: str, doo
             payload = frames.send(stream, "t", frames.to_partition(0), [frames.message(bytes(size))])
             request = frames.request(Code.SEND_MESSAGES, payload)
             pieces = [request[at : at + 16 * MIB] for at in range(0, len(request), 16 * MIB)]
-            # Both are half received before either ends, so that they need memory at the same time.
+            # Send the first part of both before the end of either, so that both need memory at the same time.
             for half in (pieces[:-1], pieces[-1:]):
                 for connection in (first, second):
                     for piece in half:
@@ -225,7 +227,8 @@ def test_memory_after_large_requests(start_server: StartServer, stream: str, doo
     ],
 )
 def test_violations(address: str, data: bytes, code: int) -> None:
-    """What stands before is answered; then a close frame with the reason, and the end."""
+    """Requests before the violation are answered; a close frame with the reason and the end of the connection follow.
+    """
     with hand_made(address) as connection:
         connection.send_frame(Code.PING)
         connection.write(data)
@@ -234,7 +237,7 @@ def test_violations(address: str, data: bytes, code: int) -> None:
 
 
 def test_limits_of_frames_and_messages(start_server: StartServer) -> None:
-    """As they are set; requests may be larger than either."""
+    """Configured limits of frames and messages are enforced; requests may be larger than either."""
     server = start_server({"WEBSOCKET_MAX_FRAME_SIZE": "64 KiB", "WEBSOCKET_MAX_MESSAGE_SIZE": "100 KiB"})
     login = masked(BINARY, frames.request(Code.LOGIN_USER, frames.login(USERNAME, PASSWORD)))
     padded = frames.request(Code.PING, bytes(200_000))
@@ -254,11 +257,11 @@ def test_limits_of_frames_and_messages(start_server: StartServer) -> None:
         assert connection.close_code() == 1009
 
 
-# ---- the end
+# ---- close
 
 
 def test_closing(address: str) -> None:
-    """The peer's code comes back, behind the answers to everything that it had asked for."""
+    """The server echoes the peer's close code after the responses to all earlier requests."""
     with hand_made(address) as connection:
         connection.write(masked(BINARY, PING_REQUEST * 3) + masked(CLOSE, struct.pack(">H", 4000) + b"done"))
         assert [connection.receive() for _ in range(3)] == [OK] * 3
@@ -273,7 +276,7 @@ def test_closing(address: str) -> None:
 
 
 def test_shutdown(start_server: StartServer) -> None:
-    """Status 8 as a message, a close frame, the end: for the idle and for the busy."""
+    """Idle and busy clients receive status 8 as a message, a close frame, and the end of the connection."""
     server = start_server()
     with (
         WebSocketConnection.as_root(server.websocket_address) as idle,
@@ -291,11 +294,11 @@ def test_shutdown(start_server: StartServer) -> None:
     assert server.wait(30) == 0
 
 
-# ---- the server around it
+# ---- integration with the server
 
 
 def test_client_listings(address: str) -> None:
-    """Clients are shown with their transport."""
+    """Listings show the transport of each client."""
     with WebSocketConnection.as_root(address) as root:
         reader = Reader(root.ok(Code.GET_ME))
         _client, _user, transport = reader.take("IIB")
@@ -305,7 +308,7 @@ def test_client_listings(address: str) -> None:
 
 
 def test_no_listener(start_server: StartServer) -> None:
-    """It can be switched off."""
+    """The listener can be switched off."""
     server = start_server({"WEBSOCKET_ENABLED": "false"})
     with RawConnection.as_root(server.address) as root:
         assert root.is_alive()
@@ -313,7 +316,9 @@ def test_no_listener(start_server: StartServer) -> None:
 
 
 def test_a_message_is_the_same_by_either_door(shared_server: ServerProcess, address: str, stream: str) -> None:
-    """Sent by one, read by the other, on whichever shard; a connection that moves between shards stays a WebSocket."""
+    """Messages sent over one transport are read over the other, on any shard; a connection that moves between shards
+    stays a WebSocket.
+    """
     with WebSocketConnection.as_root(address) as websocket, RawConnection.as_root(shared_server.address) as plain:
         plain.create_topic(stream, partitions=8)
         for partition in range(8):
@@ -325,7 +330,7 @@ def test_a_message_is_the_same_by_either_door(shared_server: ServerProcess, addr
 
 
 def test_pings_that_nobody_wants_answered(server: ServerProcess) -> None:
-    """A peer that reads nothing is read no more; the server holds little of what it would have to hear."""
+    """The server stops reading from a peer that does not read its pongs, and keeps little memory for them."""
     before = server.memory_bytes()
     with hand_made(server.websocket_address) as deaf, hand_made(server.websocket_address) as other:
         deaf.socket.settimeout(1)
@@ -336,7 +341,7 @@ def test_pings_that_nobody_wants_answered(server: ServerProcess) -> None:
 
 
 def test_pings_are_no_heartbeats(start_server: StartServer) -> None:
-    """Those of the WebSocket, that is: a client that sends nothing else falls silent."""
+    """WebSocket pings do not count as heartbeats: a client that sends nothing else becomes stale."""
     server = start_server({"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "1 s"})
     with hand_made(server.websocket_address) as silent, RawConnection.as_root(server.address) as living:
         host, port = silent.socket.getsockname()
@@ -352,7 +357,7 @@ def test_pings_are_no_heartbeats(start_server: StartServer) -> None:
 
 
 async def test_the_official_client(shared_server: ServerProcess, address: str, stream: str) -> None:
-    """By its connection string: everything else of it is shown over TCP."""
+    """The official client connects by its connection string; its other features are tested over TCP."""
     client = IggyClient.from_connection_string(f"iggy+ws://{USERNAME}:{PASSWORD}@{address}")
     await client.connect()
     await client.create_stream(stream)

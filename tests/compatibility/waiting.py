@@ -1,4 +1,4 @@
-"""The extensions of the protocol, as bytes."""
+"""Encoder and decoder of the protocol's extensions for long poll and notifications."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.compatibility.raw import RawConnection, Reply
 
 
 class Extension(IntEnum):
-    """Commands."""
+    """Command codes."""
 
     CAPABILITIES = 10000
     WAIT_MESSAGES = 10001
@@ -39,7 +39,7 @@ ENTRY_BYTES = 48
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a watcher is told of a partition."""
+    """State of one partition in a notification."""
 
     status: int
     stream: int
@@ -52,7 +52,7 @@ class Entry:
 
 
 def capabilities(connection: RawConnection) -> tuple[int, list[int], dict[int, int]]:
-    """Version, codes and limits of a server."""
+    """Return version, codes and limits of a server."""
     reply = connection.request(Extension.CAPABILITIES)
     assert reply.status == Status.OK
     version, count = struct.unpack_from("<II", reply.payload)
@@ -76,32 +76,32 @@ def wait(
     auto_commit: bool = True,
     who: bytes = frames.consumer(1),
 ) -> bytes:
-    """The payload of a request that waits."""
+    """Encode a long poll request."""
     poll = frames.poll(stream, "t", partition, strategy, value, count, auto_commit=auto_commit, who=who)
     return poll + struct.pack("<IQ", minimum_bytes, int(seconds * 1_000_000))
 
 
 def begin(connection: RawConnection, payload: bytes) -> None:
-    """Send a request that waits."""
+    """Send a long poll request without waiting for its response."""
     connection.send_frame(Extension.WAIT_MESSAGES, payload)
 
 
 def answer(connection: RawConnection) -> Polled:
-    """The answer to a request that waits."""
+    """Receive the response to a long poll."""
     reply = connection.receive()
     assert reply.status == Status.OK
     return polled(reply.payload)
 
 
 def watch(stream: int | str, partitions: list[int], *, topic: int | str = "t", remove: bool = False) -> bytes:
-    """The payload of a request to watch partitions of one topic."""
+    """Encode a request to watch partitions of one topic."""
     path = frames.ident(stream) + frames.ident(topic)
     ids = struct.pack(f"<{len(partitions)}I", *partitions)
     return struct.pack("<BI", 2 if remove else 1, 1) + path + struct.pack("<I", len(partitions)) + ids
 
 
 def entries(reply: Reply) -> list[Entry]:
-    """What a notification says."""
+    """Decode a notification."""
     assert reply.status == Status.OK
     assert reply.payload
     assert len(reply.payload) % ENTRY_BYTES == 0
@@ -109,7 +109,7 @@ def entries(reply: Reply) -> list[Entry]:
 
 
 def next_entries(connection: RawConnection, count: int) -> list[Entry]:
-    """That many entries, in as many frames as it takes."""
+    """Receive notifications until they contain `count` entries."""
     found: list[Entry] = []
     while len(found) < count:
         found += entries(connection.receive())

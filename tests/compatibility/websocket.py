@@ -1,4 +1,4 @@
-"""The binary protocol over WebSocket, with a library that was not written here as the client."""
+"""The binary protocol over WebSocket, with a third-party library as the client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.compatibility.raw import ConnectionClosed, RawConnection, Reply
 
 @contextmanager
 def open_websocket(address: str, *, timeout_seconds: float = 20.0) -> Iterator[ClientConnection]:
-    """A WebSocket without extensions and without pings of its own."""
+    """Open a WebSocket without extensions and without automatic pings."""
     with connect(
         f"ws://{address}/",
         compression=None,
@@ -31,7 +31,7 @@ def open_websocket(address: str, *, timeout_seconds: float = 20.0) -> Iterator[C
 
 
 class WebSocketConnection(RawConnection):
-    """A connection of which every `write` is one message, and every response has to be one."""
+    """A connection that sends each `write` as one message and expects each response in one message."""
 
     def __init__(self, address: str, *, timeout_seconds: float = 20.0) -> None:
         self._opened = ExitStack()
@@ -66,7 +66,7 @@ class WebSocketConnection(RawConnection):
         self._opened.close()
 
 
-# ---- by hand, for what no library does
+# ---- hand-made frames, for cases that no library supports
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 FINAL, RESERVED, MASKED = 0x80, 0x70, 0x80
@@ -74,12 +74,12 @@ UPGRADE = (
     b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 )
-"""The request of the standard's example."""
+"""Upgrade request of the standard's example."""
 UPGRADE_PROOF = b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 
 
 def masked(opcode: int, payload: bytes = b"", *, first: int = FINAL, key: bytes = b"\x01\x80\x00\xff") -> bytes:
-    """A client's frame."""
+    """Encode a client's frame."""
     length = len(payload)
     if length < 126:
         header = struct.pack(">BB", first | opcode, MASKED | length)
@@ -92,7 +92,7 @@ def masked(opcode: int, payload: bytes = b"", *, first: int = FINAL, key: bytes 
 
 
 class HandMade(RawConnection):
-    """A WebSocket of which every byte is the test's."""
+    """A WebSocket whose bytes are all chosen by the test."""
 
     @classmethod
     def as_user(cls, address: str, username: str, password: str) -> Self:
@@ -102,24 +102,24 @@ class HandMade(RawConnection):
         return connection
 
     def upgrade(self) -> None:
-        """Begin as every client does."""
+        """Send a regular upgrade request and read the response."""
         self.write(UPGRADE)
         head = self.until(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 101 "), head
         assert UPGRADE_PROOF in head
 
     def until(self, end: bytes) -> bytes:
-        """What comes up to these bytes."""
+        """Receive bytes up to and including `end`."""
         data = b""
         while not data.endswith(end):
             data += self._read(1)
         return data
 
     def frame(self) -> tuple[int, bytes]:
-        """The next frame of the server: its first byte and its payload.
+        """Receive the server's next frame: its first byte and its payload.
 
         Raises:
-            ConnectionClosed: There will be none.
+            ConnectionClosed: The server closed the connection.
         """
         first, length = self._read(2)
         if length == 126:
@@ -139,7 +139,7 @@ class HandMade(RawConnection):
         self.write(masked(BINARY, frames.request(code, payload)))
 
     def close_code(self) -> int | None:
-        """The code of the close frame that comes now, behind which the connection ends."""
+        """Receive a close frame and the end of the connection; return the frame's code."""
         first, payload = self.frame()
         assert first == FINAL | CLOSE, (first, payload)
         assert self.wait_closed()
@@ -147,7 +147,7 @@ class HandMade(RawConnection):
 
 
 def hand_made(address: str) -> HandMade:
-    """A WebSocket that has begun."""
+    """Open a WebSocket and complete its upgrade."""
     connection = HandMade(address)
     connection.upgrade()
     return connection
