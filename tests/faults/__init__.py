@@ -1,1 +1,1 @@
-"""What must survive kills, cuts and damage."""
+"""Fault tests: kills, power cuts, network partitions and damaged files."""

@@ -1,4 +1,4 @@
-"""Many rounds of faults, outside the test suite: of the metadata service, and of the data plane."""
+"""Many rounds of faults on the metadata service and on the data plane, outside the test suite."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARTS = ("metadata", "data")
 
 
 def main() -> int:
-    """Run the rounds and print what was seen."""
+    """Run the rounds and print the results."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--rounds", type=int, default=100, help="of each part")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,4 +1,4 @@
-"""What the server holds after a kill, against what clients were promised."""
+"""Comparison of a server's data after a kill with the responses that clients received."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _PAGE = 5000
 
 
 class Audit:
-    """Checks after each restart, each going on where the one before ended, and a full one at the end."""
+    """Incremental checks after each restart, and a full check at the end."""
 
     def __init__(self, workload: Workload, *, loses_power: bool = False) -> None:
         """Begin with an empty log.
 
         Args:
-            workload: Whose promises are checked.
-            loses_power: Offsets that polls have stored on their way may go back at a power cut: they are not synced.
+            workload: Clients whose acknowledged operations are checked.
+            loses_power: Offsets stored by auto-commit may be lost at a power cut: they are not synced.
         """
         self._workload = workload
         self._loses_power = loses_power
         self._logs: list[list[bytes]] = [[] for _ in range(PARTITIONS_COUNT)]
-        """Per partition, by offset: identities of the messages."""
+        """Identities of the messages by partition and offset."""
 
     def check(self, connection: RawConnection) -> None:
-        """What there is more than at the last check; stored offsets; the catalogue."""
+        """Check the messages since the last check, the stored offsets and the catalog."""
         for partition, log in enumerate(self._logs):
             log.extend(read_from(connection, partition, len(log)))
         for consumer in self._workload.consumers:
@@ -47,14 +47,14 @@ class Audit:
         check_catalogue(connection, self._workload.librarian)
 
     def check_everything(self, connection: RawConnection) -> None:
-        """All messages from the first one on, with what was found before, and every promise."""
+        """Check all messages from the first one, against the earlier checks and every acknowledgement."""
         for partition, log in enumerate(self._logs):
             assert read_from(connection, partition, 0) == log, f"partition {partition} is not what it was"
         check_promises(self._logs, self._workload.producers)
 
     @property
     def messages_count(self) -> int:
-        """Messages found so far."""
+        """Return the number of messages found so far."""
         return sum(map(len, self._logs))
 
     def _check_consumer(self, connection: RawConnection, consumer: Consumer) -> None:
@@ -67,7 +67,7 @@ class Audit:
         went_back = stored is None or (consumer.stored is not None and stored < consumer.stored)
         is_excused = went_back and consumer.auto_commit and self._loses_power
         if stored != consumer.stored and not is_excused:
-            # The answer that would have told was lost; it can only have moved forwards.
+            # The response with the new offset was lost; a stored offset can only have moved forwards.
             assert consumer.may_be_stored, f"{consumer.name}: {consumer.stored} was stored, {stored} is found"
             assert stored is not None, f"{consumer.name}: {consumer.stored} was stored, nothing is found"
             assert consumer.stored is None or stored > consumer.stored
@@ -78,7 +78,7 @@ class Audit:
 
 
 def read_from(connection: RawConnection, partition: int, start: int) -> list[bytes]:
-    """Identities of the messages from an offset on; offsets are dense."""
+    """Read the identities of the messages from an offset; offsets are dense."""
     found: list[bytes] = []
     while messages := connection.poll(STREAM, TOPIC, partition, Strategy.OFFSET, start + len(found), _PAGE).messages:
         first = start + len(found)
@@ -88,7 +88,9 @@ def read_from(connection: RawConnection, partition: int, start: int) -> list[byt
 
 
 def check_promises(logs: Sequence[Sequence[bytes]], producers: Iterable[Producer]) -> None:
-    """Every acknowledged message is there once; of a batch in flight the beginning may be, once; nothing else is."""
+    """Check that every acknowledged message exists once, and of a batch in flight at most a prefix, once; nothing else
+    exists.
+    """
     place_of: dict[bytes, tuple[int, int]] = {}
     for partition, log in enumerate(logs):
         for offset, message in enumerate(log):
@@ -108,7 +110,7 @@ def check_promises(logs: Sequence[Sequence[bytes]], producers: Iterable[Producer
 
 
 def is_consecutive(places: Sequence[tuple[int, int] | None]) -> bool:
-    """One after the other in one partition."""
+    """Return whether the places are consecutive in one partition."""
     if not places or places[0] is None:
         return True
     partition, first = places[0]
@@ -116,19 +118,19 @@ def is_consecutive(places: Sequence[tuple[int, int] | None]) -> bool:
 
 
 def check_catalogue(connection: RawConnection, librarian: Librarian) -> None:
-    """Streams whose creation was answered are there, deleted ones are not; what was in flight may be either."""
+    """Check that created streams exist and deleted ones do not; operations in flight may have either result."""
     reader = Reader(connection.ok(Code.GET_STREAMS))
     found = set()
     while not reader.is_at_end:
         found.add(Stream.read(reader).name)
     assert STREAM in found
-    # Others may be there whose tests share a cluster.
+    # Ignore streams of other tests that share the cluster.
     found = {name for name in found if name.startswith(NAMES)}
     assert librarian.existing <= found, f"lost: {librarian.existing - found}"
     assert found <= librarian.existing | librarian.unknown, f"came back: {found - librarian.existing}"
     for name in librarian.existing:
         assert connection.poll(name, TOPIC, 1, Strategy.FIRST).payloads == [name.encode()]
     for name in found & librarian.unknown:
-        # Whatever was reached of it works.
+        # A stream found in any state has to be deletable.
         connection.ok(Code.DELETE_STREAM, frames.ident(name))
     librarian.unknown.clear()

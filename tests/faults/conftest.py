@@ -1,4 +1,4 @@
-"""A data folder with many partitions of several segments, each to be damaged in another way."""
+"""A data directory with many partitions of several segments; each test damages partitions in different ways."""
 
 from __future__ import annotations
 
@@ -24,42 +24,42 @@ SETTINGS = TWO_SHARDS | {
 }
 VICTIMS_COUNT = 48
 NEIGHBOUR = VICTIMS_COUNT
-"""The partition that nobody damages."""
+"""Partition that no test damages."""
 MESSAGES_COUNT = 140
-"""In each partition, in batches of ten: three sealed segments of 40 and an open one of 20."""
+"""Number of messages in each partition, in batches of ten: three sealed segments of 40 and an open one of 20."""
 CONSUMER_OFFSET = 57
 
 Answer = bytes | Status
 
 
 def payload(partition: int, number: int) -> bytes:
-    """Different for every message, of 900 bytes."""
+    """Return a payload of 900 bytes, different for every message."""
     return (b"%d-%d " % (partition, number)).ljust(900, b"x")
 
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A partition whose files may be damaged."""
+    """A partition whose files a test may damage."""
 
     number: int
     folder: Path
 
     @property
     def sealed(self) -> Path:
-        """The log of a sealed segment in the middle."""
+        """Return the log of a sealed segment in the middle."""
         return segment_files.logs(self.folder)[1]
 
     @property
     def open_segment(self) -> Path:
-        """The log of the open segment."""
+        """Return the log of the open segment."""
         return segment_files.logs(self.folder)[-1]
 
     def expected(self, count: int = MESSAGES_COUNT) -> list[Answer]:
-        """What it answers to `read_each` when nothing is missing."""
+        """Return the expected result of `read_each` without damage."""
         return [payload(self.number, number) for number in range(count)]
 
     def read_each(self, connection: RawConnection, count: int = MESSAGES_COUNT) -> list[Answer]:
-        """Every message by a poll of its own: its payload, or the status that came instead."""
+        """Poll each message separately; return its payload or the status of the failed poll."""
         answers: list[Answer] = []
         polls = [self.poll_request(Strategy.OFFSET, offset, 1) for offset in range(count)]
         for offset, reply in enumerate(connection.requests(Code.POLL_MESSAGES, polls)):
@@ -74,11 +74,11 @@ class Victim:
     def poll_request(
         self, strategy: Strategy, value: int = 0, count: int = 1000, *, auto_commit: bool = False
     ) -> bytes:
-        """The payload of a poll."""
+        """Encode a poll request."""
         return frames.poll("s", "t", self.number, strategy, value, count, auto_commit=auto_commit)
 
     def assert_complete(self, connection: RawConnection, count: int = MESSAGES_COUNT) -> None:
-        """The first so many messages are there, and a new one goes behind them."""
+        """Check that the first `count` messages are stored and that a new message is appended after them."""
         assert connection.poll("s", "t", self.number, Strategy.FIRST, count=1000).payloads == self.expected(count)
         connection.send("s", "t", self.number, payload(self.number, count))
         (last,) = connection.poll("s", "t", self.number, Strategy.LAST, count=1).messages
@@ -87,32 +87,32 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A data folder without a server, with known messages in every partition of topic 0 of stream 0."""
+    """A data directory with known messages in every partition of topic 0 of stream 0, and no running server."""
 
     server: ServerProcess
     was_killed: bool
 
     def victim(self, number: int) -> Victim:
-        """A partition to be damaged."""
+        """Return a partition to damage."""
         return Victim(number, self.server.partition_folder(partition=number))
 
     def victims(self, count: int) -> list[Victim]:
-        """So many of them."""
+        """Return the first `count` partitions to damage."""
         assert count <= VICTIMS_COUNT
         return [self.victim(number) for number in range(count)]
 
     def start(self) -> RawConnection:
-        """Start the server on the folder as it is now."""
+        """Start the server on the directory in its current state."""
         self.server.start()
         return RawConnection.as_root(self.server.address)
 
     def restart(self, *, kill: bool = False) -> RawConnection:
-        """Stop the server, or kill it, and start it again."""
+        """Stop or kill the server and start it again."""
         self.server.restart(kill=kill)
         return RawConnection.as_root(self.server.address)
 
     def assert_the_rest_works(self, connection: RawConnection) -> None:
-        """The neighbour, the catalogue, and everything new."""
+        """Check the undamaged neighbour, the catalog, and new objects."""
         self.victim(NEIGHBOUR).assert_complete(connection)
         assert connection.stored_offset("s", "t", NEIGHBOUR) == CONSUMER_OFFSET
         connection.ok(Code.GET_STATS)
@@ -123,7 +123,7 @@ class Prepared:
             assert connection.poll("new", "t", partition, Strategy.FIRST).payloads == [b"m"]
 
     def log_lines(self, *words: str) -> list[str]:
-        """What the server wrote, as far as it holds all of these words."""
+        """Return the lines of the server's log that contain all of these words."""
         lines = self.server.log.read_text(encoding="utf-8").splitlines()
         return [line for line in lines if all(word in line for word in words)]
 
@@ -137,7 +137,7 @@ def _fill(server: ServerProcess) -> None:
                 connection.send("s", "t", partition, *batch)
             store = frames.consumer_offset("s", "t", partition, CONSUMER_OFFSET)
             connection.ok(Code.STORE_CONSUMER_OFFSET, store)
-        # Background syncs run now; when the index files grow no more, they say as much as they ever will.
+        # Wait for background syncs: they are complete when the index files stop growing.
         before: list[int] = []
         while before != (now := _index_sizes(server)):
             before = now
@@ -150,7 +150,7 @@ def _index_sizes(server: ServerProcess) -> list[int]:
 
 @pytest.fixture(scope="session", params=["stopped", "killed"])
 def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bool]:
-    """The folder as a server leaves it that was stopped, or killed."""
+    """Return the directory as left by a server that was stopped or killed."""
     was_killed = request.param == "killed"
     server = ServerProcess(tmp_path_factory.mktemp(request.param) / "data", SETTINGS).start()
     _fill(server)
@@ -163,7 +163,7 @@ def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def prepared(template: tuple[Path, bool], tmp_path: Path) -> Iterator[Prepared]:
-    """A copy of the folder for this test."""
+    """Copy the directory for one test."""
     original, was_killed = template
     shutil.copytree(original, tmp_path / "data")
     server = ServerProcess(tmp_path / "data", SETTINGS)

@@ -1,1 +1,1 @@
-"""Services of a cluster that die and come back under clients who remember what they were promised."""
+"""Kills and restarts of cluster services under clients that record every acknowledgement."""

@@ -1,4 +1,4 @@
-"""A cluster for all tests here, each of which leaves it as it found it: with everything running."""
+"""A cluster shared by all tests here; each test leaves it with all processes running."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def everything_runs(cluster: Cluster) -> None:
-    """Whatever became of the test before."""
+    """Start every process that the previous test has left stopped."""
     cluster.start()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the processes wrote when a test fails."""
+    """Show the output of the processes when a test fails."""
     report = yield
     cluster = getattr(item, "funcargs", {}).get("cluster")
     if report.failed and isinstance(cluster, Cluster):

@@ -1,4 +1,4 @@
-"""Clients at both gateways, each on one partition, who tell what became of their connections and their time."""
+"""Clients at both gateways, each on one partition, that record lost connections and slow requests."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ LOOK_AROUND_SECONDS = 0.05
 
 
 class Way(Gate):
-    """The gateways as one client knows them: who loses his connection goes to the next one."""
+    """Gateway addresses of one client: after a lost connection the client tries the next gateway."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         super().__init__(addresses[0])
         self._addresses = list(addresses)
         self.losses = 0
-        """Connections that broke, and those that were not made."""
+        """Number of lost connections and failed connects."""
 
     def leave(self) -> None:
         super().leave()
@@ -31,7 +31,7 @@ class Way(Gate):
 
 
 class Watched:
-    """How long the steps of a worker took, and how often it was told to come again."""
+    """Durations of a worker's steps, and the number of refusals that ask for a retry."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -41,7 +41,7 @@ class Watched:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """One step; a refusal that asks for another attempt is counted."""
+        """Measure one step; count a refusal that asks for a retry."""
         self._since = time.monotonic()
         try:
             yield
@@ -56,19 +56,19 @@ class Watched:
 
     @property
     def running_seconds(self) -> float:
-        """For how long the step has taken that is not over yet."""
+        """Return the duration of the unfinished step."""
         since = self._since
         return 0.0 if since is None else time.monotonic() - since
 
     def begin(self) -> None:
-        """A new phase: what was slow before does not count."""
+        """Begin a new phase and forget earlier durations."""
         self.slowest_seconds, self.steps = 0.0, 0
         if self._since is not None:
             self._since = time.monotonic()
 
 
 class ClusterProducer(Producer):
-    """What is refused was not stored."""
+    """A producer; refused batches were not stored."""
 
     def __init__(self, number: int, way: Way, *, seed: int, partition: int | None) -> None:
         super().__init__(number, way, seed=seed, partition=partition)
@@ -85,7 +85,7 @@ class ClusterProducer(Producer):
 
 
 class ClusterConsumer(Consumer):
-    """Its offsets are stored at the node."""
+    """A consumer that stores its offsets at the node."""
 
     def __init__(self, number: int, way: Way, *, seed: int, partition: int, auto_commit: bool) -> None:
         super().__init__(number, way, seed=seed, partition=partition, auto_commit=auto_commit)
@@ -98,7 +98,7 @@ class ClusterConsumer(Consumer):
 
 
 class ClusterLibrarian(Librarian):
-    """The one who shows that the metadata service is there."""
+    """A worker that changes the catalog and so checks the availability of the metadata service."""
 
     def __init__(self, way: Way, *, seed: int) -> None:
         super().__init__(way, seed=seed)
@@ -114,7 +114,7 @@ AnyWorker = ClusterProducer | ClusterConsumer | ClusterLibrarian
 
 
 class ClusterLoad:
-    """All clients of a run: for each partition a producer and a consumer, at one gateway each."""
+    """All clients of a run: a producer and a consumer for each partition, at one gateway each."""
 
     def __init__(self, addresses: Sequence[str], seed: int) -> None:
         self._addresses = list(addresses)
@@ -132,34 +132,34 @@ class ClusterLoad:
 
     @property
     def workers(self) -> list[AnyWorker]:
-        """Everybody."""
+        """Return all workers."""
         return [*self.producers, *self.consumers, self.librarian]
 
     def of_partitions(self, partitions: set[int]) -> list[ClusterProducer | ClusterConsumer]:
-        """Those who use these partitions and no others."""
+        """Return the workers of these partitions."""
         producers = [producer for producer in self.producers if producer.number in partitions]
         return [*producers, *(consumer for consumer in self.consumers if consumer.partition in partitions)]
 
     def start(self) -> None:
-        """Start everybody."""
+        """Start all workers."""
         for worker in self.workers:
             worker.way.open()
             worker.start()
 
     def begin_phase(self) -> None:
-        """Forget how slow anything was."""
+        """Begin a new phase: forget earlier durations."""
         for worker in self.workers:
             worker.watched.begin()
 
     def pass_by(self, seconds: float) -> None:
-        """Let them work for a while; what went wrong in one of them is raised here."""
+        """Let the clients work for a while; raise the failure of any of them."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.check_alive()
             time.sleep(LOOK_AROUND_SECONDS)
 
     def until_everybody_works(self, workers: Sequence[Worker] | None = None, *, seconds: float = 60.0) -> None:
-        """Wait until each of them has done something since the phase began."""
+        """Wait until each worker has completed a step since the phase began."""
         deadline = time.monotonic() + seconds
         waiting = list(self.workers if workers is None else workers)
         while waiting := [worker for worker in waiting if worker.watched.steps == 0]:
@@ -168,13 +168,13 @@ class ClusterLoad:
             time.sleep(LOOK_AROUND_SECONDS)
 
     def check_alive(self) -> None:
-        """Raise at once what went wrong in a client."""
+        """Raise the failure of any client at once."""
         for worker in self.workers:
             if worker.failure is not None:
                 raise worker.failure
 
     def finish(self) -> None:
-        """No more work; everybody ends."""
+        """Stop all workers and wait for their end."""
         for worker in self.workers:
             worker.way.finish()
         for worker in self.workers:

@@ -1,4 +1,4 @@
-"""Each process of a cluster killed and restarted in turn, under load (GW-8, CTL-2, LOG-10, LOG-15)."""
+"""Kill and restart of each process of a cluster in turn, under load (GW-8, CTL-2, LOG-10, LOG-15)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tests.faults.cluster.load import ClusterLoad
 from tests.faults.workload import PARTITIONS_COUNT, STREAM, TOPIC
 
 ROUNDS = int(os.environ.get("CLUSTER_ROUNDS", "1"))
-"""Variable: how often each process is killed."""
+"""Number of kills of each process, from the environment."""
 DOWN_SECONDS = 0.7
 UNNOTICED_SECONDS_MAX = 10.0
-"""For one request, on a machine that has far too much to do: without that it is some milliseconds."""
+"""Maximum seconds of a request that a fault must not affect, on an overloaded machine; normal are some milliseconds."""
 AVAILABLE_SECONDS_MAX = 30.0
-"""The same for a change of the catalogue, while the replicas agree on another primary."""
+"""Maximum seconds of a catalog change while the replicas elect another primary."""
 
 
 def holders(cluster: Cluster, stream_id: int) -> dict[NodeProcess, set[int]]:
-    """Which partitions of the first topic of a stream each node has; none as long as nothing is known of it."""
+    """Return the partitions of a stream's first topic by node; empty until the placement is known."""
     catalog = cluster.state().catalog
     names = {node.id: node.name for node in catalog.nodes}
     held: dict[str, set[int]] = {node.name: set() for node in cluster.nodes}
@@ -40,7 +40,7 @@ def holders(cluster: Cluster, stream_id: int) -> dict[NodeProcess, set[int]]:
 
 
 def topic_on_both(cluster: Cluster) -> dict[NodeProcess, set[int]]:
-    """Create the topic for the load, and again until each node has got partitions of it; which each has."""
+    """Create the topic of the load, repeatedly until each node has partitions of it; return the placement."""
     with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:
         for attempt in range(20):
             root.create_topic(STREAM, TOPIC, PARTITIONS_COUNT)
@@ -54,14 +54,14 @@ def topic_on_both(cluster: Cluster) -> dict[NodeProcess, set[int]]:
 
 
 def audited(cluster: Cluster, audit: Audit) -> None:
-    """Everything that was promised, seen through each gateway."""
+    """Check everything that was acknowledged, through each gateway."""
     for gateway in cluster.gateways:
         with RawConnection.as_root(gateway.doors.tcp) as connection:
             audit.check(connection)
 
 
 def change_something(gateway: GatewayProcess, name: str) -> None:
-    """What is asked of the metadata service and of no node."""
+    """Send a command that needs the metadata service and no node."""
     began = time.monotonic()
     with RawConnection.as_root(gateway.doors.tcp) as root:
         root.ok(Code.CREATE_STREAM, frames.name(name))
@@ -73,8 +73,8 @@ def change_something(gateway: GatewayProcess, name: str) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(120 + 120 * ROUNDS)
 def test_each_process_is_killed(cluster: Cluster, show: list[str]) -> None:
-    """Metadata stays available; clients of the other node's partitions never notice; nothing acknowledged is lost; a
-    gateway's death costs its clients one reconnect. TEST_SEED repeats a run as far as timing allows.
+    """The metadata stays available; clients of the other node's partitions are not affected; no acknowledged message is
+    lost; the death of a gateway costs its clients one reconnect. TEST_SEED repeats a run as far as timing allows.
     """
     seed = int(os.environ.get("TEST_SEED", time.time_ns() % 1_000_000))
     show.append(f"seed {seed}")
@@ -98,7 +98,7 @@ def test_each_process_is_killed(cluster: Cluster, show: list[str]) -> None:
                 for number, gateway in enumerate(cluster.gateways):
                     change_something(gateway, f"without {victim.name} {number}")
             elif isinstance(victim, GatewayProcess):
-                # Who was connected with it goes to the other one, however late that is noticed, and only once.
+                # Clients of the killed gateway reconnect to the other one, once, whenever they notice.
                 unconcerned = [worker for worker in load.workers if ways[worker] != victim.doors.tcp]
                 load.until_everybody_works()
                 assert all(worker.way.losses - before[worker] <= 1 for worker in load.workers)
@@ -106,7 +106,7 @@ def test_each_process_is_killed(cluster: Cluster, show: list[str]) -> None:
             assert [worker.name for worker in unconcerned if worker.way.losses != before[worker]] == []
             assert [worker.name for worker in unconcerned if worker.watched.refusals != refused[worker]] == []
             others = [worker for worker in unconcerned if worker is not load.librarian]
-            # Nobody may be left: after the death of one gateway all are at the other.
+            # The list may be empty: after the death of one gateway all clients are at the other.
             slowest = max((worker.watched.slowest_seconds for worker in others), default=0.0)
             assert slowest < UNNOTICED_SECONDS_MAX, f"without {victim.name} a request took {slowest:.1f} s"
             assert load.librarian.watched.slowest_seconds < AVAILABLE_SECONDS_MAX
@@ -128,7 +128,9 @@ def test_each_process_is_killed(cluster: Cluster, show: list[str]) -> None:
 
 @pytest.mark.long
 def test_members_of_a_dead_gateway(cluster: Cluster) -> None:
-    """They are expired, and what they had goes to those of the other gateway, who read on where they were."""
+    """Members of a dead gateway expire; members at the other gateway get their partitions and continue at the stored
+    offsets.
+    """
     dead, alive = cluster.gateways
     with RawConnection.as_root(alive.doors.tcp) as root:
         root.create_topic("groups", partitions=4)
@@ -153,5 +155,5 @@ def test_members_of_a_dead_gateway(cluster: Cluster) -> None:
 
 
 def shares(connection: RawConnection) -> list[int]:
-    """How many partitions each member has, the smallest share first."""
+    """Return the number of partitions of each member in ascending order."""
     return sorted(map(len, assignment(connection, "groups", "g").values()))

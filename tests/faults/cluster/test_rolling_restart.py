@@ -1,4 +1,4 @@
-"""Every process is stopped and started in turn under load: nobody loses anything (GW-8, GW-10)."""
+"""Restart of every process in turn under load, without loss (GW-8, GW-10)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tests.compatibility.raw import RawConnection
 from tests.server_process import PASSWORD, USERNAME
 
 ROUNDS = int(os.environ.get("CLUSTER_ROUNDS", "1"))
-"""Variable: how often each process is restarted."""
+"""Number of restarts of each process, from the environment."""
 PARTITIONS_COUNT = 4
 BATCH_COUNT = 10
 BETWEEN_SECONDS = 0.3
 PATIENCE = "reconnection_interval=200ms&reestablish_after=200ms"
-"""The client waits for five seconds each unless it is told otherwise."""
+"""Reduce both delays of the client from their default of five seconds."""
 ATTEMPT_SECONDS = 60
 
 
 async def connected(address: str) -> IggyClient:
-    """A client that connects and logs in again by itself, and repeats the request in which it noticed."""
+    """Return a client that reconnects by itself, logs in again and repeats the interrupted request."""
     client = IggyClient.from_connection_string(f"iggy+tcp://{USERNAME}:{PASSWORD}@{address}?{PATIENCE}")
     await client.connect()
     return client
@@ -32,13 +32,13 @@ async def connected(address: str) -> IggyClient:
 
 @dataclass
 class Conversation:
-    """One partition: who writes it at one gateway, who reads it at the other."""
+    """One partition, written through one gateway and read through the other."""
 
     partition: int
     acknowledged: int = 0
-    """Batches, which are numbered."""
+    """Number of acknowledged batches; batches are numbered."""
     unanswered: int = 0
-    """Attempts at a batch that ended with an error: it may be there once for each."""
+    """Number of failed attempts; each may have stored its batch once."""
     seen: list[bytes] = field(default_factory=list)
     is_over: bool = False
     is_written: bool = False
@@ -52,7 +52,7 @@ class Conversation:
                 async with asyncio.timeout(ATTEMPT_SECONDS):
                     await client.send_messages("rolling", "t", self.partition, messages)
             except RuntimeError:
-                # The client says so when it is its heartbeat that notices.
+                # The client fails requests when its heartbeat notices the lost connection.
                 self.unanswered += 1
                 await asyncio.sleep(0.1)
                 continue
@@ -61,7 +61,7 @@ class Conversation:
         self.is_written = True
 
     async def read(self, address: str) -> None:
-        """Read on from where the last answer ended."""
+        """Poll continuously from the end of the last response."""
         client = await connected(address)
         while True:
             is_written = self.is_written
@@ -79,7 +79,7 @@ class Conversation:
             await asyncio.sleep(0.002 if found else 0.02)
 
     def repeated(self) -> int:
-        """Check that each acknowledged batch is there, in order and in one piece; how often one is there again."""
+        """Check that each acknowledged batch is stored in order and in one piece; return the number of repetitions."""
         batches = [self.seen[start : start + BATCH_COUNT] for start in range(0, len(self.seen), BATCH_COUNT)]
         numbers = [int(batch[0].split()[0]) for batch in batches]
         for number, batch in zip(numbers, batches, strict=True):
@@ -92,7 +92,7 @@ class Conversation:
 @pytest.mark.long
 @pytest.mark.timeout(180 + 120 * ROUNDS)
 async def test_everything_is_restarted(cluster: Cluster, show: list[str]) -> None:
-    """The official client at a gateway that stops may repeat the batch it has not heard of, once; no other does."""
+    """The official client may repeat an unanswered batch once when its gateway stops, and no other batch."""
     addresses = [gateway.doors.tcp for gateway in cluster.gateways]
     with RawConnection.as_root(addresses[0]) as root:
         root.create_topic("rolling", partitions=PARTITIONS_COUNT)
@@ -115,7 +115,7 @@ async def test_everything_is_restarted(cluster: Cluster, show: list[str]) -> Non
             conversation.is_over = True
     for conversation in conversations:
         repeated = conversation.repeated()
-        # Each gateway was restarted once a round, and only those who were connected with it had to come again.
+        # Each gateway was restarted once a round; only its own clients had to reconnect.
         assert repeated <= ROUNDS + conversation.unanswered
         show.append(
             f"partition {conversation.partition}: {conversation.acknowledged} batches, {repeated} twice, "

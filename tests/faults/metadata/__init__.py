@@ -1,1 +1,1 @@
-"""Three real replicas of the metadata service under kills, pauses and partitions."""
+"""Kills, pauses and network partitions of three real replicas of the metadata service."""

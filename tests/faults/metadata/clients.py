@@ -1,7 +1,7 @@
-"""Clients that work on a few keys all the time and write down what they see.
+"""Clients that continuously operate on a few keys and record the history.
 
-Their commands belong to sessions, which repeat them after a fail-over until a replica says what came of them. The
-impatient probes have none: one attempt each.
+Their commands belong to sessions, which repeat a command after a fail-over until a replica returns its outcome. Probes
+have no session and try each command once.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from tests.metadata_replicas import CHANNEL_OPTIONS, METADATA, ReplicaProcess
 
 PRIMARY: Final = "headrace-primary"
 
-# Nothing was done when a call ends like this; after any other failure nobody knows.
+# Statuses after which a call had no effect; the outcome of any other failure is unknown.
 _NOT_TAKEN: Final = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.RESOURCE_EXHAUSTED)
 _PAUSE_SECONDS: Final = 0.01
 _SESSION_SECONDS: Final = 10.0
-"""How long a session tries; longer than a fail-over takes, so that what is unknown is what a lost majority leaves."""
+"""Retry time of a session, longer than a fail-over, so that an unknown outcome implies a lost majority."""
 
 
 class NotTaken(Exception):
-    """A call that did nothing."""
+    """A call had no effect."""
 
     def __init__(self, primary: int | None) -> None:
         super().__init__(primary)
@@ -53,7 +53,7 @@ class NotTaken(Exception):
 
 
 class Caller:
-    """Calls to all replicas, of one client."""
+    """Calls of one client to all replicas."""
 
     def __init__(self, replicas: Sequence[ReplicaProcess], timeout_seconds: float) -> None:
         self._channels = [aio.insecure_channel(replica.address, options=CHANNEL_OPTIONS) for replica in replicas]
@@ -61,10 +61,10 @@ class Caller:
         self._timeout_seconds = timeout_seconds
 
     async def propose(self, replica: int, command: Command) -> Status | None:
-        """Propose to one replica; returns the status, or nothing when nobody knows what came of it.
+        """Propose to one replica; return the status, or `None` if the outcome is unknown.
 
         Raises:
-            NotTaken: Nothing was done.
+            NotTaken: The call had no effect.
         """
         try:
             response = await self.stubs[replica].Propose(
@@ -79,7 +79,7 @@ class Caller:
         """Read a stream from one replica, linearizable.
 
         Raises:
-            NotTaken: There is no answer.
+            NotTaken: The replica did not answer.
         """
         request = ReadRequest(stream=StreamQuery(id=stream_id))
         try:
@@ -96,7 +96,7 @@ class Caller:
 
 
 class Load:
-    """Clients that work on a few keys until they are told to stop."""
+    """Clients that operate on a few keys until they are stopped."""
 
     def __init__(self, replicas: Sequence[ReplicaProcess], *, clients: int, keys: int, seed: int) -> None:
         self.history: list[list[Operation]] = [[] for _ in range(keys)]
@@ -111,7 +111,7 @@ class Load:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def prepare(self) -> None:
-        """Make the keys; waits until the replicas take commands."""
+        """Create the keys; wait until the replicas accept commands."""
         caller = Caller(self._replicas, timeout_seconds=5.0)
         for key in range(self._keys):
             command = Command(create_stream=CreateStream(name=initial(key).value))
@@ -127,17 +127,17 @@ class Load:
         await caller.close()
 
     def start(self) -> None:
-        """Begin."""
+        """Start the clients."""
         self._tasks = [asyncio.create_task(self._work(number)) for number in range(self._clients)]
         self._tasks += [asyncio.create_task(self._probe(replica)) for replica in range(len(self._replicas))]
 
     async def stop(self) -> None:
-        """Let every client finish what it waits for."""
+        """Stop after every client has finished its operation."""
         self._stopping = True
         await asyncio.gather(*self._tasks)
 
     def first_write_after(self, moment: float) -> float | None:
-        """When the first write that was begun after this moment was acknowledged, if one was."""
+        """Return the time of the first acknowledgement of a write begun after this moment, if there is one."""
         later = itertools.takewhile(lambda write: write.returned > moment, reversed(self._writes))
         return min((write.returned for write in later if write.invoked > moment), default=None)
 
@@ -175,7 +175,7 @@ class Load:
         await caller.close()
 
     async def _probe(self, replica: int) -> None:
-        """Write to one replica again and again, and be impatient: this is who notices that there is a new primary."""
+        """Write to one replica again and again without retries, to detect a new primary early."""
         caller = Caller(self._replicas, timeout_seconds=0.25)
         key = replica % self._keys
         while not self._stopping:
@@ -187,7 +187,7 @@ class Load:
         await caller.close()
 
     async def _write(self, to: Caller | Session, key: int, kind: Kind, replica: int = 0) -> Operation:
-        """One command: of a session, or one attempt at a replica."""
+        """Execute one command: in a session, or as one attempt at a replica."""
         value = f"{key} {next(self._values)}"
         command = _command(key, kind, value)
         invoked = time.monotonic()
@@ -219,7 +219,7 @@ async def _read(caller: Caller, replica: int, key: int) -> Operation:
 
 
 def initial(key: int) -> State:
-    """What a key holds before the first operation."""
+    """Return the state of a key before the first operation."""
     return State(f"{key} initial", locked=False)
 
 

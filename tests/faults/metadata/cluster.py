@@ -1,4 +1,4 @@
-"""A cluster with a link of our own between each two replicas."""
+"""A cluster with a TCP proxy between each two replicas."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Cluster:
         self._disk = disk
 
     def links_of(self, index: int, *, incoming: bool = True, outgoing: bool = True) -> list[Link]:
-        """The links by which a replica connects to others, and those by which others connect to it."""
+        """Return the links by which a replica connects to others, and those by which others connect to it."""
         return [
             link
             for (source, target), link in self.links.items()
@@ -46,14 +46,14 @@ class Cluster:
         ]
 
     def cut_power(self, seed: int) -> None:
-        """Cut the power of all replicas: what none of them has synced is lost, in each of them to another degree."""
+        """Cut the power of all replicas: each loses a different part of its unsynced writes."""
         assert self._disk is not None, "the replicas' disk does not lose power"
         for replica in self.replicas:
             replica.kill()
         self._disk.cut(seed)
 
     def heal(self) -> None:
-        """Open every link, let everybody go on, start whoever is down."""
+        """Open every link, resume paused replicas, start stopped ones."""
         for link in self.links.values():
             link.heal()
         for replica in self.replicas:
@@ -96,14 +96,14 @@ async def running_cluster(
 
 
 class NotConverged(Exception):
-    """The replicas did not end in one state."""
+    """The replicas did not converge to one state."""
 
 
 async def converged(stubs: Sequence[MetadataStub]) -> StateSnapshot:
     """Wait until all replicas hold the same state, byte for byte, and return it.
 
     Raises:
-        NotConverged: They did not within a minute.
+        NotConverged: The states differed for a minute.
     """
     deadline = time.monotonic() + _CONVERGE_SECONDS_MAX
     seen = ""
@@ -118,10 +118,10 @@ async def converged(stubs: Sequence[MetadataStub]) -> StateSnapshot:
 
 
 async def current(stub: MetadataStub) -> StateSnapshot:
-    """Wait until a replica that is alone answers, and return its state with all that was acknowledged.
+    """Wait until a single replica answers, and return its state including all acknowledged commands.
 
     Raises:
-        NotConverged: It did not answer within a minute.
+        NotConverged: The replica did not answer within a minute.
     """
     deadline = time.monotonic() + _CONVERGE_SECONDS_MAX
     while time.monotonic() < deadline:

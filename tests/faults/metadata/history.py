@@ -1,4 +1,4 @@
-"""What clients asked and were answered, with the times between which it must have happened."""
+"""History of client operations, each with the interval in which it must have taken effect."""
 
 from __future__ import annotations
 
@@ -23,24 +23,26 @@ class Operation:
 
     kind: Kind
     invoked: float
-    """When the call was sent, in seconds of the test's monotonic clock."""
+    """Time of the call, in seconds of the test's monotonic clock."""
     returned: float = math.inf
-    """When its answer was there; infinite when nobody knows whether it happened, which it may do at any time."""
+    """Time of the response; infinite if the outcome is unknown, in which case the operation may take effect at any
+    later time.
+    """
     value: str = ""
-    """Of a write: no other writes the same."""
+    """Value of a write, unique among all writes."""
     succeeded: bool = True
-    """Of `lock` and `unlock` with an answer: whether it found the lock as it wanted it."""
+    """Result of an answered `lock` or `unlock`: true if the lock was in the required state."""
     seen: State | None = None
-    """Of a read with an answer."""
+    """Result of an answered read."""
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody knows if it happened."""
+        """Return whether the outcome is unknown."""
         return math.isinf(self.returned)
 
 
 def apply(state: State, operation: Operation) -> State | None:
-    """The state after an operation, or nothing if its answer was impossible in this state."""
+    """Return the state after an operation, or `None` if its response was impossible in this state."""
     match operation.kind:
         case "read":
             return state if operation.seen == state else None

@@ -1,11 +1,13 @@
-"""Whether a history of one key has an order in which every answer is right and nothing moves outside its interval.
+"""Linearizability checker: search for an order of one key's operations that explains every response within its
+interval.
 
-The search is that of Wing and Gong with the memory of Lowe: operations are put in order one by one, any whose interval
-has begun before the earliest end of those that are not in order yet; a set of ordered operations with the state that
-they led to is tried once. Operations without an answer stay open for ever and would multiply it. So they are put in
-order only right before an answered operation that needs what they do: whoever orders one earlier can move it there, as
-nothing in between has seen it. And the open `lock`s are alike, as are the open `unlock`s: the one that began first is
-taken first, and of two ways to the same point the one that used up fewer of them is enough.
+The search is that of Wing and Gong with the memory of Lowe: operations are ordered one by one, choosing any whose
+interval has begun before the earliest end of the remaining operations; a set of ordered operations with the state it
+led to is tried once. Operations without a response stay open for ever and would multiply the search. So the checker
+orders an open operation only directly before an answered operation that needs its effect: an order with an earlier
+position is equivalent, as nothing in between has seen the effect. The open `lock`s are interchangeable, as are the open
+`unlock`s: the one that began first is taken first, and of two paths to the same point the checker keeps the one that
+used fewer of them.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ def is_linearizable(operations: Sequence[Operation], initial: State) -> bool:
     return _Search(answered, writes, toggles["lock"], toggles["unlock"]).succeeds(initial)
 
 
-# How many of `answered` are in order without a hole, which of those behind as bits, which open writes as bits, and the
-# state. Beside it: how many of the open locks and unlocks are used up.
+# Number of `answered` operations ordered without a gap, bits of ordered ones after the gap, bits of used open writes,
+# and the state. The memory maps a point to the number of used open locks and unlocks.
 _Point = tuple[int, int, int, State]
 _Used = tuple[int, int]
 
@@ -87,13 +89,13 @@ class _Search:
                 after = apply(needed, operation)
                 if after is not None:
                     with_open.append(((*marked, writes_then, after), used_then))
-        # Popped last is tried first: what needs no open operation.
+        # The last entry is popped and tried first: transitions without open operations.
         return with_open + plain
 
     def _prepared(
         self, point: _Point, used: _Used, operation: Operation, earliest_end: float
     ) -> tuple[State, int, _Used] | None:
-        """The state that the operation needs, reached by open operations; nothing if they cannot."""
+        """Return the state that the operation needs, reached by open operations, or `None` if they cannot reach it."""
         base, bits, writes, state = point
         needed = operation.seen or State(state.value, (operation.kind == "lock") != operation.succeeded)
         if needed.value != state.value:
@@ -115,11 +117,13 @@ class _Search:
         return needed, writes, (locks, unlocks)
 
     def _is_awaited(self, value: str, base: int, bits: int) -> bool:
-        """Whether a read that is not in order yet has seen this value, which no later write brings back."""
+        """Return whether an unordered read has seen this value and no later write restores it."""
         return any(index >= base and not bits >> (index - base) & 1 for index in self._reads.get(value, ()))
 
     def _candidates(self, base: int, bits: int) -> tuple[list[int], float]:
-        """Answered operations that may come next, as offsets from `base`, and the earliest end of all that are left."""
+        """Return the answered operations that may come next, as offsets from `base`, and the earliest end of all
+        unordered ones.
+        """
         earliest_end = float("inf")
         offset = 0
         found = []
@@ -135,7 +139,7 @@ class _Search:
 
 
 def _marked(base: int, bits: int, offset: int) -> tuple[int, int]:
-    """Mark one operation as ordered; what is ordered without a hole moves into `base`."""
+    """Mark one operation as ordered; a prefix without a gap moves into `base`."""
     bits |= 1 << offset
     while bits & 1:
         bits >>= 1

@@ -1,4 +1,4 @@
-"""A group of three with something to lose."""
+"""A group of three replicas with applied commands and a checkpoint."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tests.faults.metadata.clients import Caller, NotTaken
 from tests.faults.metadata.cluster import Cluster, converged, running_cluster
 from tests.metadata_replicas import ReplicaProcess
 
-# Journals that are short, so that a replica which is away for long has to be sent a checkpoint.
+# Short journals, so that a replica that is down for long needs a state transfer of a checkpoint.
 SHORT = {"SYSTEM_STATE_SNAPSHOT_COMMANDS": "64"}
 
 
 class Client:
-    """Proposes until somebody takes it."""
+    """Client that retries a command until a replica accepts it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.caller = Caller(cluster.replicas, timeout_seconds=10.0)
         self.primary = 0
         self.strangers: set[int] = set()
-        """Replicas that let no caller of this cluster in: they are not asked, whose turn as primary it may ever be."""
+        """Replicas that refuse callers of this cluster: the client skips them, even if they become primary."""
         self.repeated = 0
-        """Commands that were sent again because nobody knew what had come of them: they may be applied twice."""
+        """Number of commands repeated after an unknown outcome: they may be applied twice."""
 
     async def propose(self, command: Command) -> Status:
         is_repeated = False
@@ -54,7 +54,7 @@ class Client:
         return next(index for index in others if index not in self.strangers)
 
     async def rename(self, count: int, concurrency: int = 64) -> None:
-        """Rename stream 0 so many times."""
+        """Rename stream 0 `count` times."""
         numbers = iter(range(count))
 
         async def work() -> None:
@@ -65,7 +65,7 @@ class Client:
         await asyncio.gather(*(work() for _ in range(concurrency)))
 
     def may_have_made(self, operations: int, commands: int) -> bool:
-        """Whether so many commands may have become so many operations."""
+        """Return whether this number of commands may have produced this number of operations."""
         return commands <= operations <= commands + self.repeated
 
 
@@ -73,7 +73,7 @@ class Client:
 async def prepared(
     folder: Path, settings: Mapping[str, str] = MappingProxyType(SHORT)
 ) -> AsyncIterator[tuple[Cluster, Client]]:
-    """Run three replicas that have applied 301 commands; in the end they stop as they should."""
+    """Run three replicas that have applied 301 commands; check that they stop cleanly at the end."""
     async with running_cluster(folder, settings=settings) as cluster:
         client = Client(cluster)
         try:

@@ -1,4 +1,4 @@
-"""Small TCP proxies between the replicas, by which a test cuts the network where it likes."""
+"""Small TCP proxies between the replicas, by which a test partitions the network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _READ_BYTES = 256 * 1024
 
 
 class Link:
-    """The way from one replica to another: a listener that hands everything on to the other's address, or nothing."""
+    """One direction between two replicas: a listener that forwards to the other replica's address, or drops."""
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
@@ -22,7 +22,7 @@ class Link:
 
     @property
     def port(self) -> int:
-        """Where the replica at this end connects to."""
+        """Return the port to which the replica at this end connects."""
         assert self._server is not None
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -31,21 +31,21 @@ class Link:
         self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
 
     def cut(self) -> None:
-        """Break what is connected; new connections are closed at once."""
+        """Reset established connections and close new ones at once."""
         self._open.clear()
         for writer in list(self._sockets):
             writer.transport.abort()
 
     def stall(self) -> None:
-        """Hand nothing on, without a word: what is sent waits."""
+        """Stop forwarding without closing: sent data waits."""
         self._open.clear()
 
     def heal(self) -> None:
-        """Hand everything on again, and what waited first."""
+        """Resume forwarding, with waiting data first."""
         self._open.set()
 
     async def close(self) -> None:
-        """End."""
+        """Close the listener and all connections."""
         assert self._server is not None
         self._closing = True
         self._server.close()
@@ -54,7 +54,7 @@ class Link:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.cut()
         await self._server.wait_closed()
-        # What was just being accepted still comes, and transports that were aborted are closed in a later turn.
+        # Let pending accepts finish; aborted transports close in a later turn of the event loop.
         await asyncio.sleep(0.01)
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -90,5 +90,5 @@ class Link:
             await self._open.wait()
             writer.write(data)
             await writer.drain()
-        # The other direction ends with this one.
+        # Close the other direction with this one.
         raise ConnectionResetError

@@ -1,4 +1,4 @@
-"""Rounds of faults under load, and the judgement at the end.
+"""Rounds of faults under load, and a check of the history at the end.
 
 python -m tests.faults --only metadata --rounds 100 --seed 7
 """
@@ -29,20 +29,22 @@ _POLL_SECONDS: Final = 0.01
 
 @dataclass(slots=True)
 class Verdict:
-    """What was seen."""
+    """Results of a run."""
 
     rounds: list[str] = field(default_factory=list)
     failover_seconds: list[float] = field(default_factory=list)
-    """From a fault that took the primary away from two others until the first later write was acknowledged."""
+    """Seconds from a fault that isolated the primary from two others to the first acknowledgement of a later write."""
     degraded_seconds: list[float] = field(default_factory=list)
-    """The same where one of the others was still on its way back from the fault before."""
+    """Same, with one of the others still recovering from the previous fault."""
     healed_seconds: list[float] = field(default_factory=list)
-    """From the end of a fault that took the majority away until then; it includes the start of processes."""
+    """Seconds from the end of a fault that removed the majority to that acknowledgement; includes the start of
+    processes.
+    """
     problems: list[str] = field(default_factory=list)
     outcomes: dict[str, int] = field(default_factory=dict)
 
     def report(self) -> str:
-        """All of it in a few lines."""
+        """Return the results in a few lines."""
         lines = [f"{len(self.rounds)} rounds; calls: {self.outcomes}"]
         for name, values in (
             ("fail-over", self.failover_seconds),
@@ -59,7 +61,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One way to harm a cluster whose primary is known."""
+    """A fault of a cluster whose primary is known."""
 
     name: str
     harm: Callable[[Cluster, int, random.Random], None]
@@ -85,7 +87,7 @@ def _stall_primary(cluster: Cluster, primary: int, _: random.Random) -> None:
 
 
 def _mute_primary(cluster: Cluster, primary: int, _: random.Random) -> None:
-    """It hears the others, who do not hear it."""
+    """The primary receives from the others, but they do not receive from it."""
     for link in cluster.links_of(primary, incoming=False):
         link.cut()
 
@@ -211,7 +213,7 @@ async def _round(
     await asyncio.sleep(numbers.uniform(0.0, 1.0))
     cluster.heal()
     await _written(caller, load, time.monotonic(), verdict, fault)
-    # Sometimes the next fault hits a cluster whose replicas are still at catching up.
+    # Sometimes let the next fault hit a cluster whose replicas are still catching up.
     await asyncio.sleep(numbers.choice([0.0, 0.5, 2.0]))
 
 
@@ -227,7 +229,7 @@ async def _written(caller: Caller, load: Load, since: float, verdict: Verdict, f
 
 
 async def _primary(caller: Caller) -> tuple[int, bool]:
-    """Who the replicas say the primary is, and whether all of them take part in its view."""
+    """Return the primary according to the replicas, and whether all of them take part in its view."""
     while True:
         statuses = await _statuses(caller)
         known = [status for status in statuses if status.HasField("primary")]
@@ -240,7 +242,7 @@ async def _primary(caller: Caller) -> tuple[int, bool]:
 
 
 async def _statuses(caller: Caller) -> list[ReplicaStatus]:
-    """What those replicas say that answer."""
+    """Return the statuses of the replicas that answer."""
     found = []
     for stub in caller.stubs:
         with suppress(aio.AioRpcError):

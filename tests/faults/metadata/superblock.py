@@ -1,7 +1,7 @@
-"""The superblock of a metadata replica, rewritten from outside as another release would have written it.
+"""Superblock of a metadata replica, rewritten from outside as another release would write it.
 
-Four copies of 16 KiB. Each holds the checksum of its bytes from 32 on, its number, and its fields; among them is the
-header of the newest checkpoint's operation, which has a checksum of its own and the release that wrote it.
+The file has four copies of 16 KiB. Each holds the checksum of its bytes from 32 on, its number, and its fields. One
+field is the header of the newest checkpoint's operation, which has its own checksum and the release that wrote it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _HEADER_SEED: Final = 0x5653_5248_4452_0001
 
 
 def path_in(folder: Path) -> Path:
-    """Where a replica has it."""
+    """Return the path of a replica's superblock."""
     return folder / "superblock"
 
 
 def set_version(folder: Path, version: int) -> None:
-    """Give all copies another version of the format."""
+    """Set the format version in all copies."""
 
     def change(copy: bytearray) -> None:
         copy[_VERSION] = version.to_bytes(4, "little")
@@ -37,7 +37,7 @@ def set_version(folder: Path, version: int) -> None:
 
 
 def set_release(folder: Path, major: int, minor: int, patch: int) -> None:
-    """Have the newest checkpoint written by another release."""
+    """Set the release that wrote the newest checkpoint."""
 
     def change(copy: bytearray) -> None:
         header = copy[_CHECKPOINT_HEADER]
@@ -49,7 +49,7 @@ def set_release(folder: Path, major: int, minor: int, patch: int) -> None:
 
 
 def copies(folder: Path) -> list[bytes]:
-    """The content of each copy, without its number."""
+    """Return the content of each copy without its number."""
     found = path_in(folder).read_bytes()
     assert len(found) == COPIES * COPY_BYTES
     return [found[at : at + 16] + found[at + 32 : at + COPY_BYTES] for at in range(0, len(found), COPY_BYTES)]

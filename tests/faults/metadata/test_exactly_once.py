@@ -38,7 +38,7 @@ async def test_commands_are_applied_once_each_while_primaries_are_killed(tmp_pat
         ]
         try:
             for kill in range(1, KILLS + 1):
-                # All of them are at it.
+                # Wait until all sessions have completed commands.
                 await until(lambda goal=kill * 10: min(counted.values()) >= goal, work)
                 killed = await kill_primary(caller, cluster.replicas)
                 await until(lambda goal=kill * 10 + 5: min(counted.values()) >= goal, work)
@@ -56,7 +56,7 @@ async def test_commands_are_applied_once_each_while_primaries_are_killed(tmp_pat
 
 
 async def count(session: Session, name: str, counted: Counter[str], enough: asyncio.Event) -> None:
-    """Purge a topic of this name alone: the topic counts how often that is applied, and we count answers."""
+    """Purge a topic that only this client uses: the topic counts purges, the client counts acknowledgements."""
     created = await propose(session, Command(create_stream=CreateStream(name=name)))
     topic = CreateTopic(
         stream_id=created,
@@ -74,7 +74,9 @@ async def count(session: Session, name: str, counted: Counter[str], enough: asyn
 
 
 async def propose(session: Session, command: Command) -> int:
-    """Nothing is refused or unknown: a second creation would find its name taken. Returns the id of a new stream."""
+    """Propose a command that has to succeed; a second creation would find its name taken. Return the id of a new
+    stream.
+    """
     reply = (await session.propose(command, timeout_seconds=PATIENCE_SECONDS)).reply
     assert Status(reply.status) is Status.OK
     return int(reply.stream.id)
@@ -85,7 +87,7 @@ async def until(reached: Callable[[], bool], work: list[asyncio.Task[None]]) -> 
     while not reached():
         for task in work:
             if task.done():
-                # It is not done before it is told: this raises what it ended with.
+                # The task runs until it is cancelled: an early end raises its failure here.
                 task.result()
         assert time.monotonic() < end, "the replicas that are left do not serve"
         await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""A metadata replica whose disk is full: what callers are told, what goes on, what is there afterwards (CTL-5)."""
+"""A metadata replica with a full disk: refusals, continued operation, and state afterwards (CTL-5)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from tests.small_disk import small_disk
 pytestmark = pytest.mark.timeout(300)
 
 MEBIBYTE = 1024 * 1024
-# Half of the first journal file, at one block for each command, and some.
+# Maximum number of commands: half of the first journal file at one block per command, plus a margin.
 COMMANDS_MAX = 3000
 PATIENCE_SECONDS = 60.0
 
 
 class Names:
-    """Creates streams, and knows which must be there, and which must not."""
+    """Client that creates streams and records which must exist and which must not."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.caller = Caller(cluster.replicas, timeout_seconds=10.0)
@@ -44,7 +44,7 @@ class Names:
         self._target = 0
 
     async def create(self) -> str | None:
-        """Create one, by whoever is primary; returns why it was refused, if it was for want of space."""
+        """Create a stream at the current primary; return the reason if it was refused for lack of space."""
         name = f"stream {self._count} {'x' * 200}"
         self._count += 1
         request = ProposeRequest(command=Command(create_stream=CreateStream(name=name)))
@@ -63,7 +63,7 @@ class Names:
                     self._target = int(named) if named is not None else self._next()
                     await asyncio.sleep(0.01)
                     continue
-                # It may be there, and may not be.
+                # Outcome unknown: the stream may exist.
                 self._target = self._next()
                 await asyncio.sleep(0.05)
                 return None
@@ -72,7 +72,7 @@ class Names:
             return None
 
     async def create_until_refused(self) -> str:
-        """Create streams until there is no space; returns what the caller is told."""
+        """Create streams until the disk is full; return the reason of the refusal."""
         for _ in range(COMMANDS_MAX):
             why = await self.create()
             if why is not None:
@@ -83,7 +83,7 @@ class Names:
         return await self.caller.stubs[replica.index].GetStatus(GetStatusRequest(), metadata=METADATA, timeout=5.0)
 
     def check(self, state: StateSnapshot) -> None:
-        """What was acknowledged is there, what was refused is not."""
+        """Check that acknowledged streams exist and refused ones do not."""
         found = {stream.name for stream in state.catalog.streams}
         assert self.acknowledged <= found
         assert not self.refused & found
@@ -93,10 +93,10 @@ class Names:
 
 
 async def takes_commands(names: Names) -> None:
-    """Wait until commands are taken, without a restart and without anybody's doing."""
+    """Wait until commands are accepted, without a restart or any other intervention."""
     deadline = time.monotonic() + 30.0
     taken = len(names.acknowledged)
-    # One of which nobody knows whether it was taken says nothing.
+    # Commands with an unknown outcome do not count.
     while len(names.acknowledged) == taken:
         await names.create()
         assert time.monotonic() < deadline, "no command is taken though there is space"
@@ -104,7 +104,8 @@ async def takes_commands(names: Names) -> None:
 
 
 async def test_a_replica_that_is_alone_refuses_and_goes_on_by_itself(tmp_path: Path) -> None:
-    """Also one that is killed meanwhile and starts again on the full disk."""
+    """A single replica refuses commands and recovers, also one that is killed meanwhile and restarts on the full disk.
+    """
     with small_disk(tmp_path / "disk", 48 * MEBIBYTE) as disk:
         (tmp_path / "replica-0").symlink_to(disk.path)
         async with running_cluster(tmp_path, count=1) as cluster:
@@ -136,7 +137,7 @@ async def test_a_replica_that_is_alone_refuses_and_goes_on_by_itself(tmp_path: P
             names.check(await current(names.caller.stubs[0]))
             disk.fill()
             await names.create_until_refused()
-            # And it stops as it should while nothing can be written.
+            # A clean stop works while nothing can be written.
             assert replica.stop() == 0
             disk.free()
             replica.start()
@@ -147,7 +148,7 @@ async def test_a_replica_that_is_alone_refuses_and_goes_on_by_itself(tmp_path: P
 
 
 async def test_a_primary_without_space_hands_over_to_one_that_has_some(tmp_path: Path) -> None:
-    """Commands are taken all the time; the one with the full disk keeps up when it has space again."""
+    """Commands are accepted all the time; the replica with the full disk catches up when it has space again."""
     with small_disk(tmp_path / "disk", 48 * MEBIBYTE) as disk:
         async with running_cluster(tmp_path) as cluster:
             names = Names(cluster)
@@ -155,7 +156,7 @@ async def test_a_primary_without_space_hands_over_to_one_that_has_some(tmp_path:
                 await names.create()
             primary = (await names.status(cluster.replicas[0])).primary
             victim = cluster.replicas[primary]
-            # Its folder moves to the small disk.
+            # Move the replica's directory to the small disk.
             assert victim.stop() == 0
             victim.data.rename(tmp_path / "moved")
             victim.data.symlink_to(disk.path)
@@ -189,7 +190,7 @@ async def test_a_primary_without_space_hands_over_to_one_that_has_some(tmp_path:
 
 
 async def lead(names: Names, cluster: Cluster, wanted: ReplicaProcess) -> None:
-    """Make one replica the primary by pausing whoever is."""
+    """Make one replica the primary by pausing the current primary."""
     deadline = time.monotonic() + 60.0
     while not ((status := await names.status(wanted)).HasField("primary") and status.primary == wanted.index):
         assert time.monotonic() < deadline
@@ -202,7 +203,7 @@ async def lead(names: Names, cluster: Cluster, wanted: ReplicaProcess) -> None:
 
 
 async def test_three_replicas_on_one_full_disk(tmp_path: Path) -> None:
-    """Nobody has space: commands are refused by whoever is primary, and are taken when there is some."""
+    """All replicas lack space: the primary refuses commands, and accepts them when there is space again."""
     with small_disk(tmp_path / "disk", 96 * MEBIBYTE) as disk:
         for index in range(3):
             (disk.path / str(index)).mkdir()
@@ -227,7 +228,7 @@ async def test_three_replicas_on_one_full_disk(tmp_path: Path) -> None:
 
 
 async def test_nothing_begins_on_a_full_disk(tmp_path: Path) -> None:
-    """A new replica says where there is no space, and starts when there is."""
+    """A new replica names the location without space, and starts when there is space."""
     with small_disk(tmp_path / "disk", 16 * MEBIBYTE) as disk:
         (tmp_path / "replica-0").symlink_to(disk.path)
         disk.fill()
