@@ -1,4 +1,4 @@
-"""The files of a partition, read and damaged from outside while no server has them open."""
+"""Partition files, read and damaged from outside while no server has them open."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INDEX_ENTRY_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """Where a message lies in its segment's log."""
+    """Position of a message in its segment's log."""
 
     offset: int
     position: int
@@ -20,17 +20,17 @@ class StoredMessage:
 
     @property
     def end(self) -> int:
-        """Position after its last byte."""
+        """Return the position after the last byte."""
         return self.position + self.size
 
 
 def logs(folder: Path) -> list[Path]:
-    """The logs of a partition, oldest first."""
+    """Return the logs of a partition, oldest first."""
     return sorted(folder.glob("*.log"))
 
 
 def messages(log: Path) -> list[StoredMessage]:
-    """All messages of an undamaged log."""
+    """Return all messages of an undamaged log."""
     data = log.read_bytes()
     found, position = [], 0
     while position < len(data):
@@ -60,6 +60,6 @@ def cut(file: Path, length: int) -> None:
 
 
 def append(file: Path, data: bytes) -> None:
-    """Make a file longer."""
+    """Append bytes to a file."""
     with file.open("ab") as raw:
         raw.write(data)

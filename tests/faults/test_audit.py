@@ -1,4 +1,4 @@
-"""The audit finds what it is there to find: planted losses, duplicates and mix-ups."""
+"""Tests of the audit: it detects planted losses, duplicates and reorderings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Logs = list[list[bytes]]
 
 
 def promised() -> tuple[Logs, list[Producer]]:
-    """Two partitions with what two producers were promised; one batch of five was in flight, two of it are there."""
+    """Return two partitions with acknowledged messages of two producers, and two messages of a batch of five in flight.
+    """
     first, second = (Producer(number, Gate(""), seed=0, partition=None) for number in range(2))
     first.acknowledged = [range(3), range(8, 10)]
     first.unanswered = [range(3, 8)]
@@ -23,7 +24,7 @@ def promised() -> tuple[Logs, list[Producer]]:
 
 
 def test_kept_promises() -> None:
-    """What is as promised is accepted, whatever became of the batch in flight."""
+    """A correct state is accepted, whatever became of the batch in flight."""
     logs, producers = promised()
     check_promises(logs, producers)
     logs[1][:2] = [b"0 %d" % number for number in range(3, 8)]
@@ -66,7 +67,7 @@ def _keep_only_the_end_of_what_was_in_flight(logs: Logs) -> None:
     [_lose, _duplicate, _duplicate_in_flight, _swap, _split, _invent, _keep_only_the_end_of_what_was_in_flight],
 )
 def test_broken_promises(plant: Callable[[Logs], None]) -> None:
-    """Each of them is refused."""
+    """The audit rejects each planted error."""
     logs, producers = promised()
     plant(logs)
     with pytest.raises(AssertionError):

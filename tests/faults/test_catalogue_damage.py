@@ -1,4 +1,4 @@
-"""A damaged catalogue: a torn end is cut, anything else stops the start and says which file (LOG-14, CTL-5)."""
+"""A damaged catalog: a torn end is cut, other damage stops the startup and names the file (LOG-14, CTL-5)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STREAMS = [f"stream {number}" for number in range(20)]
 
 @pytest.fixture(params=["stopped", "killed"])
 def catalogued(request: pytest.FixtureRequest, server: ServerProcess) -> ServerProcess:
-    """A server that has made some streams and is not running."""
+    """Return a stopped server that has created some streams."""
     with RawConnection.as_root(server.address) as connection:
         for name in STREAMS:
             connection.create_topic(name)
@@ -31,17 +31,17 @@ def catalogued(request: pytest.FixtureRequest, server: ServerProcess) -> ServerP
 
 
 def journal(server: ServerProcess) -> Path:
-    """The journal file that was written last."""
+    """Return the journal file written last."""
     return max((server.data / "metadata").glob("wal-*.log"), key=lambda path: path.stat().st_mtime_ns)
 
 
 def written_bytes(file: Path) -> int:
-    """Where what was written ends: the rest of the file is zeros."""
+    """Return the end of the written part: the rest of the file is zeros."""
     return len(file.read_bytes().rstrip(b"\0"))
 
 
 def found_streams(server: ServerProcess) -> list[str]:
-    """Which of the streams are there, with their messages."""
+    """Return the streams that exist with their messages."""
     with RawConnection.as_root(server.address) as connection:
         found = [name for name in STREAMS if connection.ok(Code.GET_STREAM, frames.ident(name))]
         for name in found:
@@ -53,9 +53,9 @@ def found_streams(server: ServerProcess) -> list[str]:
 
 @pytest.mark.parametrize("torn", [b"\1", random.Random(1).randbytes(300)], ids=["byte", "noise"])
 def test_a_torn_end_is_cut(catalogued: ServerProcess, torn: bytes) -> None:
-    """What a crash leaves behind the last entry is nobody's promise."""
+    """Bytes that a crash leaves after the last entry belong to no acknowledged change."""
     file = journal(catalogued)
-    # Entries begin at multiples of the device's block.
+    # Entries begin at multiples of the device's block size.
     position = (written_bytes(file) + 4095) // 4096 * 4096
     with file.open("r+b") as raw:
         raw.seek(position)
@@ -67,7 +67,7 @@ def test_a_torn_end_is_cut(catalogued: ServerProcess, torn: bytes) -> None:
 
 @pytest.mark.parametrize("damage", ["flipped", "empty"])
 def test_damage_stops_the_start_or_costs_nothing(catalogued: ServerProcess, damage: str) -> None:
-    """Never a server without streams that it had acknowledged, and nothing of theirs is deleted."""
+    """A server never starts without acknowledged streams, and deletes nothing of theirs."""
     file = journal(catalogued)
     if damage == "flipped":
         flip(file, written_bytes(file) // 2)

@@ -1,6 +1,7 @@
-"""Damaged files: what can be mended is, what cannot is reported and never served, the rest works (LOG-11, 12, 14).
+"""Damaged files: repairable damage is repaired, other damage is reported and never served, all else works (LOG-11, 12,
+14).
 
-Every partition is damaged in another way and all of them are opened by one server; what fails is named at the end.
+One server opens all partitions, each damaged in a different way; failures are named at the end.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ from tests.faults.segment_files import HEADER_BYTES, INDEX_ENTRY_BYTES, append, 
 
 
 class Findings:
-    """What was wrong in each of many cases."""
+    """Failures of many cases."""
 
     def __init__(self) -> None:
         self._wrong: dict[str, str] = {}
 
     @contextmanager
     def of(self, case: object) -> Iterator[None]:
-        """Go on with the next case, whatever this one shows."""
+        """Record a failure of this case and continue with the next one."""
         try:
             yield
         except AssertionError as error:
             self._wrong[str(case)] = str(error)[:500]
 
     def assert_none(self) -> None:
-        """Every case was right."""
+        """Check that no case has failed."""
         assert not self._wrong, "\n".join(f"{case}: {wrong}" for case, wrong in self._wrong.items())
 
 
@@ -44,14 +45,14 @@ class Findings:
 
 
 def _keep(victim: Victim, kept: int) -> int:
-    """Cut the last message, so that so many bytes of it stay; returns its offset."""
+    """Cut the last message so that `kept` bytes of it remain; return its offset."""
     last = segment_files.messages(victim.open_segment)[-1]
     cut(victim.open_segment, last.position + kept % last.size)
     return last.offset
 
 
 def _lose(victim: Victim, lost: int) -> int:
-    """Cut inside the last but so many message, behind which the index may name an end."""
+    """Cut inside the message `lost` before the end, so that the index may name an end beyond the file."""
     first_lost = segment_files.messages(victim.open_segment)[-lost]
     cut(victim.open_segment, first_lost.position + 30)
     return first_lost.offset
@@ -86,7 +87,7 @@ TAILS: dict[str, Callable[[Victim], int]] = {
 
 
 def test_torn_tails_are_cut(prepared: Prepared) -> None:
-    """LOG-11: whole messages stay, what is not one goes, and the next message takes its place."""
+    """LOG-11: complete messages stay, an incomplete one is cut, and the next message takes its place."""
     victims = dict(zip(TAILS, prepared.victims(len(TAILS)), strict=True))
     counts = {name: damage(victims[name]) for name, damage in TAILS.items()}
     torn = {
@@ -129,7 +130,7 @@ WHICH: dict[str, Callable[[Victim], list[Path]]] = {
 
 
 def assert_found_in_every_way(connection: RawConnection, victim: Victim) -> None:
-    """All at once, one by one, and the first of a batch by its time."""
+    """Poll all messages at once, one by one, and the first of each batch by its timestamp."""
     assert victim.read_each(connection) == victim.expected()
     messages = connection.poll("s", "t", victim.number, Strategy.OFFSET, 0, 1000).messages
     assert [message.payload for message in messages[:MESSAGES_COUNT]] == victim.expected()
@@ -140,7 +141,7 @@ def assert_found_in_every_way(connection: RawConnection, victim: Victim) -> None
 
 
 def test_indexes_are_rebuilt(prepared: Prepared) -> None:
-    """LOG-11, LOG-14: whatever becomes of an index, its log is what counts."""
+    """LOG-11, LOG-14: the log is authoritative, whatever happens to its index."""
     cases = [(which, how) for which in WHICH for how in INDEX_DAMAGE]
     victims = dict(zip(cases, prepared.victims(len(cases)), strict=True))
     neighbour = prepared.victim(NEIGHBOUR)
@@ -166,7 +167,7 @@ def test_indexes_are_rebuilt(prepared: Prepared) -> None:
 
 
 def test_flipped_bytes_in_indexes(prepared: Prepared) -> None:
-    """LOG-14: an index is never trusted over its log; every message is served."""
+    """LOG-14: an index never overrides its log; every message is served."""
     cases = [
         (which, entry, byte)
         for which in ("sealed", "open")
@@ -208,7 +209,7 @@ PLACES = {
 
 
 def test_flipped_bytes_in_sealed_segments(prepared: Prepared) -> None:
-    """LOG-12: refused with its status and never served as good data; the messages around it are served."""
+    """LOG-12: damaged messages are refused with their status and never served; the messages around them are served."""
     cases = [(nth, place) for nth in (0, 17, -1) for place in PLACES]
     victims = dict(zip(cases, prepared.victims(len(cases)), strict=True))
     damaged_offsets = {}
@@ -230,7 +231,7 @@ def test_flipped_bytes_in_sealed_segments(prepared: Prepared) -> None:
 
 
 def assert_damaged_at(connection: RawConnection, victim: Victim, damaged: int) -> None:
-    """That one message is refused, every other one is served, and new ones are stored."""
+    """Check that exactly one message is refused, every other one is served, and new ones are stored."""
     answers = victim.expected()
     answers[damaged] = Status.INVALID_MESSAGE_CHECKSUM
     for _ in range(2):
@@ -247,7 +248,7 @@ def assert_damaged_at(connection: RawConnection, victim: Victim, damaged: int) -
 
 
 def test_damage_is_reported(prepared: Prepared) -> None:
-    """LOG-12: a line of the log names the partition, the offset and the file."""
+    """LOG-12: a log line names the partition, the offset and the file."""
     victim = prepared.victim(3)
     message = segment_files.messages(victim.sealed)[10]
     flip(victim.sealed, message.position + HEADER_BYTES)
@@ -259,7 +260,9 @@ def test_damage_is_reported(prepared: Prepared) -> None:
 
 
 def test_a_consumer_gets_past_the_damage(prepared: Prepared) -> None:
-    """LOG-14, LOG-15: nothing unseen is stored as read; who stores an offset behind the damage reads on from there."""
+    """LOG-14, LOG-15: no unseen message is stored as read; a consumer that stores an offset past the damage continues
+    there.
+    """
     victim = prepared.victim(0)
     damaged = segment_files.messages(victim.sealed)[10].offset
     flip(victim.sealed, segment_files.messages(victim.sealed)[10].position + HEADER_BYTES)
@@ -275,7 +278,7 @@ def test_a_consumer_gets_past_the_damage(prepared: Prepared) -> None:
 
 
 def test_flipped_bytes_in_the_open_segment(prepared: Prepared) -> None:
-    """LOG-11, LOG-12: behind the last sync it is a torn tail and is cut; before that it is damage like any other."""
+    """LOG-11, LOG-12: damage after the last sync is a torn tail and is cut; before it, it is damage like any other."""
     cases = [(nth, place) for nth in (1, -1) for place in PLACES]
     victims = dict(zip(cases, prepared.victims(len(cases)), strict=True))
     damaged_offsets = {}
@@ -297,7 +300,8 @@ def test_flipped_bytes_in_the_open_segment(prepared: Prepared) -> None:
 
 
 def test_a_rotten_byte_in_the_open_segment_without_its_index_costs_one_message(prepared: Prepared) -> None:
-    """LOG-11, LOG-12: what valid messages follow is damage and no torn tail, whichever byte it is, and it is told."""
+    """LOG-11, LOG-12: a damaged byte followed by valid messages is reported damage and no torn tail, at any position.
+    """
     victims = dict(zip(PLACES, prepared.victims(len(PLACES)), strict=True))
     damaged_offsets, sizes = {}, {}
     for place, victim in victims.items():
@@ -324,7 +328,7 @@ def test_a_rotten_byte_in_the_open_segment_without_its_index_costs_one_message(p
 
 
 def test_a_segment_is_gone(prepared: Prepared) -> None:
-    """LOG-14: what is missing is refused, never passed over in silence; the rest of the server works."""
+    """LOG-14: messages of a missing segment are refused, never skipped silently; the rest of the server works."""
     victim = prepared.victim(0)
     lost = [message.offset for message in segment_files.messages(victim.sealed)]
     victim.sealed.unlink()
@@ -335,7 +339,7 @@ def test_a_segment_is_gone(prepared: Prepared) -> None:
         prepared.assert_the_rest_works(connection)
 
 
-# ---- manifest, stored offsets, strangers
+# ---- manifest, stored offsets, foreign files
 
 MANIFEST_DAMAGE: dict[str, Callable[[Path], object]] = {
     "missing": lambda manifest: manifest.unlink(),
@@ -347,12 +351,13 @@ MANIFEST_DAMAGE: dict[str, Callable[[Path], object]] = {
 
 
 def contents(victim: Victim) -> dict[str, bytes]:
-    """Everything in its folder but the manifest."""
+    """Return all files of the partition's directory except the manifest."""
     return {file.name: file.read_bytes() for file in victim.folder.iterdir() if file.name != "partition.json"}
 
 
 def test_a_damaged_manifest_closes_its_partition(prepared: Prepared) -> None:
-    """LOG-14: closed with its reason shown; nothing is deleted; with the manifest put right it works again."""
+    """LOG-14: the partition is closed with its reason; nothing is deleted; it works again with the manifest restored.
+    """
     victims = dict(zip(MANIFEST_DAMAGE, prepared.victims(len(MANIFEST_DAMAGE)), strict=True))
     manifests = {name: (victim.folder / "partition.json").read_bytes() for name, victim in victims.items()}
     before = {name: contents(victim) for name, victim in victims.items()}
@@ -384,7 +389,9 @@ def test_a_damaged_manifest_closes_its_partition(prepared: Prepared) -> None:
 
 
 def test_damaged_stored_offsets(prepared: Prepared) -> None:
-    """LOG-10, LOG-14: whole records count; without any a consumer starts again; messages are untouched."""
+    """LOG-10, LOG-14: complete records are used; without any, a consumer starts from the beginning; messages are
+    unaffected.
+    """
     damage: dict[str, tuple[Callable[[Path], object], int | None]] = {
         "missing": (lambda file: file.unlink(), None),
         "empty": (lambda file: cut(file, 0), None),
@@ -414,7 +421,7 @@ def test_damaged_stored_offsets(prepared: Prepared) -> None:
 
 
 def test_stored_offsets_beyond_the_end_are_lowered(prepared: Prepared) -> None:
-    """LOG-15: a stored offset never passes the last message, also when the log lost its tail."""
+    """LOG-15: a stored offset never exceeds the last message, also when the log lost its tail."""
     victim = prepared.victim(0)
     with prepared.start() as connection:
         connection.ok(Code.STORE_CONSUMER_OFFSET, frames.consumer_offset("s", "t", 0, MESSAGES_COUNT - 1))
@@ -429,7 +436,7 @@ def test_stored_offsets_beyond_the_end_are_lowered(prepared: Prepared) -> None:
 
 @pytest.mark.parametrize("name", ["notes.txt", "7.log", "00000000000000000007.log.bak"])
 def test_files_that_are_not_ours(prepared: Prepared, name: str) -> None:
-    """LOG-14: a stranger in the folder is left alone and changes nothing."""
+    """LOG-14: a foreign file in the directory is left alone and changes nothing."""
     victim = prepared.victim(0)
     (victim.folder / name).write_bytes(b"stranger")
     with prepared.start() as connection:

@@ -1,4 +1,4 @@
-"""What does not belong into a partition's folder, or has grown beyond measure there: named, and kept out."""
+"""Foreign and oversized files in a partition's directory: reported by name, and not used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 def test_a_byte_that_rots_after_it_was_read_is_found(prepared: Prepared) -> None:
-    """LOG-12: what was verified once is verified again when it comes from the file later."""
+    """LOG-12: a verified message is verified again when it is later read from the file."""
     settings = SETTINGS | {"SYSTEM_PARTITION_VERIFIED_FOR": "0 s"}
     victim = prepared.victim(0)
     server = ServerProcess(prepared.server.data, settings).start()
@@ -32,7 +32,9 @@ def test_a_byte_that_rots_after_it_was_read_is_found(prepared: Prepared) -> None
 
 
 def test_offsets_files_of_any_size_keep_no_server_from_starting(prepared: Prepared) -> None:
-    """LOG-14: one that is too long by far closes its partition, by name; what is right in a long one counts."""
+    """LOG-14: an offsets file far beyond the maximum closes its partition, with the reason; valid records of a long one
+    count.
+    """
     sizes = {600 * MIB: CONSUMER_OFFSET, 1024 * MIB + 1: None, 5 * 1024 * MIB: None}
     victims = dict(zip(sizes, prepared.victims(len(sizes)), strict=True))
     for size, victim in victims.items():
@@ -62,7 +64,7 @@ def test_offsets_files_of_any_size_keep_no_server_from_starting(prepared: Prepar
 
 
 def test_logs_of_other_partitions_are_not_taken_for_segments(prepared: Prepared) -> None:
-    """LOG-13: set aside under another name, reported, and not read; nothing of the partition's own is touched."""
+    """LOG-13: a foreign log is renamed, reported and not read; the partition's own files stay unchanged."""
     neighbour = prepared.victim(NEIGHBOUR)
     foreign = neighbour.sealed.read_bytes()
     bases = [7, MESSAGES_COUNT, 1_000_000]
@@ -91,7 +93,9 @@ def test_logs_of_other_partitions_are_not_taken_for_segments(prepared: Prepared)
 
 
 def test_consumers_with_stored_offsets_are_bounded(tmp_path: Path) -> None:
-    """LOG-10: one more is refused, with a status of its own, also when its poll would store one; others go on."""
+    """LOG-10: a consumer beyond the limit is refused with a status of its own, also in a poll with auto-commit; others
+    work.
+    """
     server = ServerProcess(tmp_path / "data", SETTINGS | {"SYSTEM_PARTITION_MAX_CONSUMERS": "2"}).start()
     try:
         with RawConnection.as_root(server.address) as connection:

@@ -1,4 +1,4 @@
-"""A server whose disk is full: partitions and catalogue refuse what they cannot keep, and lose nothing (LOG-14)."""
+"""A server with a full disk: partitions and catalog refuse changes they cannot store, and lose nothing (LOG-14)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MEBIBYTE = 1024 * 1024
 
 
 def test_a_partition_without_space_is_read_only(tmp_path: Path) -> None:
-    """Messages are refused, with the reason in the log; what was acknowledged can be read all the time, survives a
-    kill on the full disk, and the partition goes on where it was when the server starts with space again.
+    """Messages are refused, with the reason in the log. Acknowledged messages stay readable and survive a kill on the
+    full disk, and the partition continues from the same offset when the server starts with space again.
     """
     with small_disk(tmp_path / "disk", 64 * MEBIBYTE) as disk:
         server = ServerProcess(disk.path / "data", TWO_SHARDS)
@@ -61,7 +61,7 @@ def test_a_partition_without_space_is_read_only(tmp_path: Path) -> None:
 
 
 def test_a_partition_takes_messages_again_by_itself(tmp_path: Path) -> None:
-    """Soon after there is space again, behind what was acknowledged and without a gap."""
+    """A partition accepts messages soon after space is available, after the acknowledged ones and without a gap."""
     with small_disk(tmp_path / "disk", 64 * MEBIBYTE) as disk:
         server = ServerProcess(disk.path / "data", TWO_SHARDS)
         server.log = tmp_path / "server.log"
@@ -84,7 +84,7 @@ def test_a_partition_takes_messages_again_by_itself(tmp_path: Path) -> None:
                     disk.free()
                     eventually("messages are taken", lambda: connection.status(Code.SEND_MESSAGES, send) == Status.OK)
                     found = offsets(connection, 3000)
-                    # What was refused is stored if it was tried when the space ran out.
+                    # A refused message is stored if its append was in progress when the space ran out.
                     assert found == list(range(len(found)))
                     assert sent + 3 <= len(found) <= sent + 6
                     acknowledged = len(found)
@@ -103,7 +103,7 @@ def test_a_partition_takes_messages_again_by_itself(tmp_path: Path) -> None:
 
 
 def test_deleting_segments_makes_room(tmp_path: Path) -> None:
-    """On a full disk, and without a restart: the newest messages go where the oldest were."""
+    """Deleting the oldest segments on a full disk makes room for new messages without a restart."""
     with small_disk(tmp_path / "disk", 64 * MEBIBYTE) as disk:
         server = ServerProcess(disk.path / "data", TWO_SHARDS | {"SYSTEM_SEGMENT_SIZE": "1 MiB"})
         server.log = tmp_path / "server.log"
@@ -129,7 +129,7 @@ def test_deleting_segments_makes_room(tmp_path: Path) -> None:
 
 
 def test_a_catalogue_without_space_takes_changes_again_by_itself(tmp_path: Path) -> None:
-    """A change that cannot be kept is refused and has not happened; with space again, changes are taken at once."""
+    """A change that cannot be stored is refused and has no effect; changes are accepted as soon as there is space."""
     with small_disk(tmp_path / "disk", 64 * MEBIBYTE) as disk:
         server = ServerProcess(disk.path / "data", TWO_SHARDS)
         server.log = tmp_path / "server.log"
@@ -164,12 +164,12 @@ def test_a_catalogue_without_space_takes_changes_again_by_itself(tmp_path: Path)
 
 
 def told(server: ServerProcess, line: str) -> int:
-    """How often the log says this."""
+    """Return the number of log lines that contain this text."""
     return server.log.read_text(encoding="utf-8").count(line)
 
 
 def offsets(connection: RawConnection, count: int) -> list[int]:
-    """Of all messages of the partition, read from the start."""
+    """Return the offsets of all messages of the partition, read from the start."""
     found: list[int] = []
     while len(found) < count:
         part = connection.poll("s", "t", 0, Strategy.OFFSET, len(found), count=30).offsets

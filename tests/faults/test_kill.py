@@ -1,4 +1,4 @@
-"""SIGKILL at random moments under concurrent clients: what was promised is kept (LOG-10, LOG-11, LOG-15)."""
+"""SIGKILL at random moments under concurrent clients: acknowledged operations are kept (LOG-10, LOG-11, LOG-15)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.property_runs import FACTOR
 from tests.server_process import ServerProcess
 
 SETTINGS = TWO_SHARDS | {
-    # Segments roll and syncs run all the time, so that kills hit those, too.
+    # Small segments roll and sync all the time, so that kills hit those operations, too.
     "SYSTEM_SEGMENT_SIZE": "256 KiB",
     "SYSTEM_PARTITION_TAIL_CACHE_SIZE": "64 KiB",
     "MESSAGE_SAVER_SYNC_INTERVAL": "20 ms",
@@ -29,9 +29,9 @@ SETTINGS = TWO_SHARDS | {
 @pytest.mark.parametrize(("durability", "kills"), [("os", 16 * FACTOR), ("fsync", 4 * FACTOR)])
 @pytest.mark.timeout(600 * FACTOR)
 def test_kills(tmp_path: Path, show: list[str], durability: str, kills: int) -> None:
-    """No acknowledged message lost, none duplicated, offsets dense, stored offsets and the catalogue intact.
+    """No acknowledged message lost, none duplicated, offsets dense, stored offsets and the catalog intact.
 
-    TEST_SEED repeats a run as far as the machine's timing allows; PROPERTY_FACTOR=3 kills thrice as often.
+    TEST_SEED repeats a run as far as the machine's timing allows; PROPERTY_FACTOR=3 kills three times as often.
     """
     seed = int(os.environ.get("TEST_SEED", time.time_ns() % 1_000_000))
     show.append(f"{kills} kills, seed {seed}")
@@ -48,7 +48,7 @@ def test_kills(tmp_path: Path, show: list[str], durability: str, kills: int) -> 
         server.kill()
         gate.wait_all_left()
         if random_source.random() < 0.2:
-            # Once more before it has recovered from the first.
+            # Kill again before the recovery from the first kill is complete.
             server.spawn()
             time.sleep(random_source.uniform(0.05, 0.5))
             server.kill()

@@ -1,4 +1,4 @@
-"""Memory that is short delays requests and ends none of them (SHARD-12)."""
+"""Memory pressure delays requests and fails none of them (SHARD-12)."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def _server(folder: Path, pool: str) -> ServerProcess:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ServerProcess]:
-    """With the memory of the embedded server."""
+    """Server with the memory of the embedded server."""
     with _server(tmp_path, "128 MiB") as server:
         yield server
 
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Iterator[ServerProcess]:
-    """With the least memory that can be configured."""
+    """Server with the minimum configurable memory."""
     with _server(tmp_path, "16 MiB") as server:
         yield server
 
 
 def test_every_batch_is_answered_when_the_ends_of_logs_fill_the_pool(server: ServerProcess) -> None:
-    """The ends of ten partitions may hold 160 MiB of 128: what is read seldom is given back for what is received."""
+    """Tail caches of ten partitions may hold 160 MiB of 128: rarely read ones release memory for receives."""
     payload = bytes(1_000_000)
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("s", partitions=10)
@@ -49,7 +49,7 @@ def test_every_batch_is_answered_when_the_ends_of_logs_fill_the_pool(server: Ser
 
 
 def test_a_thousand_partitions_share_little_memory(tiny: ServerProcess) -> None:
-    """Each has a block for small batches, and some have large ones."""
+    """Each partition has a block for small batches, and some have large batches."""
     with RawConnection.as_root(tiny.address) as connection:
         connection.create_topic("s", partitions=1000)
         for partition in range(1000):
@@ -62,7 +62,7 @@ def test_a_thousand_partitions_share_little_memory(tiny: ServerProcess) -> None:
 
 
 def test_a_batch_that_can_never_be_received_is_refused(tiny: ServerProcess) -> None:
-    """It would wait for ever; the connection goes on behind it."""
+    """A batch that never fits would wait for ever; it is refused, and the connection stays open."""
     with RawConnection.as_root(tiny.address) as connection:
         connection.create_topic("s")
         payload = frames.send("s", "t", frames.to_partition(0), [frames.message(bytes(9_000_000))])
@@ -71,7 +71,7 @@ def test_a_batch_that_can_never_be_received_is_refused(tiny: ServerProcess) -> N
 
 
 def test_mixed_load_with_slow_consumers(server: ServerProcess) -> None:
-    """Batches of 100 B to 8 MB, consumers that receive slowly: every request is answered."""
+    """Batches of 100 B to 8 MB and consumers that receive slowly: every request is answered."""
     load = Load(server.address, partitions=100, seed=5, bytes_per_second=100e6)
     load.run(5.0)
     assert load.problems == []
@@ -81,6 +81,6 @@ def test_mixed_load_with_slow_consumers(server: ServerProcess) -> None:
 
 @pytest.mark.parametrize(("last", "grows"), [(300, False), (310, False), (500, True)])
 def test_growth_is_seen(last: int, grows: bool) -> None:
-    """What the soak run judges by."""
+    """Test of the growth criterion of the soak run."""
     samples = [megabytes << 20 for megabytes in (10, 200, 300, 300, last, last)]
     assert bool(growth(samples)) == grows

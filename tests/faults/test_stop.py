@@ -1,4 +1,4 @@
-"""Stopping: what is in flight is answered, clients are told, everything is kept (LOG-15, GW-10)."""
+"""Shutdown: requests in flight are answered, clients are notified, data is kept (LOG-15, GW-10)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUICKLY_SECONDS = 30.0
 
 
 def stopped_quickly(server: ServerProcess, number: signal.Signals = signal.SIGTERM) -> None:
-    """It ends by itself, well before it would be forced to, and says that all is well."""
+    """Check that the server stops by itself, well before it would be killed, with exit status 0."""
     started = time.monotonic()
     assert server.stop(number) == 0
     assert time.monotonic() - started < QUICKLY_SECONDS, server.log_tail()
@@ -31,7 +31,7 @@ def stopped_quickly(server: ServerProcess, number: signal.Signals = signal.SIGTE
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 def test_everybody_is_told(server: ServerProcess, number: signal.Signals) -> None:
-    """Every connection, logged in or not, at rest or in the middle of a frame, gets status 8 and then the end."""
+    """Every connection, authenticated or not, idle or in the middle of a frame, receives status 8 and is closed."""
     connections = [RawConnection(server.address) for _ in range(20)]
     connections += [RawConnection.as_root(server.address) for _ in range(20)]
     for connection in connections:
@@ -49,7 +49,7 @@ def test_everybody_is_told(server: ServerProcess, number: signal.Signals) -> Non
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 def test_sends_in_flight_are_answered_and_kept(server: ServerProcess, number: signal.Signals) -> None:
-    """Under load from many connections: what was acknowledged is there after the next start, once."""
+    """Under load from many connections, acknowledged messages exist once after the next start."""
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("s", partitions=4)
     acknowledged: list[set[bytes]] = [set() for _ in range(8)]
@@ -86,7 +86,7 @@ def test_sends_in_flight_are_answered_and_kept(server: ServerProcess, number: si
 
 
 def test_pipelined_requests_are_answered_first(server: ServerProcess) -> None:
-    """What has arrived is answered in order; status 8 comes behind."""
+    """Received requests are answered in order; status 8 follows."""
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("s")
         request = frames.request(
@@ -115,7 +115,7 @@ def test_pipelined_requests_are_answered_first(server: ServerProcess) -> None:
     ids=["login", "refused login"],
 )
 def test_a_login_in_flight_is_answered(server: ServerProcess, code: Code, payload: bytes) -> None:
-    """Requests that wait for the control plane hold up the stop no longer than their answer takes."""
+    """Requests that wait for the control plane delay the shutdown no longer than their response takes."""
     connections = [RawConnection(server.address) for _ in range(4)]
     for connection in connections:
         assert connection.is_alive()
@@ -133,7 +133,7 @@ def test_a_login_in_flight_is_answered(server: ServerProcess, code: Code, payloa
 
 
 def test_a_creation_in_flight_is_answered_or_not_made(server: ServerProcess) -> None:
-    """A catalogue change whose answer was a success is there after the next start."""
+    """A catalog change with a successful response exists after the next start."""
     connections = [RawConnection.as_root(server.address) for _ in range(4)]
     for number, connection in enumerate(connections):
         for nth in range(5):
@@ -166,7 +166,7 @@ def test_nobody_is_accepted_any_more(server: ServerProcess) -> None:
 
 
 def test_a_second_signal_ends_it_at_once(start_server: StartServer) -> None:
-    """Ctrl-C again does not wait; what was acknowledged is safe all the same."""
+    """A second SIGINT stops the server at once; acknowledged messages are kept."""
     server = start_server()
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("s")
@@ -186,7 +186,7 @@ def test_a_second_signal_ends_it_at_once(start_server: StartServer) -> None:
 
 
 def test_a_signal_during_the_start(start_server: StartServer) -> None:
-    """Whenever it comes, the process ends by itself and the next start works."""
+    """A signal at any time during startup ends the process, and the next start works."""
     server = start_server()
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("s", partitions=200)
@@ -195,7 +195,7 @@ def test_a_signal_during_the_start(start_server: StartServer) -> None:
         process = server.spawn()
         time.sleep(delay)
         process.send_signal(signal.SIGTERM)
-        # Before Python has installed its handlers the signal itself ends the process.
+        # Before Python has installed its handlers, the signal itself ends the process.
         assert server.wait(60) in (0, -signal.SIGTERM)
     server.start()
     with RawConnection.as_root(server.address) as connection:
@@ -203,7 +203,7 @@ def test_a_signal_during_the_start(start_server: StartServer) -> None:
 
 
 def test_one_server_per_folder(server: ServerProcess) -> None:
-    """LOG-13: a second one is refused, says why and by whom, and does not disturb the first."""
+    """LOG-13: a second server is refused with the reason and the owner, and does not disturb the first."""
     published = (server.data / "runtime/current_config.toml").read_bytes()
     process = subprocess.run(
         [sys.executable, "-m", "headrace", "up", "--data", server.data, "--address", "127.0.0.1:0"],

@@ -1,4 +1,4 @@
-"""A device that takes no more: what is said, what goes on, what is there afterwards (LOG-14, LOG-15)."""
+"""A device that fails writes: error reports, continued operation, and data afterwards (LOG-14, LOG-15)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ FILE_BYTES_MAX = 256 * 1024
 
 
 def limit_files(server: ServerProcess, size_bytes: int) -> None:
-    """Writes beyond this position of any file fail from now on."""
+    """Make writes beyond this position of any file fail from now on."""
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size_bytes, resource.RLIM_INFINITY))
 
 
 def test_a_write_error_closes_its_partition_for_writing(server: ServerProcess) -> None:
-    """What was acknowledged stays readable and survives; the partition refuses more, and all others go on."""
+    """Acknowledged messages stay readable and survive; the partition refuses appends, and all others work."""
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("s", partitions=3)
         connection.send("s", "t", 1, b"before")
@@ -38,7 +38,7 @@ def test_a_write_error_closes_its_partition_for_writing(server: ServerProcess) -
         connection.create_topic("new")
         connection.send("new", "t", 0, b"m")
         eventually("a line about the failure", lambda: "0/0/0" in server.log_tail())
-    # With room again, the next start opens the partition for writing.
+    # With space again, the next start opens the partition for writing.
     server.restart(kill=True)
     with RawConnection.as_root(server.address) as connection:
         found = connection.poll("s", "t", 0, Strategy.FIRST, count=1000)
@@ -50,7 +50,7 @@ def test_a_write_error_closes_its_partition_for_writing(server: ServerProcess) -
 
 
 def test_stored_offsets_that_cannot_be_written_are_not_acknowledged(server: ServerProcess) -> None:
-    """LOG-10: an acknowledged offset is in its file, so a kill does not lose it; others are refused."""
+    """LOG-10: an acknowledged offset is in its file and survives a kill; offsets that cannot be written are refused."""
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("s")
         connection.send("s", "t", 0, *[b"m"] * 1000)
@@ -72,7 +72,7 @@ def test_stored_offsets_that_cannot_be_written_are_not_acknowledged(server: Serv
 
 
 def test_a_catalogue_that_cannot_be_written(server: ServerProcess) -> None:
-    """No change is acknowledged that is not in the journal; messages go on."""
+    """Every acknowledged change is in the journal; messages are still accepted."""
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("s")
         limit_files(server, 4096)

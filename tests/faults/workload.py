@@ -1,4 +1,4 @@
-"""Clients that work while their server is killed, and remember exactly what they were promised."""
+"""Clients that work while their server is killed, and record every acknowledgement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.server_process import PASSWORD, USERNAME
 STREAM = "work"
 TOPIC = "t"
 NAMES = "stream "
-"""How the names of streams begin that come and go."""
+"""Name prefix of streams that are created and deleted."""
 PARTITIONS_COUNT = 4
 
 _PAUSE_SECONDS_MAX = 0.004
@@ -22,7 +22,7 @@ _PADDING_BYTES = (0, 0, 10, 300, 3000)
 
 
 class Gate:
-    """Lets clients work between two kills."""
+    """Gate that lets clients work between two kills."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -32,41 +32,41 @@ class Gate:
         self._changed = threading.Condition()
 
     def open(self) -> None:
-        """The server is up."""
+        """Open the gate: the server is up."""
         with self._changed:
             self._is_open = True
             self._changed.notify_all()
 
     def shut(self) -> None:
-        """It is about to be killed; whoever finds out waits for the next opening."""
+        """Close the gate before a kill; clients that lose their connection wait for the next opening."""
         with self._changed:
             self._is_open = False
 
     def finish(self) -> None:
-        """No more work."""
+        """End all work."""
         self.is_finished = True
         self.open()
 
     def enter(self) -> None:
-        """Wait until the server is up, or there is no more work; then it is counted as working."""
+        """Wait until the server is up and count the client as working, or return at the end of the work."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_open)
             self._working += 1
 
     def leave(self) -> None:
-        """Its connection is lost."""
+        """Leave after a lost connection."""
         with self._changed:
             self._working -= 1
             self._changed.notify_all()
 
     def wait_all_left(self) -> None:
-        """Until everybody has noticed that the server is gone."""
+        """Wait until every client has noticed that the server is down."""
         with self._changed:
             assert self._changed.wait_for(lambda: self._working == 0, timeout=60), "clients wait for a dead server"
 
 
 class Worker(threading.Thread, ABC):
-    """A client that connects again whenever its connection is lost."""
+    """A client that reconnects whenever its connection is lost."""
 
     def __init__(self, name: str, gate: Gate) -> None:
         super().__init__(name=name, daemon=True)
@@ -74,14 +74,14 @@ class Worker(threading.Thread, ABC):
         self._gate = gate
 
     def run(self) -> None:
-        """Work until there is no more; anything but a lost connection is a failure."""
+        """Work until the end; any error except a lost connection is a failure."""
         try:
             while not self._gate.is_finished:
                 self._gate.enter()
                 try:
                     self._work_until_lost()
                 except ConnectionLost:
-                    # While the gate is still open the server may be between its death and its mourning.
+                    # The gate may still be open between the death of the server and its detection by the test.
                     time.sleep(0.002)
                 finally:
                     self._gate.leave()
@@ -103,7 +103,7 @@ class Worker(threading.Thread, ABC):
 
 
 def join_all(workers: list[Worker]) -> None:
-    """Wait for their end; what went wrong in one of them is raised here."""
+    """Wait for the end of all workers; raise the failure of any of them."""
     for worker in workers:
         worker.join(60)
         assert not worker.is_alive(), f"{worker.name} does not end"
@@ -112,23 +112,24 @@ def join_all(workers: list[Worker]) -> None:
 
 
 class Producer(Worker):
-    """Sends numbered messages. A batch is sent once, whatever becomes of it: what is there twice, the server made."""
+    """Producer of numbered messages. A batch is sent once, whatever its outcome: the server has caused any duplicate.
+    """
 
     def __init__(self, number: int, gate: Gate, *, seed: int, partition: int | None) -> None:
         """Describe a producer.
 
         Args:
-            number: Stands in its messages.
-            gate: When to work.
-            seed: Of sizes and pauses.
-            partition: Where to send; None is balanced.
+            number: Number that its messages contain.
+            gate: Gate that permits work.
+            seed: Seed of sizes and pauses.
+            partition: Target partition; None for balanced partitioning.
         """
         super().__init__(f"producer {number}", gate)
         self.number = number
         self.acknowledged: list[range] = []
-        """Numbers of the messages of each batch that was answered."""
+        """Message numbers of each acknowledged batch."""
         self.unanswered: list[range] = []
-        """Numbers of the messages of each batch that was in flight at a kill."""
+        """Message numbers of each batch in flight at a kill."""
         self._random = random.Random(f"{seed} {number}")
         self._partition = partition
         self._next = 0
@@ -147,27 +148,27 @@ class Producer(Worker):
 
 
 class Consumer(Worker):
-    """Polls a partition by `next` and remembers what it saw and which offsets were stored for it."""
+    """Consumer that polls a partition by `next` and records messages and stored offsets."""
 
     def __init__(self, number: int, gate: Gate, *, seed: int, partition: int, auto_commit: bool) -> None:
         super().__init__(f"consumer {number}", gate)
         self.number = number
         self.partition = partition
         self.seen: dict[int, bytes] = {}
-        """Offset to the start of its payload. What was readable once stays as it is (LOG-1, LOG-15)."""
+        """Start of each payload by offset. A message once read never changes (LOG-1, LOG-15)."""
         self.stored: int | None = None
-        """The offset that was last acknowledged as stored."""
+        """Offset last acknowledged as stored."""
         self.may_be_stored: list[int] = []
-        """Offsets that may have been stored instead: the answer did not arrive."""
+        """Offsets that may have been stored instead: their response was lost."""
         self._random = random.Random(f"{seed} {number}")
         self.auto_commit = auto_commit
 
     def work(self, client: Client) -> None:
-        """Poll once; the offset is stored by the poll, or by a request of its own."""
+        """Poll once; the poll or a separate request stores the offset."""
         count = self._random.choice((1, 20, 200))
         in_doubt = bool(self.may_be_stored)
         if self.auto_commit:
-            # Whichever messages it would have returned: any offset up to here may be stored unseen.
+            # The lost response may have stored any offset up to the end, unseen by the client.
             self.may_be_stored.append(-1)
         polled = client.poll(
             STREAM,
@@ -191,20 +192,20 @@ class Consumer(Worker):
                 self.may_be_stored.append(last)
                 client.store_offset(STREAM, TOPIC, self.partition, last, consumer=self.number)
             self.stored = last
-        # A poll that finds nothing stores nothing, and decides nothing: the answer that was lost may have been a yes.
+        # An empty poll stores nothing and resolves nothing: the lost response may have been a success.
         if offsets or not in_doubt:
             self.may_be_stored.clear()
         time.sleep(self._random.uniform(0, _PAUSE_SECONDS_MAX))
 
 
 class Librarian(Worker):
-    """Creates and deletes streams and topics, and remembers which must exist."""
+    """Worker that creates and deletes streams and topics, and records which must exist."""
 
     def __init__(self, gate: Gate, *, seed: int) -> None:
         super().__init__("librarian", gate)
         self.existing: set[str] = set()
         self.unknown: set[str] = set()
-        """Whose creation or deletion was in flight at a kill."""
+        """Streams whose creation or deletion was in flight at a kill."""
         self._random = random.Random(f"{seed} librarian")
         self._next = 0
 
@@ -228,7 +229,7 @@ class Librarian(Worker):
 
 
 def identity(payload: bytes) -> bytes:
-    """Producer and number, without the padding."""
+    """Return producer and number, without the padding."""
     return payload[: payload.index(b" ", payload.index(b" ") + 1)]
 
 
@@ -243,7 +244,8 @@ class Workload:
     librarian: Librarian = field(init=False)
 
     def __post_init__(self) -> None:
-        # Two for one partition, so that their batches meet in a group; one that is balanced over all.
+        # Two producers share a partition, so that their batches meet in a group commit; one is balanced over all
+        # partitions.
         partitions = (0, 0, 1, 2, 3, None)
         self.producers = [
             Producer(number, self.gate, seed=self.seed, partition=partition)
@@ -259,7 +261,7 @@ class Workload:
 
     @property
     def workers(self) -> list[Worker]:
-        """Everybody."""
+        """Return all workers."""
         return [*self.producers, *self.consumers, self.librarian]
 
     def start(self) -> None:
@@ -273,7 +275,7 @@ class Workload:
             worker.start()
 
     def check_alive(self) -> None:
-        """Raise at once what went wrong in a client."""
+        """Raise the failure of any client at once."""
         for worker in self.workers:
             if worker.failure is not None:
                 raise worker.failure

@@ -67,13 +67,13 @@ class Cluster:
 async def running_cluster(
     folder: Path, *, count: int = 3, settings: Mapping[str, str] | None = None, disk: LossyDisk | None = None
 ) -> AsyncIterator[Cluster]:
-    """Run replicas for the length of an ``async with`` block.
+    """Run replicas for the duration of an ``async with`` block.
 
     Args:
-        folder: For their folders and logs.
+        folder: Parent directory of the replicas' directories and logs.
         count: One, three or five.
-        settings: Further ones of all replicas, by variable without the prefix.
-        disk: Where their folders are, instead.
+        settings: Additional settings of all replicas, by variable without the prefix.
+        disk: Disk for the replicas' directories, instead.
     """
     ports = [(free_port(), free_port()) for _ in range(count)]
     links: dict[tuple[int, int], Link] = {}

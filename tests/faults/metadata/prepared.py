@@ -1,4 +1,4 @@
-"""A group of three replicas with applied commands and a checkpoint."""
+"""A group of three replicas with applied commands."""
 
 from __future__ import annotations
 

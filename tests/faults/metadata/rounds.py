@@ -150,16 +150,16 @@ async def run_rounds(
     disk: LossyDisk | None = None,
     only: Fault | None = None,
 ) -> Verdict:
-    """Harm a cluster of three so many times under load, heal it each time, and judge what clients saw.
+    """Inject faults into a cluster of three under load, heal it after each, and check the clients' history.
 
     Args:
-        folder: For the replicas' folders and logs.
-        rounds: How many faults, one after the other.
-        seed: Of the order of faults and of what clients do; timing differs from run to run all the same.
-        clients: How many work at a time.
-        keys: On how many streams.
-        disk: Where the replicas' folders are, instead; its power is cut, too.
-        only: The one fault; otherwise there are all of them, in turn those that take the primary away and others.
+        folder: Parent directory of the replicas' directories and logs.
+        rounds: Number of faults, one after the other.
+        seed: Seed of the faults and of the clients' operations; timing still differs from run to run.
+        clients: Number of concurrent clients.
+        keys: Number of streams used as keys.
+        disk: Disk for the replicas' directories, instead; its power is cut, too.
+        only: The only fault; by default faults that isolate the primary alternate with others.
     """
     numbers = random.Random(seed)
     verdict = Verdict()

@@ -87,7 +87,7 @@ async def until(reached: Callable[[], bool], work: list[asyncio.Task[None]]) -> 
     while not reached():
         for task in work:
             if task.done():
-                # The task runs until it is cancelled: an early end raises its failure here.
+                # A task that has ended early raises its failure here.
                 task.result()
         assert time.monotonic() < end, "the replicas that are left do not serve"
         await asyncio.sleep(0.01)

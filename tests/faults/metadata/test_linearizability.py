@@ -1,4 +1,4 @@
-"""The checker of histories: it passes what an atomic key could have answered, and nothing else."""
+"""Tests of the history checker: it accepts every history of an atomic key and rejects all others."""
 
 import random
 from dataclasses import replace
@@ -34,11 +34,11 @@ def unlock(invoked: float, returned: float = float("inf"), *, succeeded: bool = 
     [
         [],
         [write("a", 0, 1), read("a", 2, 3)],
-        # Overlapping: the read may be before or after.
+        # Overlapping calls: the read may precede or follow the write.
         [write("a", 0, 5), read("start", 1, 2)],
         [write("a", 0, 5), read("a", 1, 2)],
         [write("a", 0, 5), write("b", 0, 5), read("a", 1, 2), read("b", 3, 4)],
-        # Nobody knows whether the write happened: never, at once, or much later.
+        # Unknown outcome: the write may take effect never, at once, or much later.
         [write("a", 0), read("start", 5, 6)],
         [write("a", 0), read("start", 5, 6), read("a", 7, 8)],
         [lock(0, 1), lock(2, 3, succeeded=False), unlock(4, 5), unlock(6, 7, succeeded=False)],
@@ -53,15 +53,15 @@ def test_possible_histories(operations: list[Operation]) -> None:
 @pytest.mark.parametrize(
     "operations",
     [
-        # A write that was acknowledged is lost.
+        # An acknowledged write is lost.
         [write("a", 0, 1), read("start", 2, 3)],
-        # An old value after a new one.
+        # A read returns an old value after a new one.
         [write("a", 0, 5), read("a", 1, 2), read("start", 3, 4)],
         [write("a", 0), read("a", 5, 6), read("start", 7, 8)],
-        # A value before it was written, or one that nobody wrote.
+        # A read returns a value before its write, or one never written.
         [read("a", 0, 1), write("a", 2, 3)],
         [read("b", 0, 1)],
-        # Applied twice.
+        # A write takes effect twice.
         [write("a", 0, 1), write("b", 2, 3), read("b", 4, 5), read("a", 6, 7)],
         [lock(0, 1), lock(2, 3)],
         [lock(0), lock(1, 2), lock(3, 4)],
@@ -73,7 +73,7 @@ def test_impossible_histories(operations: list[Operation]) -> None:
 
 
 def atomic_history(seed: int, clients: int = 4, count: int = 60) -> list[Operation]:
-    """What clients of one atomic key see, with calls that overlap and calls without an answer."""
+    """Generate a history of clients of one atomic key, with overlapping calls and calls without a response."""
     numbers = random.Random(seed)
     state, operations = START, []
     free_at = [0.0] * clients
@@ -85,7 +85,7 @@ def atomic_history(seed: int, clients: int = 4, count: int = 60) -> list[Operati
         free_at[client] = returned
         kind = numbers.choice(["write", "lock", "unlock", "read"])
         if kind != "read" and numbers.random() < 0.15:
-            # Half of those without an answer happened.
+            # Half of the calls without a response take effect.
             if numbers.random() < 0.5:
                 state = State(f"v{number}", state.locked) if kind == "write" else State(state.value, kind == "lock")
             operations.append(Operation(kind, invoked, value=f"v{number}"))

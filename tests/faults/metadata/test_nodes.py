@@ -33,7 +33,8 @@ def register(name: str, lease_micros: int) -> Command:
 
 
 async def test_a_lease_runs_out_at_whoever_is_the_primary(tmp_path: Path) -> None:
-    """Nobody asks for it: the replicas themselves notice that time passes. Placements are the same on all of them."""
+    """Leases expire without a request: the replicas notice the passing of time. Placements are the same on all of them.
+    """
     async with prepared(tmp_path) as (cluster, client):
         for command in (
             register("a", HOUR_MICROS),
@@ -54,7 +55,7 @@ async def test_a_lease_runs_out_at_whoever_is_the_primary(tmp_path: Path) -> Non
             assert await client.propose(command) in {Status.OK, Status.TOPIC_NAME_ALREADY_EXISTS}
         victim = cluster.replicas[client.primary]
         victim.kill()
-        # The lease ends while nobody, or another replica, is the primary.
+        # The lease expires while no replica, or another one, is the primary.
         assert await client.propose(register("d", HOUR_MICROS)) is Status.OK
         victim.start()
 
@@ -68,5 +69,5 @@ async def test_a_lease_runs_out_at_whoever_is_the_primary(tmp_path: Path) -> Non
         (placement,) = catalog.topic_placements
         holders = [set(partition.node_ids) for partition in placement.partitions]
         assert all(len(nodes) == 2 for nodes in holders)
-        # Who has joined since moves nothing.
+        # A node that has joined later changes no placement.
         assert set().union(*holders) <= {1, 2, 3}

@@ -1,4 +1,4 @@
-"""A replica that lost something comes back by itself, or says what it needs (CTL-5, CTL-6)."""
+"""A replica that lost data recovers by itself, or reports what it needs (CTL-5, CTL-6)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.faults.segment_files import flip
 
 pytestmark = pytest.mark.timeout(300)
 
-# A journal that is not written to notes soon that all of it is durable. Until then its last write, if it is damaged,
-# cannot be told from one that was never finished.
+# Time after which an idle journal has recorded that all of it is durable. Before that, damage to its last write cannot
+# be distinguished from an unfinished write.
 SEALED_SECONDS = 5.0
 
 
@@ -41,14 +41,14 @@ async def test_a_replica_whose_disk_was_wiped_comes_back(tmp_path: Path) -> None
         await client.rename(50)
         victim.start()
         await converged(client.caller.stubs)
-        # It counts again: the other backup can go.
+        # The recovered replica counts for the quorum again: the other backup can stop.
         other = next(r for r in cluster.replicas if r is not victim and r.index != client.primary)
         other.kill()
         await client.rename(20, concurrency=1)
 
 
 def damage_newest(folder: Path) -> tuple[Path, bytes]:
-    """Change a byte in the newest command of a journal; returns the file and what was in it."""
+    """Change a byte in the newest command of a journal; return the file and its original content."""
     journal = max(folder.glob("wal-*.log"), key=lambda path: path.stat().st_mtime_ns)
     whole = journal.read_bytes()
     position = whole.rfind(b"name 2")
@@ -58,7 +58,7 @@ def damage_newest(folder: Path) -> tuple[Path, bytes]:
 
 
 async def test_a_replica_with_a_damaged_journal_entry_fetches_it_from_a_peer(tmp_path: Path) -> None:
-    # Without a checkpoint, which would make the entry superfluous.
+    # No checkpoint, because a checkpoint would make the damaged entry superfluous.
     async with prepared(tmp_path, {}) as (cluster, client):
         victim = backup_of(cluster, client)
         await asyncio.sleep(SEALED_SECONDS)
@@ -72,7 +72,9 @@ async def test_a_replica_with_a_damaged_journal_entry_fetches_it_from_a_peer(tmp
 
 
 async def test_a_replica_that_is_alone_refuses_a_damaged_journal(tmp_path: Path) -> None:
-    """Nobody else has what is damaged: it says what to do, changes nothing, and starts when the file is back."""
+    """No other replica has the damaged entry: the replica reports the remedy, changes nothing, and starts when the file
+    is restored.
+    """
     async with running_cluster(tmp_path, count=1, settings={"SYSTEM_STATE_SNAPSHOT_COMMANDS": "100000"}) as cluster:
         (replica,) = cluster.replicas
         caller = Caller(cluster.replicas, timeout_seconds=5.0)
@@ -100,7 +102,7 @@ async def test_a_replica_that_is_alone_refuses_a_damaged_journal(tmp_path: Path)
 
 
 async def taken(caller: Caller, command: Command) -> Status | None:
-    """Propose to a replica that may not be up yet."""
+    """Propose to a replica that may not be running yet."""
     try:
         return await caller.propose(0, command)
     except NotTaken:

@@ -1,6 +1,4 @@
-"""What a replica does not start on, and whom it does not talk to: it says why and what to do, and nothing is lost
-(CTL-5, CTL-6).
-"""
+"""Directories and peers that a replica refuses: it reports reason and remedy, and loses nothing (CTL-5, CTL-6)."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 async def refusal_to_start(replica: ReplicaProcess) -> str:
-    """Start a replica that must not run; returns what it says."""
+    """Start a replica that must fail; return its error output."""
     before = len(replica.log_text())
     replica.start()
     assert await asyncio.to_thread(replica.process.wait, 30) == 1
@@ -38,7 +36,7 @@ async def refusal_to_start(replica: ReplicaProcess) -> str:
 
 
 async def is_whole(cluster: Cluster, client: Client, victim: ReplicaProcess, before: StateSnapshot) -> None:
-    """The replica runs again, and has all that was there, and all that was done meanwhile."""
+    """Check that the replica runs again and has the earlier state and all commands executed meanwhile."""
     await client.rename(50)
     victim.start()
     state = await converged(client.caller.stubs)
@@ -47,7 +45,7 @@ async def is_whole(cluster: Cluster, client: Client, victim: ReplicaProcess, bef
 
 
 def other_cluster(folder: Path) -> None:
-    """Nothing: the settings are wrong."""
+    """Leave the directory unchanged: the settings are wrong."""
     assert superblock.path_in(folder).exists()
 
 
@@ -82,7 +80,9 @@ HARMS: list[tuple[Callable[[Path], None], dict[str, str], tuple[str, ...]]] = [
 
 
 async def test_a_folder_that_is_not_for_this_replica(tmp_path: Path) -> None:
-    """It is refused as often as it is tried, nothing in it changes, and with the cause gone all is there."""
+    """The refusal repeats at every start, nothing in the directory changes, and all data is there once the cause is
+    gone.
+    """
     async with prepared(tmp_path) as (cluster, client):
         before = await converged(client.caller.stubs)
         victim = backup_of(cluster, client)
@@ -105,12 +105,12 @@ async def test_a_folder_that_is_not_for_this_replica(tmp_path: Path) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files of a folder."""
+    """Return all files of a directory."""
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
 async def test_the_advice_for_a_lost_superblock_helps(tmp_path: Path) -> None:
-    """With peers that are whole: the folder is moved away, and an empty one is filled."""
+    """The remedy works if the peers are intact: move the directory away and let the replica fill an empty one."""
     async with prepared(tmp_path) as (cluster, client):
         before = await converged(client.caller.stubs)
         victim = backup_of(cluster, client)
@@ -122,9 +122,9 @@ async def test_the_advice_for_a_lost_superblock_helps(tmp_path: Path) -> None:
 
 
 async def at_rest(folder: Path) -> None:
-    """Wait until nothing writes the superblock: all copies are of one generation, for a while.
+    """Wait until the superblock is not being written: all copies have had the same generation for a while.
 
-    What the replicas say to each other goes through this event loop, and must go on meanwhile.
+    The replicas' traffic passes through this event loop, which must keep running.
     """
     async with asyncio.timeout(30):
         while True:
@@ -139,7 +139,7 @@ async def test_one_damaged_copy_of_the_superblock_is_mended(tmp_path: Path) -> N
         before = await converged(client.caller.stubs)
         victim = backup_of(cluster, client)
         for copy in range(superblock.COPIES):
-            # Between the writes of two pairs of copies there would be two generations of them.
+            # Between the writes of two pairs of copies the generations would differ.
             await at_rest(victim.data)
             victim.kill()
             flip(superblock.path_in(victim.data), copy * superblock.COPY_BYTES + 200)
@@ -162,17 +162,17 @@ async def test_one_damaged_copy_of_the_superblock_is_mended(tmp_path: Path) -> N
     ],
 )
 async def test_a_replica_with_wrong_settings_is_kept_out(tmp_path: Path, settings: dict[str, str], said: str) -> None:
-    """Both sides say so; the others go on, and with the right settings it is one of them again."""
+    """Both sides log the reason; the others continue, and with correct settings the replica rejoins."""
     async with prepared(tmp_path) as (cluster, client):
         before = await converged(client.caller.stubs)
         victim = backup_of(cluster, client)
         assert victim.stop() == 0
         kept = tmp_path / "kept"
         if "CLUSTER_NAME" in settings:
-            # Its own folder would be refused before it says a word to anybody.
+            # Move its directory away: the replica would refuse it before it connects to a peer.
             victim.data.rename(kept)
         victim.reconfigure(settings)
-        # On a busy machine the others may elect a primary anew, and come to the turn of this one on the way.
+        # On a busy machine the others may hold elections in which the turn comes to this replica.
         client.strangers = {victim.index}
         victim.start()
         for replica in cluster.replicas:
@@ -207,7 +207,7 @@ async def test_callers_with_the_wrong_name_or_secret_are_refused(tmp_path: Path)
 
 
 def hello(cluster: Cluster, protocol: int, release: tuple[int, int, int]) -> bytes:
-    """What a replica of another release says first when it dials replica 0."""
+    """Encode the first message of a replica of another release that connects to replica 0."""
     major, minor, patch = release
     identity = xxhash.xxh3_128_intdigest(NAME.encode(), 0x4852_434C_5553_5452).to_bytes(16, "little")
     payload = b"HRVR" + struct.pack("<HI", protocol, major << 16 | minor << 8 | patch) + bytes(35)
@@ -224,7 +224,7 @@ STRANGERS = [
 
 
 async def test_a_peer_of_another_release_is_refused(tmp_path: Path) -> None:
-    """It is told why, and so are the people on the other side."""
+    """The peer receives the reason, and the replica logs it."""
     async with prepared(tmp_path) as (cluster, client):
         before = await converged(client.caller.stubs)
 

@@ -1,4 +1,4 @@
-"""CTL-1, CTL-5: what clients of three real replicas see under kills, pauses and partitions is one order of events."""
+"""CTL-1, CTL-5: the history of three real replicas under kills, pauses and partitions is linearizable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.lossy_disk import lossy_disk, needs_lossy_disk
 @pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_rounds_of_faults_leave_a_linearizable_history(tmp_path: Path, show: list[str]) -> None:
-    """A few rounds; `make faults ARGS="--rounds 100"` does many."""
+    """A few rounds; `make faults ARGS="--rounds 100"` runs many."""
     verdict = await run_rounds(tmp_path, rounds=9, seed=20_261_121)
     show.append(verdict.report())
     assert not verdict.problems, verdict.report()
@@ -27,7 +27,7 @@ async def test_rounds_of_faults_leave_a_linearizable_history(tmp_path: Path, sho
 @pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_power_cuts_of_all_replicas_lose_nothing(tmp_path: Path, show: list[str]) -> None:
-    """Of what was written and not synced each replica is left with other parts, amid groups of commands, too."""
+    """Each replica loses a different part of its unsynced writes, also within groups of commands."""
     with lossy_disk(tmp_path / "disk") as disk:
         verdict = await run_rounds(tmp_path, rounds=5, seed=20_261_123, disk=disk, only=POWER_CUT)
     show.append(verdict.report())

@@ -1,4 +1,4 @@
-"""Replicas that encrypt everything: the connections between them and those of their callers (CTL-6)."""
+"""Replicas with TLS between each other and towards their callers (CTL-6)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECONDS_MAX = 60.0
 
 
 def certified(folder: Path, authority: trustme.CA, name: str) -> dict[str, str]:
-    """Settings of a replica whose certificate this authority has signed."""
+    """Return settings of a replica with a certificate signed by this authority."""
     certificate = authority.issue_cert("127.0.0.1", "localhost")
     files = {kind: folder / f"{name}-{kind}.pem" for kind in ("certificate", "key", "authority")}
     files["certificate"].write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
@@ -31,7 +31,7 @@ def certified(folder: Path, authority: trustme.CA, name: str) -> dict[str, str]:
 
 
 async def committed(cluster: Cluster, channels: list[aio.Channel], name: str) -> None:
-    """Have one stream created, by whoever takes it."""
+    """Create a stream through the first replica that accepts the command."""
     deadline = time.monotonic() + _SECONDS_MAX
     request = ProposeRequest(command=Command(create_stream=CreateStream(name=name)))
     while time.monotonic() < deadline:
@@ -55,7 +55,7 @@ async def test_three_replicas_with_certificates(tmp_path: Path) -> None:
         channels = [aio.secure_channel(r.address, trusted, options=CHANNEL_OPTIONS) for r in cluster.replicas]
         await committed(cluster, channels, "encrypted")
 
-        # A replica with the right secret, but a certificate of somebody else's, is not let in.
+        # A replica with the right secret and a certificate of another authority is refused.
         stranger = cluster.replicas[2]
         stranger.kill()
         stranger.reconfigure(certified(tmp_path, other, "stranger"))
@@ -77,7 +77,7 @@ async def test_three_replicas_with_certificates(tmp_path: Path) -> None:
 
 
 async def status_of(channel: aio.Channel) -> ReplicaStatus | None:
-    """What a replica says about itself, if it can be asked over this channel."""
+    """Return the status of a replica, or `None` if it cannot be queried over this channel."""
     try:
         return await MetadataStub(channel).GetStatus(GetStatusRequest(), metadata=METADATA, timeout=2.0)
     except aio.AioRpcError:

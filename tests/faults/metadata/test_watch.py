@@ -1,4 +1,4 @@
-"""CTL-2: who follows the catalogue has no gap and goes nowhere twice, whichever replica is killed or stands still."""
+"""CTL-2: a watcher of the catalog sees every version once, without a gap, whichever replica is killed or paused."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_follower_has_no_gap_while_replicas_are_killed_and_paused(tmp_pa
 
 
 class Follower:
-    """Holds what it is told."""
+    """Watcher that keeps the received state."""
 
     def __init__(self, watch: CatalogueWatch) -> None:
         self.names: list[str] = []
@@ -78,7 +78,7 @@ class Follower:
                 self._changed.set()
 
     async def reaches(self, version: int) -> None:
-        """Wait until that much is known."""
+        """Wait until this version has been received."""
         until = time.monotonic() + SECONDS
         while self._version < version:
             if self._task.done():
@@ -89,7 +89,7 @@ class Follower:
                 await asyncio.wait_for(self._changed.wait(), 0.5)
 
     async def end(self) -> None:
-        """Follow no longer."""
+        """Stop watching."""
         self._task.cancel()
         await asyncio.wait({self._task})
 

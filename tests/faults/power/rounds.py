@@ -21,7 +21,7 @@ from tests.lossy_disk import LossyDisk, lossy_disk
 from tests.server_process import ServerProcess
 
 SETTINGS: Final = TWO_SHARDS | {
-    # Segments roll and syncs run all the time, so that cuts hit those, too.
+    # Small segments roll and sync all the time, so that power cuts hit those operations, too.
     "SYSTEM_SEGMENT_SIZE": "256 KiB",
     "SYSTEM_PARTITION_TAIL_CACHE_SIZE": "64 KiB",
     "MESSAGE_SAVER_SYNC_INTERVAL": "20 ms",
@@ -34,20 +34,20 @@ _RECOVERY_SECONDS: Final = (0.02, 0.3)
 
 @dataclass(slots=True)
 class Seen:
-    """What a run has seen."""
+    """Results of a run."""
 
     faults: Counter[str] = field(default_factory=Counter)
     names_lost: int = 0
-    """Of files and folders that were made or removed in vain."""
+    """Number of creations and removals of files and directories that were lost."""
     recovery_seconds: list[float] = field(default_factory=list)
-    """From the start of a process until clients can work."""
+    """Seconds from the start of a process until clients can work."""
     messages: int = 0
-    """Found at the end, with all that were acknowledged among them."""
+    """Number of messages found at the end, including all acknowledged ones."""
     in_flight: int = 0
-    """Batches whose answer a fault has swallowed."""
+    """Number of batches whose response was lost by a fault."""
 
     def report(self) -> str:
-        """All of it in a few lines."""
+        """Return the results in a few lines."""
         faults = ", ".join(f"{count} times {name}" for name, count in sorted(self.faults.items()))
         recovery = sorted(self.recovery_seconds)
         return (
@@ -70,7 +70,7 @@ class _Run:
         self.seen.names_lost += len(self.disk.cut(self.numbers.getrandbits(60)))
 
     def recover_in_part(self) -> None:
-        """Start the server, for it to be interrupted before it has recovered, or a moment later."""
+        """Start the server so that the next fault interrupts its recovery, or hits soon after."""
         self.server.spawn()
         time.sleep(self.numbers.uniform(*_RECOVERY_SECONDS))
 
@@ -104,18 +104,18 @@ _FAULTS: Final[dict[str, Callable[[_Run], None]]] = {
 
 
 def run_rounds(folder: Path, *, rounds: int, seed: int) -> Seen:
-    """Cut the power of a server under load so many times, or kill it, and audit what it holds after each.
+    """Cut the power of a server under load, or kill it, `rounds` times, and audit its data after each.
 
-    No message that was acknowledged is lost or twice, offsets are dense, what was read stays as it was, stored offsets
-    and the catalogue are as acknowledged (LOG-10, LOG-11, LOG-15).
+    No acknowledged message is lost or duplicated, offsets are dense, a message once read never changes, stored offsets
+    and the catalog are as acknowledged (LOG-10, LOG-11, LOG-15).
 
     Args:
-        folder: For the log, and for the folder that the disk is mounted on.
-        rounds: How many faults, one after the other.
-        seed: Of the faults, of what is lost and of what clients do; timing differs from run to run all the same.
+        folder: Parent directory of the log and of the disk's mount point.
+        rounds: Number of faults, one after the other.
+        seed: Seed of the faults, of the lost writes and of the clients; timing still differs from run to run.
 
     Raises:
-        AssertionError: Something that was promised is not so. The message says what.
+        AssertionError: An acknowledged operation is missing or wrong; the message names it.
     """
     with lossy_disk(folder / "disk") as disk:
         server = ServerProcess(disk.path / "data", SETTINGS, log=folder / "server.log")

@@ -1,8 +1,8 @@
-"""Names that a killed process has made or changed and not synced: the next one syncs them before it builds on them.
+"""Directory entries that a killed process has changed and not synced: the next process syncs them before it relies on
+them.
 
-What was acknowledged at `fsync` in a file is there after a power cut, though the server found the file's name
-unsynced (LOG-4, LOG-11). A power cut takes the last ones of the changes that were not synced; the seeds are such that
-it takes what matters.
+A write acknowledged at `fsync` survives a power cut, even if the server found the file's name unsynced (LOG-4, LOG-11).
+A power cut loses the last of the unsynced changes; the seeds are chosen so that it loses the relevant ones.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _disk(tmp_path: Path) -> Iterator[LossyDisk]:
 
 @pytest.fixture(name="server")
 def _server(disk: LossyDisk, tmp_path: Path) -> Iterator[ServerProcess]:
-    """A server that was killed and has a topic."""
+    """Return a server that was killed and has a topic."""
     server = ServerProcess(disk.path / "data", {"DURABILITY": "fsync"}, log=tmp_path / "server.log").start()
     try:
         with RawConnection.as_root(server.address) as connection:
@@ -48,7 +48,7 @@ def _server(disk: LossyDisk, tmp_path: Path) -> Iterator[ServerProcess]:
 
 @pytest.mark.parametrize(("name", "seed"), [("log", 0), ("partition", 6), ("streams", 2)])
 def test_names_that_were_changed_and_not_synced(disk: LossyDisk, server: ServerProcess, name: str, seed: int) -> None:
-    """Files and folders with messages in them, renamed there and back."""
+    """Files and directories that contain messages are renamed there and back."""
     for folder in _folders(server):
         named = folder.glob("*.log") if name == "log" else [_level(folder, name)]
         for path in named:
@@ -60,7 +60,7 @@ def test_names_that_were_changed_and_not_synced(disk: LossyDisk, server: ServerP
     ("name", "seed"), [("partition", 2), ("partitions", 2), ("topic", 2), ("topics", 2), ("stream", 7), ("streams", 7)]
 )
 def test_folders_that_were_made_and_not_synced(disk: LossyDisk, server: ServerProcess, name: str, seed: int) -> None:
-    """The process was killed on its way down to the first file of a partition."""
+    """The process was killed while it created the directories down to the first file of a partition."""
     levels = [_level(_folders(server)[0], level) for level in _LEVELS]
     deepest = _LEVELS.index(name)
     shutil.rmtree(levels[deepest])
@@ -71,7 +71,7 @@ def test_folders_that_were_made_and_not_synced(disk: LossyDisk, server: ServerPr
 
 
 def _found_after_power_cut(disk: LossyDisk, server: ServerProcess, seed: int) -> list[list[bytes]]:
-    """Send something to each partition of the topic, cut the power, and return what they hold."""
+    """Send a message to each partition of the topic, cut the power, and return the stored messages."""
     server.start()
     with RawConnection.as_root(server.address) as connection:
         _send(connection, b"after")
@@ -94,7 +94,7 @@ def _folders(server: ServerProcess) -> list[Path]:
 
 
 def _level(folder: Path, name: str) -> Path:
-    """Return the folder of a partition, or one above it."""
+    """Return the directory of a partition, or one above it."""
     return (folder, *folder.parents)[_LEVELS.index(name)]
 
 

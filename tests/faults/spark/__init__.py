@@ -1,1 +1,1 @@
-"""Queries of Spark whose driver, executors and servers are killed time and again."""
+"""Spark queries whose driver, executors and servers are killed repeatedly."""

@@ -13,7 +13,7 @@ from tests.faults.spark.run import run
 
 
 def main() -> int:
-    """Run, and print what was seen; the last line is JSON."""
+    """Run and print the results; the last line is JSON."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.spark", description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
@@ -21,7 +21,7 @@ def main() -> int:
     options = parser.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp(prefix="headrace-spark-"))
     folder.mkdir(parents=True, exist_ok=True)
-    # What was started is ended.
+    # Exit through the cleanup of started processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     began = time.monotonic()
 

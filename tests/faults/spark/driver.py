@@ -1,4 +1,4 @@
-"""The driver of the queries, and who starts it again whenever it ends."""
+"""The driver of the queries, and the supervisor that restarts it whenever it ends."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ _END_SECONDS: Final = 20.0
 
 
 class Driver(threading.Thread):
-    """Keeps one driver running. Executors of the one before may still be there when the next one begins."""
+    """Supervisor of one driver. Executors of the previous driver may still run when the next one starts."""
 
     def __init__(self, folder: Path, servers: Sequence[str], stream: str, numbers: random.Random) -> None:
         """Describe the queries.
 
         Args:
-            folder: For all that they leave: files, checkpoints, logs.
-            servers: gRPC doors of gateways.
-            stream: With the topics `in` and `out`.
-            numbers: Decide how rows are shuffled in each life, and the pauses between two.
+            folder: Directory for files, checkpoints and logs.
+            servers: gRPC addresses of gateways.
+            stream: Stream with the topics `in` and `out`.
+            numbers: Random source of the shuffling of rows in each run, and of the pauses between two runs.
         """
         super().__init__(name="supervisor", daemon=True)
         self.folder = folder
         self.log = folder / "driver.log"
         self.starts = 0
         self.started_at = 0.0
-        """By the clock of the files."""
+        """Start time of the current driver, by the clock of the file system."""
         self.ends: Counter[str] = Counter()
-        """How often it has ended by what."""
+        """Number of ends of the driver by cause."""
         self.failures: Counter[str] = Counter()
-        """Why queries have failed, and were started again by the driver itself."""
+        """Number of query failures that the driver itself has recovered from, by reason."""
         self.shuffles: Counter[str] = Counter()
         self._numbers = numbers
         self._servers = list(servers)
@@ -56,12 +56,12 @@ class Driver(threading.Thread):
         self._sessions: list[int] = []
 
     def processes(self) -> Processes:
-        """Of the life that there is now."""
+        """Return the processes of the current driver."""
         process = self._process
         return processes.of_session(process.pid) if process is not None else Processes((), (), (), (), ())
 
     def kill(self) -> bool:
-        """End the driver at once: the script and its virtual machine; whether there was one."""
+        """Kill the driver, that is its script and its virtual machine; return whether there was one."""
         process = self._process
         if process is None or process.poll() is not None:
             return False
@@ -69,7 +69,7 @@ class Driver(threading.Thread):
         return True
 
     def run(self) -> None:
-        """Start it, again and again."""
+        """Start the driver again and again."""
         secret = self.folder / "password"
         secret.write_text(PASSWORD, encoding="utf-8")
         while not self._is_over.is_set():
@@ -82,7 +82,7 @@ class Driver(threading.Thread):
             self._is_over.wait(self._numbers.uniform(0, _PAUSE_SECONDS_MAX))
 
     def stop(self) -> None:
-        """End the driver, and whatever is left of earlier ones."""
+        """End the driver and all leftovers of earlier drivers."""
         self._is_over.set()
         self.join(_END_SECONDS)
         while left := [number for session in self._sessions for number in processes.of_session(session).everybody]:

@@ -1,4 +1,4 @@
-"""A query of many micro-batches: what its processes and the server hold must not grow with them.
+"""Leak test: memory and resources of processes must not grow with the number of micro-batches of a query.
 
 python -m tests.faults.spark.leaks --batches 1000
 """
@@ -26,9 +26,9 @@ from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 SAMPLES_COUNT: Final = 40
 BYTES_PER_BATCH_MAX: Final = 4096.0
-"""Of a process of Python. A channel or a plan that is kept with each micro-batch is far more."""
+"""Maximum growth of a Python process. A channel or a plan leaked with each micro-batch is far larger."""
 SERVER_BYTES_PER_BATCH_MAX: Final = 8192.0
-"""Of a server that has just begun: some 8 MB with its first 12,000 commits, and 1 MB with 28,000 more."""
+"""Maximum growth of a new server: some 8 MB with its first 12,000 commits, and 1 MB with the next 28,000."""
 _SERVER: Final = "server"
 _POLL_SECONDS: Final = 0.02
 _STILL_SECONDS_MAX: Final = 120.0
@@ -36,13 +36,13 @@ _PASSWORD_VARIABLE: Final = "HEADRACE_SPARK_LEAKS_PASSWORD"
 
 
 def watched(query: StreamingQuery, checkpoint: Path, server: int, batches: int) -> list[Series]:
-    """Look at the driver's Python and at the server while a query of this process goes through its micro-batches.
+    """Sample the driver's Python processes and the server while a query of this process runs.
 
     Args:
-        query: It runs.
-        checkpoint: Of the query.
-        server: Process of the server.
-        batches: How many micro-batches there will be.
+        query: The running query.
+        checkpoint: Checkpoint directory of the query.
+        server: Process id of the server.
+        batches: Number of micro-batches.
     """
     noted = Checkpoint(checkpoint)
     series: dict[int, Series] = {server: Series(_SERVER, server, [])}
@@ -65,16 +65,16 @@ def watched(query: StreamingQuery, checkpoint: Path, server: int, batches: int) 
             try:
                 one.take(done)
             except FileNotFoundError:
-                # Whoever plans is sent home when nothing is planned for a while.
+                # Spark ends an idle planner.
                 del series[one.process]
         deadline = time.monotonic() + _STILL_SECONDS_MAX
         wanted = done + step
-    # Those who were there nearly all the time.
+    # Keep processes that ran nearly all the time.
     return [one for one in series.values() if len(one.found) >= 8 and one.found[0][0] < batches / 2]
 
 
 def main() -> int:
-    """Run a query from one topic into another, and print what was seen."""
+    """Run a query from one topic into another and print the results."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.spark.leaks", description=__doc__)
     parser.add_argument("--batches", type=int, default=1000)
     options = parser.parse_args()
@@ -91,14 +91,13 @@ def main() -> int:
 
 def _grown(series: Series) -> list[str]:
     if series.name == _SERVER:
-        # Files are opened and closed as logs are rolled, and threads of pools come when there is work. Its sockets are
-        # those of the query.
+        # Descriptors vary with rolled logs, threads with the load of pools. The sockets belong to the query.
         return series.grown(bytes_per_batch_max=SERVER_BYTES_PER_BATCH_MAX, ignored=["descriptors", "threads"])
     return series.grown(bytes_per_batch_max=BYTES_PER_BATCH_MAX)
 
 
 def measure(folder: Path, server: ServerProcess, batches: int, say: Callable[[str], object]) -> list[Series]:
-    """Have one message in each micro-batch, from one topic into another."""
+    """Run a query from one topic into another with one message in each micro-batch."""
     client = Client.connect(server.address)
     client.login(USERNAME, PASSWORD)
     client.create_stream("leaks")

@@ -1,4 +1,4 @@
-"""When to kill: at any time, when a micro-batch has just begun, or when it is about to end."""
+"""Times of kills: random, just after the begin of a micro-batch, or just before its end."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _SHARES: Final = (("any", 0.3), ("begun", 0.35), ("ending", 0.35))
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A micro-batch, by what Spark notes of it."""
+    """A micro-batch according to Spark's checkpoint."""
 
     number: int
     begun_at: float
-    """By the clock of the files: when its offsets were noted."""
+    """Time at which its offsets were written, by the clock of the file system."""
     is_through: bool
 
 
 class Checkpoint:
-    """What Spark has noted of one query."""
+    """Checkpoint of one query."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def last(self) -> Batch | None:
-        """The micro-batch that was begun last."""
+        """Return the micro-batch begun last."""
         number = _last(self._folder / "offsets")
         if number is None:
             return None
@@ -44,12 +44,12 @@ class Checkpoint:
         return Batch(number, begun_at, (self._folder / "commits" / str(number)).exists())
 
     def is_within(self) -> bool:
-        """Whether a micro-batch is under way."""
+        """Return whether a micro-batch is in progress."""
         last = self.last()
         return last is not None and not last.is_through
 
     def seconds(self) -> float:
-        """How long the last whole micro-batch took; a guess where nobody knows."""
+        """Return the duration of the last complete micro-batch, or an estimate if there is none."""
         number = _last(self._folder / "commits")
         try:
             begun_at, through_at = (
@@ -60,12 +60,12 @@ class Checkpoint:
         return min(max(through_at - begun_at, 0.05), 5.0)
 
     def count(self) -> int:
-        """Micro-batches that are through."""
+        """Return the number of committed micro-batches."""
         last = _last(self._folder / "commits")
         return 0 if last is None else last + 1
 
     def ends(self, title: str) -> dict[int, int]:
-        """Behind what is through, of each partition of a topic."""
+        """Return the end offsets of the committed micro-batches, by partition of a topic."""
         number = _last(self._folder / "commits")
         if number is None:
             return {}
@@ -78,14 +78,14 @@ class Checkpoint:
 
 
 class Moments:
-    """Chooses them, and waits."""
+    """Random choice of kill times."""
 
     def __init__(self, checkpoints: dict[str, Checkpoint], numbers: random.Random) -> None:
         self._checkpoints = checkpoints
         self._numbers = numbers
 
     def next(self) -> str:
-        """Wait for the next one; says which."""
+        """Wait for the next kill time; return its kind."""
         kinds, shares = zip(*_SHARES, strict=True)
         (kind,) = self._numbers.choices(kinds, shares)
         name = self._numbers.choice(sorted(self._checkpoints))

@@ -1,4 +1,4 @@
-"""What belongs to one life of a driver: every process of its session, by what it is."""
+"""Processes of one driver's session, by role."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from typing import Final, NamedTuple
 _DRIVER: Final = b"org.apache.spark.deploy.SparkSubmit"
 _EXECUTOR: Final = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _READER: Final = b"pyspark.sql.streaming.python_streaming_source_runner"
-"""Where a query of a stream asks what is new."""
+"""Command line of the Python process that plans a streaming query."""
 _PYTHON: Final = b".daemon\0pyspark."
-"""Spark's daemon, or that of the data source, and the processes that it forks: planners, those who commit, workers."""
+"""Command line of Spark's or the data source's daemon and the processes it forks: planners, committers, workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """As they are at one moment."""
+    """Processes at one moment."""
 
     everybody: tuple[int, ...]
     driver: tuple[int, ...]
-    """Its virtual machine; none while it is being started."""
+    """Virtual machine of the driver; empty while it is starting."""
     executors: tuple[int, ...]
-    """Theirs."""
+    """Virtual machines of the executors."""
     planners: tuple[int, ...]
-    """Python beside the driver, which asks where topics are, plans and commits."""
+    """Python processes of the driver, which look up topics, plan and commit."""
     workers: tuple[int, ...]
-    """Python beside the executors, which reads and writes."""
+    """Python processes of the executors, which read and write."""
 
 
 def of_session(session: int) -> Processes:
-    """Those of a session; whatever Spark starts stays in that of the script."""
+    """Find the processes of a session; everything Spark starts stays in the session of the script."""
     found = {number: entry for number, entry in _everybody().items() if entry.session == session}
     driver = _with(found, _DRIVER)
     executors = _with(found, _EXECUTOR)
@@ -50,7 +50,7 @@ def of_session(session: int) -> Processes:
 
 
 def planners_below(process: int) -> list[tuple[str, int]]:
-    """Python beside the driver that a process has started: what each is for, and its number."""
+    """Return role and process id of the Python processes that a driver has started."""
     found = _everybody()
     driver = [number for number in _with(found, _DRIVER) if found[number].parent == process]
     forked = [number for number, above in _forked(found).items() if above in driver]
@@ -62,7 +62,7 @@ def planners_below(process: int) -> list[tuple[str, int]]:
 
 
 def kill(numbers: Iterable[int]) -> None:
-    """End these at once (SIGKILL), those of them that are still there."""
+    """Kill these processes (SIGKILL) if they still exist."""
     for number in numbers:
         with suppress(ProcessLookupError):
             os.kill(number, signal.SIGKILL)
@@ -80,7 +80,7 @@ def _everybody() -> dict[int, _Entry]:
         if not entry.name.isdigit():
             continue
         with suppress(OSError):
-            # Behind the name of the program, which may contain anything: fields 3, 4 and 6 of proc(5).
+            # Fields 3, 4 and 6 of proc(5) follow the name of the program, which may contain any character.
             fields = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
             if fields[0] != "Z":
                 found[int(entry.name)] = _Entry(int(fields[1]), int(fields[3]), (entry / "cmdline").read_bytes())
@@ -88,7 +88,7 @@ def _everybody() -> dict[int, _Entry]:
 
 
 def _forked(found: Mapping[int, _Entry]) -> dict[int, int]:
-    """Those whom a daemon of Python has made, and who has started that."""
+    """Map each process forked by a Python daemon to the process that started the daemon."""
     daemons = _with(found, _PYTHON)
     return {number: found[found[number].parent].parent for number in daemons if found[number].parent in daemons}
 

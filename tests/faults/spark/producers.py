@@ -1,4 +1,4 @@
-"""Who appends numbered messages all the time, and remembers which of them were acknowledged."""
+"""Producers that continuously append numbered messages and record the acknowledged ones."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _REFUSED_SECONDS: Final = 0.1
 
 
 class Producer(Worker):
-    """Sends each message once, whatever becomes of it: what is there twice, somebody else has made."""
+    """Producer that sends each message once: a duplicate has another cause."""
 
     def __init__(self, number: int, way: Way, stream: str, *, seed: int) -> None:
         super().__init__(f"producer {number}", way)
         self.number = number
         self.acknowledged: list[range] = []
-        """Numbers of messages that were answered."""
+        """Numbers of acknowledged messages."""
         self.sent = 0
-        """Numbers up to this one were sent, at least partly."""
+        """Upper bound of the numbers sent, at least partly."""
         self.refusals: Counter[str] = Counter()
         self._stream = stream
         self._random = random.Random(f"{seed} producer {number}")
@@ -36,7 +36,7 @@ class Producer(Worker):
         try:
             super()._work_until_lost()
         except ServerError as error:
-            # Somebody does not let it in: as long as there is no primary, for example.
+            # The server refuses the login, for example while there is no primary.
             self.refusals[error.name] += 1
             time.sleep(_REFUSED_SECONDS)
 

@@ -1,6 +1,7 @@
-"""What a user runs on Spark: one topic into Parquet files and into another topic, for as long as the process lives.
+"""Streaming queries as a user would run them: one topic into Parquet files and into another topic, until the process
+ends.
 
-A program of its own, which imports nothing of this repository but the data source.
+This is a separate program that imports nothing of this repository except the data source.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 SHUFFLES = ("none", "in turns", "at random")
 FAILURES_MAX = 100
-"""Of a life; afterwards the process ends, and another one has to go on."""
+"""Maximum number of failures of one process, which then exits; the supervisor starts another one."""
 ALONE_SECONDS_MAX = 15.0
 RETRIES = "20"
-"""A server that was killed is there again within some seconds; on a machine with much to do, within some more."""
+"""Number of retries: a killed server restarts within some seconds, or longer on a busy machine."""
 
 
 def main() -> int:
-    """Run both queries, and each again when it fails, as who runs them for good does."""
+    """Run both queries, and restart each that fails, as in production."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--servers", required=True)
     parser.add_argument("--username", required=True)
@@ -61,7 +62,9 @@ def main() -> int:
 
 
 def begun(start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Start a query and let it get to work: Spark gives its processes ten seconds to start, little for all at once."""
+    """Start a query and wait for its first progress: Spark gives its processes only ten seconds to start, so start one
+    at a time.
+    """
     query = start()
     deadline = time.monotonic() + ALONE_SECONDS_MAX
     while query.isActive and query.lastProgress is None and time.monotonic() < deadline:
@@ -70,14 +73,14 @@ def begun(start: Callable[[], StreamingQuery]) -> StreamingQuery:
 
 
 def reason(error: StreamingQueryException) -> str:
-    """The line that says what was wrong: of Python, where it was that, otherwise the first one."""
+    """Return the line with the cause: of Python's error, if it was one, otherwise the first line."""
     lines = [line.strip() for line in str(error).splitlines() if not line.startswith(("\t", "  "))]
     named = [line for line in lines if line.startswith("pyspark_headrace.")]
     return (named or [line.rpartition("with exception: ")[2] for line in lines])[0][:400]
 
 
 def session(folder: Path) -> SparkSession:
-    """Two executors in processes of their own."""
+    """Create a session with two executors in separate processes."""
     return (
         SparkSession.builder.master("local-cluster[2,1,700]")
         .appName("kills")
@@ -93,9 +96,9 @@ def session(folder: Path) -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
-        # Processes of Python take long to start on a machine with much to do.
+        # Python processes start slowly on a busy machine.
         .config("spark.python.authenticate.socketTimeout", "60s")
-        # Executors die here as often as it pleases whoever kills them.
+        # The test kills executors any number of times.
         .config("spark.deploy.maxExecutorRetries", "-1")
         .config("spark.task.maxFailures", "8")
         .config("spark.log.level", "ERROR")
@@ -104,7 +107,7 @@ def session(folder: Path) -> SparkSession:
 
 
 def source(spark: SparkSession, where: dict[str, str], reader: str) -> DataFrame:
-    """The input topic, in micro-batches that are not too large."""
+    """Read the input topic in micro-batches of limited size."""
     given = where | {
         "subscribe": "in",
         "startingOffsets": "earliest",
@@ -115,7 +118,7 @@ def source(spark: SparkSession, where: dict[str, str], reader: str) -> DataFrame
 
 
 def shuffled(frame: DataFrame, how: str) -> DataFrame:
-    """The same rows in other tasks, and in another order."""
+    """Distribute the same rows over other tasks and in another order."""
     if how == "in turns":
         return frame.repartition(2)
     if how == "at random":
@@ -124,7 +127,7 @@ def shuffled(frame: DataFrame, how: str) -> DataFrame:
 
 
 def begin_files(spark: SparkSession, where: dict[str, str], folder: Path, shuffle: str) -> StreamingQuery:
-    """Parquet through Spark's own sink."""
+    """Start a query with Spark's own Parquet sink."""
     rows = source(spark, where, "files").select("partition", "offset", "value")
     return (
         shuffled(rows, shuffle)
@@ -137,7 +140,7 @@ def begin_files(spark: SparkSession, where: dict[str, str], folder: Path, shuffl
 
 
 def begin_topic(spark: SparkSession, where: dict[str, str], folder: Path, shuffle: str) -> StreamingQuery:
-    """A topic through the sink that writes exactly once."""
+    """Start a query with the sink that writes to a topic exactly once."""
     rows = source(spark, where, "topic").select("value")
     return (
         shuffled(rows, shuffle)

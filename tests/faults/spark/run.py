@@ -1,4 +1,4 @@
-"""A whole run: a cluster, producers, queries under a supervisor, so many kills, and the judgement at the end."""
+"""A whole run: a cluster, producers, supervised queries, kills, and the check of the results."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ QUERIES: Final = ("files", "topic")
 PRODUCERS_COUNT: Final = 2
 OUT_PARTITIONS_COUNT: Final = 2
 _WORKS_SECONDS_MAX: Final = 240.0
-"""From the start of a driver to its first micro-batch, on a machine that has far too much to do."""
+"""Timeout from the start of a driver to its first micro-batch, on an overloaded machine."""
 _AT_ONCE_SHARE: Final = 0.15
-"""Of the kills, those that do not wait until the queries work again."""
+"""Share of the kills that do not wait until the queries work again."""
 _ABSENCES_MAX: Final = 10
 _DRAIN_SECONDS_MAX: Final = 900.0
 _SETTLE_SECONDS: Final = 60.0
@@ -44,13 +44,13 @@ _NODE: Settings = {"durability": "fsync"}
 
 
 def run(folder: Path, *, kills: int, seed: int, say: Callable[[str], object]) -> Verdict:
-    """Kill so often, and see what has become of every message.
+    """Kill `kills` times and check what became of every message.
 
     Args:
-        folder: For everything; it has to be empty.
-        kills: How many.
-        seed: Of what is killed, when, and of what producers do; timing differs from run to run all the same.
-        say: Takes a line for each kill.
+        folder: Empty directory for all files.
+        kills: Number of kills.
+        seed: Seed of victims, times and producers; timing still differs from run to run.
+        say: Called with a line for each kill.
     """
     verdict = Verdict(seed)
     began = time.monotonic()
@@ -88,7 +88,7 @@ def run(folder: Path, *, kills: int, seed: int, say: Callable[[str], object]) ->
 
 
 def _topics(cluster: Cluster) -> str:
-    """Make both topics, again until each node has partitions of each; returns the name of their stream."""
+    """Create both topics, repeatedly until each node has partitions of each; return the name of their stream."""
     client = Client.connect(cluster.gateways[0].doors.tcp)
     client.login(USERNAME, PASSWORD)
     try:
@@ -155,7 +155,7 @@ def _kill_all(
 
 
 def _wait_working(driver: Driver, checkpoints: dict[str, Checkpoint]) -> None:
-    """Wait until each query has got something through, or begun it, since the driver was started last."""
+    """Wait until each query has committed or begun a micro-batch since the last start of the driver."""
     deadline = time.monotonic() + _WORKS_SECONDS_MAX
     while time.monotonic() < deadline:
         lasts = [checkpoint.last() for checkpoint in checkpoints.values()]
@@ -189,7 +189,7 @@ def _judge(
     files = committed_files(driver.folder / "files")
     verdict.files = len(files)
     judge_files(messages, read_files(files), verdict)
-    # What is committed can be read a moment later.
+    # Committed messages become readable a moment later.
     _within(_SETTLE_SECONDS, lambda: len(read_topic(door, stream, "out")) >= len(messages))
     judge_topic(messages, read_topic(door, stream, "out"), verdict)
 

@@ -1,4 +1,4 @@
-"""What a process holds, read from /proc again and again, and whether that grows."""
+"""Resource usage of a process, sampled from /proc, and detection of growth."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _MEBIBYTE: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """At one moment."""
+    """Usage at one moment."""
 
     memory_bytes: int
-    """Resident."""
+    """Resident memory."""
     threads: int
     descriptors: int
     sockets: int
 
     @classmethod
     def of(cls, process: int) -> Usage:
-        """Of a process that is there."""
+        """Measure an existing process."""
         folder = Path(f"/proc/{process}")
         figures = dict(
             line.split(":", 1) for line in (folder / "status").read_text(encoding="utf-8").splitlines() if ":" in line
@@ -39,23 +39,23 @@ class Usage:
 
 @dataclass(slots=True)
 class Series:
-    """The same process over a number of micro-batches."""
+    """Usage of one process over a number of micro-batches."""
 
     name: str
     process: int
     found: list[tuple[int, Usage]]
-    """By micro-batches that were through."""
+    """Pairs of the number of committed micro-batches and the usage."""
 
     def take(self, batches: int) -> None:
-        """Look now."""
+        """Take a sample."""
         self.found.append((batches, Usage.of(self.process)))
 
     def grown(self, *, bytes_per_batch_max: float, ignored: Collection[str] = ()) -> list[str]:
-        """What has grown from the second quarter to the last one; what is before is warming up.
+        """Return what has grown from the second quarter to the last; the first quarter is warm-up.
 
         Args:
-            bytes_per_batch_max: Of memory. Nothing else may grow at all.
-            ignored: Figures of `Usage` that may.
+            bytes_per_batch_max: Maximum growth of memory. Nothing else may grow at all.
+            ignored: Fields of `Usage` that may grow.
         """
         quarter = len(self.found) // 4
         early, late = self.found[quarter : 2 * quarter], self.found[-quarter:]
@@ -75,7 +75,7 @@ class Series:
         return problems
 
     def report(self) -> str:
-        """One line: each quarter's median."""
+        """Describe each quarter's median in one line."""
         quarter = len(self.found) // 4
         parts = [self.found[begin : begin + quarter] for begin in range(0, 4 * quarter, quarter)]
         columns = []

@@ -1,4 +1,4 @@
-"""What is in the topics and in the files at the end: each message of the input once in both."""
+"""Check of topics and files at the end: each input message exists once in both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Place = tuple[int, int]
 
 @dataclass(slots=True)
 class Verdict:
-    """What was seen, and what is wrong with it."""
+    """Results of a run and the violations found."""
 
     seed: int
     seconds: float = 0.0
@@ -33,14 +33,14 @@ class Verdict:
     victims: Counter[str] = field(default_factory=Counter)
     moments: Counter[str] = field(default_factory=Counter)
     kills_within: int = 0
-    """While a micro-batch of at least one of the queries was under way."""
+    """Number of kills during a micro-batch of at least one query."""
     driver_starts: int = 0
     driver_ends: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
-    """Why queries failed that their driver has started again."""
+    """Reasons of query failures after which the driver has restarted the query."""
     shuffles: Counter[str] = field(default_factory=Counter)
     batches: dict[str, int] = field(default_factory=dict)
-    """Micro-batches that are through, by query."""
+    """Number of committed micro-batches by query."""
     sent: int = 0
     acknowledged: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
@@ -51,12 +51,12 @@ class Verdict:
     problems: list[str] = field(default_factory=list)
 
     def to_json(self) -> str:
-        """All of it in one line."""
+        """Return the results as one line of JSON."""
         found: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
         return json.dumps(found | {"seconds": round(self.seconds, 1), "passed": not self.problems})
 
     def report(self) -> str:
-        """All of it for people."""
+        """Return the results as readable text."""
         lines = [
             f"{self.kills.total()} kills, {self.kills_within} of them within a micro-batch: {_counted(self.kills)}",
             f"who died: {_counted(self.victims)}",
@@ -73,7 +73,7 @@ class Verdict:
 
 
 def read_topic(address: str, stream: str, topic: str) -> dict[Place, bytes]:
-    """Every message that anybody can read; offsets are dense."""
+    """Read every readable message; offsets are dense."""
     client = Client.connect(address)
     client.login(USERNAME, PASSWORD)
     found: dict[Place, bytes] = {}
@@ -90,7 +90,7 @@ def read_topic(address: str, stream: str, topic: str) -> dict[Place, bytes]:
 
 
 def committed_files(folder: Path) -> list[Path]:
-    """Those that Spark's log of its sink names: what any reader of that folder sees."""
+    """Return the files in the log of Spark's sink, as any reader of that directory sees them."""
     log = folder / "_spark_metadata"
     compacted = max((int(entry.stem) for entry in log.glob("*.compact")), default=-1)
     later = sorted(int(entry.name) for entry in log.iterdir() if entry.name.isdigit() and int(entry.name) > compacted)
@@ -108,7 +108,7 @@ def committed_files(folder: Path) -> list[Path]:
 
 
 def read_files(files: Sequence[Path]) -> list[tuple[Place, bytes]]:
-    """Their rows."""
+    """Return the rows of these files."""
     rows: list[tuple[Place, bytes]] = []
     for file in files:
         table = pq.read_table(file)
@@ -118,7 +118,7 @@ def read_files(files: Sequence[Path]) -> list[tuple[Place, bytes]]:
 
 
 def judge_input(messages: dict[Place, bytes], producers: Sequence[Producer], verdict: Verdict) -> None:
-    """What was acknowledged is there, and nothing is there twice."""
+    """Check that acknowledged messages exist and that none exists twice."""
     counted = Counter(_identity(value) for value in messages.values())
     promised = {
         (producer.number, number) for producer in producers for batch in producer.acknowledged for number in batch
@@ -134,13 +134,13 @@ def judge_input(messages: dict[Place, bytes], producers: Sequence[Producer], ver
 
 
 def judge_files(messages: dict[Place, bytes], rows: Sequence[tuple[Place, bytes]], verdict: Verdict) -> None:
-    """Each place once, with what is there."""
+    """Check that the rows contain each place once, with its message."""
     verdict.file_rows = len(rows)
     _compare("Parquet", Counter(messages.items()), Counter(rows), verdict)
 
 
 def judge_topic(messages: dict[Place, bytes], written: dict[Place, bytes], verdict: Verdict) -> None:
-    """The same messages, in whichever order."""
+    """Check that the output topic has the same messages in any order."""
     verdict.topic_rows = len(written)
     _compare("the topic", Counter(messages.values()), Counter(written.values()), verdict)
 

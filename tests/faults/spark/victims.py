@@ -1,4 +1,4 @@
-"""Who is killed: each of the five kinds in its share, and started again."""
+"""Choice, kill and restart of victims of five kinds, each in its share."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from tests.metadata_replicas import CHANNEL_OPTIONS
 from tests.service_process import ServiceProcess
 
 SHARES: Final = {"driver": 4, "executor": 12, "gateway": 8, "node": 8, "metadata primary": 8}
-"""Of 40. Drivers are dear: they take by far the longest until they work again."""
+"""Number of kills per kind, of 40 in all. Drivers get few: they take by far the longest to recover."""
 _DOWN_SECONDS_MAX: Final = 1.2
 _THERE_SECONDS: Final = 240.0
-"""A driver needs some seconds to start, and minutes on a machine that has far too much to do."""
+"""Timeout for a victim to exist: a driver starts within seconds, or minutes on an overloaded machine."""
 _POLL_SECONDS: Final = 0.05
 _ASK_SECONDS: Final = 0.5
 _T = TypeVar("_T")
 _INNER_SHARE: Final = 0.25
-"""Of drivers' and executors' deaths those in which only a Python process of theirs dies."""
+"""Share of driver and executor kills in which only one of its Python processes dies."""
 
 
 class NobodyThere(Exception):
-    """There was nobody of that kind to be killed, for as long as it could be waited for."""
+    """No process of the chosen kind existed before the timeout."""
 
 
 def deck(kills: int, numbers: random.Random) -> list[str]:
-    """So many deaths, each kind in its share and at least once, in any order."""
+    """Return a random sequence of victim kinds, each in its share and at least once."""
     whole = sum(SHARES.values())
     counts = {kind: max(kills * share // whole, 1) for kind, share in SHARES.items()}
     rest = sorted(SHARES, key=lambda kind: SHARES[kind] * kills / whole - counts[kind], reverse=True)
@@ -48,7 +48,7 @@ def deck(kills: int, numbers: random.Random) -> list[str]:
 
 
 class Victims:
-    """Kills, and starts again."""
+    """Kill and restart of processes."""
 
     def __init__(self, cluster: Cluster, driver: Driver, numbers: random.Random) -> None:
         self._cluster = cluster
@@ -56,10 +56,10 @@ class Victims:
         self._numbers = numbers
 
     def kill(self, kind: str) -> str:
-        """Kill one of a kind, and have it started again; says who it was.
+        """Kill a process of this kind and have it restarted; return its name.
 
         Raises:
-            NobodyThere: There was none.
+            NobodyThere: No process of this kind existed.
         """
         match kind:
             case "driver":
@@ -75,7 +75,7 @@ class Victims:
                 return self._restart(self._cluster.replicas[primary])
 
     def ended_by_themselves(self) -> list[str]:
-        """What is down although nobody killed it."""
+        """Return the processes that ended without being killed by the test."""
         return [
             f"{service.name} has ended with {service.process.returncode}\n{service.log_tail()}"
             for service in self._cluster.services
@@ -108,7 +108,7 @@ class Victims:
         return "an executor"
 
     def _primary(self) -> int | None:
-        """Who the replicas say it is, as soon as that one says so, too."""
+        """Return the primary according to the replicas once that replica agrees."""
         shown = ((HEADER, authorization(self._cluster.secret, NAME)),)
         found = []
         for replica in self._cluster.replicas:
