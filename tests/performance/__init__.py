@@ -1,1 +1,1 @@
-"""What the server reaches on this machine, beside what the machine itself can do: `make bench`."""
+"""Benchmarks of the server, compared with the limits of the machine itself: `make bench`."""

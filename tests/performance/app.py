@@ -1,4 +1,4 @@
-"""The program behind `make bench`."""
+"""Command line program of `make bench`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from tests.performance.official_client import OfficialClient
 from tests.performance.workbench import Workbench
 
 SCRATCH = Path(__file__).resolve().parents[2] / ".cache"
-"""On the device of the repository, and out of version control; a temporary folder is memory on many machines."""
+"""Scratch directory on the repository's device, outside version control; temporary directories are memory on many
+machines.
+"""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Measure, show, write; the status is 0 when everything could be measured, whatever was reached."""
+    """Measure, print and write the results; the status is 0 if everything could be measured, whatever the results."""
     chosen = options.parse(argv, SCRATCH)
     console, errors = Console(), Console(stderr=True)
     official = None
@@ -62,7 +64,7 @@ def _introduction(machine: dict[str, object], chosen: options.Options) -> str:
 
 @contextmanager
 def _progress(console: Console, what: str) -> Generator[Callable[[str], None]]:
-    """A line that says what is being done, on a terminal."""
+    """Show the current step on a terminal."""
     if not console.is_terminal:
         yield lambda _: None
         return

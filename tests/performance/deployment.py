@@ -1,4 +1,4 @@
-"""A cluster on this machine, of as few processes as it can be, and the ways to its partitions."""
+"""A minimal cluster on this machine, and the routes to its partitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AS_BY_DEFAULT: Settings = {
     "system.memory_pool.size": "4 GiB",
     "system.memory_pool.small": False,
 }
-"""Other tests make do with less."""
+"""Product defaults for settings that other tests reduce."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,37 +30,37 @@ class Deployment:
 
     cluster: Cluster
     authority: Path | None = None
-    """Of the node's certificate, where it has one."""
+    """Certificate authority of the node; none without TLS."""
 
     @property
     def data(self) -> Path:
-        """Where messages are stored."""
+        """Return the node's data directory."""
         return self.cluster.nodes[0].data
 
     @property
     def grpc(self) -> str:
-        """The node's address of gRPC."""
+        """Return the node's gRPC address."""
         return self.cluster.nodes[0].grpc
 
     @property
     def ticket(self) -> str:
-        """For everything, and for as long as a measurement may last."""
+        """Return a ticket with all rights that outlasts any measurement."""
         key = TicketKey(self.cluster.secret, NAME)
         return key.sign("measurement", not_after=int(time.time()) + _TICKET_SECONDS)
 
     @property
     def through_gateway(self) -> Target:
-        """Clients know the gateway alone."""
+        """Return the route of clients that know only the gateway."""
         return Target(self._gateway, self.cluster.gateways[0].process.pid, others=(self.node_pid,))
 
     @property
     def direct(self) -> Target:
-        """Clients have a ticket for the node."""
+        """Return the route of clients that connect to the node with a ticket."""
         return Target(self._node, self.node_pid, ticket=self.ticket, catalog_address=self._gateway)
 
     @property
     def node_pid(self) -> int:
-        """The node's process."""
+        """Return the node's process id."""
         return self.cluster.nodes[0].process.pid
 
     @property
@@ -74,13 +74,13 @@ class Deployment:
 
     @contextmanager
     def topic(self, partitions: int) -> Generator[None]:
-        """The topic of the loads for the length of a ``with`` block; afterwards its files are gone."""
+        """Create the topic of the loads for the duration of a ``with`` block; its files are deleted afterwards."""
         with topic_of(self._gateway, self.data, partitions):
             self._wait_until_known(partitions)
             yield
 
     def _wait_until_known(self, partitions: int) -> None:
-        """The node hears of a topic in its own time, and refuses who comes before."""
+        """Wait until the node knows the topic; earlier requests are refused."""
         client = Client.connect(self._node)
         client.login_with_ticket(self.ticket)
         deadline = time.monotonic() + _KNOWN_WITHIN_SECONDS
@@ -102,17 +102,17 @@ def _is_known(client: Client, partition: int) -> bool:
 
 @contextmanager
 def deployed(folder: Path, *, is_encrypted: bool = False) -> Generator[Deployment]:
-    """Start one, and stop it.
+    """Start a deployment and stop it.
 
     Args:
-        folder: Of its own.
-        is_encrypted: What goes to the node goes through TLS.
+        folder: Directory of the deployment.
+        is_encrypted: True to use TLS towards the node.
     """
     folder.mkdir()
     files = LinkFiles(folder / "certificates") if is_encrypted else None
     node_settings, gateway_settings = dict(_AS_BY_DEFAULT), dict(_AS_BY_DEFAULT)
     if files is not None:
-        # Whoever waits for the node's catalogue has a ticket, and no certificate.
+        # The client that waits for the node's catalog has a ticket, and no certificate.
         node_settings |= {**files.node_settings, "binary.tls.client_certificates": "none"}
         gateway_settings |= files.gateway_settings
     with Cluster(

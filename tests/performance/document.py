@@ -1,4 +1,4 @@
-"""The whole outcome as one JSON document: every round of every candidate, and the machine that it ran on."""
+"""Complete results as one JSON document: every round of every candidate, and the machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.performance.section import Section
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on."""
+    """Describe the machine, on which the results depend."""
     return {
         "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "version": headrace_core.__version__,
@@ -31,7 +31,7 @@ def machine() -> dict[str, Any]:
 
 
 def document(before: dict[str, Any], options: Options, sections: Sequence[Section]) -> dict[str, Any]:
-    """All of it."""
+    """Build the complete document."""
     return {
         "machine": before,
         "load_average_afterwards": os.getloadavg(),

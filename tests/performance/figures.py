@@ -1,4 +1,4 @@
-"""Figures of several rounds, and the goals that they are held against."""
+"""Numbers of several rounds, and the goals for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.performance.measurement import Measurement
 
 
 class Bound(StrEnum):
-    """Which side of a goal is the good one."""
+    """Side of a goal on which it is reached."""
 
     AT_LEAST = ">="
     AT_MOST = "<="
@@ -19,13 +19,13 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is to be reached."""
+    """A required bound of a number."""
 
     bound: Bound
     value: float
 
     def is_reached(self, value: float) -> bool:
-        """Whether `value` is on the good side."""
+        """Return whether `value` reaches the goal."""
         return value >= self.value if self.bound is Bound.AT_LEAST else value <= self.value
 
 
@@ -41,55 +41,55 @@ def at_most(value: float) -> Goal:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure with a value of each round."""
+    """One number with a value of each round."""
 
     name: str
     values: tuple[float, ...]
     unit: str = ""
-    """Empty for a ratio."""
+    """Unit; empty for a ratio."""
     goal: Goal | None = None
 
     @property
     def value(self) -> float:
-        """The median, which is what counts."""
+        """Return the median, which is compared with the goal."""
         return statistics.median(self.values)
 
     @property
     def lowest(self) -> float:
-        """Of all rounds."""
+        """Return the minimum of all rounds."""
         return min(self.values)
 
     @property
     def highest(self) -> float:
-        """Of all rounds."""
+        """Return the maximum of all rounds."""
         return max(self.values)
 
     @property
     def is_reached(self) -> bool | None:
-        """Whether the median reaches the goal; nothing without one."""
+        """Return whether the median reaches the goal, or `None` without a goal."""
         return self.goal.is_reached(self.value) if self.goal else None
 
 
 def each(measurements: Sequence[Measurement], pick: Callable[[Measurement], float]) -> tuple[float, ...]:
-    """One figure of every round."""
+    """Return one number of every round."""
     return tuple(pick(measurement) for measurement in measurements)
 
 
 def median(measurements: Sequence[Measurement], pick: Callable[[Measurement], float | None]) -> float | None:
-    """The median of a figure; nothing where it does not exist."""
+    """Return the median of a number, or `None` if it was not measured."""
     values = [value for measurement in measurements if (value := pick(measurement)) is not None]
     return statistics.median(values) if values else None
 
 
 def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> tuple[float, ...]:
-    """Round by round, because what disturbs a round disturbs both.
+    """Divide round by round, because a disturbance of a round affects both values.
 
-    A denominator of 0 is a measurement too short to be one; the ratio is infinite then.
+    A denominator of 0 means that the measurement was too short; the ratio is infinite then.
     """
     pairs = zip(numerators, denominators, strict=True)
     return tuple(numerator / denominator if denominator else float("inf") for numerator, denominator in pairs)
 
 
 def differences(minuends: Sequence[float], subtrahends: Sequence[float]) -> tuple[float, ...]:
-    """Round by round."""
+    """Subtract round by round."""
     return tuple(minuend - subtrahend for minuend, subtrahend in zip(minuends, subtrahends, strict=True))

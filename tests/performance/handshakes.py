@@ -1,4 +1,4 @@
-"""TLS handshakes as quickly as they can be made, in a process of its own: `python -m tests.performance.handshakes`."""
+"""TLS handshakes at the maximum rate, in a process of its own: `python -m tests.performance.handshakes`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THREADS = 4
 
 @contextmanager
 def hammering(address: str) -> Generator[list[float]]:
-    """Shake hands with `address` for the length of a ``with`` block; the rate per second is in the list afterwards."""
+    """Do handshakes with `address` during a ``with`` block; the list then contains the rate per second."""
     rate: list[float] = []
     command = [sys.executable, "-m", "tests.performance.handshakes", address]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -28,7 +28,7 @@ def hammering(address: str) -> Generator[list[float]]:
 
 
 def main(address: str) -> None:
-    """Go on until the standard input ends, and print the rate."""
+    """Do handshakes until the standard input ends, and print the rate."""
     host, _, port = address.rpartition(":")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -38,7 +38,7 @@ def main(address: str) -> None:
 
     def shake(index: int) -> None:
         while not over.is_set():
-            # No session is resumed: each handshake costs the server a signature.
+            # Sessions are not resumed: each handshake costs the server a signature.
             with (
                 socket.create_connection((host, int(port)), 10) as connection,
                 context.wrap_socket(connection),

@@ -17,12 +17,12 @@ STREAM = TOPIC = "bench"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Who asks for what, for how long."""
+    """One load: operation, connections, sizes and duration."""
 
     mode: str
-    """`produce`, or `consume` what is there."""
+    """`produce` to append, `consume` to read stored messages."""
     connections: int = 4
-    """Connection n works on partition n."""
+    """Number of connections; connection n works on partition n."""
     message_size_bytes: int
     messages_per_batch: int
     amount: Mapping[str, float]
@@ -31,21 +31,21 @@ class Load:
     transport: str = "tcp"
     """`tcp` or `websocket`."""
     default_sockets: bool = False
-    """The native client writes as the official one does: Nagle's algorithm on, the header of a large frame first."""
+    """Write as the official client does: Nagle's algorithm on, the header of a large frame first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Who is asked."""
+    """Server processes and addresses of a load."""
 
     address: str
     pid: int
     others: tuple[int, ...] = ()
-    """Further processes that have a part in answering."""
+    """Further processes that take part in the responses."""
     ticket: str | None = None
-    """What opens the address, which is a partition node's then."""
+    """Ticket for the address, if it is a partition node's."""
     catalog_address: str | None = None
-    """Where streams and topics are looked up; nothing if at the address itself."""
+    """Address for lookups of streams and topics; `None` if it is the same address."""
 
 
 def run_native(load: Load, target: Target) -> Measurement:

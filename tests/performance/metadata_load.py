@@ -1,4 +1,4 @@
-"""A load of commands on a metadata replica, as a process of its own: prints a JSON report.
+"""Load of commands on a metadata replica, as a process of its own that prints a JSON report.
 
 python -m tests.performance.metadata_load ADDRESS CLIENTS SECONDS
 """
@@ -22,7 +22,7 @@ Call = aio.StreamStreamCall[ProposeRequest, ProposeOutcome]
 
 
 async def measure(address: str, clients: int, seconds: float) -> dict[str, object]:
-    """Let so many clients, each with a connection of its own, propose one command after the other."""
+    """Let `clients` clients, each with its own connection, propose one command after the other."""
     channels = [aio.insecure_channel(address, options=CHANNEL_OPTIONS) for _ in range(clients)]
     calls = [MetadataStub(channel).ProposeStream(metadata=METADATA) for channel in channels]
     streams = [await _created(call, f"client {number}") for number, call in enumerate(calls)]

@@ -1,4 +1,4 @@
-"""What is measured, a file for each case."""
+"""Benchmark cases, one per file."""
 
 from collections.abc import Callable, Mapping
 

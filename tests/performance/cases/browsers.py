@@ -1,4 +1,4 @@
-"""Push to browsers: very many subscriptions, what happens to them when some stop reading, and what they cost."""
+"""Push to browsers: very many subscriptions, the effect of some that stop reading, and their cost."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ APPENDS = 20
 INTERVAL_SECONDS = 0.5
 PAYLOAD_BYTES = 200
 BACKLOG = [b"x" * 100_000] * 200
-"""What those that stall have asked for and do not read."""
+"""Messages that stalled clients have requested and do not read."""
 SETTINGS = {
     "PUSH_MAX_CONNECTIONS_PER_USER": "10000",
     "PUSH_MAX_CONNECTIONS_PER_ADDRESS": "10000",
-    # Whoever does not answer pings is sent away, which is not what is measured.
+    # Keep the server from disconnecting clients that do not answer pings, which is not under test.
     "PUSH_HEARTBEAT_INTERVAL": "10 m",
 }
 
@@ -48,7 +48,7 @@ _COUNT = struct.Struct("<20xI")
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it."""
+    """Measure the case."""
     with bench.server("browsers", **SETTINGS) as server:
         create_topic(server, 2)
         samples = alternate({"browsers": _crowd(server)}, bench.scale.rounds, bench.started)
@@ -85,7 +85,7 @@ def run(bench: Workbench) -> Section:
 def _crowd(server: ServerProcess) -> Callable[[], Mapping[str, float]]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
 
-    # Of a server that has not had any yet: it keeps some memory for the next ones.
+    # Base memory before the first subscriptions: the server keeps some memory for later ones.
     base = server.memory_bytes()
 
     def turn() -> Mapping[str, float]:
@@ -109,7 +109,7 @@ def _crowd(server: ServerProcess) -> Callable[[], Mapping[str, float]]:
 
 
 class Crowd:
-    """Those that read. Frames are taken apart no further than is needed to count what is in them."""
+    """Reading subscribers. They decode frames only as far as needed to count the messages."""
 
     def __init__(self, browsers: list[socket.socket]) -> None:
         self._selector = selectors.DefaultSelector()
@@ -119,7 +119,7 @@ class Crowd:
             self._selector.register(browser, selectors.EVENT_READ)
 
     def measure(self, when: str, producer: Any, process: psutil.Process) -> dict[str, float]:
-        """Append, and wait until everybody has everything, or it is time for the next one."""
+        """Append, and wait until every subscriber has all messages or the interval of the next append is over."""
         latencies, count, before = [], 0, _cpu_seconds(process)
         begin = time.perf_counter()
         for number in range(APPENDS):
@@ -136,7 +136,7 @@ class Crowd:
         seconds = time.perf_counter() - begin
         self._selector.close()
         return {
-            # Of those that read in the end, so that the two can be compared.
+            # Scale to the subscribers that read at the end, so that both phases are comparable.
             f"{when}: {RATE}": count / seconds / len(self._received) * (SUBSCRIPTIONS - STALLED),
             f"{when}: {LAST}": statistics.median(latencies),
             f"{when}: {CPU}": (_cpu_seconds(process) - before) / count * 1e6,
@@ -200,10 +200,10 @@ def _subscribe(number: int, *, partition: int, kind: str) -> dict[str, Any]:
 
 
 def _ask(browser: socket.socket, message: dict[str, Any]) -> None:
-    """Send a request and take its answer, which comes first."""
+    """Send a request and receive its response, which precedes all messages."""
     payload = json.dumps(message).encode()
     browser.settimeout(20)
-    # Masked with zeros: the text stands there as it is.
+    # Mask with zeros, which leaves the text unchanged.
     browser.sendall(b"\x81" + struct.pack("!BH", 0x80 | 126, len(payload)) + bytes(4) + payload)
     head = browser.recv(2, socket.MSG_WAITALL)
     length = head[1] if head[1] < 126 else int.from_bytes(browser.recv(2, socket.MSG_WAITALL), "big")

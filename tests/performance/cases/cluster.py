@@ -1,4 +1,4 @@
-"""What the way through a gateway costs: the same loads on the embedded server, on a node, and through a gateway."""
+"""Cost of the gateway: the same loads on the embedded server, on a node, and through a gateway."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Load:
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it."""
+    """Measure the case."""
     large_bytes = min(bench.scale.large_bytes, 1 * GB)
     large = Load(
         mode="produce",
@@ -103,7 +103,7 @@ def _measured(
 ) -> Mapping[str, Measurement]:
     with place as target:
         bench.recycle(load.written_bytes)
-        # In this order: what is consumed was produced just before.
+        # Consume directly after producing: consumers read the messages just produced.
         produced = run_native(load.produce, target)
         consumed = run_native(replace(load.produce, mode="consume"), target)
     return {_row("produce", load.name, way): produced, _row("consume", load.name, way): consumed}

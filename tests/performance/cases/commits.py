@@ -1,4 +1,4 @@
-"""Durability `fsync`: partitions commit beside each other."""
+"""Durability `fsync`: partitions commit in parallel."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MANY = 16
 MESSAGE_BYTES = 1000
 MESSAGES = 10
 WRITTEN_BYTES = 200_000_000
-"""More than is written in a turn."""
+"""Upper bound of the bytes written in a turn."""
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it."""
+    """Measure the case."""
     with bench.server("fsync", DURABILITY="fsync") as server:
         turns: dict[str, Turn[Measurement]] = {}
         for count in (1, MANY):

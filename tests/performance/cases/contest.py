@@ -1,4 +1,4 @@
-"""The server on both of its drivers against the null listener: one load to produce, one to consume."""
+"""Comparison of the server on both of its drivers with the null listener: one load to produce, one to consume."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ Runner = Callable[[Load, Target], Measurement]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
-    """Servers that are up, and what they are asked."""
+    """Running servers and the loads on them."""
 
     server: ServerProcess
     turns: Mapping[str, Turn[Measurement]]
 
 
 def row(operation: str, candidate: str) -> str:
-    """Name of a row."""
+    """Return the name of a row."""
     return f"{operation}: {candidate}"
 
 
 @contextmanager
 def contest(bench: Workbench, produce: Load, consume: Load, written_bytes: int) -> Generator[Contest]:
-    """Start every candidate; each turn produces, consumes what it produced, and deletes it.
+    """Start every candidate; each turn produces, consumes the produced messages and deletes them.
 
     Args:
-        bench: Where.
-        produce: The load to produce.
-        consume: The load to consume.
-        written_bytes: About what a turn writes.
+        bench: Workbench of the run.
+        produce: Load to produce.
+        consume: Load to consume.
+        written_bytes: Approximate bytes written in a turn.
     """
     with ExitStack() as stack:
         server = stack.enter_context(bench.server("server"))
@@ -63,7 +63,7 @@ def contest(bench: Workbench, produce: Load, consume: Load, written_bytes: int) 
             return turn
 
         def _both(candidate: str, runner: Runner, target: Target) -> Mapping[str, Measurement]:
-            # In this order: what is consumed was produced just before.
+            # Consume directly after producing: consumers read the messages just produced.
             produced = runner(produce, target)
             return {row("produce", candidate): produced, row("consume", candidate): runner(consume, target)}
 
@@ -81,13 +81,13 @@ def contest(bench: Workbench, produce: Load, consume: Load, written_bytes: int) 
 def in_order(
     samples: Mapping[str, list[Measurement]], operations: tuple[str, ...], *others: str
 ) -> dict[str, list[Measurement]]:
-    """Rows as they are read: by operation, then by candidate; `others` last."""
+    """Return the rows sorted by operation, then by candidate; `others` last."""
     names = [row(operation, candidate) for operation in operations for candidate in CANDIDATES] + list(others)
     return {name: samples[name] for name in names if name in samples}
 
 
 def official_shares(samples: Mapping[str, Sequence[Measurement]], pick: Callable[[Measurement], float]) -> list[Figure]:
-    """What the official client reaches of what it reaches against the null listener, if it took part."""
+    """Return the official client's results as shares of its results against the null listener, if it took part."""
     figures = []
     for operation, who in (("produce", "producers"), ("consume", "consumers")):
         server, null = row(operation, OFFICIAL), row(operation, OFFICIAL_NULL)

@@ -1,4 +1,4 @@
-"""TLS beside plain TCP: what a byte costs, and what handshakes cost those who use no TLS (GW-3)."""
+"""TLS compared with plain TCP: cost per byte, and cost of handshakes to connections without TLS (GW-3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RATE = "handshakes per second"
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it."""
+    """Measure the case."""
     produce = Load(
         mode="produce",
         message_size_bytes=1000,
@@ -37,7 +37,7 @@ def run(bench: Workbench) -> Section:
     )
     rates: dict[str, list[float]] = {ELSEWHERE: [], HERE: []}
     with ExitStack() as stack:
-        # TLS stands on the port of WebSocket alone, so that TCP is plain on the same shards.
+        # Enable TLS only on the WebSocket port, so that plain TCP runs on the same shards.
         plain = stack.enter_context(bench.server("plain", WEBSOCKET_TLS_ENABLED="true"))
         encrypted = stack.enter_context(bench.server("encrypted", TCP_TLS_ENABLED="true"))
         turns: dict[str, Turn[Measurement]] = {
@@ -77,7 +77,7 @@ def run(bench: Workbench) -> Section:
             *(
                 figure
                 for name in (ELSEWHERE, HERE)
-                # Those of the round that does not count come first.
+                # Skip the warm-up round, which comes first.
                 for figure in (
                     Figure(f"{name}: p99", p99(name), "ms"),
                     Figure(f"{name}: {RATE}", tuple(rates[name][1:])),
@@ -108,7 +108,7 @@ def _large(bench: Workbench, server: ServerProcess, how: str, address: str, load
     def turn() -> Mapping[str, Measurement]:
         with topic(server, load.connections, address) as target:
             bench.recycle(1 * GB)
-            # In this order: what is consumed was produced just before.
+            # Consume directly after producing: consumers read the messages just produced.
             produced = run_native(load, target)
             consumed = run_native(replace(load, mode="consume"), target)
         return {_row("produce", how): produced, _row("consume", how): consumed}

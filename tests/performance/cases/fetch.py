@@ -1,4 +1,4 @@
-"""Reading a partition from its node: with gRPC, with the binary protocol, and what the loopback itself takes."""
+"""Reads of a partition from its node: by gRPC, by the binary protocol, and the raw loopback for comparison."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNLIMITED = (("grpc.max_receive_message_length", -1),)
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it."""
+    """Measure the case."""
     amount = min(bench.scale.large_bytes, 1 * GB)
     load = Load(
         mode="produce",
@@ -72,7 +72,7 @@ def _fetch(deployment: Deployment, amount: int) -> Measurement:
         ranges = iter([FetchRequest(range=FetchRange(place=place))])
         for response in PartitionStub(channel).Fetch(ranges, metadata=(("headrace-ticket", deployment.ticket),)):
             requests += 1
-            # Partition and offset stand before the number of the messages.
+            # Partition and offset precede the number of messages.
             messages += int.from_bytes(response.polled[12:16], "little")
         wall_seconds = time.perf_counter() - begin
         after, own_after = node.cpu_times(), os.times()

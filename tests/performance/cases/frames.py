@@ -1,7 +1,7 @@
-"""Frames of 8 to 64 KB from default sockets: no wait for a delayed acknowledgement.
+"""Frames of 8 to 64 KB from default sockets: no stall by delayed acknowledgements.
 
-With Nagle's algorithm on and the header in a segment of its own, the rest of such a frame is sent only when the
-header has been acknowledged, which the kernel puts off by some 40 ms unless the receiver asks for it at once.
+With Nagle's algorithm on and the header in a segment of its own, the rest of such a frame is sent only after the header
+is acknowledged, which the kernel delays by some 40 ms unless the receiver requests it at once.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from tests.server_process import ServerProcess
 
 MESSAGE_BYTES = 1000
 ENTRY_BYTES = MESSAGE_BYTES + 64 + 16
-"""A message in a frame: its payload, its header, its index entry."""
+"""Bytes of a message in a frame: payload, header and index entry."""
 MESSAGES = (8, 15, 30, 60)
-"""Of one frame. The last is just below a segment of the loopback device, where the wait would end by itself."""
+"""Messages per frame. The largest frame is just below a segment of the loopback device, where the stall would end by
+itself.
+"""
 
 WRITTEN_BYTES = 1_000_000_000
-"""About what is written in a turn."""
+"""Approximate bytes written in a turn."""
 
 DEFAULT = "default sockets"
 NO_DELAY = "no delay"
@@ -34,7 +36,7 @@ NULL = "null listener, default sockets"
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it."""
+    """Measure the case."""
     loads = {
         _size(messages): Load(
             mode="produce",

@@ -1,4 +1,4 @@
-"""4 connections, 1000 bytes x 1000: what a byte costs."""
+"""Cost per byte: 4 connections, 1000 bytes x 1000."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tests.performance.yardsticks import append_to_page_cache
 RAW = "append to a file, 1 MB writes, one thread"
 RECENT = row("consume recent", SERVER)
 RECENT_BYTES = 40_000_000
-"""Of all partitions together: less than they keep in memory with default settings."""
+"""Bytes of all partitions together that stay within the tail caches with default settings."""
 
 
 WARM_UP_SECONDS = 0.2
 WARM_UP_BYTES = 400_000_000
-"""About what is written while warming up."""
+"""Approximate bytes written during warm-up."""
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it."""
+    """Measure the case."""
     written_bytes = bench.scale.large_bytes + WARM_UP_BYTES
     produce = Load(
         mode="produce",
@@ -95,11 +95,13 @@ def _figures(samples: Mapping[str, list[Measurement]]) -> list[Figure]:
 
 
 def _possible_share(null: tuple[float, ...], client: tuple[float, ...], raw: tuple[float, ...]) -> tuple[float, ...]:
-    """Where CPU time is what limits: a GB through the null listener, beside one that is appended as well."""
+    """Return the possible share if CPU time is the limit: cost of a GB at the null listener, divided by that plus an
+    append.
+    """
     costs = [listener + generator for listener, generator in zip(null, client, strict=True)]
     return ratios(costs, [cost + append for cost, append in zip(costs, raw, strict=True)])
 
 
 def _beyond(server: tuple[float, ...], null: tuple[float, ...], raw: tuple[float, ...]) -> tuple[float, ...]:
-    """What the server itself costs: neither the network nor the page cache can be saved by it."""
+    """Return the cost of the server itself, without network and page cache, which no server can avoid."""
     return differences(differences(server, null), raw)

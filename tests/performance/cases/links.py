@@ -1,4 +1,4 @@
-"""What it costs to encrypt links: the same loads through a gateway, with plain links and with TLS towards the node."""
+"""Cost of encrypted links: the same loads through a gateway, with plain links and with TLS to the node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Load:
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it."""
+    """Measure the case."""
     scale = bench.scale
     large_bytes = min(scale.large_bytes, 1 * GB)
     amount = {"bytes": large_bytes}
@@ -78,7 +78,7 @@ def _turn(bench: Workbench, load: _Load, links: str, cluster: Deployment) -> Tur
     def turn() -> Mapping[str, Measurement]:
         with cluster.topic(load.produce.connections):
             bench.recycle(load.written_bytes)
-            # In this order: what is consumed was produced just before.
+            # Consume directly after producing: consumers read the messages just produced.
             produced = run_native(load.produce, cluster.through_gateway)
             consumed = run_native(replace(load.produce, mode="consume"), cluster.through_gateway)
         return {_row("produce", load.name, links): produced, _row("consume", load.name, links): consumed}

@@ -20,7 +20,7 @@ REST_SECONDS = 2.0
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it."""
+    """Measure the case."""
     produce = Load(
         mode="produce",
         message_size_bytes=1000,

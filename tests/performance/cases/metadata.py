@@ -1,4 +1,4 @@
-"""Commands of the control plane: replicas of the metadata service, each command durable on a majority of them."""
+"""Control plane commands on replicas of the metadata service, each command durable on a majority of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NoPrimary(Exception):
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it."""
+    """Measure the case."""
     turns: dict[str, Turn[Measurement]] = {_name(count): _turn(bench, count) for count in REPLICAS}
     samples = alternate(turns, bench.scale.rounds, bench.started)
     rates = each(samples[_name(3)], lambda run: run.requests_per_second)

@@ -1,4 +1,4 @@
-"""Requests of many MiB: what WebSocket adds to their time, and what they leave behind in memory (GW-2)."""
+"""Requests of many MiB: extra time over WebSocket, and memory kept afterwards (GW-2)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SIZES_MIB = (16, 60)
 TRANSPORTS = ("tcp", "websocket")
 CONNECTIONS = 4
 REQUESTS = 32
-"""Of all connections together."""
+"""Number of requests of all connections together."""
 IDLE = "1 s"
-"""What nobody has needed for so long goes back; with the default of 10 s a round would take minutes."""
+"""Idle time after which memory is released; with the default of 10 s a round would take minutes."""
 REST_SECONDS = 4.0
-"""More than twice that time."""
+"""Pause before memory is measured, more than twice the idle time."""
 SAMPLE_SECONDS = 0.01
 
 
@@ -42,7 +42,7 @@ class Peak:
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it."""
+    """Measure the case."""
     turns = {_row(size, transport): _turn(bench, size, transport) for size in SIZES_MIB for transport in TRANSPORTS}
     samples = alternate(turns, bench.scale.rounds, bench.started)
 
@@ -119,7 +119,7 @@ def _turn(bench: Workbench, size_mib: int, transport: str) -> Turn[Peak]:
 
 @contextmanager
 def _highest_memory(server: ServerProcess) -> Generator[list[int]]:
-    """Resident memory as it was during a ``with`` block, sample by sample."""
+    """Sample resident memory during a ``with`` block."""
     samples: list[int] = []
     over = threading.Event()
 

@@ -1,4 +1,4 @@
-"""4 connections, 100 bytes x 10: what a request costs."""
+"""Cost per request: 4 connections, 100 bytes x 10."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.performance.section import CPU_PER_REQUEST, P50, P99, REQUESTS_PER_SE
 from tests.performance.workbench import Workbench
 
 WRITTEN_BYTES = 600_000_000
-"""About what is written in a turn."""
+"""Approximate bytes written in a turn."""
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it."""
+    """Measure the case."""
     produce = Load(
         mode="produce",
         message_size_bytes=100,

@@ -1,4 +1,4 @@
-"""Spark: what reading a topic costs beside reading Parquet, beside Kafka, and without Spark."""
+"""Spark: cost of reading a topic compared with reading Parquet, with Kafka, and without Spark."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Runs = Mapping[str, Sequence["Measurement"]]
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it."""
+    """Measure the case."""
     if importlib.util.find_spec("pyspark") is None:
         return Section(name="spark", title="not measured", notes=("Spark is not there: `make setup-spark` brings it.",))
     from tests.performance.spark.runs import COLUMNS

@@ -1,4 +1,4 @@
-"""Spark: one partition with very many messages, read by four tasks, and the memory that it takes."""
+"""Spark: peak memory of reading one partition with very many messages by four tasks."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TOPIC = "many"
 VALUE_BYTES = 100
 TASKS = 4
 SHARE = 10
-"""What comes first is so many times less: memory that grows with what is read would show."""
+"""Ratio to the smaller first read; memory that grows with the amount read would show."""
 MB = 1_000_000
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it, once: rounds would say nothing more about a peak."""
+    """Measure the case once: repetition adds nothing to a peak."""
     if importlib.util.find_spec("pyspark") is None:
         return Section(name="spark-memory", title="not measured", notes=("`make setup-spark` brings Spark.",))
     from tests.performance.spark import peaks
@@ -84,7 +84,7 @@ def _read(frame: DataFrame, rows: int) -> None:
         {"offset": "sum", "*": "count", "timestamp": "max", "topic": "max"}
     )
     found = tasks.selectExpr("`count(1)` AS count", "`sum(offset)` AS sum").collect()
-    # Cuts are where the index has an entry, so that it may be one more.
+    # Splits begin at index entries, so that there may be one more.
     assert TASKS <= len(found) <= TASKS + 1, f"{len(found)} tasks"
     assert sum(row["count"] for row in found) == rows, "messages are missing, or there are too many"
     assert sum(row["sum"] for row in found) == rows * (rows - 1) // 2, "some are missing, and others were there twice"

@@ -1,4 +1,4 @@
-"""From the start of the process until clients can connect."""
+"""Time from the start of the process until clients can connect."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SPARE_BYTES = 5 * GB
 
 
 class DataLost(Exception):
-    """A start was fast because it did not bring everything back."""
+    """A startup did not restore all data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A server's folder, and what it holds."""
+    """Data directory of a server, and its contents."""
 
     what: str
     server: ServerProcess
@@ -34,7 +34,7 @@ class Stored:
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it."""
+    """Measure the case."""
     figures = _measure(bench, _empty_partitions(bench), at_most(1.0), cold=False)
     notes = ["Time of the whole process, with the interpreter and its imports."]
     wanted = bench.scale.stored_bytes * 11 // 10 + SPARE_BYTES
@@ -99,13 +99,13 @@ def _start(stored: Stored, name: str, end: Callable[[], object]) -> Turn[float]:
 
 
 def _stop_and_evict(server: ServerProcess) -> None:
-    """Stop it and let the kernel forget its files, as after a start of the machine."""
+    """Stop the server and evict its files from the page cache, as after a reboot."""
     server.stop()
     for path in server.data.rglob("*"):
         if path.is_file():
             descriptor = os.open(path, os.O_RDONLY)
             try:
-                # Only clean pages can be let go.
+                # The kernel evicts only clean pages.
                 os.fsync(descriptor)
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             finally:

@@ -1,4 +1,4 @@
-"""Waiting for messages: how soon an append reaches whoever waits, beside polling, and what very many who wait cost."""
+"""Long poll: latency from append to delivery compared with polling, and the cost of very many waiting connections."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 APPENDS = 300
 PAUSE_SECONDS = 0.005
-"""Between two appends, so that each finds its reader waiting."""
+"""Pause between two appends, so that each finds its reader waiting."""
 POLL_PAUSE_SECONDS = 0.001
 READERS = 5000
 WAIT_MICROS = 60_000_000
 ANSWER_BYTES = 8 + 16 + 64 + 1
-"""Header, the poll's own header, a message of one byte."""
+"""Bytes of a response: frame header, poll header, and a message of one byte."""
 
 WAITING, POLLING = "waiting", f"polling every {POLL_PAUSE_SECONDS * 1000:.0f} ms"
 MEDIAN, TAIL, CPU = "append to reader, p50", "append to reader, p99", "server CPU for each append"
@@ -41,7 +41,7 @@ LAST = f"append to the last of {READERS}"
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it."""
+    """Measure the case."""
     with bench.server("waiting") as server:
         create_topic(server, 4)
         samples = alternate(
@@ -76,7 +76,7 @@ def _per_reader(megabytes: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _arrivals(server: ServerProcess, how: str) -> Callable[[], Mapping[str, float]]:
-    """From the call that appends to the message in the hands of another connection."""
+    """Measure from the append call to the delivery at another connection."""
 
     def turn() -> Mapping[str, float]:
         producer, consumer = connect(server), connect(server)
@@ -120,7 +120,7 @@ def _read(consumer: Client, how: str, position: int, arrived: list[float]) -> No
 
 
 def _crowd(server: ServerProcess) -> Callable[[], Mapping[str, float]]:
-    """Everybody waits at one partition; one append answers them."""
+    """Measure one append that answers connections waiting at one partition."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
 
     def turn() -> Mapping[str, float]:
@@ -148,7 +148,7 @@ def _crowd(server: ServerProcess) -> Callable[[], Mapping[str, float]]:
 
 @contextmanager
 def _readers(server: ServerProcess, position: int) -> Generator[list[socket.socket]]:
-    """Connections that wait. They log in with a token, because passwords are slow on purpose."""
+    """Open waiting connections. They log in with a token, because password checks are slow by design."""
     frames = _frame(*core.encode_login_with_personal_access_token(token=_token(server))) + _frame(
         *core.encode_wait_messages(
             stream=STREAM, topic=TOPIC, partition=1, strategy="offset", value=position, maximum_wait_micros=WAIT_MICROS
@@ -172,7 +172,7 @@ def _readers(server: ServerProcess, position: int) -> Generator[list[socket.sock
 
 
 def _token(server: ServerProcess) -> str:
-    """Of root, made anew each time."""
+    """Create a new token of root."""
     host, _, port = server.address.rpartition(":")
     with socket.create_connection((host, int(port))) as connection:
         name = f"readers-{time.monotonic_ns()}"[:30]

@@ -1,4 +1,4 @@
-"""WebSocket beside TCP, on one server in one run: what frames and masks cost."""
+"""WebSocket compared with TCP on the same server in one run: cost of frames and masking."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ TRANSPORTS = ("tcp", "websocket")
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One load by either transport."""
+    """One load over either transport."""
 
     name: str
     load: Load
     goal: float
-    """The average latency over WebSocket may be so many times that over TCP."""
+    """Maximum ratio of the average latency over WebSocket to that over TCP."""
 
     def row(self, transport: str) -> str:
-        """As it is called in the report."""
+        """Return the name of the row in the report."""
         return f"{self.name}, {transport}"
 
 
 def run(bench: Workbench) -> Section:
-    """Measure it."""
+    """Measure the case."""
     produce = Load(
         mode="produce",
         message_size_bytes=1000,
@@ -88,7 +88,8 @@ def _overhead(samples: Mapping[str, list[Measurement]], comparison: Comparison) 
 def _turns(
     bench: Workbench, server: ServerProcess, comparisons: Iterable[Comparison]
 ) -> Iterable[tuple[str, Turn[Measurement]]]:
-    """A turn of either transport for each comparison; consumers read what the producers of their turn left."""
+    """Return a turn of each transport for each comparison; consumers read what the producers of their turn have stored.
+    """
     for comparison in comparisons:
         for transport in TRANSPORTS:
             yield comparison.row(transport), _turn(bench, server, comparison, transport)
