@@ -28,22 +28,22 @@ from tests.service_process import ServiceProcess
 
 NAME: Final = "tests"
 READY_SECONDS: Final = 180.0
-"""It takes two seconds on a machine that has nothing else to do."""
+"""Time after which a start has failed. An idle machine takes two seconds."""
 _POLL_SECONDS: Final = 0.02
 _SMALL: Final = {
     "system.sharding.cpu_allocation": "2",
     "system.memory_pool.size": "128 MiB",
     "system.memory_pool.small": True,
 }
-"""Two shards, so that requests are handed over between them, and no more memory than tests need."""
+"""Settings of a small process: two shards, so that requests cross shards, and no more memory than tests need."""
 _BAD_WORDS: Final = ("panicked at", "Traceback (most recent call last)")
 
 Settings = Mapping[str, str | int | bool | Sequence[str]]
-"""By their dotted names."""
+"""Settings by their dotted names."""
 
 
 class NotReady(Exception):
-    """A service ended, or was not ready in time. The message holds the end of its log."""
+    """A service ended or was not ready in time. The message holds the end of its log."""
 
 
 class ConfiguredProcess(ServiceProcess):
@@ -51,15 +51,15 @@ class ConfiguredProcess(ServiceProcess):
 
     def __init__(self, name: str, module: str, folder: Path, settings: Settings) -> None:
         self.settings = dict(settings)
-        # How shards do input and output is chosen for the whole run of the tests.
+        # The runtime driver is chosen once for the whole test run.
         if driver := os.environ.get("HEADRACE_RUNTIME_DRIVER"):
             self.settings["runtime.driver"] = driver
         self._file = folder / f"{name}.toml"
         super().__init__(name, module, log=folder / f"{name}.log", arguments=("--config", str(self._file)))
 
     def start(self) -> None:
-        """Start it with the settings as they are now."""
-        # A list or a text in JSON is one in TOML.
+        """Write the current settings to the file and start the process."""
+        # A JSON list or string is valid TOML.
         lines = [f"{name} = {json.dumps(value)}\n" for name, value in self.settings.items()]
         self._file.write_text("".join(lines), encoding="utf-8")
         super().start()
@@ -83,11 +83,11 @@ class ClusterReplica(ReplicaProcess):
 
     @property
     def addresses(self) -> set[str]:
-        """All it listens on."""
+        """Return all addresses of its listeners."""
         return {self.peers, self.address, self.metrics}
 
     def is_ready(self) -> bool:
-        """Whether it follows, or is the primary."""
+        """Return whether the replica is the primary or follows one."""
         return answers(self.metrics, "/health")
 
 
@@ -108,7 +108,7 @@ class NodeProcess(ConfiguredProcess):
         super().__init__(name, "headrace_partition_node", folder, {**cluster, **_SMALL, **own, **settings})
 
     def is_ready(self) -> bool:
-        """Whether it holds what it should, and the cluster knows of it."""
+        """Return whether the node serves its assigned partitions and the cluster has registered it."""
         return answers(self.http, "/health")
 
 
@@ -131,7 +131,7 @@ class GatewayProcess(ConfiguredProcess):
         super().__init__(name, "headrace_gateway", folder, {**cluster, **_SMALL, **own, **settings})
 
     def is_ready(self) -> bool:
-        """Whether root can log in."""
+        """Return whether root can log in."""
         try:
             RawConnection.as_root(self.doors.tcp).close()
         except (OSError, ConnectionClosed, AssertionError):
@@ -140,7 +140,7 @@ class GatewayProcess(ConfiguredProcess):
 
 
 class Cluster:
-    """Three replicas of the metadata service, two partition nodes and two gateways, unless it is told otherwise."""
+    """A cluster of three metadata replicas, two partition nodes and two gateways by default."""
 
     def __init__(
         self,
@@ -156,13 +156,13 @@ class Cluster:
         """Describe a cluster.
 
         Args:
-            folder: For data, settings and logs.
-            replicas: One, three or five.
-            nodes: One or more.
-            gateways: One or more.
-            replica_settings: Further ones of every replica, as parts of variables: `TRACING_ENABLED`.
-            node_settings: Further ones of every node.
-            gateway_settings: Further ones of every gateway.
+            `folder`: Directory of data, settings and logs.
+            replicas: Number of metadata replicas: one, three or five.
+            nodes: Number of partition nodes, at least one.
+            gateways: Number of gateways, at least one.
+            replica_settings: Additional settings of every replica, as parts of variables: `TRACING_ENABLED`.
+            node_settings: Additional settings of every node.
+            gateway_settings: Additional settings of every gateway.
         """
         self.secret = secrets.token_hex(32)
         ports = [(free_port(), free_port(), free_port()) for _ in range(replicas)]
@@ -183,16 +183,16 @@ class Cluster:
 
     @property
     def services(self) -> list[ServiceProcess]:
-        """Everything, in the order in which it is started."""
+        """All services in the order of their start."""
         return [*self.replicas, *self.nodes, *self.gateways]
 
     @property
     def place(self) -> Place:
-        """For journeys."""
+        """The cluster as a place that journeys run against."""
         return Place([gateway.doors for gateway in self.gateways], restart=self.restart, logs=self.logs)
 
     def state(self) -> StateSnapshot:
-        """All that the metadata service knows, by whichever replica can say that it is all."""
+        """Fetch the complete metadata state from the replica that can confirm that its state is current."""
         request = GetSnapshotRequest(consistency=CONSISTENCY_LINEARIZABLE)
         shown = ((HEADER, authorization(self.secret, NAME)),)
         deadline = time.monotonic() + READY_SECONDS
@@ -202,21 +202,21 @@ class Cluster:
                     chunks = MetadataStub(channel).GetSnapshot(request, metadata=shown, timeout=5.0)
                     return StateSnapshot.FromString(b"".join(chunk.contents for chunk in chunks))
                 except grpc.RpcError:
-                    # A backup, or one that is away.
+                    # The replica is a backup or unavailable: try the next one.
                     if time.monotonic() > deadline:
                         raise
             time.sleep(_POLL_SECONDS)
         raise AssertionError("a cycle has no end")
 
     def logs(self) -> dict[str, str]:
-        """The last lines of everybody."""
+        """The last log lines of every service."""
         return {service.name: service.log_tail() for service in self.services}
 
     def start(self) -> Self:
-        """Start whoever does not run, all at once, and wait until everything is ready.
+        """Start all services that are not running, in parallel, and wait until all are ready.
 
         Raises:
-            NotReady: Something ended instead, or took too long.
+            NotReady: A service ended or took too long.
         """
         for service in self.services:
             if not service.is_running:
@@ -225,34 +225,34 @@ class Cluster:
         return self
 
     def wait_ready(self) -> None:
-        """Wait until nodes hold what they should and every gateway lets root in.
+        """Wait until the nodes serve their assigned partitions and root can log in at every gateway.
 
         Raises:
-            NotReady: Something ended instead, or took too long.
+            NotReady: A service ended or took too long.
         """
         for service in (*self.nodes, *self.gateways):
             self.wait_for(service)
 
     def wait_for(self, service: ClusterReplica | NodeProcess | GatewayProcess) -> None:
-        """Wait until one of them is ready.
+        """Wait until one service is ready.
 
         Raises:
-            NotReady: It ended instead, or took too long.
+            NotReady: The service ended or took too long.
         """
         eventually_ready(service, service.is_ready)
 
     def restart(self) -> None:
-        """Stop everything in an orderly way, and start it again."""
+        """Stop all services in order and start them again."""
         self.stop()
         self.start()
 
     def stop(self) -> None:
-        """Ask everything to stop: those in front first, as their clients want answers from those behind them."""
+        """Stop all services, front ends first: their clients still need answers from the services behind them."""
         for services in (self.gateways, self.nodes, self.replicas):
             ended(services)
 
     def kill(self) -> None:
-        """End everything at once."""
+        """Kill all services at once."""
         for service in self.services:
             service.kill()
 
@@ -273,7 +273,7 @@ class Cluster:
 
 
 def ended(services: Iterable[ServiceProcess]) -> None:
-    """Ask these to stop, all at once; each has to do so with status 0."""
+    """Stop these services in parallel; each must exit with status 0."""
     running = [service for service in services if service.is_running]
     for service in running:
         service.process.terminate()
@@ -283,10 +283,10 @@ def ended(services: Iterable[ServiceProcess]) -> None:
 
 
 def eventually_ready(service: ServiceProcess, is_ready: Callable[[], bool]) -> None:
-    """Wait until a service that was started is ready.
+    """Wait until a started service is ready.
 
     Raises:
-        NotReady: It ended instead, or took too long.
+        NotReady: The service ended or took too long.
     """
     deadline = time.monotonic() + READY_SECONDS
     while not is_ready():
@@ -298,7 +298,7 @@ def eventually_ready(service: ServiceProcess, is_ready: Callable[[], bool]) -> N
 
 
 def answers(address: str, path: str, *, secret: str | None = None) -> bool:
-    """Whether a service answers a request over HTTP with 200."""
+    """Return whether a service answers an HTTP request with 200."""
     headers = {} if secret is None else {HEADER: authorization(secret, NAME)}
     with closing(http.client.HTTPConnection(address, timeout=5.0)) as connection:
         try:

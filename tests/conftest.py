@@ -1,4 +1,4 @@
-"""Servers for tests; what they wrote is shown when a test fails."""
+"""Servers for tests; the log of a server is printed when its test fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.server_process import ServerProcess
 
 TWO_SHARDS = {"SYSTEM_SHARDING_CPU_ALLOCATION": "all", "SYSTEM_MEMORY_POOL_SIZE": "1 GiB"}
-"""One shard per CPU, so that requests are handed over between shards wherever there is more than one."""
+"""One shard per CPU, so that requests cross shards on any machine with more than one CPU."""
 
 StartServer = Callable[..., ServerProcess]
 
@@ -21,7 +21,7 @@ _SERVERS = pytest.StashKey[list[ServerProcess]]()
 
 
 def ended_well(server: ServerProcess) -> None:
-    """Stop what still runs; neither a panic nor a traceback may have gone unnoticed."""
+    """Stop the server if it still runs, and fail if its log has a panic or a traceback."""
     if server.is_running:
         assert server.stop() == 0, server.log_tail()
     log = server.log.read_text(encoding="utf-8", errors="replace")
@@ -31,7 +31,7 @@ def ended_well(server: ServerProcess) -> None:
 
 @pytest.fixture
 def start_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StartServer]:
-    """Start servers: `start_server(settings)`; each call has a data folder of its own."""
+    """Start servers: `start_server(settings)`; each call has its own data directory."""
     servers = request.node.stash.setdefault(_SERVERS, [])
     with ExitStack() as stack:
 
@@ -46,13 +46,13 @@ def start_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sta
 
 @pytest.fixture
 def server(start_server: StartServer) -> ServerProcess:
-    """A server of the test's own."""
+    """A server for one test."""
     return start_server()
 
 
 @pytest.fixture(scope="module")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """One server for the tests of a module, which therefore keep to names of their own."""
+    """One server shared by the tests of a module, each of which uses its own names."""
     server = ServerProcess(tmp_path_factory.mktemp("shared") / "data", TWO_SHARDS)
     with server:
         yield server
@@ -61,21 +61,21 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPr
 
 @pytest.fixture
 def stream(request: pytest.FixtureRequest) -> str:
-    """A name that belongs to one test of the module."""
+    """A stream name unique to one test of the module."""
     name = str(request.node.name)
     return name if len(name) <= 255 else name[:200] + hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 @pytest.fixture
 def show(request: pytest.FixtureRequest) -> Iterator[list[str]]:
-    """Lines for whoever reads the log, whatever becomes of the test: figures, and the seed that repeats it."""
+    """Lines that are printed whether the test passes or fails: measurements, and the seed that repeats the run."""
     lines: list[str] = []
     yield lines
     request.node.user_properties.append((_SHOWN, "\n".join(lines)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print at the end what tests have to show, which workers could not do by themselves."""
+    """Print the lines that tests have collected, which xdist workers cannot print themselves."""
     reports = [report for found in terminalreporter.stats.values() for report in found]
     for report in reports:
         if isinstance(report, pytest.TestReport) and report.when == "teardown":

@@ -1,15 +1,15 @@
-"""A fork server: a process that has imported what others need, and becomes one of them by forking.
+"""A fork server: a process that has imported common modules and forks children that start without importing them.
 
-Importing a server takes most of a second of CPU time, and tests start servers by the hundred; Spark starts a Python
-for each query of a stream. A fork server imports everything once, has no threads of its own, and answers each request
-with a child that runs `python -m MODULE ARGUMENTS...` from there on: with the environment, the working folder and the
-standard streams of the request, in a process group of its own, and with an end of its own.
+Importing a server takes most of a second of CPU time, and tests start servers by the hundred; Spark starts a Python for
+each query of a stream. A fork server imports everything once, has no threads of its own, and answers each request with
+a child that runs `python -m MODULE ARGUMENTS...`, with the environment, the working directory and the standard streams
+of the request, and in its own process group.
 
-The protocol, on `SOCK_SEQPACKET` sockets: a request is a JSON object with the standard streams as file descriptors; the
-child's pid, and later its exit status, are the answers. `python -m tests.fork_server FD MODULE...` imports the modules
-and serves the socket FD. If it listens, each connection is for one request and gets its answers, and closing it asks
-the child to end. If it is connected, requests have a socket for the answers as a fourth descriptor, and closing it ends
-everything.
+The protocol uses `SOCK_SEQPACKET` sockets. A request is a JSON object with the standard streams as file descriptors.
+The answers are the child's pid and, later, its exit status. `python -m tests.fork_server FD MODULE...` imports the
+modules and serves the socket FD. If FD is a listening socket, each connection carries one request and its answers, and
+closing the connection terminates the child. If FD is a connected socket, requests pass a socket for the answers as a
+fourth descriptor, and closing FD ends the server and all children.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from importlib import import_module
 from typing import Final, NoReturn
 
 REQUEST_BYTES_MAX: Final = 1 << 17
-"""Of a request: an environment and a command line."""
+"""Maximum size of a request: an environment and a command line."""
 NUMBER: Final = struct.Struct("=i")
 """A pid, or an exit status as `subprocess` has it: negative for a signal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A process that is wanted."""
+    """Request to start a process."""
 
     module: str
     arguments: list[str]
@@ -45,24 +45,25 @@ class Request:
     folder: str
 
     def to_bytes(self) -> bytes:
-        """As it goes over the socket."""
+        """Encode the request for the socket."""
         return json.dumps([self.module, self.arguments, self.environment, self.folder]).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Request:
-        """The reverse."""
+        """Decode a request."""
         return cls(*json.loads(data))
 
 
 class _Children:
-    """Those that run, each with its process as a file descriptor and the socket for its answers."""
+    """Running children, each with its pidfd and the socket for its answers."""
 
     def __init__(self, selector: selectors.BaseSelector) -> None:
         self._selector = selector
         self._found: dict[int, tuple[int, socket.socket]] = {}
 
     def add(self, pid: int, answers: socket.socket, *, may_close: bool) -> None:
-        """Take one in, and tell its pid; it is asked to end when its connection is closed, if that may be."""
+        """Register a child and send its pid. With `may_close`, the child is terminated when its connection is closed.
+        """
         pidfd = os.pidfd_open(pid)
         self._found[pidfd] = pid, answers
         self._selector.register(pidfd, selectors.EVENT_READ)
@@ -72,7 +73,7 @@ class _Children:
             self._selector.register(answers, selectors.EVENT_READ, pidfd)
 
     def take(self, key: selectors.SelectorKey) -> None:
-        """Act on what happened to one: it has ended, or its connection was closed."""
+        """Handle an event of one child: the child has ended, or its connection was closed."""
         if key.data is not None:
             self._selector.unregister(key.fileobj)
             if key.data in self._found:
@@ -84,18 +85,18 @@ class _Children:
         os.close(key.fd)
         with contextlib.suppress(KeyError):
             self._selector.unregister(answers)
-        # The worker may have stopped waiting for it.
+        # The worker may have stopped waiting for the answer.
         with answers, contextlib.suppress(BrokenPipeError):
             answers.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
 
     def forget(self) -> None:
-        """In a child: those of the fork server are not its own."""
+        """Close the descriptors of all siblings; called in a child."""
         for pidfd, (_, answers) in self._found.items():
             os.close(pidfd)
             answers.close()
 
     def end(self) -> NoReturn:
-        """Kill all of them, and end."""
+        """Kill all children and exit."""
         for pidfd, (pid, _) in self._found.items():
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             os.waitpid(pid, 0)
@@ -103,9 +104,9 @@ class _Children:
 
 
 def serve(requests: socket.socket) -> Request:
-    """Answer requests until the other end of the socket is closed, which ends the process and all of its children.
+    """Answer requests until the other end of the socket is closed, which ends this process and all of its children.
 
-    Returns in each child, with the request that it is for.
+    Returns only in a child, with the child's request.
     """
     listens = requests.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
     with selectors.DefaultSelector() as selector:
@@ -139,8 +140,8 @@ def serve(requests: socket.socket) -> Request:
 
 
 def _become(request: Request, streams: Sequence[int]) -> None:
-    """Make the forked process look like one that was started for the request."""
-    # Ctrl-C in the terminal is for the tests, which then stop their servers.
+    """Set up the forked process as if it had been started for the request."""
+    # Ctrl-C in the terminal reaches only the tests, which stop their servers themselves.
     os.setpgid(0, 0)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
@@ -153,15 +154,15 @@ def _become(request: Request, streams: Sequence[int]) -> None:
 
 
 def main() -> None:
-    """Import, serve on the inherited socket, and in a child run the module."""
-    # The worker decides when it is over, also when somebody presses Ctrl-C.
+    """Import the modules, serve the inherited socket, and run the module in each child."""
+    # The worker ends this process, even on Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for module in sys.argv[2:]:
         import_module(module)
         if module.endswith(".__main__"):
-            # It runs in the children, under another name.
+            # The module runs in the children under another name.
             del sys.modules[module]
-    # What is there now is never garbage: no collection touches it, in this process or in its children.
+    # Exempt all existing objects from garbage collection, here and in the children: they stay shared copy-on-write.
     gc.collect()
     gc.freeze()
     request = serve(socket.socket(fileno=int(sys.argv[1])))

@@ -1,4 +1,5 @@
-"""A process of the product that is forked from one that has imported it: what `subprocess.Popen` offers, sooner."""
+"""A process of the product, forked from one that has imported it: the interface of `subprocess.Popen`, faster to start.
+"""
 
 from __future__ import annotations
 
@@ -26,24 +27,25 @@ _IMPORTED: Final = (
     "rich.progress",
     "typer",
 )
-"""Modules that bring the product with them, and what the command line is made of. The command line itself is not among
-them: it sets variables, which have to be those of the children."""
+"""Modules that import the product and the dependencies of the command line. The command line itself is excluded: it
+sets environment variables, which must be those of the children.
+"""
 
 
 class ForkedProcess:
-    """`python -m MODULE ARGUMENTS...`, as a child of this process's fork server: see `tests/fork_server.py`.
+    """`python -m MODULE ARGUMENTS...` as a child of this process's fork server: see `tests/fork_server.py`.
 
-    Waits raise `subprocess.TimeoutExpired`, exit statuses are those of `subprocess`.
+    Waits raise `subprocess.TimeoutExpired`, and exit statuses follow `subprocess`.
     """
 
     def __init__(self, module: str, arguments: Sequence[str], *, environment: Mapping[str, str], output: int) -> None:
-        """Start it.
+        """Start the process.
 
         Args:
-            module: What is run.
-            arguments: Behind the module.
-            environment: All of it.
-            output: File descriptor of its standard output and error.
+            module: Module to run.
+            arguments: Arguments after the module.
+            environment: Complete environment.
+            output: File descriptor of standard output and standard error.
         """
         self.args = [sys.executable, "-m", module, *arguments]
         self.returncode: int | None = None
@@ -59,18 +61,18 @@ class ForkedProcess:
         (self.pid,) = NUMBER.unpack(answer)
 
     def poll(self) -> int | None:
-        """The exit status, or none while it runs."""
+        """Return the exit status, or `None` while the process runs."""
         return self._status(0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end, at most so many seconds, and return its exit status.
+        """Wait for the end for at most `timeout` seconds and return the exit status.
 
         Raises:
-            subprocess.TimeoutExpired: It still runs.
+            subprocess.TimeoutExpired: The process is still running.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            # In short turns, as one thread at a time can look.
+            # Short waits: only one thread at a time can read the status.
             status = self._status(0.1 if deadline is None else max(0.0, min(0.1, deadline - time.monotonic())))
             if status is not None:
                 return status
@@ -78,16 +80,16 @@ class ForkedProcess:
                 raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal, unless it has ended."""
+        """Send a signal unless the process has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """Ask it to end (SIGTERM)."""
+        """Terminate the process (SIGTERM)."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it at once (SIGKILL)."""
+        """Kill the process (SIGKILL)."""
         self.send_signal(signal.SIGKILL)
 
     def _status(self, timeout_seconds: float) -> int | None:
@@ -95,13 +97,13 @@ class ForkedProcess:
             if self.returncode is None and select.select([self._answers], [], [], timeout_seconds)[0]:
                 with self._answers:
                     answer = self._answers.recv(NUMBER.size)
-                # Without an answer the fork server is gone, which ends its children.
+                # No answer: the fork server has ended, and its children with it.
                 self.returncode = NUMBER.unpack(answer)[0] if answer else -signal.SIGKILL
             return self.returncode
 
 
 class _ForkServer:
-    """The fork server of this process, started when it is first needed."""
+    """The fork server of this process, started on first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -117,8 +119,8 @@ class _ForkServer:
                     self._process = subprocess.Popen(
                         [sys.executable, "-m", "tests.fork_server", str(theirs.fileno()), *_IMPORTED],
                         cwd=_ROOT,
-                        # The gRPC library reads it when it is imported, which is here. The command line sets it for
-                        # itself, which is too late for its forks.
+                        # The gRPC library reads the variable on import, which happens here. The command line sets it
+                        # too late for forked children.
                         env={**os.environ, "GRPC_VERBOSITY": "NONE"},
                         stdin=subprocess.DEVNULL,
                         pass_fds=[theirs.fileno()],
@@ -128,7 +130,7 @@ class _ForkServer:
             socket.send_fds(self._socket, [request.to_bytes()], descriptors)
 
     def _end(self) -> None:
-        """End it, and its children."""
+        """End the fork server and its children."""
         assert self._socket is not None
         assert self._process is not None
         self._socket.close()

@@ -1,4 +1,4 @@
-"""A disk whose power can be cut: what was not synced is lost, wholly, in part, or not at all."""
+"""A disk with simulated power loss: unsynced data is lost wholly, partly or not at all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 _PROGRAM: Final = Path(sys.executable).with_name("headrace-lossy-disk")
 _DEVICE: Final = Path("/dev/fuse")
 DISK_IS_THERE: Final = os.access(_DEVICE, os.R_OK | os.W_OK)
-"""File systems in user space are to be had; in most containers they are not."""
+"""True if FUSE is available; in most containers it is not."""
 
 
 class LossyDisk:
@@ -23,11 +23,13 @@ class LossyDisk:
 
     def __init__(self, path: Path, process: subprocess.Popen[str]) -> None:
         self.path = path
-        """An empty folder at first."""
+        """An empty directory at first."""
         self._process = process
 
     def cut(self, seed: int) -> list[str]:
-        """Cut the power; `seed` decides what is left. Returns the names that were made or removed in vain."""
+        """Simulate a power loss; `seed` decides which unsynced data survives. Returns the names whose creation or
+        removal was lost.
+        """
         _stream(self._process.stdin).write(f"cut {seed}\n")
         _stream(self._process.stdin).flush()
         word, *names = _stream(self._process.stdout).readline().split()
@@ -42,10 +44,10 @@ needs_lossy_disk = pytest.mark.skipif(
 
 @contextmanager
 def lossy_disk(folder: Path) -> Iterator[LossyDisk]:
-    """Have one for the length of a ``with`` block.
+    """Mount a lossy disk for the duration of a ``with`` block.
 
     Args:
-        folder: Where it is mounted; made here.
+        `folder`: Mount point, created here.
     """
     folder.mkdir()
     with subprocess.Popen(
@@ -55,7 +57,7 @@ def lossy_disk(folder: Path) -> Iterator[LossyDisk]:
             assert _stream(process.stdout).readline() == "mounted\n", f"{folder} was not mounted"
             yield LossyDisk(folder, process)
         finally:
-            # At the end of its input it unmounts itself.
+            # The process unmounts the disk at the end of its input.
             _stream(process.stdin).close()
             try:
                 process.wait(20)

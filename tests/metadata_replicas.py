@@ -1,4 +1,4 @@
-"""Replicas of the metadata service in processes of their own, and how they are called."""
+"""Replicas of the metadata service in their own processes, and clients of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.service_process import ServiceProcess
 NAME = "tests"
 SECRET = "the secret of a test cluster, of 32 bytes"
 METADATA = ((HEADER, authorization(SECRET, NAME)),)
-"""What every call carries."""
+"""Metadata of every call."""
 
 CHANNEL_OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 200),
-    # Each client has connections of its own.
+    # Each client has its own connections.
     ("grpc.use_local_subchannel_pool", 1),
 )
 
@@ -57,5 +57,5 @@ class ReplicaProcess(ServiceProcess):
 
     @property
     def address(self) -> str:
-        """Of its gRPC service."""
+        """Address of its gRPC service."""
         return f"127.0.0.1:{self.grpc_port}"

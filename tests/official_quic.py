@@ -1,9 +1,9 @@
-"""The official Python client over QUIC, in spite of itself.
+"""The official Python client over QUIC, by a workaround.
 
-Its QUIC endpoint can be made only on a thread of its own runtime, and no function of release 0.8.0 calls the
-constructor there: in a program like any other it fails with `CannotCreateEndpoint`. What that runtime does call is
-whatever a consumer was given for its messages. So a first client, over TCP, consumes one message, and what it calls
-makes the clients over QUIC.
+Its QUIC endpoint can be created only on a thread of its own runtime, and no function of release 0.8.0 calls the
+constructor there: in an ordinary program the constructor fails with `CannotCreateEndpoint`. The runtime does call the
+message callback of a consumer. Therefore a first client consumes one message over TCP, and its callback creates the
+clients over QUIC.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from apache_iggy import AutoCommit, IggyClient, PollingStrategy, ReceiveMessage,
 
 
 async def quic_clients(other_door: str, connection_string: str, count: int = 1) -> list[IggyClient]:
-    """Clients that are not connected yet.
+    """Create clients that are not connected yet.
 
     Args:
-        other_door: How the first client connects; a stream for this purpose is left there.
-        connection_string: How the clients over QUIC shall connect.
-        count: How many.
+        `other_door`: Connection string of the first client; its stream for this purpose is not deleted.
+        connection_string: Connection string of the QUIC clients.
+        count: Number of clients.
     """
     first = IggyClient.from_connection_string(other_door)
     await first.connect()

@@ -1,4 +1,4 @@
-"""Partition nodes in processes of their own."""
+"""Partition nodes in their own processes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class NodeProcess(ServiceProcess):
     def __init__(
         self, folder: Path, name: str, metadata: Sequence[str], settings: Mapping[str, str] | None = None
     ) -> None:
-        """Describe a node; nothing is started.
+        """Describe a node without starting it.
 
         Args:
-            folder: For its data and its log.
-            name: In the cluster.
-            metadata: Addresses of the replicas of the metadata service.
-            settings: Further ones, by variable without the prefix.
+            `folder`: Directory of data and log.
+            name: Name in the cluster.
+            metadata: Addresses of the metadata replicas.
+            settings: Additional settings, by variable without the prefix.
         """
         super().__init__(name, "headrace_partition_node", log=folder / f"{name}.log", prefix="HEADRACE_NODE")
         self.data = folder / name
@@ -53,13 +53,13 @@ class NodeProcess(ServiceProcess):
                 "LOGGING_FORMAT": "json",
             }
         )
-        # How shards do input and output is chosen for the whole run of the tests.
+        # The runtime driver is chosen once for the whole test run.
         if "HEADRACE_RUNTIME_DRIVER" in os.environ:
             self.reconfigure({"RUNTIME_DRIVER": os.environ["HEADRACE_RUNTIME_DRIVER"]})
         self.reconfigure(settings or {})
 
     def health(self) -> str:
-        """How it says it is: ``starting``, ``ok`` or ``stopping``; nothing if it does not answer."""
+        """Return its health: ``starting``, ``ok`` or ``stopping``; empty if the node does not answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/live", timeout=_ANSWER_SECONDS) as response:
                 return str(json.load(response)["status"])
@@ -67,7 +67,7 @@ class NodeProcess(ServiceProcess):
             return ""
 
     def wait_ready(self) -> None:
-        """Wait until it serves what is placed on it."""
+        """Wait until the node serves its assigned partitions."""
         deadline = time.monotonic() + _START_SECONDS
         while self.health() != "ok":
             assert self.is_running, f"the node ended:\n{self.log_text()}"
@@ -75,7 +75,7 @@ class NodeProcess(ServiceProcess):
             time.sleep(_POLL_SECONDS)
 
     def metrics(self) -> dict[str, float]:
-        """Its figures by name with labels."""
+        """Fetch its metrics by name with labels."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.http_port}/metrics", headers={"Authorization": metrics_authorization(SECRET, NAME)}
         )
@@ -84,16 +84,16 @@ class NodeProcess(ServiceProcess):
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
 
     def figure(self, name: str) -> float:
-        """One of those of the node."""
+        """Fetch one metric with the prefix of nodes."""
         return self.metrics()[f"headrace_partition_node_{name}"]
 
     def wait_for(self, name: str, value: float) -> None:
-        """Wait until a figure has this value."""
+        """Wait until a metric has this value."""
         deadline = time.monotonic() + _START_SECONDS
         while (found := self.figure(name)) != value:
             assert time.monotonic() < deadline, f"{name} is {found}, not {value}:\n{self.log_text()}"
             time.sleep(_POLL_SECONDS)
 
     def wait_ended(self) -> int:
-        """Wait until it has ended by itself and return its exit status."""
+        """Wait until the node has ended by itself and return its exit status."""
         return self.process.wait(_START_SECONDS)

@@ -1,4 +1,4 @@
-"""Ports for servers that keep theirs when they are killed and started again."""
+"""Ports for servers that keep their port across restarts and kills."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Final
 
 _FIRST: Final = 10_000
 _SYSTEM_FIRST: Final = 32_768
-"""From here on the system takes ports for connections: one that is free for a moment could be anybody's then."""
+"""First port of the system's ephemeral range. A free port in this range may be taken by any outgoing connection."""
 _WORKERS_MAX: Final = 8
 _given: Final[deque[int]] = deque(maxlen=1000)
-"""Nobody may listen there yet, or at present."""
+"""Ports handed out recently, on which a server may not listen yet or at present."""
 
 
 def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    """A port of this machine's loopback that nobody has, and that no other worker of this run of the tests takes."""
+    """Return a free loopback port that no other xdist worker of this run takes."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS_MAX
     while True:
-        # In each worker other ones; at random, as other runs may go on at the same time.
+        # Ports are disjoint between workers, and random because other runs may be active.
         port = random.randrange(_FIRST + worker, _SYSTEM_FIRST, _WORKERS_MAX)
         if port in _given:
             continue
         with socket.socket(type=kind) as probe:
             if kind is socket.SOCK_STREAM:
-                # What is left of earlier connections does not count, nor does it for servers.
+                # Connections in TIME_WAIT do not matter here, nor to servers.
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))

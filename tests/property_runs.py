@@ -1,4 +1,4 @@
-"""How many examples property tests try, and how often servers are killed: few in the suite, many in a long run."""
+"""Number of examples of property tests and of kills of servers: few in the suite, many in a long run."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 from hypothesis import settings
 
 FACTOR = int(os.environ.get("PROPERTY_FACTOR", "1"))
-"""By how much longer than in the suite."""
+"""Factor of a long run relative to the suite."""
 
 
 def bounded(examples: int, steps: int = 50) -> settings:
     """Settings of a property test.
 
     Args:
-        examples: How many are tried in the suite; in a long run as many times more as ``PROPERTY_FACTOR`` says.
-        steps: At most so many per example of a stateful test.
+        examples: Number of examples in the suite; a long run multiplies the number by ``PROPERTY_FACTOR``.
+        steps: Maximum number of steps per example of a stateful test.
     """
     return settings(max_examples=examples * FACTOR, stateful_step_count=steps, deadline=None)

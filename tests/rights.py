@@ -1,7 +1,7 @@
-"""Who may do what, as plainly as the protocol's description says it: the reference that decisions are compared with.
+"""Reference model of permissions, as plain as the protocol's description: decisions are compared with it.
 
-A right is a text: ``read_topics`` for a global one, ``S:read_stream`` for one on a stream, ``T:read_topic`` for one on
-a topic. Any one of those beside an action grants it; nothing takes a right away.
+A right is a text: ``read_topics`` for a global right, ``S:read_stream`` for a right on a stream, ``T:read_topic`` for a
+right on a topic. Any one of the rights listed beside an action grants the action; nothing revokes a right.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ ACTIONS: Final = {
 
 
 class Rights:
-    """What one user holds.
+    """Rights of one user.
 
     Attributes:
         everywhere: Global rights.
@@ -91,7 +91,7 @@ class Rights:
         self.topics = {place: set(rights) for place, rights in (topics or {}).items()}
 
     def at(self, stream: int, topic: int) -> set[str]:
-        """All rights that count for a topic of a stream."""
+        """All rights that apply to a topic of a stream."""
         return (
             self.everywhere
             | {f"S:{right}" for right in self.streams.get(stream, ())}
@@ -99,16 +99,16 @@ class Rights:
         )
 
     def allow(self, granted_by: set[str], stream: int, topic: int) -> bool:
-        """Whether any right that grants an action is among them."""
+        """Return whether the user has any right that grants an action."""
         return bool(granted_by & self.at(stream, topic))
 
     def forget_stream(self, stream: int) -> None:
-        """The stream is gone: its number is given away again, the rights on it are not."""
+        """Remove the rights on a deleted stream: its id is reused, its rights are not."""
         self.streams.pop(stream, None)
         self.topics = {place: rights for place, rights in self.topics.items() if place[0] != stream}
 
     def forget_topic(self, stream: int, topic: int) -> None:
-        """The topic is gone."""
+        """Remove the rights on a deleted topic."""
         self.topics.pop((stream, topic), None)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""A real server for tests: `headrace up` in a process of its own."""
+"""A real server for tests: `headrace up` in its own process."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from tests.forked_process import ForkedProcess
 from tests.ports import free_port
 
 USERNAME = PASSWORD = "iggy"
-"""Root's credentials on every server that is started here."""
+"""Root's credentials on every server started here."""
 
 _PASSED_THROUGH = ("HEADRACE_RUNTIME_DRIVER",)
-"""The one setting that a whole run of the suite may choose from outside."""
+"""The only setting that a test run may set from its environment."""
 _READY_POLL_SECONDS = 0.01
 
 
 class ServerDidNotStart(Exception):
-    """The server ended, or was not ready in time. The message holds the end of its log."""
+    """The server ended or was not ready in time. The message holds the end of its log."""
 
 
 class ServerProcess:
-    """One server on one data folder; it can be stopped, killed and started again on the same port."""
+    """One server on one data directory; it can be stopped, killed and restarted on the same port."""
 
     _alive: ClassVar[weakref.WeakSet[ServerProcess]] = weakref.WeakSet()
 
@@ -46,10 +46,11 @@ class ServerProcess:
         """Describe a server.
 
         Args:
-            data: Its data folder.
-            settings: By variable without the prefix: ``{"SYSTEM_SEGMENT_SIZE": "64 KiB"}``.
-            address: Where it listens; otherwise at a free port, which later starts keep like those of the other doors.
-            log: The file of its log; beside the data folder by default.
+            data: Data directory.
+            settings: Settings by variable without the prefix: ``{"SYSTEM_SEGMENT_SIZE": "64 KiB"}``.
+            address: Address of its binary listener. The default is a free port; later starts reuse it, and those of the other
+                listeners.
+            log: Log file; the default is beside the data directory.
         """
         self.data = data
         self.settings = dict(settings or {})
@@ -74,7 +75,7 @@ class ServerProcess:
 
     @property
     def http_url(self) -> str:
-        """Where its HTTP interface is."""
+        """URL of its HTTP interface."""
         return f"http://{self.http_address}"
 
     @property
@@ -85,14 +86,14 @@ class ServerProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process lives."""
+        """Return whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     def start(self, *, timeout_seconds: float = 60.0) -> Self:
-        """Start it and wait until clients can connect.
+        """Start the process and wait until clients can connect.
 
         Raises:
-            ServerDidNotStart: It ended instead, or took too long.
+            ServerDidNotStart: The server ended or took too long.
         """
         self.spawn()
         deadline = time.monotonic() + timeout_seconds
@@ -112,9 +113,9 @@ class ServerProcess:
         return self
 
     def spawn(self) -> ForkedProcess:
-        """Start the process without waiting for anything."""
+        """Start the process without waiting for readiness."""
         assert not self.is_running, "the server runs already"
-        # What an earlier run left would look like readiness.
+        # A file of an earlier run would look like readiness.
         self._config_file.unlink(missing_ok=True)
         with self.log.open("ab") as log:
             self._process = ForkedProcess(
@@ -127,19 +128,19 @@ class ServerProcess:
         return self._process
 
     def stop(self, number: signal.Signals = signal.SIGTERM, *, timeout_seconds: float = 60.0) -> int:
-        """Ask it to stop, wait until it has, and return its exit status."""
+        """Send a signal to stop, wait for the end, and return the exit status."""
         if self.is_running:
             self.process.send_signal(number)
         return self.wait(timeout_seconds)
 
     def kill(self) -> None:
-        """End it at once (SIGKILL)."""
+        """Kill the process (SIGKILL)."""
         if self.is_running:
             self.process.kill()
         self.wait()
 
     def wait(self, timeout_seconds: float = 60.0) -> int:
-        """Wait for its end and return its exit status."""
+        """Wait for the end and return the exit status."""
         try:
             return self.process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
@@ -148,7 +149,7 @@ class ServerProcess:
             raise
 
     def restart(self, *, kill: bool = False) -> Self:
-        """Stop it, or kill it, and start it on the same folder and port."""
+        """Stop or kill the server and start it on the same directory and port."""
         if kill:
             self.kill()
         else:
@@ -156,18 +157,18 @@ class ServerProcess:
         return self.start()
 
     def partition_folder(self, stream: int = 0, topic: int = 0, partition: int = 0) -> Path:
-        """Where the files of a partition are."""
+        """Directory of the files of a partition."""
         return self.data / f"streams/{stream}/topics/{topic}/partitions/{partition}"
 
     def current_config(self) -> dict[str, Any] | None:
-        """The settings in effect with the ports really bound, as published; nothing until clients can connect."""
+        """The published settings in effect, with the ports that are bound; `None` until clients can connect."""
         try:
             return tomllib.loads(self._config_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
 
     def log_tail(self, lines: int = 60) -> str:
-        """The last lines that it wrote."""
+        """The last lines of its log."""
         if not self.log.exists():
             return "(no log)"
         return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
@@ -179,8 +180,8 @@ class ServerProcess:
         return int(line.split()[1]) * 1024
 
     def cpu_seconds(self) -> float:
-        """What all threads of the process have computed so far."""
-        # Behind the name of the program, which may contain anything: fields 14 and 15 of proc(5).
+        """CPU time of all threads of the process so far."""
+        # Skip the program name, which may contain anything: fields 14 and 15 of proc(5).
         fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

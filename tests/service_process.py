@@ -1,4 +1,4 @@
-"""A service in a process of its own: it can be killed, paused and started again on its folder and ports."""
+"""A service in its own process: it can be killed, paused and restarted on its directory and ports."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class ServiceProcess:
         """Describe a service.
 
         Args:
-            name: What it is called when something went wrong.
-            module: What is run.
-            log: Where everything goes that it writes.
-            arguments: Behind the module.
-            prefix: Of its variables, like `HEADRACE_NODE`.
-            settings: By variable without the prefix; of variables that begin like ours it sees no others.
+            name: Name in error messages.
+            module: Module to run.
+            log: File of its output.
+            arguments: Arguments after the module.
+            prefix: Prefix of its variables, such as `HEADRACE_NODE`.
+            settings: Settings by variable without the prefix; other variables of the product are not inherited.
         """
         self.name = name
         self.log = log
@@ -51,7 +51,7 @@ class ServiceProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process lives, paused or not."""
+        """Return whether the process is running, paused or not."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -61,11 +61,11 @@ class ServiceProcess:
         return self._process
 
     def reconfigure(self, settings: Mapping[str, str]) -> None:
-        """Change settings, by variable without the prefix, from the next start on."""
+        """Change settings, by variable without the prefix, for the next start."""
         self._settings |= settings
 
     def start(self) -> None:
-        """Start the process; it takes a while until it answers."""
+        """Start the process without waiting for readiness."""
         assert not self.is_running, f"{self.name} runs already"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HEADRACE_", "IGGY_"))}
         ours = {f"{self._prefix}_{name}": value for name, value in self._settings.items()}
@@ -77,33 +77,33 @@ class ServiceProcess:
         self.is_paused = False
 
     def kill(self) -> None:
-        """End it at once (SIGKILL)."""
+        """Kill the process (SIGKILL)."""
         if self.is_running:
             self.process.kill()
             self.process.wait()
         self.is_paused = False
 
     def pause(self) -> None:
-        """Stop its clock (SIGSTOP)."""
+        """Pause the process (SIGSTOP)."""
         self.process.send_signal(signal.SIGSTOP)
         self.is_paused = True
 
     def resume(self) -> None:
-        """Let it go on (SIGCONT)."""
+        """Resume the process (SIGCONT)."""
         self.process.send_signal(signal.SIGCONT)
         self.is_paused = False
 
     def stop(self, *, timeout_seconds: float = _STOP_SECONDS) -> int:
-        """Ask it to stop (SIGTERM) and return its exit status."""
+        """Terminate the process (SIGTERM) and return its exit status."""
         self.process.terminate()
         return self.process.wait(timeout_seconds)
 
     def log_text(self) -> str:
-        """Everything that it wrote."""
+        """The complete log."""
         return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
 
     def log_tail(self, lines: int = 60) -> str:
-        """The last lines that it wrote."""
+        """The last lines of its log."""
         return "\n".join(self.log_text().splitlines()[-lines:])
 
 

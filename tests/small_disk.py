@@ -1,4 +1,4 @@
-"""A real file system of a few megabytes, to see what happens when it is full."""
+"""A real file system of a few megabytes, for tests of a full disk."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _SHARED_MEMORY_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
 class SmallDisk:
-    """A folder on a file system that somebody else can fill."""
+    """A directory on a file system that a test can fill."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._ballast = path / "ballast"
 
     def fill(self, *, spare_bytes: int = 0) -> None:
-        """Take all the space that is left, but for so much."""
+        """Fill the disk except for `spare_bytes`."""
         self._ballast.mkdir(exist_ok=True)
         step_bytes = _STEP_BYTES
         while step_bytes >= 1:
-            # A page at the end: files of one byte take one each.
+            # At the end page by page: a file of one byte takes one page.
             number = len(list(self._ballast.iterdir()))
             try:
                 with (self._ballast / str(number)).open("wb") as file:
@@ -45,20 +45,20 @@ class SmallDisk:
             step_bytes //= 16
 
     def free(self) -> None:
-        """Give it back."""
+        """Free the space again."""
         shutil.rmtree(self._ballast)
 
 
 @contextmanager
 def small_disk(folder: Path, size_bytes: int) -> Iterator[SmallDisk]:
-    """Have one for the length of a ``with`` block.
+    """Provide a small disk for the duration of a ``with`` block.
 
-    Root mounts one. Others mount one in a namespace of their own, where they are root. Where neither is allowed, as in
-    most containers, the shared memory of the container serves, if it is small.
+    Root mounts one. Other users mount one in their own user namespace, where they are root. Where neither is allowed,
+    as in most containers, the shared memory of the container is used if it is small.
 
     Args:
-        folder: Where it is mounted, if it is; made here.
-        size_bytes: Of the file system.
+        `folder`: Mount point, created here.
+        size_bytes: Size of the file system.
     """
     folder.mkdir()
     ways: list[Callable[[Path, int], AbstractContextManager[Path | None]]] = [_mounted, _in_a_namespace, _shared_memory]
@@ -79,7 +79,7 @@ def _mounted(folder: Path, size_bytes: int) -> Iterator[Path | None]:
     try:
         yield folder
     finally:
-        # Lazily: a process that was killed may not be gone altogether.
+        # Lazily: a killed process may still be exiting.
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
@@ -91,7 +91,7 @@ def _in_a_namespace(folder: Path, size_bytes: int) -> Iterator[Path | None]:
         try:
             assert holder.stdout is not None
             is_mounted = holder.stdout.readline().strip() == "mounted"
-            # Other processes of this user get there by way of the one that keeps the namespace alive.
+            # Other processes of this user reach the mount through the process that keeps the namespace alive.
             yield Path(f"/proc/{holder.pid}/root{folder.absolute()}") if is_mounted else None
         finally:
             holder.kill()

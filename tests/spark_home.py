@@ -1,8 +1,8 @@
-"""Spark as the tests start it: a home of its own, and an archive of Java classes, which every JVM maps.
+"""Spark as the tests start it: a separate home, and a class data sharing archive that every JVM maps.
 
-`python -m tests.spark_home` makes both; `make setup-spark` does so when they are missing. A JVM that starts Spark takes
-8 s of CPU time without the archive and 4 s with it, and tests start many. One that cannot use the archive, as another
-release of Java, goes on without.
+`python -m tests.spark_home` creates both; `make setup-spark` does so when they are missing. A JVM that starts Spark
+takes 8 s of CPU time without the archive and 4 s with it, and tests start many. A JVM that cannot use the archive, such
+as one of another Java release, runs without it.
 """
 
 from __future__ import annotations
@@ -20,22 +20,25 @@ import pyspark
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / ".cache/spark"
 SPARK_HOME: Final = FOLDER / "home"
-"""For the variable of that name. Its path is part of the archive."""
+"""Value of the variable of that name. Its path is part of the archive."""
 PYTHON: Final = FOLDER / "python"
-"""For the variable PYSPARK_PYTHON, unless processes have to be below the JVM that starts them: `tests/spark_python.py`.
+"""Value of the variable PYSPARK_PYTHON, unless processes have to be below the JVM that starts them:
+`tests/spark_python.py`.
 """
 _CLASSES: Final = FOLDER / "classes.jsa"
 _NOT_SHARED: Final = {"python", "work"}
-"""Its Python once more, as archives: whatever is imported from those is compiled in every process that does so. And
-logs of executors, which go into the home that Spark was started from."""
+"""Directories that are not linked. `python` contains Spark's Python again as archives; modules imported from archives
+are compiled in every process. `work` contains logs of executors, which go into the home that Spark was started from.
+"""
 _QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-"""Queries of tests are over before a better compiler would have paid."""
+"""Queries of tests are too short for an optimising compiler to pay off."""
 _QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 _DAEMON: Final = "-Dspark.python.daemon.module=pyspark_headrace.daemon"
-"""What docs/spark.md recommends. The README's script and the containers go without. Not in a file of `conf`: a JVM
-whose class path has a folder with something in it makes no archive and uses none."""
+"""The setting that docs/spark.md recommends. The README's script and the containers run without it. It is not in a file
+of `conf`: a JVM whose class path has a non-empty directory creates no archive and uses none.
+"""
 JAVA_OPTIONS: Final = f"{_QUICK} {_DAEMON} -XX:SharedArchiveFile={_CLASSES} {_QUIET}"
-"""Of every JVM, in the variable JDK_JAVA_OPTIONS."""
+"""Options of every JVM, in the variable JDK_JAVA_OPTIONS."""
 
 _TYPICAL: Final = """
 import sys
@@ -57,7 +60,7 @@ spark.stop()
 
 
 def main() -> None:
-    """Make the home, the Python, and the archive from what a typical session loads."""
+    """Create the home, the Python, and the archive of the classes that a typical session loads."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     SPARK_HOME.mkdir(parents=True)
     for entry in Path(pyspark.__file__).parent.iterdir():
@@ -67,7 +70,7 @@ def main() -> None:
     PYTHON.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -IS {shlex.quote(str(script))} "$@"\n')
     PYTHON.chmod(0o755)
     with tempfile.TemporaryDirectory() as folder:
-        # The JVM writes the archive at its end, which is behind that of Python: until then it holds the pipe.
+        # The JVM writes the archive when it exits, which is after Python; it holds the pipe until then.
         done = subprocess.run(
             [sys.executable, "-c", _TYPICAL, folder],
             env=os.environ
@@ -81,7 +84,7 @@ def main() -> None:
             text=True,
             check=False,
         )
-    # An archive without its classes is a file, too.
+    # The JVM may write an archive file without its classes.
     if done.returncode != 0 or not _CLASSES.exists() or "][cds] Error" in done.stdout:
         sys.exit(f"no archive of Spark's classes was made:\n{done.stdout[-4000:]}")
 

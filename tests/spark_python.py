@@ -1,9 +1,9 @@
-"""The Python of Spark in tests: some of what Spark starts is forked from a process that has imported it.
+"""The Python of Spark in tests: some processes that Spark starts are forked from one that has imported Spark.
 
-Spark starts a Python for each query of a stream, and one for each kind of work that a data source does. Each imports
-Spark's Python, numpy and pyarrow, which takes 1.6 s of CPU time: a third of what the suite took. `make setup-spark`
-writes a script that runs this file by its path. It has nothing but the standard library, as it is in the way of every
-start. Without the variable `SPARK_TESTS_FORKS`, and for all else, it becomes the Python of the environment.
+Spark starts a Python for each query of a stream, and one for each kind of work of a data source. Each imports Spark's
+Python, numpy and pyarrow, which takes 1.6 s of CPU time: a third of the CPU time of the suite. `make setup-spark`
+writes a script that runs this file by its path. The file uses only the standard library because every start runs it.
+Without the variable `SPARK_TESTS_FORKS`, and for all other processes, it executes the Python of the environment.
 """
 
 import json
@@ -23,7 +23,7 @@ _NUMBER_BYTES = 4
 
 
 def main(arguments: list[str]) -> int:
-    """Have the process forked, and wait for its end; or become Python."""
+    """Have the process forked and wait for its end, or execute Python."""
     where = os.environ.get(SOCKET_VARIABLE)
     if where is None or arguments[:1] != ["-m"] or arguments[1] not in _FORKED:
         os.execv(sys.executable, [sys.executable, *arguments])
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.connect(where)
         socket.send_fds(connection, [request], [0, 1, 2])
-        # Their ends are those of the child now: who reads what it writes sees when it is over.
+        # The child owns the standard streams now: their readers must see the end of file when the child exits.
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nothing, stream)

@@ -1,1 +1,1 @@
-"""What strangers try on a real server, and what others notice of it meanwhile."""
+"""Attacks of unauthenticated clients on a real server, and their effect on other users."""

@@ -1,4 +1,4 @@
-"""Users who have nothing to do with an attack, and how long they wait during it."""
+"""Latency of users who are not involved in an attack."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from tests.compatibility.raw import RawConnection
 from tests.server_process import ServerProcess
 
 WAIT_SECONDS_MAX = 1.5
-"""Of one request during an attack. The aim is 50 ms for 99 of 100, and what was measured is shown; a machine that runs
-three tests at a time on two cores takes its time by itself, and what is caught here kept others waiting for seconds.
+"""Maximum latency of one request during an attack, in seconds. The target is 50 ms at the 99th percentile, and the
+measured values are printed. A machine that runs three tests at a time on two cores adds delays of its own; the attacks
+caught here delayed others by seconds.
 
-The longest wait of each kind is not judged by it: a disk or a machine that stands still once delays one request of
-each, whatever is attacked, and there may be eight requests in all. An attack that keeps others waiting does it as often
-as it is made, which is several times in each test."""
+The longest wait of each kind is exempt: a single stall of a disk or of the machine delays one request of each kind,
+whatever is attacked, and there may be only eight requests. A successful attack delays others each time it is made,
+which is several times in each test.
+"""
 PAUSE_SECONDS_MAX = 10.0
-"""Of the longest wait, which may be a pause of the machine. Who is kept out is kept out for longer."""
+"""Maximum of the longest wait, which may be a pause of the machine. A denial of service lasts longer."""
 
 
 class Bystanders:
-    """How long requests took."""
+    """Latencies of requests."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, list[float]] = {"tcp": [], "http": []}
@@ -35,11 +37,11 @@ class Bystanders:
         return max(max(seconds) for seconds in self.seconds.values())
 
     def second(self) -> float:
-        """The longest wait when the longest of each kind is left out."""
+        """The longest wait, excluding the longest of each kind."""
         return max(sorted(seconds)[-2:][0] for seconds in self.seconds.values())
 
     def shown(self) -> str:
-        """Half and 99 of 100 took no longer than this, and the longest ones."""
+        """Format the median, the 99th percentile and the longest waits."""
         parts = []
         for name, seconds in self.seconds.items():
             ordered = sorted(seconds)
@@ -54,7 +56,7 @@ class Bystanders:
 
 @contextmanager
 def bystanders(server: ServerProcess, show: list[str]) -> Iterator[Bystanders]:
-    """Ask all the time for the length of a ``with`` block; at its end no two of a kind may have waited long."""
+    """Send requests for the duration of a ``with`` block, and fail if two requests of a kind waited too long."""
     seen, over = Bystanders(), threading.Event()
     host, _, port = server.http_address.rpartition(":")
     with RawConnection.as_root(server.address) as tcp, closing(http.client.HTTPConnection(host, int(port), 20)) as web:
@@ -91,7 +93,7 @@ def _timed(ask: Callable[[], None], seconds: list[float], over: threading.Event)
         try:
             ask()
         except (OSError, http.client.HTTPException):
-            # As bad as never: it is what the assertion then says.
+            # A failure counts as infinite latency, which the assertion reports.
             seconds.append(float("inf"))
             return
         seconds.append(time.perf_counter() - began)

@@ -1,4 +1,4 @@
-"""Strangers at the ports of the binary protocol: bytes that are announced, and connections on which nobody logs in."""
+"""Unauthenticated clients of the binary protocol: announced bytes, and connections without a login."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.conftest import StartServer
 from tests.server_process import ServerProcess
 
 ANNOUNCED = struct.pack("<II", 10 * 1024 * 1024 + 4, Code.CREATE_STREAM)
-"""The head of a request of 10 MiB, of which nothing follows."""
+"""Header of a request of 10 MiB whose body is never sent."""
 SMALL_POOL = {"SYSTEM_MEMORY_POOL_SIZE": "512 MiB"}
 
 
@@ -40,7 +40,8 @@ def over_websocket(server: ServerProcess) -> RawConnection:
 def test_announced_bytes_keep_nobody_out(
     start_server: StartServer, show: list[str], announce: Callable[[ServerProcess], RawConnection]
 ) -> None:
-    """300 connections with eight bytes each took 3.6 GiB of a pool of 512 MiB, and no login was answered."""
+    """Regression: 300 connections with eight bytes each took 3.6 GiB of a pool of 512 MiB, and no login was answered.
+    """
     server = start_server(SMALL_POOL)
     with bystanders(server, show), ExitStack() as stack:
         strangers = [stack.enter_context(announce(server)) for _ in range(300)]
@@ -53,7 +54,7 @@ def test_announced_bytes_keep_nobody_out(
 
 
 def test_users_without_rights_leave_room_for_logins(start_server: StartServer, show: list[str]) -> None:
-    """What users announce takes memory, up to a part of the pool that is for small requests."""
+    """Announced requests take memory only up to the part of the pool that is reserved for small requests."""
     server = start_server({"SYSTEM_MEMORY_POOL_SIZE": "512 MiB"})
     with bystanders(server, show), ExitStack() as stack:
         for _ in range(60):
@@ -64,7 +65,7 @@ def test_users_without_rights_leave_room_for_logins(start_server: StartServer, s
 
 
 def test_one_user_leaves_memory_to_others(start_server: StartServer) -> None:
-    """What one user has begun to send, and sends slowly, has half of the pool; large batches of others go on."""
+    """Requests that one user sends slowly take at most half of the pool; large batches of other users proceed."""
     server = start_server(SMALL_POOL)
     with ExitStack() as stack:
         root = stack.enter_context(RawConnection.as_root(server.address))
@@ -79,12 +80,12 @@ def test_one_user_leaves_memory_to_others(start_server: StartServer) -> None:
             connection.write(begun)
         other = stack.enter_context(RawConnection.as_user(server.address, "other", "password"))
         for connection in slow:
-            # A byte now and then, which is what keeps what was begun alive.
+            # A byte now and then keeps an incomplete request alive.
             connection.write(b"x")
             began = time.perf_counter()
             other.send("large", "t", 0, bytes(1_000_000))
             seconds = time.perf_counter() - began
-            # Without room it would wait for as long as the slow ones hold theirs.
+            # Without room, the request would wait until the slow requests release their memory.
             assert seconds < 5, f"1 MB of another user took {seconds:.1f} s"
 
 
@@ -105,7 +106,7 @@ def test_who_does_not_log_in_is_let_go(start_server: StartServer) -> None:
 
 
 def from_address(server: ServerProcess, address: str, first: bytes = b"") -> RawConnection:
-    """A connection from another address of this machine, which begins with these bytes."""
+    """Open a connection from another address of this machine, which begins with these bytes."""
     connection = RawConnection.__new__(RawConnection)
     connection.socket = socket.create_connection((server.host, server.port), 20, (address, 0))
     connection.timeout_seconds = 20
@@ -119,7 +120,7 @@ def proxy_header(source: str, port: int) -> bytes:
 
 
 def test_a_balancer_says_where_a_connection_comes_from(start_server: StartServer) -> None:
-    """Whoever is none says nothing by the same words."""
+    """The address in a PROXY protocol header counts only if a trusted balancer sends the header."""
     server = start_server({"PROXY_TRUSTED": "[127.0.0.2]"})
     login = frames.request(Code.LOGIN_USER, frames.login("iggy", "iggy"))
     with closing(from_address(server, "127.0.0.2", proxy_header("203.0.113.7", 51234) + login)) as proxied:
@@ -128,7 +129,7 @@ def test_a_balancer_says_where_a_connection_comes_from(start_server: StartServer
     with closing(from_address(server, "127.0.0.2", login)) as silent:
         assert silent.wait_closed()
     with closing(from_address(server, "127.0.0.3", proxy_header("203.0.113.7", 51234))) as stranger:
-        # A frame of 168 MiB to the server, as nobody may send.
+        # A frame of 168 MiB to the server exceeds the limit for every client.
         assert stranger.receive().status != Status.OK
 
 

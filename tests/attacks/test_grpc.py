@@ -1,4 +1,4 @@
-"""Callers without a token at the gRPC servers: calls that last, requests that are large, messages that do not come."""
+"""Unauthenticated callers of the gRPC servers: unfinished calls, large requests, and messages that never arrive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOCAL = [("grpc.use_local_subchannel_pool", 1)]
 
 
 def logs_in(server: ServerProcess) -> bool:
-    """Whether somebody else is let in while the calls are held, which is for as long as the test likes."""
+    """Return whether another user can log in while the calls are held open."""
     with grpc.insecure_channel(server.grpc_address, LOCAL) as channel:
         request = login_pb2.LoginRequest(username=USERNAME, password=PASSWORD)
         try:
@@ -35,14 +35,16 @@ def never(over: threading.Event) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("method", ["/grpc.health.v1.Health/Watch", "/headrace.gateway.v1.Login/Login"])
 def test_calls_without_an_end(shared_server: ServerProcess, show: list[str], method: str) -> None:
-    """A thousand of either, over one connection, kept everybody out of gRPC for as long as they were held."""
+    """Regression: a thousand calls of either method over one connection blocked gRPC for all users while they were
+    held.
+    """
     over = threading.Event()
     with bystanders(shared_server, show), grpc.insecure_channel(shared_server.grpc_address, LOCAL) as channel:
         if method.endswith("Watch"):
             request = health_pb2.HealthCheckRequest().SerializeToString()
             calls = [channel.unary_stream(method)(request) for _ in range(1200)]
         else:
-            # More than there are threads for: each takes one as long as its request does not come.
+            # More calls than threads: each occupies a thread until its request arrives.
             calls = [channel.stream_stream(method)(never(over)) for _ in range(300)]
         try:
             time.sleep(0.1)
@@ -62,7 +64,9 @@ def test_calls_without_an_end(shared_server: ServerProcess, show: list[str], met
 
 
 def test_what_is_sent_without_a_ticket_is_not_received(shared_server: ServerProcess, show: list[str]) -> None:
-    """60 MiB without a ticket were decoded first: 600 MB, and 0.4 s for everybody."""
+    """Regression: 60 MiB without a ticket were decoded before authentication, which took 600 MB and stalled all users
+    for 0.4 s.
+    """
     request = GetOffsetsRequest(partition_ids=range(2**21, 2**21 + 3_000_000)).SerializeToString()
     before = shared_server.memory_bytes()
     with bystanders(shared_server, show):

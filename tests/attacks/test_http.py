@@ -1,4 +1,4 @@
-"""Strangers at the HTTP interface and at `/ws`."""
+"""Unauthenticated clients of the HTTP interface and of `/ws`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def login(server: ServerProcess, username: str = "iggy", password: str = "iggy",
     "path", ["/users/login", "/personal-access-tokens/login", "/users/refresh-token"], ids=lambda path: path[1:]
 )
 def test_numbers_without_end(shared_server: ServerProcess, show: list[str], path: str) -> None:
-    """2 MB of `1e308`, or 3 KB of the same compressed, stopped the event loop for four seconds."""
+    """Regression: 2 MB of `1e308`, or 3 KB of the same compressed, stopped the event loop for four seconds."""
     small = b"[" + b",".join([b"1e308"] * 650) + b"]"
     with bystanders(shared_server, show):
         for _ in range(5):
@@ -70,8 +70,8 @@ def test_a_user_can_stop_nobody_either(shared_server: ServerProcess, show: list[
 
 
 def test_unfinished_bodies_take_no_memory(shared_server: ServerProcess) -> None:
-    """60 strangers with bodies of 2 MB that do not end took 151 MB for a minute."""
-    # The first login of a server takes memory by itself.
+    """Regression: 60 unauthenticated clients with unfinished bodies of 2 MB took 151 MB for a minute."""
+    # The first login of a server allocates memory by itself.
     assert login(shared_server) == 200
     before = shared_server.memory_bytes()
     head = (
@@ -89,7 +89,9 @@ def test_unfinished_bodies_take_no_memory(shared_server: ServerProcess) -> None:
 
 
 def test_the_log_is_the_servers_own(start_server: StartServer) -> None:
-    """A path and a token from outside wrote lines, colours and titles of windows to the log, with two KB of trace."""
+    """Regression: a path and a token of a client injected lines, colours and window titles into the log, with 2 KB of
+    trace.
+    """
     server = start_server({"HTTP_ACCESS_LOG": "true"})
     with connected(server) as stranger:
         stranger.sendall(
@@ -135,7 +137,7 @@ def test_malformed_requests_learn_nothing(shared_server: ServerProcess) -> None:
 
 
 def test_failures_elsewhere_lock_nobody_out(start_server: StartServer) -> None:
-    """112 wrong passwords from twelve addresses refused the right one from an innocent address."""
+    """Regression: 112 wrong passwords from twelve addresses caused the right one from another address to be refused."""
     server = start_server({"PROXY_TRUSTED": "[127.0.0.1]", "LOGIN_FAILURES_MAX": "3", "LOGIN_FAILURES_INTERVAL": "1 h"})
 
     def forwarded(address: str, password: str = "iggy", username: str = "iggy") -> int:
@@ -151,13 +153,13 @@ def test_failures_elsewhere_lock_nobody_out(start_server: StartServer) -> None:
         forwarded("203.0.113.200", "wrong-password", f"made-up-{number}")
     assert forwarded("203.0.113.200", username="nobody-else") == 429
     assert forwarded("203.0.113.200") == 200, "who was there before comes in"
-    # What a stranger writes in front of the balancer's word is nothing.
+    # An address that a client puts in front of the balancer's entry is ignored.
     assert forwarded("198.51.100.9, 203.0.113.3") == 429
 
 
 def test_guessed_tokens_are_limited(start_server: StartServer) -> None:
-    """Each was a question to the metadata service in a cluster."""
-    # None is allowed again while the guesses last.
+    """Regression: each guess caused a request to the metadata service of a cluster."""
+    # The interval is too long for another attempt to be allowed during the test.
     server = start_server({"LOGIN_FAILURES_MAX": "3", "LOGIN_FAILURES_INTERVAL": "1 h"})
 
     def shown(token: str) -> int:
@@ -186,12 +188,12 @@ def upgraded(server: ServerProcess) -> socket.socket:
 def frame(opcode: int, payload: bytes) -> bytes:
     size = len(payload)
     length = bytes([0x80 | size]) if size < 126 else bytes([0x80 | 127]) + struct.pack(">Q", size)
-    # A mask of zeros changes nothing.
+    # A mask of zeros leaves the payload unchanged.
     return bytes([0x80 | opcode]) + length + bytes(4) + payload
 
 
 def close_code(stranger: socket.socket) -> int:
-    """The code of the close frame, behind whatever else there is."""
+    """The code of the close frame; preceding frames are skipped."""
     with stranger.makefile("rb") as received:
         while True:
             first, length = received.read(2)
@@ -202,7 +204,7 @@ def close_code(stranger: socket.socket) -> int:
 
 
 def test_a_first_message_is_a_login(shared_server: ServerProcess, show: list[str]) -> None:
-    """4 MiB of numbers before a login stopped the event loop for 16 seconds."""
+    """Regression: 4 MiB of numbers before a login stopped the event loop for 16 seconds."""
     with bystanders(shared_server, show):
         for _ in range(3):
             with closing(upgraded(shared_server)) as stranger:
@@ -210,7 +212,7 @@ def test_a_first_message_is_a_login(shared_server: ServerProcess, show: list[str
                     stranger.sendall(frame(TEXT, MANY_NUMBERS * 2))
                     assert close_code(stranger) == 1009
                 except ConnectionError:
-                    # It was closed on what was still on its way.
+                    # The server closed the connection while data was in flight.
                     pass
             with closing(upgraded(shared_server)) as stranger:
                 stranger.sendall(frame(TEXT, MANY_NUMBERS[:4000] + b"1]"))
@@ -218,7 +220,7 @@ def test_a_first_message_is_a_login(shared_server: ServerProcess, show: list[str
 
 
 def test_pings_are_counted(shared_server: ServerProcess, show: list[str]) -> None:
-    """180,000 of them held the event loop for half a second."""
+    """Regression: 180,000 pings stalled the event loop for half a second."""
     with bystanders(shared_server, show), closing(upgraded(shared_server)) as stranger:
         began = time.monotonic()
         pings = frame(PING, b"") * 10_000
@@ -233,7 +235,9 @@ def test_pings_are_counted(shared_server: ServerProcess, show: list[str]) -> Non
 
 @pytest.mark.parametrize("path", ["/users/login", "/ping", "/metrics", "/ws"])
 def test_pages_that_take_our_address_for_their_name(shared_server: ServerProcess, path: str) -> None:
-    """A name that a page made to point here was answered, at `/ws` with an open connection."""
+    """Regression: a name that a page had resolved to this server (DNS rebinding) was accepted, at `/ws` with an open
+    connection.
+    """
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
     headers = upgrade | {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Origin": "http://rebound.example:3000"}
     status, _, body = answer(shared_server, "GET", path, None, headers | {"Host": "rebound.example:3000"})
