@@ -1,1 +1,1 @@
-"""The doors besides the binary protocol: they lead to the same place, with the same rights and refusals."""
+"""Listeners other than the binary protocol: the same core, with the same permissions and error statuses."""

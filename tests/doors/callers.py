@@ -1,4 +1,4 @@
-"""Callers of each door who ask for a row of the table of commands and say with which status it was answered."""
+"""Clients of each API that send a row of the command table and return the status of the response."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ _HTTP_STATUSES = {
 
 
 class Caller(Protocol):
-    """Somebody at a door."""
+    """A client of one API."""
 
     def ways(self, command: Command) -> Sequence[Any]:
-        """How the door can be asked for a command: nothing if it does not have it."""
+        """Requests that the API offers for a command; empty if it has none."""
 
     def ask(self, command: Command, way: Any) -> int:
-        """The status that a command is answered with."""
+        """Send a command and return the status of the response."""
 
     def close(self) -> None:
-        """Go away."""
+        """Close the connection."""
 
 
 class BinaryCaller:
-    """One connection of the binary protocol."""
+    """A client of the binary protocol with one connection."""
 
     def __init__(self, connection: RawConnection, token: str | None) -> None:
         self._connection = connection
@@ -81,10 +81,10 @@ class BinaryCaller:
 
 
 class CallerOverQuic:
-    """One connection; each command has a stream of its own."""
+    """A client over QUIC with one connection; each command has its own stream."""
 
     def __init__(self, server: ServerProcess, token: str | None) -> None:
-        # The client that is used here works on an event loop, which runs while something is asked.
+        # The QUIC client needs an event loop, which runs only during a request.
         self._runner = asyncio.Runner()
         self._opened = calling(server.quic_address)
         self._caller = self._runner.run(self._opened.__aenter__())
@@ -105,7 +105,9 @@ class CallerOverQuic:
 
 
 class CallerOverGrpc:
-    """A channel; with every call goes the access token, or the token of a login with it."""
+    """A client over one gRPC channel; every call carries the access token, or the token of a login with the access
+    token.
+    """
 
     def __init__(
         self,
@@ -115,7 +117,7 @@ class CallerOverGrpc:
         *,
         logs_in: bool = True,
     ) -> None:
-        # An access token is no login that could be ended.
+        # An access token is not a login, so no logout can end it.
         self._calls = {name: ways for name, ways in calls.items() if logs_in or name != "LOGOUT_USER"}
         self._opened = ExitStack()
         if token is not None and logs_in:
@@ -134,7 +136,7 @@ class CallerOverGrpc:
             if isinstance(method, grpc.StreamStreamMultiCallable):
                 list(method(iter(request if isinstance(request, tuple) else (request,))))
             elif isinstance(method, grpc.UnaryStreamMultiCallable):
-                # It has no end; that it has begun is all.
+                # The stream is endless; its first response suffices.
                 answers = method(request)
                 next(answers)
                 answers.cancel()
@@ -151,7 +153,7 @@ class CallerOverGrpc:
 
 
 class CallerOverHttp:
-    """One connection; the token of a login goes with every request."""
+    """A client over one HTTP connection; every request carries the token of a login."""
 
     def __init__(self, server: ServerProcess, token: str | None, requests: Mapping[str, Sequence[Request]]) -> None:
         self._requests = requests
@@ -170,7 +172,7 @@ class CallerOverHttp:
         return self.status_of(way)
 
     def status_of(self, request: Request) -> int:
-        """The number of the status that a request is answered with."""
+        """Return the status number of the response to a request."""
         http_status, answer = self._send(request)
         if http_status < http.HTTPStatus.BAD_REQUEST:
             if isinstance(answer, dict):
@@ -190,7 +192,7 @@ class CallerOverHttp:
         response = self._connection.getresponse()
         media_type = response.headers.get_content_type()
         if media_type == "text/event-stream":
-            # It has no end; what its status is was to be seen.
+            # The response is endless; its status suffices.
             self._connection.close()
             return response.status, None
         content = response.read()
@@ -198,7 +200,9 @@ class CallerOverHttp:
 
 
 class CallerOverPush:
-    """A WebSocket at the HTTP door; whoever is not logged in is sent away after each request, and comes again."""
+    """A WebSocket client of the HTTP listener. The server closes an unauthenticated connection after each request, and
+    the client reconnects.
+    """
 
     def __init__(self, server: ServerProcess, token: str | None, messages: Mapping[str, Sequence[Message]]) -> None:
         self._url = f"ws://{server.http_address}/ws"
@@ -233,7 +237,7 @@ class CallerOverPush:
         self._socket.send(json.dumps({"type": message.type, "id": 1, **message.fields}))
         answer = json.loads(self._socket.recv(timeout=20))
         while answer["type"] == "heartbeat":
-            # Sent when nothing else was for a while.
+            # Skip keep-alive messages.
             answer = json.loads(self._socket.recv(timeout=20))
         assert answer["id"] == 1, answer
         return int(answer.get("code", Status.OK))

@@ -19,7 +19,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What was received."""
+    """A received span."""
 
     trace_id: str
     span_id: str
@@ -50,7 +50,7 @@ class Span:
 
 
 class Collector:
-    """Keeps what it is sent."""
+    """A collector that keeps all received spans."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
@@ -69,7 +69,7 @@ class Collector:
         )
 
     async def trace(self, trace_id: str, *names: str) -> dict[str, Span]:
-        """The spans of a trace by name, once all these have been received."""
+        """Wait for all named spans of a trace and return its spans by name."""
         deadline = asyncio.get_running_loop().time() + 60
         while True:
             found = {span.name: span for span in self.spans if span.trace_id == trace_id}
@@ -81,7 +81,7 @@ class Collector:
 
 @asynccontextmanager
 async def collecting() -> AsyncIterator[Collector]:
-    """A collector for the length of an ``async with`` block."""
+    """Run a collector for the duration of an ``async with`` block."""
     collector = Collector()
     application = web.Application(client_max_size=2**26)
     application.router.add_post("/v1/traces", collector.receive)

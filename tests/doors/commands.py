@@ -1,7 +1,7 @@
-"""Every command with what permits it: the table that the decisions of all doors are compared with.
+"""Every command with the rights that permit it: the table that the decisions of all APIs are compared with.
 
-A row is one request, in the bytes of the binary protocol. How the other doors are asked for the same stands in a module
-of each (`commands_grpc`, `commands_http`).
+A row is one request, in the bytes of the binary protocol. Each other API has a module with its equivalents
+(`commands_grpc`, `commands_http`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ T: Final = frames.ident("t")
 INVALID_TICKET: Final = 20_202
 CLIENT_NOT_FOUND: Final = 100
 NO_CLIENT: Final = 2**32 - 1
-"""The number of no connection."""
-# What is deleted when the command is permitted, and made again afterwards.
+"""A client id that no connection has."""
+# Deleted when the command is permitted, and recreated afterwards.
 DOOMED: Final = frames.ident("doomed")
 
 CAPABILITIES: Final = 10_000
@@ -69,22 +69,22 @@ EXTENSIONS: Final = {
     PLAN_RANGE: "PLAN_RANGE",
     DELETE_TRANSACTION: "DELETE_TRANSACTION",
 }
-"""Names of what the classic protocol does not have."""
+"""Names of the commands that the Iggy protocol (0.8) does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One request that does no harm: it changes nothing, or fails once it is permitted, or can be undone.
+    """A harmless request: it changes nothing, fails after it is permitted, or can be undone.
 
     Attributes:
-        name: That of the command, with what is particular to the request behind it.
-        code: Of the command.
-        payload: Of the request.
-        granted_by: The rights any of which permits it; nothing if a login is enough.
-        status: What it is answered with when it is permitted.
-        is_public: Needs no login.
-        changes_connection: Whoever has asked is somebody else afterwards, or cannot ask for anything else.
-        undone_by: What root has to do after it was permitted.
+        name: Name of the command, followed by the variant of the request.
+        code: Code of the command.
+        payload: Payload of the request.
+        granted_by: Rights any of which permits the command; empty if a login is enough.
+        status: Status of the response when the command is permitted.
+        is_public: True if the command needs no login.
+        changes_connection: True if the connection has another user afterwards, or cannot send another request.
+        undone_by: Requests of root that undo the command.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Command:
     undone_by: tuple[tuple[Code, bytes], ...] = ()
 
     def status_for(self, right: str | None) -> int:
-        """The answer to a user who has this right, and no other, where the request points to."""
+        """Return the expected status for a user who has only this right, on the target of the request."""
         return self.status if not self.granted_by or right in self.granted_by else Status.UNAUTHORIZED
 
 
@@ -108,8 +108,8 @@ def commands(*, client_id: int, access_token: str) -> tuple[Command, ...]:
     partition of the former, and the offset 0 stored there for consumer 2.
 
     Args:
-        client_id: Of some connection.
-        access_token: Of the user `limited`.
+        client_id: Client id of an existing connection.
+        access_token: Access token of the user `limited`.
     """
     return (
         *_public(access_token),
@@ -121,7 +121,7 @@ def commands(*, client_id: int, access_token: str) -> tuple[Command, ...]:
 
 
 def codes_of_the_codec() -> dict[int, str]:
-    """The commands that the native codec knows, read from its table."""
+    """Commands of the native codec, read from its table."""
     source = Path(__file__).parents[2] / "core/crates/wire/src/command/mod.rs"
     _, _, table = source.read_text(encoding="utf-8").partition("\ncommands! {\n")
     rows = re.findall(r"^ {4}(\w+)(?:\(.*\))? = ([\d_]+),$", table.partition("\n}\n")[0], re.MULTILINE)
@@ -175,7 +175,7 @@ def _of_every_user() -> tuple[Command, ...]:
 def _guarded(client_id: int) -> tuple[Command, ...]:
     poll = frames.poll("s", "t", 0, Strategy.FIRST)
     others_password = frames.ident(USERNAME) + frames.name("wrong") + frames.name("secrets")
-    # Where a door answers "there is none" with an error, there has to be one.
+    # The object must exist where an API answers "does not exist" with an error.
     existing = {
         Code.GET_CLIENT: frames.u32(client_id),
         Code.GET_CONSUMER_OFFSET: frames.consumer_offset("s", "t", 0, who=frames.consumer(2)),
@@ -212,7 +212,7 @@ def _guarded(client_id: int) -> tuple[Command, ...]:
 def _of_transactions() -> tuple[Command, ...]:
     name = frames.name("transaction")
     batch = S + name + frames.name("query") + frames.u64(1)
-    # A stage of a partition that had these numbers before.
+    # A staged batch of a partition that had these ids before.
     stage = frames.u32(1) + frames.u32(0) + frames.u32(0) + frames.u64(0) + bytes(16)
     messages = frames.send("s", "t", frames.to_partition(99), [frames.message(b"m")])
     return (

@@ -1,4 +1,4 @@
-"""How the gRPC door is asked for what the rows of `commands` ask for."""
+"""Requests of the gRPC API for the rows of `commands`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.doors.commands import LIMITED, NO_CLIENT
 from tests.server_process import USERNAME
 
 Call = tuple[str, Message | tuple[Message, ...]]
-"""`Service/Method` and its request; a method that takes a stream gets this one request, or these."""
+"""`Service/Method` and its request; a streaming method receives one request or several."""
 
 ABSENT: Final = {
     "CAPABILITIES": "they are of the binary protocol",
@@ -36,20 +36,20 @@ ABSENT: Final = {
     "STAGE_MESSAGES": "it is of the binary protocol, and of partition nodes",
     "SET_TRACE_CONTEXT": "the metadata `traceparent` say it",
 }
-"""The rows that the door has nothing for, and why."""
+"""Rows without an equivalent in the gRPC API, and the reason."""
 NO_COMMANDS: Final = {"Login/Refresh", "Pipelines/DescribeTopics"}
-"""Methods that have no row, as no other door, or none but HTTP, has such a thing."""
+"""Methods without a row, because no other API has an equivalent, or only HTTP does."""
 
 
 def methods() -> set[str]:
-    """`Service/Method` of everything that the door's services have."""
+    """`Service/Method` of every method of the gRPC API."""
     files = (accounts_pb2, catalog_pb2, login_pb2, messages_pb2, pipelines_pb2, subscriptions_pb2, system_pb2)
     services = [service for file in files for service in file.DESCRIPTOR.services_by_name.values()]
     return {f"{service.name}/{method.name}" for service in services for method in service.methods}
 
 
 def calls(*, client_id: int, access_token: str) -> dict[str, Iterable[Call]]:
-    """The calls for each row; all ways to ask for the same."""
+    """Calls for each row, including alternative calls with the same effect."""
     return {
         name: (found,) if isinstance(found, tuple) else found for name, found in _calls(client_id, access_token).items()
     }
@@ -150,7 +150,7 @@ def _transactions() -> dict[str, Call | list[Call]]:
     stream = {"stream": _named("s")}
     transaction = {**stream, "transaction": "transaction"}
     batch = {**transaction, "query_id": "query", "batch_id": 1}
-    # Of a partition that had these numbers before.
+    # Staged batches of a partition that had these ids before.
     stages = [v1.StagedPart(stage_id=bytes(16))]
     reader = {**stream, "reader": "reader"}
     return {

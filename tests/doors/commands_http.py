@@ -1,4 +1,4 @@
-"""How the HTTP door is asked for what the rows of `commands` ask for."""
+"""Requests of the HTTP API for the rows of `commands`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.doors.http.api import batch
 from tests.server_process import USERNAME
 
 MEMBER: Final = "{member}"
-"""Stands in a path for the name of the membership that the caller has joined with."""
+"""Placeholder in a path for the name of the caller's group membership."""
 
 ABSENT: Final = {
     "ABORT_TRANSACTION (of nothing)": "it is of the binary protocol",
@@ -34,10 +34,10 @@ ABSENT: Final = {
     "UNPIN_READER": "it is of the binary protocol",
     "WATCH_PARTITIONS": "it is of the binary protocol",
 }
-"""The rows that the door has nothing for, and why."""
+"""Rows without an equivalent in the HTTP API, and the reason."""
 
 NO_COMMANDS: Final = {"/", "/docs", "/health", "/live", "/metrics", "/openapi.json", "/users/refresh-token"}
-"""Paths that execute none."""
+"""Paths that execute no command."""
 
 
 class Request(NamedTuple):
@@ -53,7 +53,7 @@ _T: Final = "/streams/s/topics/t"
 _DOOMED: Final = "/streams/doomed"
 _GROUPS: Final = "/streams/doomed/topics/t/consumer-groups"
 JOIN: Final = Request("POST", f"{_GROUPS}/g/members")
-"""Makes the caller a member of the group."""
+"""Add the caller to the group."""
 
 MEMBERSHIP: Final[Sequence[Request]] = (
     Request("GET", f"{_GROUPS}/g/members/{MEMBER}/messages"),
@@ -61,11 +61,11 @@ MEMBERSHIP: Final[Sequence[Request]] = (
     Request("DELETE", f"{_GROUPS}/g/members/{MEMBER}/offsets/0"),
     Request("DELETE", f"{_GROUPS}/g/members/{MEMBER}"),
 )
-"""What a member of the group asks for; the last one ends the membership."""
+"""Requests of a group member; the last one ends the membership."""
 
 
 def requests(*, client_id: int, access_token: str) -> dict[str, Sequence[Request]]:
-    """The requests for each row; all ways to ask for the same."""
+    """Requests for each row, including alternative requests with the same effect."""
     found = _requests(client_id, access_token)
     return {name: [ways] if isinstance(ways, Request) else ways for name, ways in found.items()}
 
@@ -84,7 +84,7 @@ def _requests(client_id: int, access_token: str) -> dict[str, Request | list[Req
         "GET_CLUSTER_METADATA": Request("GET", "/cluster/metadata"),
         "GET_CLIENTS": Request("GET", "/clients"),
         "DISCONNECT_CLIENT": Request("DELETE", f"/clients/{NO_CLIENT}"),
-        # Settings and the log are not asked for by a command, but need the right to this one.
+        # Settings and the log have no command of their own, but require the right to this one.
         "GET_CLIENT": [
             Request("GET", f"/clients/{client_id}"),
             Request("GET", "/settings"),
@@ -111,7 +111,7 @@ def _requests(client_id: int, access_token: str) -> dict[str, Request | list[Req
         "PURGE_STREAM": Request("DELETE", f"{_DOOMED}/purge"),
         "DELETE_STREAM": Request("DELETE", _DOOMED),
         "GET_TOPICS": Request("GET", f"{_S}/topics"),
-        # The lag is made of commands of which each is permitted to whoever may read the topic.
+        # The lag is computed by commands, each of which a user who may read the topic may send.
         "GET_TOPIC": [Request("GET", _T), Request("GET", f"{_T}/consumers/2/lag")],
         "CREATE_TOPIC": Request("POST", f"{_S}/topics", {"name": "t", "partitions_count": 1}),
         "UPDATE_TOPIC": Request("PUT", _T, {"name": "t"}),

@@ -1,4 +1,4 @@
-"""How the push to browsers is asked for what the rows of `commands` ask for."""
+"""Requests of the push API for browsers for the rows of `commands`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Message(NamedTuple):
-    """A request, and another one that has to succeed before it."""
+    """A request, and another one that must succeed before it."""
 
     type: str
     fields: dict[str, Any]
@@ -25,7 +25,7 @@ _MESSAGES: Final = [{"payload": base64.b64encode(b"m").decode()}]
 
 
 def messages(*, access_token: str) -> dict[str, Sequence[Message]]:
-    """The requests for each row that the door has something for; all ways to ask for the same."""
+    """Requests for each row that the push API supports, including alternative requests with the same effect."""
     return {
         "LOGIN_WITH_TOKEN": [Message("login", {"token": access_token})],
         "WATCH_PARTITIONS": [_subscribe(), _subscribe(partitions=[])],

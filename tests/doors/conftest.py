@@ -1,4 +1,4 @@
-"""Callers of the server that a module's tests share."""
+"""Clients of the server that a module's tests share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.server_process import ServerProcess
 
 @pytest.fixture(scope="module")
 def root(shared_server: ServerProcess) -> Iterator[GrpcCaller]:
-    """Root, at the gRPC door."""
+    """Root's client of the gRPC API."""
     with RawConnection.as_root(shared_server.address) as connection:
         token = access_token(connection)
     with GrpcCaller(shared_server.grpc_address, token) as caller:

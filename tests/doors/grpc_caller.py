@@ -1,4 +1,4 @@
-"""A caller of the gRPC door."""
+"""A client of the gRPC API."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.compatibility.raw import RawConnection
 class Authorised(
     grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamStreamClientInterceptor
 ):
-    """Adds a token to every call."""
+    """Interceptor that adds a token to every call."""
 
     def __init__(self, token: str) -> None:
         self.metadata = (("authorization", f"Bearer {token}"),)
@@ -37,12 +37,12 @@ class Authorised(
 
 
 class GrpcCaller:
-    """The services, in the name of whoever owns a token."""
+    """Stubs of all services, authenticated by a token."""
 
     def __init__(self, address: str, token: str | None, tls: grpc.ChannelCredentials | None = None) -> None:
         self.address, self.token = address, token
         options = [("grpc.max_receive_message_length", -1)]
-        # Each with a connection of its own: the library shares them among channels that look alike.
+        # Each client has its own connection: the library shares connections among channels with equal options.
         options.append(("grpc.use_local_subchannel_pool", 1))
         if tls is None:
             self._channel = grpc.insecure_channel(address, options)
@@ -67,11 +67,11 @@ class GrpcCaller:
 
 
 def status_of(error: grpc.RpcError) -> tuple[grpc.StatusCode, int]:
-    """The code of a call's failure, and the number of the status in its trailing metadata."""
+    """The gRPC status code of a failed call, and the status number in its trailing metadata."""
     trailing = dict(error.trailing_metadata() or ())
     return error.code(), int(trailing["headrace-status"])
 
 
 def access_token(connection: RawConnection, name: str = "grpc") -> str:
-    """A new access token of whoever is logged in on a connection."""
+    """Create an access token of the user who is logged in on a connection."""
     return decode_raw_access_token(connection.ok(*encode_create_personal_access_token(name=name)))

@@ -1,4 +1,4 @@
-"""A job that writes exactly once: it stages where the partitions are, and commits at a gateway."""
+"""An exactly-once writer: it stages batches at the nodes of the partitions and commits at a gateway."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SECONDS = 60
 
 
 class GrpcWriter:
-    """Writes to a topic `t` of a stream, under the transaction `sink`."""
+    """A writer to a topic `t` of a stream, with the transaction `sink`."""
 
     def __init__(self, door: GrpcCaller, stream: str) -> None:
-        """Ask where everything is, and for a ticket.
+        """Fetch the placement of the partitions and a ticket.
 
         Args:
-            door: Of somebody who may do everything.
-            stream: Its name; the topic is there.
+            `door`: Client of a user with all rights.
+            stream: Name of the stream, which has the topic.
         """
         self.door = door
         self.stream = stream
@@ -51,7 +51,7 @@ class GrpcWriter:
     def staged(self, partition: int, *payloads: bytes) -> v1.StagedPart:
         messages = [(0, payload, b"") for payload in payloads]
         _, payload = encode_send_messages(messages, stream=self.stream, topic="t", partition=partition)
-        # Behind the metadata, which has its length in front.
+        # Skip the metadata, which is preceded by its length.
         batch = payload[4 + int.from_bytes(payload[:4], "little") :]
         place = Place(stream_id=self.topic.stream_id, topic_id=self.topic.topic_id, partition_id=partition)
         requests = [StageRequest(place=place), StageRequest(messages_count=len(payloads), batch=batch)]

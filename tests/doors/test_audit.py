@@ -1,4 +1,4 @@
-"""The audit trail of a real server: who did what, from where, over what; over a kill, and without secrets."""
+"""The audit trail of a real server: user, action, source and target; durable across a kill, and without secrets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def login(server: ServerProcess, username: str = USERNAME, password: str = PASSW
 
 
 def refused(ask: Callable[[], object]) -> int:
-    """Return the status of what is refused."""
+    """Return the status of a refused request."""
     with pytest.raises(urllib.error.HTTPError) as raised:
         ask()
     with raised.value as answer:
@@ -106,7 +106,7 @@ def test_everything_is_there_with_its_caller(shared_server: ServerProcess) -> No
 def test_what_was_answered_survives_a_kill(
     server: ServerProcess, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And is read from the folder, by the command line as well."""
+    """The command line reads the trail from the data directory as well."""
     with RawConnection.as_root(server.address) as root:
         root.ok(Code.CREATE_STREAM, frames.name("before the kill"))
         server.kill()

@@ -1,4 +1,4 @@
-"""Connections at the gRPC door are limited, also those of strangers who say nothing (GW-9)."""
+"""Connections to the gRPC listener are limited, including idle unauthenticated ones (GW-9)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def connected(server: ServerProcess) -> socket.socket:
 
 
 def is_over(connection: socket.socket) -> bool:
-    """Whether the server has closed it; what it says before is passed over."""
+    """Return whether the server has closed the connection; received bytes are skipped."""
     try:
         while connection.recv(65_536):
             pass
@@ -56,9 +56,9 @@ def test_who_comes_when_all_places_are_taken_is_refused(start_server: StartServe
 def test_who_says_nothing_and_who_asks_for_nothing_is_disconnected(start_server: StartServer) -> None:
     server = start_server({"GRPC_HANDSHAKE_TIMEOUT": "500 ms", "GRPC_IDLE_TIMEOUT": "1 s"})
     with closing(connected(server)) as silent, closing(connected(server)) as idle:
-        # The preface of HTTP/2, and settings as they are.
+        # The preface of HTTP/2 and an empty SETTINGS frame.
         idle.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
         eventually("the end of the silent one", lambda: is_over(silent))
         eventually("the end of the idle one", lambda: is_over(idle))
-    # A busy machine may take longer than that itself.
+    # A busy machine may exceed the timeout of one attempt.
     eventually("an answer", lambda: is_served(server))

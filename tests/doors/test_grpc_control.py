@@ -1,4 +1,4 @@
-"""Commands through the gRPC door (GW-6): done as over TCP, and refused as over TCP (GW-9)."""
+"""Commands through the gRPC API (GW-6): the same effects and the same refusals as over TCP (GW-9)."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_users_and_tokens(shared_server: ServerProcess, root: GrpcCaller) -> Non
 
 
 def test_what_is_no_known_value_is_refused(root: GrpcCaller, stream: str) -> None:
-    """A newer client's word is not taken for another one."""
+    """An unknown enum value of a newer client is not mistaken for a known one."""
     root.catalog.CreateStream(v1.CreateStreamRequest(name=stream))
     settings = v1.TopicSettings(name="t", compression=7)
     requests = (
@@ -162,7 +162,7 @@ def test_without_a_token_nothing_is_done(shared_server: ServerProcess, header: s
 
 
 def test_a_stranger_is_refused_before_anything_of_the_request_is_received(shared_server: ServerProcess) -> None:
-    """Else anybody could have the server hold large requests (GW-9)."""
+    """Regression: an unauthenticated client could make the server buffer large requests (GW-9)."""
     never = threading.Event()
 
     def requests() -> Iterator[bytes]:
@@ -171,7 +171,7 @@ def test_a_stranger_is_refused_before_anything_of_the_request_is_received(shared
 
     try:
         with grpc.insecure_channel(shared_server.grpc_address) as channel:
-            # The server knows a method of one request, which does not come.
+            # The server expects one request, which never arrives.
             call = channel.stream_unary("/headrace.gateway.v1.Messages/Produce")
             with pytest.raises(grpc.RpcError) as raised:
                 call(requests(), timeout=20)
@@ -195,7 +195,7 @@ def test_health_and_reflection_need_no_token(shared_server: ServerProcess) -> No
 
 
 def test_calls_in_flight_end_with_the_server(server: ServerProcess) -> None:
-    """A stop answers what is under way and then closes; it takes no longer because of a stream that stays open."""
+    """A shutdown answers pending requests and closes; an open stream does not delay it."""
     with RawConnection.as_root(server.address) as connection:
         token = access_token(connection)
     with GrpcCaller(server.grpc_address, token) as caller:

@@ -1,4 +1,4 @@
-"""Logging in and out at the gRPC door (GW-6, CTL-9): the same tokens and rules as at the HTTP interface."""
+"""Login and logout over gRPC (GW-6, CTL-9): the same tokens and rules as in the HTTP API."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_stream_does_not_outlast_its_token(shared_server: ServerProcess, root:
 
 
 def test_guessing_gets_slow(start_server: StartServer) -> None:
-    """The failures of one address count together, whatever the door, and the answer says when to come back."""
+    """Failures of one address are counted across all APIs, and the response has the time until the next attempt."""
     server = start_server({"LOGIN_FAILURES_MAX": "3", "LOGIN_FAILURES_INTERVAL": "1 h"})
     wrong = {"username": USERNAME, "password": "wrong"}
     assert over_http(server, "POST", "/users/login", None, wrong)[0] == 400

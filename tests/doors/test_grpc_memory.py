@@ -1,4 +1,4 @@
-"""What calls hold in sum is bounded, and one user cannot take it all from the others (GW-6, GW-9)."""
+"""The total memory of calls is bounded, and one user cannot exhaust it (GW-6, GW-9)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.doors.grpc_caller import GrpcCaller, access_token, status_of
 from tests.doors.test_grpc_subscriptions import Consuming
 from tests.server_process import ServerProcess
 
-# One request of a user at a time, and two of streams.
+# Room for one request of a user at a time, and for two of streams.
 TIGHT = {"GRPC_MAX_REQUEST_SIZE": "256 KiB", "GRPC_MAX_MEMORY": "2 MiB"}
 
 
@@ -31,7 +31,7 @@ def tight_server(start_server: StartServer) -> ServerProcess:
 
 @contextmanager
 def callers(server: ServerProcess) -> Iterator[tuple[GrpcCaller, GrpcCaller]]:
-    """Root, and somebody else."""
+    """Root, and another user."""
     with RawConnection.as_root(server.address) as connection:
         root_token = access_token(connection)
         connection.create_topic("s", "t", 1)
@@ -55,7 +55,7 @@ def test_a_request_that_does_not_come_holds_up_its_user_only(tight_server: Serve
         metadata = (("authorization", f"Bearer {root.token}"),)
         silent = channel.stream_unary("/headrace.gateway.v1.Messages/Produce").future(requests(), metadata=metadata)
         try:
-            # Until the silent call has its place the others get one.
+            # The other calls succeed until the silent call has its slot.
             while (refused := _refusal_of(root.system, request)) is None:
                 pass
             assert status_of(refused) == (grpc.StatusCode.UNAVAILABLE, Status.TOO_MANY_WAITS)
@@ -80,7 +80,7 @@ def _refusal_of(system: SystemStub, request: v1.GetClusterMetadataRequest) -> gr
 
 
 def test_streams_that_are_open_for_more_are_counted(tight_server: ServerProcess) -> None:
-    """Those who have said all they want to say are not."""
+    """Streams that the client has half-closed are not counted."""
     subscribe = v1.Subscribe(
         stream=v1.Identifier(name="s"), topic=v1.Identifier(name="t"), partition_ids=[0], start=v1.Start(offset=0)
     )
@@ -104,7 +104,7 @@ def test_streams_that_are_open_for_more_are_counted(tight_server: ServerProcess)
 
 
 def test_many_large_requests_at_a_time(tight_server: ServerProcess) -> None:
-    """They take turns, and all of them are done."""
+    """The requests take turns, and all of them succeed."""
     batch = v1.ProduceRequest(
         stream=v1.Identifier(name="s"), topic=v1.Identifier(name="t"), messages=[v1.NewMessage(payload=b"x" * 250_000)]
     )

@@ -1,4 +1,4 @@
-"""Messages through the gRPC door (GW-6), beside the binary protocol on the same partitions."""
+"""Messages through the gRPC API (GW-6), alongside the binary protocol on the same partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 @pytest.fixture
 def topic(root: GrpcCaller, stream: str) -> dict[str, v1.Identifier]:
-    """A topic with two partitions, as requests name it."""
+    """A topic with two partitions, as an identifier for requests."""
     root.catalog.CreateStream(v1.CreateStreamRequest(name=stream))
     named = {"stream": v1.Identifier(name=stream), "topic": v1.Identifier(name="t")}
     settings = v1.TopicSettings(name="t")
@@ -125,7 +125,7 @@ def test_a_stream_of_batches_keeps_its_order(root: GrpcCaller, topic: dict[str, 
 
 
 def test_a_stream_ends_with_the_batch_that_is_refused(root: GrpcCaller, topic: dict[str, v1.Identifier]) -> None:
-    """The answers before it arrive; what it was refused for is told (GW-9)."""
+    """The preceding responses arrive, followed by the reason of the refusal (GW-9)."""
     good = v1.ProduceRequest(**topic, partitioning=to(0), messages=[v1.NewMessage(payload=b"x")])
     for bad, status in (
         (v1.ProduceRequest(**topic, partitioning=to(9), messages=good.messages), Status.PARTITION_NOT_FOUND),
@@ -140,7 +140,7 @@ def test_a_stream_ends_with_the_batch_that_is_refused(root: GrpcCaller, topic: d
 
 
 def test_a_caller_who_leaves_in_the_middle_disturbs_nobody(root: GrpcCaller, topic: dict[str, v1.Identifier]) -> None:
-    """A session with answers on their way is not used for another call."""
+    """A session with responses in flight is not reused for another call."""
     request = v1.ProduceRequest(**topic, partitioning=to(0), messages=[v1.NewMessage(payload=b"x" * 1000)] * 50)
     for _ in range(10):
         call = root.messages.ProduceStream(iter([request] * 200))
@@ -152,7 +152,7 @@ def test_a_caller_who_leaves_in_the_middle_disturbs_nobody(root: GrpcCaller, top
 
 
 def test_large_batches(root: GrpcCaller, topic: dict[str, v1.Identifier]) -> None:
-    """Larger than one read of the session, and than the default limit of gRPC."""
+    """A batch larger than one read of the session, and than the default limit of gRPC."""
     payload = bytes(range(256)) * 9_000
     root.messages.Produce(v1.ProduceRequest(**topic, partitioning=to(0), messages=[v1.NewMessage(payload=payload)] * 3))
     polled = root.messages.Poll(v1.PollRequest(**topic, **first()))
@@ -193,7 +193,7 @@ def test_bad_batches(root: GrpcCaller, topic: dict[str, v1.Identifier], request_
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(encoded=st.binary(max_size=200))
 def test_any_bytes_are_answered(shared_server: ServerProcess, root: GrpcCaller, path: str, encoded: bytes) -> None:
-    """Whatever a request holds, it is refused or done, and the server goes on."""
+    """Any request bytes are refused or executed, and the server keeps running."""
     assert root.token is not None
     with grpc.insecure_channel(shared_server.grpc_address) as channel:
         call = channel.stream_stream(f"/headrace.gateway.v1.{path}")

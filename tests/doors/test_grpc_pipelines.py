@@ -1,4 +1,4 @@
-"""What data pipelines are told: where topics are, and where their partitions begin and end."""
+"""Metadata for data pipelines: location of topics, and first and last offsets of partitions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def refusal(caller: GrpcCaller, request: v1.DescribeTopicsRequest) -> tuple[grpc
 
 @contextmanager
 def somebody(server: ServerProcess, name: str, permissions: bytes | None = None) -> Iterator[GrpcCaller]:
-    """A caller who may do nothing else."""
+    """A caller with no other rights."""
     with RawConnection.as_root(server.address) as root:
         root.ok(Code.CREATE_USER, frames.create_user(name, name))
         root.ok(Code.UPDATE_PERMISSIONS, frames.ident(name) + frames.opt_permissions(permissions))
@@ -130,7 +130,8 @@ def test_what_is_not_there(root: GrpcCaller, stream: str, topics: tuple[str, str
 
 @pytest.mark.parametrize("right", [None, *ALL_RIGHTS])
 def test_rights(shared_server: ServerProcess, root: GrpcCaller, stream: str, right: str | None) -> None:
-    """CTL-9: whoever may poll or send is told, and nobody else; of a stream, what may be polled or sent to."""
+    """CTL-9: only users who may poll or send get a description; for a stream, only of topics they may poll or send to.
+    """
     root.catalog.CreateStream(v1.CreateStreamRequest(name=stream))
     for name in ("one", "two"):
         settings = v1.TopicSettings(name=name)
@@ -177,7 +178,7 @@ def test_partitions_are_not_served_where_that_is_switched_off(start_server: Star
 
 
 def test_partitions_are_for_whoever_has_a_ticket(shared_server: ServerProcess) -> None:
-    """No call without one, nor with one that another key has signed; what only a cluster needs is not there."""
+    """No call succeeds without a ticket or with one signed by another key; calls only for clusters are unavailable."""
     made_up = TicketKey("a secret", "single-node").sign("a test", not_after=int(time.time()) + 60)
     request = FetchRequest(range=FetchRange(place=Place()))
     with grpc.insecure_channel(shared_server.pipelines_address) as channel:
@@ -194,7 +195,7 @@ def test_partitions_are_for_whoever_has_a_ticket(shared_server: ServerProcess) -
 
 
 def test_a_ticket_from_one_port_opens_partitions_at_the_other(shared_server: ServerProcess, stream: str) -> None:
-    """Described, appended to and fetched by somebody who may poll and send there, and only that."""
+    """A user with the rights to poll and send at one topic describes, appends and fetches there, and nowhere else."""
     with RawConnection.as_root(shared_server.address) as connection:
         connection.create_topic(stream, partitions=PARTITIONS)
     with somebody(shared_server, "piper", frames.permissions(["poll_messages", "send_messages"])) as caller:
@@ -211,7 +212,7 @@ def test_a_ticket_from_one_port_opens_partitions_at_the_other(shared_server: Ser
     partition = description.partitions[1]
     place = Place(stream_id=description.stream_id, topic_id=description.topic_id, partition_id=1)
     _, payload = encode_send_messages([(0, b"one", b""), (0, b"two", b"")], stream=stream, topic="t", partition=1)
-    # Behind the metadata, which has its length in front.
+    # Skip the metadata, which is preceded by its length.
     batch = payload[4 + int.from_bytes(payload[:4], "little") :]
     append = AppendRequest(place=place, messages_count=2, batch=batch)
     fetch = FetchRequest(range=FetchRange(place=place, end_offset=2))

@@ -1,4 +1,4 @@
-"""Messages and changes as they come, over gRPC (GW-6): nothing twice, nothing lost, no more than was asked for."""
+"""Subscriptions to messages and changes over gRPC (GW-6): no duplicates, no losses, no more messages than requested."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def send(root: GrpcCaller, topic: Topic, partition: int, *payloads: bytes) -> No
 
 
 class Consuming:
-    """One call that consumes."""
+    """One consuming call."""
 
     def __init__(self, caller: GrpcCaller, subscribe: v1.Subscribe, *, seconds: float = SECONDS) -> None:
         self._requests: queue.Queue[v1.ConsumeRequest | None] = queue.Queue()
@@ -148,7 +148,7 @@ def test_where_it_begins(root: GrpcCaller, topic: Topic, consume, start: v1.Star
 
 
 def test_offsets_for_single_partitions(root: GrpcCaller, topic: Topic, consume) -> None:
-    """How somebody goes on who has noted for himself where he was."""
+    """A consumer resumes from offsets that it has stored itself."""
     for partition in range(PARTITIONS):
         send(root, topic, partition, *(b"%d %d" % (partition, number) for number in range(3)))
     consuming = consume(topic, start=END, offsets={0: 2, 1: 3})
@@ -158,7 +158,7 @@ def test_offsets_for_single_partitions(root: GrpcCaller, topic: Topic, consume) 
 
 
 def test_credit(root: GrpcCaller, topic: Topic, consume) -> None:
-    """No message more than was granted, also when they are there."""
+    """The server sends no message beyond the granted credit, even if messages are available."""
     send(root, topic, 0, *(b"%d" % number for number in range(100)))
     consuming = consume(topic, start=FIRST, partition_ids=[0], credit=v1.Credit(messages=7))
     consuming.subscribed()
@@ -235,7 +235,7 @@ def test_subscriptions_that_are_refused(root: GrpcCaller, topic: Topic, consume)
 
 
 def test_large_messages_come_one_by_one(root: GrpcCaller, topic: Topic, consume) -> None:
-    """A caller with the usual limit of 4 MiB can read whatever each of the messages allows."""
+    """A caller with the usual limit of 4 MiB can read every message that fits the limit by itself."""
     sizes = [10, 700_000, 700_000, 3_000_000, 10, 10]
     send(root, topic, 0, *(bytes([65 + number]) * size for number, size in enumerate(sizes)))
     assert root.token is not None
@@ -252,7 +252,9 @@ def test_large_messages_come_one_by_one(root: GrpcCaller, topic: Topic, consume)
 
 
 def test_a_caller_who_does_not_read_is_not_read_for(root: GrpcCaller, topic: Topic, consume) -> None:
-    """The flow control of HTTP/2 ends at the log: what is stored because it was sent stays far behind the end."""
+    """The flow control of HTTP/2 reaches the log: the stored offset, which follows sent messages, stays far behind the
+    end.
+    """
     for _ in range(4):
         send(root, topic, 0, *([b"x" * 10_000] * 500))
     reader = v1.Consumer(consumer=named("slow"))
@@ -286,7 +288,7 @@ def test_a_purge_begins_anew(root: GrpcCaller, topic: Topic, consume) -> None:
 
 
 def test_a_deleted_topic_ends_it(root: GrpcCaller, topic: Topic, consume) -> None:
-    """With the code, the status, and the same in the details that libraries read."""
+    """The error has the gRPC code, the status, and the same in the details that libraries read."""
     reading = consume(topic, start=FIRST)
     reading.subscribed()
     root.catalog.CreateConsumerGroup(v1.CreateConsumerGroupRequest(**topic, name="g"))
@@ -320,7 +322,7 @@ def reader_named(server: ServerProcess, root: GrpcCaller, name: str) -> Iterator
 
 @pytest.mark.parametrize("loss", ["rights", "user", "inactive", "token"])
 def test_lost_rights_end_it(shared_server: ServerProcess, root: GrpcCaller, topic: Topic, consume, loss: str) -> None:
-    """Reading and watching, without a message that would have to come first (CTL-9)."""
+    """A revoked right ends reading and watching at once, without waiting for the next message (CTL-9)."""
     name = f"loses-{loss}"
     with reader_named(shared_server, root, name) as caller:
         reading = consume(topic, caller=caller, start=FIRST)
@@ -356,7 +358,9 @@ def members_of(root: GrpcCaller, topic: Topic) -> int:
 
 
 def test_a_member_of_a_group(root: GrpcCaller, topic: Topic, consume) -> None:
-    """Given the next batch when the one before was acknowledged; what was not, is given to the next member."""
+    """A member gets the next batch after it acknowledges the previous one; unacknowledged messages go to the next
+    member.
+    """
     group = group_of(root, topic)
     member = consume(topic, consumer=group, batch_count=2)
     assert member.subscribed() == []
@@ -394,17 +398,17 @@ def test_members_share(root: GrpcCaller, topic: Topic, consume) -> None:
     assert sorted(member.payloads(1)[0] for member in members) == [b"0", b"1", b"2"]
     gone = members.pop()
     gone.call.cancel()
-    # Until then messages may be sent to it, which are stored as consumed.
+    # Until the member is removed, messages may be sent to it and stored as consumed.
     eventually("its end", lambda: members_of(root, topic) == PARTITIONS - 1)
     for partition in range(PARTITIONS):
         send(root, topic, partition, b"more")
-    # The partition of whoever has gone is somebody's soon.
+    # The partition of the removed member is reassigned soon.
     found = sum(len(event.batch.messages) for event in _until(members, PARTITIONS))
     assert found == PARTITIONS
 
 
 class Relay:
-    """A connection with a server that can go silent without an end, as when a machine loses its power."""
+    """A proxy to a server that can go silent without closing, as when a machine loses power."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -476,7 +480,7 @@ def _until(members: list[Consuming], count: int) -> Iterator[v1.ConsumeResponse]
 
 
 def test_watching(root: GrpcCaller, topic: Topic) -> None:
-    """Where partitions end is told at once, and when it changes."""
+    """The end offsets of partitions are sent at once, and on every change."""
     watching = root.subscriptions.Watch(
         v1.WatchRequest(topics=[v1.WatchedTopic(**topic, partition_ids=[0]), v1.WatchedTopic(**topic)]),
         timeout=SECONDS,
@@ -504,7 +508,7 @@ def test_watching(root: GrpcCaller, topic: Topic) -> None:
 
 
 def test_calls_that_last_are_limited(start_server: StartServer) -> None:
-    """What is too much is refused, and what has ended makes room."""
+    """Excess calls are refused, and ended calls make room."""
     server = start_server({"GRPC_MAX_STREAMS": "2"})
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("s", "t", 1)
@@ -535,7 +539,7 @@ def test_calls_that_last_are_limited(start_server: StartServer) -> None:
                 return False
             return True
 
-        # It has ended for the server, too.
+        # The call has ended for the server, too.
         eventually("a place", is_let_in)
         assert server.stop(timeout_seconds=20) == 0
         for call in calls[1:]:

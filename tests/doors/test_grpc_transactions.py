@@ -1,4 +1,5 @@
-"""Exactly once over gRPC (SPK-1): what is staged where the partitions are is committed together, and once."""
+"""Exactly once over gRPC (SPK-1): batches staged at the nodes of their partitions are committed atomically, and once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of users, streams and topics are not found out by those who may not see them (decision 58)."""
+"""Names of users, streams and topics cannot be probed by users without the right to see them (decision 58)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_over_the_binary_protocol(prepared: ServerProcess) -> None:
             ]
             for code, payload in asked:
                 assert limited.status(code, payload) == Status.UNAUTHORIZED, (code, name)
-        # Oneself is no secret.
+        # Users may read their own record.
         limited.ok(Code.GET_USER, frames.ident("limited"))
     with RawConnection.as_root(prepared.address) as root:
         assert root.ok(Code.GET_STREAM, frames.ident(NOT_THERE)) == b"", "those who may see all streams hear of none"

@@ -1,4 +1,5 @@
-"""What retention has removed, and will, as HTTP and gRPC show it, and what a consumer below it is answered (LOG-6)."""
+"""Retention as HTTP and gRPC report it, past and upcoming, and responses to consumers below the first offset (LOG-6).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ DAY_MICROS = 86_400 * SECOND_MICROS
 
 @pytest.fixture(scope="module")
 def cleaned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server whose cleaner looks every second."""
+    """A server whose cleaner runs every second."""
     settings = TWO_SHARDS | {"DATA_MAINTENANCE_MESSAGES_INTERVAL": "1 s"}
     server = ServerProcess(tmp_path_factory.mktemp("cleaned") / "data", settings)
     with server:
@@ -38,14 +39,14 @@ async def root(cleaned: ServerProcess) -> AsyncIterator[Api]:
 
 
 async def fallen_behind(root: Api, stream: str) -> str:
-    """A topic of which three messages have gone and two are left, and a consumer that has read the first one."""
+    """Create a topic with three removed and two remaining messages, and a consumer at the first offset."""
     topic = await root.create_topic(stream)
     settings = {"name": "t", "message_expiry": 2 * SECOND_MICROS}
     await root.ok("POST", f"{topic}/messages", batch(b"0", b"1", b"2", partition=0))
     await root.ok("PUT", f"{topic}/consumer-offsets", {"consumer_id": 7, "partition_id": 0, "offset": 0})
     await root.ok("PUT", topic, settings)
     deadline = time.monotonic() + 60
-    # The two come from different commands: what is removed between them shows in one of them only.
+    # The two values come from different commands: a removal between them shows in only one.
     while _first_and_count(partition := (await root.ok("GET", topic))["partitions"][0]) != (3, 0):
         assert time.monotonic() < deadline, partition
         await asyncio.sleep(0.05)
@@ -84,7 +85,7 @@ async def test_http(root: Api) -> None:
     await root.ok("POST", group, {"name": "g"})
     member = (await root.ok("POST", f"{group}/g/members"))["member"]
     polled = await root.ok("GET", f"{group}/g/members/{member}/messages?wait_ms=5000")
-    # Nothing is stored for the group: it begins with the first message that is kept.
+    # The group has no stored offset: it begins with the first retained message.
     assert ("gap" in polled, offsets(polled)) == (False, [3, 4])
 
     url = f"{root.url}{topic}/events?kind=offset&value=1"

@@ -1,6 +1,6 @@
-"""Every command at every door, asked for by nobody, by a user with no right, and with each right: one decision (CTL-9).
+"""Every command through every API: unauthenticated, without rights, and with each right: one decision (CTL-9).
 
-The decisions are compared with the plain table of rights, so that doors which agree on something wrong fail as well.
+The decisions are compared with the plain table of rights, so APIs that agree on a wrong decision fail as well.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from tests.rights import ALL_RIGHTS, STREAM_RIGHTS, TOPIC_RIGHTS
 from tests.server_process import ServerProcess
 
 Statuses = dict[tuple[str, str], int]
-"""By command, and by door with the way in which it was asked."""
+"""Statuses by command, and by API with the variant of the request."""
 
 STREAM, DOOMED, ELSEWHERE = 0, 1, 2
-"""Ids of streams; the number is free again when the second one is deleted."""
+"""Ids of streams; the id of the second stream is reused after its deletion."""
 TOPIC = 0
-"""The id of the topic in each."""
+"""Id of the topic in each stream."""
 ONE_OF_EACH_KIND = tuple(
     next(right for right in ALL_RIGHTS if right.startswith(kind)) for kind in ("manage", "S:", "T:")
 )
@@ -51,19 +51,19 @@ NAMES = {row.name for row in commands(client_id=0, access_token="x")}
 
 
 Doors = Mapping[str, Callable[[str | None], Caller]]
-"""By name, how somebody with this token, or nobody, arrives there."""
+"""Functions by API name that connect with a token, or unauthenticated."""
 
 
 class Matrix:
-    """Root, the user `limited`, and the doors."""
+    """Root, the user `limited`, and the APIs under test."""
 
     def __init__(self, root: RawConnection, other: RawConnection, doors: Callable[[int, str], Doors]) -> None:
-        """Create what the commands need.
+        """Create the objects that the commands need.
 
         Args:
-            root: A connection of root's.
-            other: A connection of nobody's, to get the token of `limited` by.
-            doors: Makes the doors out of the client id of root's connection and that token.
+            root: A connection of root.
+            other: An unauthenticated connection, used to create the token of `limited`.
+            `doors`: Creates the clients of all APIs from the client id of root's connection and that token.
         """
         self.root = root
         for stream in ("s", "doomed", "elsewhere"):
@@ -80,7 +80,7 @@ class Matrix:
         self.record: bytes | None = None
 
     def grant(self, right: str | None) -> None:
-        """Give `limited` this right and no other; one of a stream or topic where the commands need it."""
+        """Give `limited` only this right; a right on a stream or topic is given where the commands need it."""
         scope, _, name = (right or "").rpartition(":")
         match scope:
             case "S":
@@ -100,7 +100,7 @@ class Matrix:
         self._give()
 
     def ask_everywhere(self, *, logged_in: bool, only: Callable[[Command], bool] = lambda _: True) -> Statuses:
-        """What every door answers to every command, asked for by `limited`, or by nobody."""
+        """Send every command through every API as `limited`, or unauthenticated, and return the statuses."""
         token = self.token if logged_in else None
         found: Statuses = {}
         for door, arrive in self.doors.items():
@@ -111,7 +111,7 @@ class Matrix:
         return found
 
     def expected(self, asked: Statuses, decide: Callable[[Command], int]) -> Statuses:
-        """What the table says about what was asked."""
+        """Expected statuses according to the table."""
         decisions = {command.name: decide(command) for command in self.commands}
         return {(name, door): decisions[name] for name, door in asked}
 
@@ -125,7 +125,7 @@ class Matrix:
         if status == Status.OK and command.undone_by:
             for code, payload in command.undone_by:
                 self.root.ok(code, payload)
-            # The rights on what was deleted have gone with it.
+            # The rights on deleted objects were removed with them.
             self._give()
         return status
 
@@ -135,7 +135,7 @@ class Matrix:
 
 @pytest.fixture(scope="module")
 def matrix(shared_server: ServerProcess) -> Iterator[Matrix]:
-    """All doors of a server with default settings."""
+    """All APIs of a server with default settings."""
     server = shared_server
 
     def doors(client_id: int, token: str) -> Doors:
@@ -158,7 +158,7 @@ def matrix(shared_server: ServerProcess) -> Iterator[Matrix]:
 
 @pytest.fixture(scope="module")
 def encrypted_matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matrix]:
-    """The door of the binary protocol where it is TLS."""
+    """The binary protocol over TLS."""
     server = ServerProcess(tmp_path_factory.mktemp("encrypted") / "data", TWO_SHARDS | TLS)
     with (
         server,
@@ -169,19 +169,19 @@ def encrypted_matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matri
 
 
 def test_no_command_is_missing(matrix: Matrix) -> None:
-    """The rows are those of the codec, and of what the server says it has."""
+    """The rows match the codec and the capabilities that the server announces."""
     known = codes_of_the_codec()
     assert len(known) >= 50, "the table of the codec was not found"
     assert {command.code for command in matrix.commands} == set(known)
     reader = Reader(matrix.root.request(CAPABILITIES).payload)
     _version, count = reader.number("I"), reader.number("I")
     announced = {reader.number("I") for _ in range(count)}
-    # This server is no partition node: it refuses what comes with a ticket, and does not name it either.
+    # This server is no partition node: it refuses commands with a ticket and does not announce them.
     assert announced == {code for code in known if code >= CAPABILITIES} - {OPEN_LINK, LOGIN_WITH_TICKET}
 
 
 def test_no_call_of_grpc_is_missing() -> None:
-    """Each row is there or is known not to be, and each method is asked for by some row."""
+    """Each row has a call or is a known exception, and each method is used by some row."""
     calls = commands_grpc.calls(client_id=0, access_token="x")
     assert set(calls) | set(commands_grpc.ABSENT) == NAMES
     assert not set(calls) & set(commands_grpc.ABSENT)
@@ -189,7 +189,7 @@ def test_no_call_of_grpc_is_missing() -> None:
 
 
 def test_no_route_of_http_is_missing(shared_server: ServerProcess) -> None:
-    """Each row is there or is known not to be, and each route is asked for by some row."""
+    """Each row has a request or is a known exception, and each route is used by some row."""
     requests = commands_http.requests(client_id=0, access_token="x")
     assert set(requests) | set(commands_http.ABSENT) == NAMES
     assert not set(requests) & set(commands_http.ABSENT)
@@ -204,13 +204,13 @@ def test_no_route_of_http_is_missing(shared_server: ServerProcess) -> None:
 
 
 def test_nobody(matrix: Matrix) -> None:
-    """What is not public is answered with the same status everywhere."""
+    """Commands that are not public get the same status from every API."""
     asked = matrix.ask_everywhere(logged_in=False)
     assert asked == matrix.expected(asked, lambda row: row.status if row.is_public else Status.UNAUTHENTICATED)
 
 
 def test_a_user_without_rights(matrix: Matrix) -> None:
-    """Only what everybody may do with what is their own."""
+    """A user without rights may only use commands on their own account and connection."""
     matrix.grant(None)
     asked = matrix.ask_everywhere(logged_in=True)
     assert asked == matrix.expected(asked, lambda row: row.status_for(None))
@@ -218,21 +218,21 @@ def test_a_user_without_rights(matrix: Matrix) -> None:
 
 @pytest.mark.parametrize("right", ALL_RIGHTS)
 def test_a_user_with_one_right(matrix: Matrix, right: str) -> None:
-    """Exactly what the right grants, whatever the door."""
+    """A right grants exactly its commands through every API."""
     matrix.grant(right)
     asked = matrix.ask_everywhere(logged_in=True, only=lambda row: bool(row.granted_by))
     assert asked == matrix.expected(asked, lambda row: row.status_for(right))
 
 
 def test_rights_on_something_else(matrix: Matrix) -> None:
-    """What is granted for another stream, or another topic, grants nothing here."""
+    """A right on another stream or topic grants nothing here."""
     matrix.grant_elsewhere()
     asked = matrix.ask_everywhere(logged_in=True, only=lambda row: bool(row.granted_by))
     assert asked == matrix.expected(asked, lambda row: row.status_for(None))
 
 
 def test_behind_tls(encrypted_matrix: Matrix) -> None:
-    """What TLS carries is decided by the same rules: nobody, no right, and one right of each kind."""
+    """TLS does not change decisions: unauthenticated, without rights, and with one right of each kind."""
     nobody = encrypted_matrix.ask_everywhere(logged_in=False)
     decided = encrypted_matrix.expected(nobody, lambda row: row.status if row.is_public else Status.UNAUTHENTICATED)
     assert nobody == decided
@@ -243,7 +243,7 @@ def test_behind_tls(encrypted_matrix: Matrix) -> None:
 
 
 def test_a_member_who_loses_the_right(matrix: Matrix, shared_server: ServerProcess) -> None:
-    """What was joined with a right is refused without it, over a connection and by the name of a membership."""
+    """A group joined with a right is refused without it, both over a connection and by membership name."""
     group = frames.ident("doomed") + frames.ident("t") + frames.ident("g")
     who = frames.consumer("g", group=True)
     over_connections = (

@@ -1,4 +1,4 @@
-"""No secret is written anywhere, whatever is asked for and however much is logged (CTL-9, GW-9)."""
+"""No secret is written anywhere, whatever the request and the log level (CTL-9, GW-9)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.doors.push.browser import Refusal, connected
 from tests.encryption.quic_caller import calling
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
-# Each is somewhere where it may show up: none of them is a part of anything else.
+# Each secret is unique: none of them is part of another text.
 OF_THE_SETTINGS = "5ecret-of-the-settings-0123456789abcdef"
 GUESS = "5ecret-that-is-wrong"
 OF_BOB, NEW_OF_BOB = "5ecret-of-bob", "5ecret-of-bob-now"
@@ -38,13 +38,13 @@ SETTINGS = {
 
 
 class Secrets:
-    """Everything that nobody may find, as text and as digits."""
+    """All secrets, as text and as digests."""
 
     def __init__(self) -> None:
         self.texts: list[str] = [OF_THE_SETTINGS, GUESS, OF_BOB, NEW_OF_BOB]
 
     def found_in(self, place: object, contents: bytes) -> list[str]:
-        """What is there that should not be."""
+        """Secrets that are found in the contents of a place."""
         ways = [(text, form) for text in self.texts for form in _forms(text)]
         return [f"{text[:12]}... in {place}" for text, form in ways if form in contents]
 
@@ -55,9 +55,9 @@ def _forms(text: str) -> tuple[bytes, ...]:
 
 
 def over_binary(connection: RawConnection, secrets: Secrets) -> None:
-    """Passwords right and wrong, a token made and used."""
+    """Use a wrong and a right password, and create and use a token."""
     assert connection.status(Code.LOGIN_USER, frames.login("bob", GUESS)) == Status.INVALID_CREDENTIALS
-    # A frame that cannot be read, with a password in it.
+    # A malformed frame with a password in it.
     connection.status(Code.LOGIN_USER, frames.login(USERNAME, GUESS)[:-9])
     connection.ok(Code.LOGIN_USER, frames.login("bob", OF_BOB))
     token = access_token(connection, f"of {type(connection).__name__}")
@@ -104,7 +104,7 @@ async def over_quic(server: ServerProcess) -> None:
 
 
 async def test_no_secret_is_in_the_log_in_the_diagnostics_or_on_disk(start_server: StartServer) -> None:
-    """After a use of each door, with everything logged that can be."""
+    """Scan after a use of each API, with everything logged that can be."""
     server = start_server(SETTINGS)
     secrets = Secrets()
     with RawConnection.as_root(server.address) as root:
@@ -136,7 +136,7 @@ async def test_no_secret_is_in_the_log_in_the_diagnostics_or_on_disk(start_serve
 
 
 async def test_no_door_takes_a_token_in_the_url(shared_server: ServerProcess) -> None:
-    """It would stand in the logs of every proxy on the way."""
+    """Every proxy on the way would log a token in the URL."""
     async with ClientSession() as session:
         nobody = Api(session, shared_server.http_url)
         token = (await nobody.login()).token
@@ -149,11 +149,11 @@ async def test_no_door_takes_a_token_in_the_url(shared_server: ServerProcess) ->
 
 
 def test_the_data_folder_is_for_its_owner_only(server: ServerProcess) -> None:
-    """Messages, hashes of passwords, digests of tokens: whoever shares the machine may not read them."""
+    """Other users of the machine may not read messages, password hashes or token digests."""
     assert server.data.stat().st_mode & 0o777 == 0o700
 
 
 def test_the_programs_title_has_no_secret(server: ServerProcess) -> None:
-    """Everybody on the machine sees command lines."""
+    """Every user of the machine can see command lines."""
     command = Path(f"/proc/{server.process.pid}/cmdline").read_bytes()
     assert PASSWORD.encode() not in command.split(b"\0")

@@ -1,4 +1,4 @@
-"""Sessions end with what they rest on, over every transport, soon and in the middle of a wait; and by a command."""
+"""Sessions end promptly with their credential, over every transport and even while waiting; or by a command."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from tests.doors.grpc_caller import GrpcCaller, access_token, status_of
 from tests.server_process import ServerProcess
 
 SOON_SECONDS = 10.0
-"""A second, with room for a busy machine."""
+"""Maximum delay: one second, with room for a busy machine."""
 WAIT_SECONDS = 60.0
-"""As long as something waits that nothing ends."""
+"""Duration of a wait that is not interrupted."""
 ME = Command(name="GET_ME", code=Code.GET_ME)
 TOKEN = "grpc"
-"""The name that `access_token` gives."""
+"""Name of the token that `access_token` creates."""
 
 
 class Victim:
-    """A user with a password and an access token, whose sessions end."""
+    """A user with a password and an access token, whose sessions are ended."""
 
     def __init__(self, server: ServerProcess, root: RawConnection, name: str) -> None:
         self.server, self.root, self.name = server, root, name
@@ -77,7 +77,7 @@ def victim(shared_server: ServerProcess, request: pytest.FixtureRequest):
 
 
 def login_token(victim: Victim) -> str:
-    """Of a login with the access token over HTTP."""
+    """Token of a login with the access token over HTTP."""
     body = json.dumps({"token": victim.token}).encode()
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(f"{victim.server.http_url}/personal-access-tokens/login", body, headers)
@@ -87,7 +87,7 @@ def login_token(victim: Victim) -> str:
 
 @pytest.mark.parametrize("end", ENDS)
 def test_connections_of_the_binary_protocol(victim: Victim, end: str) -> None:
-    """TCP, WebSocket and QUIC, in the middle of a wait as well. A login with the password outlives the token."""
+    """TCP, WebSocket and QUIC, also during a wait. A login with the password survives the deletion of the token."""
     server = victim.server
     with ExitStack() as stack:
         callers = [
@@ -102,7 +102,7 @@ def test_connections_of_the_binary_protocol(victim: Victim, end: str) -> None:
         assert [caller.ask(ME, "") for caller in callers] == [Status.OK] * 3
         ENDS[end](victim)
         begun = time.monotonic()
-        # Another password ends what the token has opened, too: who has had the password may have made it.
+        # A password change also ends sessions of the token: a holder of the old password may have created it.
         assert [caller.ask(ME, "") for caller in callers] == [Status.UNAUTHENTICATED] * 3
         assert waits.receive().status == Status.UNAUTHENTICATED
         assert time.monotonic() - begun < SOON_SECONDS
@@ -126,7 +126,7 @@ def test_a_token_that_expires(victim: Victim) -> None:
 
 @pytest.mark.parametrize("end", [end for end in ENDS if end != "password"])
 def test_streams_of_grpc(victim: Victim, end: str) -> None:
-    """A call that is silent ends as well. An access token is for programs, and does not depend on the password."""
+    """A silent call ends as well. An access token is for programs and does not depend on the password."""
     with GrpcCaller(victim.server.grpc_address, victim.token) as caller:
         topic = {"stream": v1.Identifier(name=victim.name), "topic": v1.Identifier(name="t")}
         watching = caller.subscriptions.Watch(v1.WatchRequest(topics=[v1.WatchedTopic(**topic)]), timeout=WAIT_SECONDS)
@@ -142,7 +142,7 @@ def test_streams_of_grpc(victim: Victim, end: str) -> None:
 
 @pytest.mark.parametrize("end", ENDS)
 def test_answers_of_http_that_wait(victim: Victim, end: str) -> None:
-    """Server-sent events with the token of a login."""
+    """Server-sent events with the token of a login end."""
     token = login_token(victim)
     url = f"{victim.server.http_url}/streams/{victim.name}/topics/t/events?partition_id=0"
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
@@ -174,7 +174,7 @@ def test_subscriptions_of_browsers(victim: Victim, end: str) -> None:
 
 
 def test_a_client_is_disconnected(victim: Victim) -> None:
-    """By its number, over whatever; the rest goes on."""
+    """Disconnect a client by its id over any transport; other clients are unaffected."""
     with (
         RawConnection.as_user(victim.server.address, victim.name, "secret") as unwanted,
         RawConnection.as_user(victim.server.address, victim.name, "secret") as other,

@@ -1,6 +1,4 @@
-"""Every port of every process of a cluster, and who gets what there: nothing without the secret, a ticket or a login
-(CTL-9, GW-8).
-"""
+"""Access to every port of every process of a cluster: none without the secret, a ticket or a login (CTL-9, GW-8)."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ from tests.service_process import ServiceProcess
 OPEN_LINK, LOGIN_WITH_TICKET = 10010, 10011
 READ, WRITE = 1, 2
 OPEN_TO_ALL = {Code.PING, Extension.CAPABILITIES, Extension.EXPLAIN_REFUSALS}
-"""Commands that need no login, and tell nothing of what there is."""
+"""Commands that need no login and reveal nothing about the contents."""
 LOGINS = {Code.LOGIN_USER, Code.LOGIN_WITH_TOKEN}
 GATEWAY_FILES = (
     accounts_pb2,
@@ -64,8 +62,8 @@ HOUR_SECONDS = 3600
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One for all tests here."""
-    # Otherwise who has guessed wrong so often is refused whatever he asks for.
+    """One cluster for all tests of this file."""
+    # The failure limit would refuse all later requests of this address.
     with Cluster(tmp_path_factory.mktemp("strangers"), gateway_settings={"login.failures_max": 0}) as cluster:
         yield cluster
 
@@ -85,14 +83,14 @@ def prepared(cluster: Cluster) -> dict[str, Topic]:
 
 
 def listening(service: ServiceProcess) -> set[str]:
-    """Where a process, or a child of it, takes connections."""
+    """Addresses on which a process or a child of it listens."""
     process = psutil.Process(service.process.pid)
     return listening_of([process, *process.children(recursive=True)])
 
 
 def listening_of(family: list[psutil.Process]) -> set[str]:
     return {
-        # An address of IPv4 can be that of a socket that takes both.
+        # An IPv4 address may belong to a dual-stack socket.
         f"{connection.laddr.ip.removeprefix('::ffff:')}:{connection.laddr.port}"
         for member in family
         for connection in member.net_connections(kind="inet")
@@ -101,7 +99,7 @@ def listening_of(family: list[psutil.Process]) -> set[str]:
 
 
 def methods(*files: object) -> list[str]:
-    """The paths of all methods of all services of these files."""
+    """Paths of all methods of all services of these files."""
     services = [service for file in files for service in file.DESCRIPTOR.services_by_name.values()]
     return [f"/{service.full_name}/{method.name}" for service in services for method in service.methods]
 
@@ -109,7 +107,7 @@ def methods(*files: object) -> list[str]:
 def grpc_code(
     address: str, path: str, metadata: tuple[tuple[str, str], ...] = (), request: bytes = b""
 ) -> grpc.StatusCode:
-    """What becomes of a call, whatever kind it is of: on the wire they are alike."""
+    """Return the code of a call of any kind: unary and streaming calls are alike on the wire."""
     with grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
         call = channel.stream_stream(path)(iter([request]), metadata=metadata, timeout=20)
         try:
@@ -127,7 +125,7 @@ def http_status(address: str, path: str, **headers: str) -> int:
 
 
 def test_there_are_no_other_ports(cluster: Cluster) -> None:
-    """What is looked at below is all there is."""
+    """The tests below cover all ports."""
     for replica in cluster.replicas:
         assert listening(replica) == replica.addresses
     for node in cluster.nodes:
@@ -138,7 +136,7 @@ def test_there_are_no_other_ports(cluster: Cluster) -> None:
 
 
 def test_binary_ports(cluster: Cluster) -> None:
-    """No command of somebody who has not logged in is executed, at gateways and at nodes."""
+    """No command of an unauthenticated client is executed, at gateways or at nodes."""
     connections = [RawConnection(gateway.doors.tcp) for gateway in cluster.gateways]
     connections += [WebSocketConnection(gateway.doors.websocket) for gateway in cluster.gateways]
     connections += [RawConnection(node.binary) for node in cluster.nodes]
@@ -152,7 +150,7 @@ def test_binary_ports(cluster: Cluster) -> None:
 
 
 def test_grpc_ports(cluster: Cluster) -> None:
-    """Every method of every service, without anything, and with what opens another service."""
+    """Call every method of every service without credentials, and with the credential of another service."""
     ours = authorization(cluster.secret, NAME)
     other = authorization("another secret of a cluster", NAME)
     other_cluster = authorization(cluster.secret, "another")
@@ -174,7 +172,7 @@ def test_grpc_ports(cluster: Cluster) -> None:
 
 
 def test_http_ports(cluster: Cluster) -> None:
-    """Health is for everybody and says nothing else; figures are for who may have them."""
+    """Health is public and reveals nothing else; metrics require authentication."""
     figures = metrics_authorization(cluster.secret, NAME)
     for address in (*(node.http for node in cluster.nodes), *(replica.metrics for replica in cluster.replicas)):
         assert http_status(address, "/health") == http.HTTPStatus.OK
@@ -188,7 +186,7 @@ def test_http_ports(cluster: Cluster) -> None:
 
 
 def test_ports_of_peers(cluster: Cluster) -> None:
-    """The port by which replicas speak with each other says nothing to whoever does not know the secret."""
+    """The replication port reveals nothing to a peer without the secret."""
     choice = random.Random(7)
     for replica in cluster.replicas:
         for said in (b"GET / HTTP/1.1\r\n\r\n", choice.randbytes(16), choice.randbytes(4096), bytes(300)):
@@ -207,7 +205,7 @@ def test_ports_of_peers(cluster: Cluster) -> None:
 
 
 HANDSHAKE_BYTES_MAX = 128
-"""A number that is to be answered with a proof; everything else comes after that."""
+"""Maximum size of the handshake: a nonce that must be answered with a proof."""
 
 
 class TicketConnection(RawConnection):
@@ -217,10 +215,10 @@ class TicketConnection(RawConnection):
         return self.status(LOGIN_WITH_TICKET, frames.str32(ticket))
 
     def open_link(self, ticket: str, node_id: int) -> int:
-        """The status of a refusal; 0 if it is none."""
+        """Return the status of a refusal, or 0 if the link is open."""
         payload = struct.pack("<HIHQQ", 1, node_id, 0, 1, 0) + frames.str32(ticket)
         self.send_frame(OPEN_LINK, payload)
-        # A response has the status first; a frame of a link its length.
+        # A response begins with the status, a frame of a link with its length.
         first, second = struct.unpack("<II", self._read(8))
         return first if second == 0 else 0
 
@@ -242,7 +240,7 @@ def in_an_hour() -> int:
 
 
 def test_tickets_that_open_nothing(cluster: Cluster, prepared: dict[str, Topic]) -> None:
-    """Expired, of another cluster or another secret, changed in one character, or made up."""
+    """Tickets that are expired, of another cluster or secret, changed in one character, or made up are refused."""
     key = TicketKey(cluster.secret, NAME)
     topic = prepared["ours"]
     stream = topic.stream_id
@@ -269,7 +267,7 @@ def test_tickets_that_open_nothing(cluster: Cluster, prepared: dict[str, Topic])
             for path in methods(partition_pb2):
                 code = grpc_code(node.grpc, path, (("headrace-ticket", ticket),))
                 assert code in {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}, (path, ticket)
-        # A ticket for a topic is none for a gateway, and at a gateway no ticket is anything.
+        # A ticket for a topic is not valid for a gateway link, and gateways accept no tickets.
         with TicketConnection(node.binary) as connection:
             assert connection.open_link(good, node_id) == Status.INVALID_TICKET
     for gateway in cluster.gateways:
@@ -289,7 +287,7 @@ def statuses(connection: RawConnection, code: int, payloads: list[bytes]) -> set
 
 
 def test_a_ticket_opens_what_it_names(cluster: Cluster, prepared: dict[str, Topic]) -> None:
-    """A topic to read, a topic to write, one partition: that, as far as it is on the node, and nothing else."""
+    """A ticket to read a topic, to write a topic, or for one partition grants only that, for partitions on the node."""
     key = TicketKey(cluster.secret, NAME)
     topic = prepared["ours"]
     ours, theirs = topic.stream_id, prepared["theirs"].stream_id
@@ -323,7 +321,7 @@ def test_a_ticket_opens_what_it_names(cluster: Cluster, prepared: dict[str, Topi
             code = grpc_code(node.grpc, f"/headrace.partition.v1.Partition/{path}", shown)
             assert code in {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}, path
         with TicketConnection(node.binary) as late:
-            # For a topic that had these numbers before.
+            # A topic that had these ids before.
             earlier = Topic(stream_id=ours, id=topic.id, incarnation=topic.incarnation - 1)
             assert late.log_in(for_topic(key, earlier, in_an_hour(), read=True)) == Status.OK
             assert statuses(late, Code.POLL_MESSAGES, [poll(ours, number) for number in range(8)]) == no_right
@@ -350,13 +348,13 @@ def test_a_ticket_opens_what_it_names(cluster: Cluster, prepared: dict[str, Topi
 
 
 def issued(connection: RawConnection, stream: int | str, access: int) -> str:
-    """A ticket that whoever has logged in asks for."""
+    """Request a ticket as the user logged in on the connection."""
     asked = frames.ident(stream) + frames.ident("t") + frames.u8(access) + frames.u32(60)
     return headrace_core.decode_issued_ticket(connection.ok(Extension.ISSUE_TICKET, asked)).ticket
 
 
 def test_a_ticket_that_a_user_asks_for(cluster: Cluster, prepared: dict[str, Topic]) -> None:
-    """It opens one topic at the nodes, and nothing at the gateways."""
+    """The ticket is valid for one topic at the nodes, and not at the gateways."""
     with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:
         ticket = issued(root, "ours", READ)
     said = TicketKey(cluster.secret, NAME).verify(ticket, now=int(time.time()))
@@ -377,7 +375,7 @@ def test_a_ticket_that_a_user_asks_for(cluster: Cluster, prepared: dict[str, Top
 
 
 def test_the_embedded_server_takes_no_ticket(shared_server: ServerProcess) -> None:
-    """Also none of its own."""
+    """The embedded server refuses even tickets that it has signed."""
     with RawConnection.as_root(shared_server.address) as root:
         root.create_topic("tickets")
         ticket = issued(root, "tickets", READ | WRITE)
@@ -388,7 +386,7 @@ def test_the_embedded_server_takes_no_ticket(shared_server: ServerProcess) -> No
 
 
 def test_strangers_do_no_harm(cluster: Cluster) -> None:
-    """Bytes that mean nothing end the connection at most."""
+    """Garbage bytes close the connection at most."""
     choice = random.Random(11)
     for address in (*(node.binary for node in cluster.nodes), *(gateway.doors.tcp for gateway in cluster.gateways)):
         for _ in range(20):
@@ -406,7 +404,7 @@ def test_strangers_do_no_harm(cluster: Cluster) -> None:
 
 
 def test_the_embedded_server_has_no_other_ports(start_server: StartServer) -> None:
-    """All that it listens on is what its settings say, and that is loopback."""
+    """The server listens only on the addresses of its settings, which are loopback."""
     server = start_server()
     process = psutil.Process(server.process.pid)
     assert listening_of([process]) == {

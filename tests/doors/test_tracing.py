@@ -50,7 +50,7 @@ def settings(collector: Collector, **more: str) -> dict[str, str]:
 
 
 class Parent:
-    """The span of a client."""
+    """A client's span."""
 
     def __init__(self, flags: str = "01") -> None:
         self.trace_id, self.span_id = secrets.token_hex(16), secrets.token_hex(8)
@@ -58,10 +58,10 @@ class Parent:
 
 
 def nested(*spans: Span) -> None:
-    """Each is a part of the one before, in the tree and in time."""
+    """Verify that each span is a child of the previous one and lies within its time."""
     for outer, inner in itertools.pairwise(spans):
         assert inner.parent_id == outer.span_id, (outer, inner)
-        # The clock of the native side has microseconds.
+        # The clock of the native side has microsecond resolution.
         assert outer.began - 1000 <= inner.began <= inner.ended <= outer.ended + 1000, (outer, inner)
 
 
@@ -131,7 +131,7 @@ async def test_a_binary_client_and_a_call_of_grpc(start_server: StartServer, col
     assert spans["SendMessages"].parent_id == sent.span_id
     assert spans["SendMessages"].kind == SERVER
     nested(spans["SendMessages"], spans["append"], spans["write"])
-    # With durability `os` the answer does not wait for the device.
+    # With durability `os` the response does not wait for the device.
     assert "sync" not in spans
 
     spans = await collector.trace(polled.trace_id, "PollMessages", "partition", "answer")
@@ -174,7 +174,7 @@ async def test_what_is_not_sampled_is_not_recorded(
 async def test_requests_without_a_context(
     start_server: StartServer, collector: Collector, http: aiohttp.ClientSession
 ) -> None:
-    """They begin traces of their own, as many as the settings say. Commands of one request are one trace."""
+    """Such requests begin new traces at the configured sampling rate. Commands of one request share a trace."""
     server = start_server(settings(collector, TRACING_SAMPLE_RATIO="1"))
     root = await Api(http, server.http_url).login()
     topic = await root.create_topic("s", partitions=200)
@@ -186,7 +186,7 @@ async def test_requests_without_a_context(
         await asyncio.sleep(0.05)
     assert doors[0].parent_id == ""
     await collector.trace(doors[0].trace_id, "GetTopic", "GetConsumerOffset")
-    # One that goes on is recorded at its beginning.
+    # A streaming response records its span at the beginning.
     commands = [span for span in collector.spans if span.parent_id == doors[0].span_id]
     assert 2 <= len(commands) <= 100
 

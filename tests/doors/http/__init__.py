@@ -1,1 +1,1 @@
-"""The HTTP interface of a real server, through a real client (GW-4)."""
+"""The HTTP API of a real server through a real client (GW-4)."""

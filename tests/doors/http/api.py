@@ -1,4 +1,4 @@
-"""A small client of the HTTP interface that hides nothing."""
+"""A thin client of the HTTP API."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Answer:
 
     @property
     def data(self) -> Any:
-        """The body, which is JSON."""
+        """The body as JSON."""
         return json.loads(self.body)
 
     @property
     def code(self) -> int:
-        """The stable code of a refusal."""
+        """The stable code of an error response."""
         return int(self.data["id"])
 
 
 class Api:
-    """Requests of one user, or of nobody."""
+    """Requests of one user, or of an unauthenticated client."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, token: str | None = None) -> None:
         self.session = session
@@ -54,42 +54,42 @@ class Api:
         raw: bytes | None = None,
         headers: dict[str, str] | None = None,
     ) -> Answer:
-        """Send a request; a body is sent as JSON, raw bytes as they are."""
+        """Send a request: `body` as JSON, `raw` unchanged."""
         sent = dict(headers or {})
         if token or self.token:
             sent.setdefault("Authorization", f"Bearer {token or self.token}")
         if body is not None:
             raw = json.dumps(body).encode()
             sent.setdefault("Content-Type", "application/json")
-        # A large body of plain bytes is warned of.
+        # The library warns of a large body of plain bytes.
         data = io.BytesIO(raw) if raw is not None and len(raw) > 2**20 else raw
-        # What is not told must not be filled in.
+        # Omitted headers must stay omitted: the library adds no defaults.
         async with self.session.request(
             method, self.url + path, data=data, headers=sent, skip_auto_headers=["Content-Type", "Accept"]
         ) as answer:
             return Answer(answer.status, answer.headers, await answer.read())
 
     async def ok(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
-        """The body of the answer to a request that has to succeed."""
+        """Send a request that must succeed and return the body of the response."""
         answer = await self(method, path, body, **more)
         assert 200 <= answer.status < 300, (method, path, answer.status, answer.body)
         return answer.data if answer.body else None
 
     async def login(self, username: str = USERNAME, password: str = PASSWORD) -> Self:
-        """The same client, logged in."""
+        """Log in and return the same client."""
         identity = await Api(self.session, self.url).ok(
             "POST", "/users/login", {"username": username, "password": password}
         )
         return type(self)(self.session, self.url, identity["access_token"]["token"])
 
     async def create_topic(self, stream: str, topic: str = "t", partitions: int = 1) -> str:
-        """Create a stream with a topic in it; the path of the topic."""
+        """Create a stream with a topic and return the path of the topic."""
         await self.ok("POST", "/streams", {"name": stream})
         await self.ok("POST", f"/streams/{stream}/topics", {"name": topic, "partitions_count": partitions})
         return f"/streams/{stream}/topics/{topic}"
 
     async def create_user(self, username: str, permissions: dict[str, Any] | None = None) -> Self:
-        """Create a user whose password is his name; a client that is logged in as him."""
+        """Create a user whose password is the user's name, and return a client logged in as that user."""
         user = {"username": username, "password": username, "status": "active", "permissions": permissions}
         await self.ok("POST", "/users", user)
         return await self.login(username, username)
@@ -106,7 +106,7 @@ def batch(*payloads: bytes, partition: int | None = None, key: bytes | None = No
 
 
 def payloads(polled: dict[str, Any]) -> list[bytes]:
-    """Of polled messages."""
+    """Payloads of polled messages."""
     return [base64.b64decode(message["payload"]) for message in polled["messages"]]
 
 

@@ -13,18 +13,18 @@ Reach = Callable[[ServerProcess], Api]
 
 @pytest.fixture
 async def reach() -> AsyncIterator[Reach]:
-    """A client of a server that a test starts by itself."""
+    """Create clients of servers that a test starts itself."""
     async with aiohttp.ClientSession() as session:
         yield lambda server: Api(session, server.http_url)
 
 
 @pytest.fixture
 def nobody(reach: Reach, shared_server: ServerProcess) -> Api:
-    """A client of the module's server without a login."""
+    """An unauthenticated client of the module's server."""
     return reach(shared_server)
 
 
 @pytest.fixture
 async def root(nobody: Api) -> Api:
-    """A client of the module's server who may do everything."""
+    """A client of the module's server logged in as root."""
     return await nobody.login()

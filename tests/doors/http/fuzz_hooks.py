@@ -1,4 +1,4 @@
-"""Loaded by Schemathesis: every request has a token of its own, as some of them revoke it."""
+"""Hooks for Schemathesis: every request has its own token, because some requests revoke theirs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import schemathesis
 
 @schemathesis.auth(refresh_interval=None)
 class FreshToken:
-    """Makes tokens of root, which is possible for whoever has the server's secret."""
+    """Source of tokens of root, signed with the server's secret."""
 
     def get(self, case: Any, context: Any) -> str:
         now = int(time.time())
@@ -35,6 +35,6 @@ class FreshToken:
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """Keep root active: nothing else could be tried after that."""
+    """Drop changes that deactivate root: all later requests would fail."""
     if isinstance(case.body, dict) and case.body.get("status") == "inactive":
         case.body["status"] = "active"

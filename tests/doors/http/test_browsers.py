@@ -1,4 +1,4 @@
-"""What pages of other origins may do, HTTPS, and the end of a server (GW-3, GW-4)."""
+"""CORS, HTTPS, and shutdown of a server (GW-3, GW-4)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_any_page_may_call_where_settings_say_so(start_server: StartServer
     assert answer.headers["Access-Control-Allow-Methods"] == "GET, POST, PUT, DELETE"
     assert answer.headers["Access-Control-Allow-Headers"] == "content-type, authorization"
     assert "Access-Control-Allow-Credentials" not in answer.headers
-    # Also where the request itself fails: the page could not read why otherwise.
+    # Error responses need the header too: otherwise the page cannot read the error.
     refused = await nobody("GET", "/streams", headers={"Origin": "https://a.example"})
     assert (refused.status, refused.headers["Access-Control-Allow-Origin"]) == (401, "*")
 
@@ -98,7 +98,7 @@ async def test_metrics_by_setting(start_server: StartServer, reach: Reach) -> No
 
 def issue(authority: trustme.CA, folder: Path) -> dict[str, str]:
     certificate = authority.issue_cert("127.0.0.1")
-    # The key first: in between the two do not belong together, which must do no harm.
+    # Replace the key first: until the certificate is replaced the two do not match, which must do no harm.
     certificate.private_key_pem.write_to_path(str(folder / "key.pem"))
     (folder / "cert.pem").write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
     return {"HTTP_TLS_CERT_FILE": str(folder / "cert.pem"), "HTTP_TLS_KEY_FILE": str(folder / "key.pem")}
@@ -170,7 +170,7 @@ async def test_requests_are_logged_on_request(start_server: StartServer, reach: 
     def lines() -> list[str]:
         return [line for line in server.log_tail().splitlines() if "look-for-me" in line]
 
-    # It is written after the answer.
+    # The log line is written after the response.
     await asyncio.to_thread(eventually, "its line", lines)
     (line,) = lines()
     assert '"user_id": 0' in line

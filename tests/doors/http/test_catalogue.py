@@ -169,5 +169,5 @@ async def test_who_has_a_list_already_keeps_it(root: Api) -> None:
         assert (await root("GET", path, headers={"If-None-Match": '"other"'})).body == first.body
     tag = (await root("GET", topic)).headers["ETag"]
     await root.ok("POST", f"{topic}/messages", batch(b"new"))
-    # Counts are part of the answer: a new message makes another one of it.
+    # Counts are part of the response: a new message changes the tag.
     assert (await root("GET", topic, headers={"If-None-Match": tag})).status == 200

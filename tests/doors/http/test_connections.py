@@ -1,4 +1,4 @@
-"""Connections of strangers: how many, how long, and how large what they send may be (GW-9)."""
+"""Limits for connections of unauthenticated clients: their number, their duration and the size of requests (GW-9)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def connected(server: ServerProcess) -> Iterator[socket.socket]:
 
 
 def answer(connection: socket.socket) -> bytes:
-    """The first line that comes; nothing if the connection ends instead."""
+    """The first line received; empty if the connection ends instead."""
     try:
         return connection.recv(65536).partition(b"\r\n")[0]
     except ConnectionError:
@@ -41,7 +41,7 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 def sent_slowly(connection: socket.socket, byte: int) -> bool:
-    """Whether it could still be sent."""
+    """Return whether the byte could be sent."""
     time.sleep(0.05)
     try:
         connection.sendall(bytes([byte]))
@@ -61,7 +61,7 @@ def served(server: ServerProcess) -> bool:
 
 @pytest.mark.parametrize("path", [b"/ping", b"/ws"])
 def test_who_never_finishes_a_request_is_closed(start_server: StartServer, path: bytes) -> None:
-    """However busily the head is sent, byte by byte; others are served meanwhile."""
+    """A head that is sent byte by byte does not extend the deadline; others are served meanwhile."""
     server = start_server(PATIENT)
     head = iter(b"GET %s HTTP/1.1\r\nX-Header: " % path + b"x" * 8000)
     with connected(server) as silent, connected(server) as slow:
@@ -71,7 +71,9 @@ def test_who_never_finishes_a_request_is_closed(start_server: StartServer, path:
 
 
 def test_who_asks_nothing_more_is_closed(start_server: StartServer) -> None:
-    """Also in the middle of the next request. Who goes on asking stays."""
+    """The idle timeout also closes a connection in the middle of the next request. A connection with requests stays
+    open.
+    """
     server = start_server(PATIENT)
     with connected(server) as idle, connected(server) as slow, connected(server) as busy:
         for connection in (idle, slow, busy):
@@ -105,7 +107,7 @@ def test_a_slow_tls_handshake_is_closed(start_server: StartServer, tmp_path: Pat
 
 
 def test_one_connection_too_many(start_server: StartServer) -> None:
-    """It is closed, the others go on, and there is room when one has gone."""
+    """An excess connection is closed, the others stay open, and a closed one makes room."""
     server = start_server({"HTTP_MAX_CONNECTIONS": "5"})
     with contextlib.ExitStack() as stack:
         connections = [stack.enter_context(connected(server)) for _ in range(5)]
@@ -131,12 +133,12 @@ def test_one_connection_too_many(start_server: StartServer) -> None:
     ids=["the path", "a header", "headers"],
 )
 def test_what_is_too_long_is_refused(shared_server: ServerProcess, request_bytes: bytes) -> None:
-    """Before all of it is there, without a word in the log that is as long."""
+    """The refusal comes before the request is complete, and its log line is short."""
     before = shared_server.log.stat().st_size
     with connected(shared_server) as connection:
         with contextlib.suppress(ConnectionError):
             connection.sendall(request_bytes)
-        # The answer is lost where the end comes before everything was sent.
+        # The response is lost if the server closes before the client has sent everything.
         assert answer(connection) in (b"HTTP/1.0 400 Bad Request", b"")
     assert shared_server.log.stat().st_size - before < 2000
     assert served(shared_server)

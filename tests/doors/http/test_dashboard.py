@@ -1,4 +1,4 @@
-"""The dashboard for Grafana shows what a server really tells (USE-6)."""
+"""The Grafana dashboard uses only metrics that a server exports (USE-6)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_every_metric_is_told(root: Api, shared_server: ServerProcess, das
         text = (await root("GET", "/metrics")).body.decode()
     families = list(text_string_to_metric_families(text))
     told = {sample.name for family in families for sample in family.samples}
-    # Of these the name is known before there is one of them.
+    # The exporter announces counters before their first sample.
     told |= {f"{family.name}_total" for family in families if family.type == "counter"}
     used = {name for query in queries(dashboard) for name in METRIC.findall(query)}
     assert len(used) > 30
@@ -47,7 +47,7 @@ async def test_every_metric_is_told(root: Api, shared_server: ServerProcess, das
 
 
 async def test_every_label_is_there(root: Api, nobody: Api, dashboard: dict[str, Any]) -> None:
-    """What is grouped by, and what a legend names, is a label of the metric."""
+    """Every label in a grouping or a legend is a label of the metric."""
     topic = await root.create_topic("labelled")
     await root.ok("POST", f"{topic}/consumer-groups", {"name": "g"})
     await nobody("GET", "/streams")
@@ -56,7 +56,7 @@ async def test_every_label_is_there(root: Api, nobody: Api, dashboard: dict[str,
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             labels.setdefault(sample.name, set()).update(sample.labels)
-    # Prometheus adds these to whatever it fetches.
+    # Prometheus adds these labels to every scraped sample.
     always = {"instance", "job"}
     for panel in dashboard["panels"]:
         for target in panel.get("targets", ()):

@@ -1,4 +1,4 @@
-"""The OpenAPI description says what is served, and what is served is described (GW-4)."""
+"""The OpenAPI description matches the routes that are served (GW-4)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ POST /streams/{stream_id}/topics/{topic_id}/consumer-groups
 GET /streams/{stream_id}/topics/{topic_id}/consumer-groups/{group_id}
 DELETE /streams/{stream_id}/topics/{topic_id}/consumer-groups/{group_id}
 """
-"""The routes of the release whose clients are to work, written down by hand."""
+"""The routes of the release whose clients must work, transcribed by hand."""
 
 
 async def described(nobody: Api) -> dict[str, dict]:
@@ -81,7 +81,7 @@ async def test_every_route_of_the_reference_is_there(nobody: Api) -> None:
 
 
 async def test_what_is_described_is_served(nobody: Api, root: Api) -> None:
-    """A path that nobody serves would be 404 without a word, a method 405."""
+    """A described path without a handler would be answered with 404 without a body, a method with 405."""
     for entry, operation in (await described(nobody)).items():
         method, path = entry.split()
         concrete = re.sub(r"{(partition_id|client_id)}", "7", path).replace("{fsync}", "true")

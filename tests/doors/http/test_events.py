@@ -21,13 +21,13 @@ WAIT_SECONDS = 20
 
 
 class Events:
-    """The events of one answer."""
+    """Server-sent events of one response."""
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self.answer = answer
 
     async def next(self) -> dict[str, str]:
-        """The next one; comments are left out. Nothing at the end."""
+        """The next event, without comments; empty at the end."""
         event: dict[str, str] = {}
         while line := await asyncio.wait_for(self.answer.content.readline(), WAIT_SECONDS):
             text = line.decode().rstrip("\n")
@@ -39,7 +39,7 @@ class Events:
         return event
 
     async def payload(self) -> bytes:
-        """Of the message of the next one."""
+        """Payload of the message of the next event."""
         event = await self.next()
         message: dict[str, Any] = json.loads(event["data"])
         assert int(event["id"]) == int(message["header"]["offset"])
@@ -169,7 +169,7 @@ async def test_those_who_wait_are_counted_and_end_with_the_server(start_server: 
     topic = await root.create_topic("counted")
     waiting = asyncio.ensure_future(root("GET", f"{topic}/messages?wait_ms=60000"))
     async with watching(root, f"{topic}/events") as events:
-        # The one that waits may come after the first of these.
+        # The waiting request may arrive after the first of these.
         async with asyncio.timeout(WAIT_SECONDS):
             while (full := await root("GET", f"{topic}/messages?wait_ms=1")).status == 200:
                 pass
@@ -180,7 +180,7 @@ async def test_those_who_wait_are_counted_and_end_with_the_server(start_server: 
         assert await events.next() == {}
         assert (await waiting).status == 503
         assert await stopped == 0
-        # Well before the end of what waits.
+        # Well before the timeout of the waiting request.
         assert time.monotonic() - started < 15
 
 

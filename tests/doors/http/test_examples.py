@@ -1,4 +1,4 @@
-"""The examples of docs/http.md work as they stand (GW-4)."""
+"""The examples of docs/http.md work unchanged (GW-4)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Schemathesis: requests that are made of the description, and answers that are held against it (GW-4, GW-9).
+"""Schemathesis: requests generated from the description, and responses checked against it (GW-4, GW-9).
 
-A longer run, with cases of its own:
-``HEADRACE_FUZZ_CASES=500 HEADRACE_FUZZ_SEED=$RANDOM pytest tests/doors/http/test_fuzz.py -s --timeout 3600``.
+A longer run with other cases: ``HEADRACE_FUZZ_CASES=500 HEADRACE_FUZZ_SEED=$RANDOM pytest FILE -s --timeout 3600``,
+where FILE is this file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.conftest import StartServer
 HERE = Path(__file__).parent
 SECRET = "0123456789abcdef0123456789abcdef-only-for-tests"
 CASES_PER_OPERATION = int(os.environ.get("HEADRACE_FUZZ_CASES", "1"))
-# The same cases in every run of the suite; a longer run has a seed of its own.
+# Every run of the suite has the same cases; a longer run chooses another seed.
 SEED = os.environ.get("HEADRACE_FUZZ_SEED", "1")
 
 
@@ -27,7 +27,7 @@ SEED = os.environ.get("HEADRACE_FUZZ_SEED", "1")
 @pytest.mark.parametrize(
     ("accept", "phases"),
     [
-        # What is made up at random differs little between the two; a longer run has it for both.
+        # Random bodies hardly differ between the two media types; a longer run fuzzes both.
         ("application/json", "coverage,stateful" if CASES_PER_OPERATION == 1 else "coverage,fuzzing,stateful"),
         ("application/problem+json", "fuzzing"),
     ],
@@ -38,7 +38,7 @@ def test_no_request_fails_the_server_or_breaks_the_description(
     settings = {
         "HTTP_JWT_ENCODING_SECRET": SECRET,
         "HTTP_CONSUMER_GROUP_MEMBER_TIMEOUT": "1 s",
-        # The same few made-up users are tried again and again.
+        # The generated requests try the same few users again and again.
         "LOGIN_FAILURES_MAX": "0",
     }
     server = start_server(settings)

@@ -1,4 +1,4 @@
-"""How far consumers are behind, in messages and seconds (USE-6)."""
+"""Consumer lag in messages and seconds (USE-6)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_seconds_are_the_age_of_the_oldest_message(root: Api) -> None:
     (message,) = (await root.ok("GET", f"{topic}/messages?kind=offset&value=1"))["messages"]
     (first,) = (await root.ok("GET", f"{topic}/messages?kind=first&count=1"))["messages"]
     between = (message["header"]["timestamp"] - first["header"]["timestamp"]) / 1_000_000
-    # The second message is younger by just that, and the clock went on between the two requests.
+    # The second message is younger by that difference, and time passes between the two requests.
     earlier, later = (await root.ok("GET", url))["lag_seconds"], (await root.ok("GET", f"{topic}/consumers/2/lag"))
     assert later["lag_seconds"] - earlier >= between
 
@@ -80,7 +80,7 @@ async def test_a_group_with_its_members(root: Api) -> None:
 
 
 async def test_what_was_deleted_is_not_waited_for(start_server: StartServer, reach: Reach) -> None:
-    """Messages that are gone do not count, and the age is that of the oldest which is left."""
+    """Deleted messages do not count, and the age is that of the oldest remaining message."""
     root = await reach(start_server({"SYSTEM_SEGMENT_SIZE": "4 KiB"})).login()
     topic = await root.create_topic("s")
     for _ in range(4):
@@ -112,7 +112,7 @@ async def test_what_is_not_there(root: Api) -> None:
 
 
 async def test_who_may_see_it(root: Api, nobody: Api) -> None:
-    """Whoever may send the commands that it is made of: the topic is read, and messages are."""
+    """The lag requires the rights of the commands that compute it: read the topic, and poll messages."""
     topic = await root.create_topic("lag-for-some")
     await root.ok("POST", f"{topic}/consumer-groups", {"name": "g"})
     await sent(root, topic, b"m")
@@ -125,7 +125,9 @@ async def test_who_may_see_it(root: Api, nobody: Api) -> None:
 
 
 async def test_the_lag_of_groups_in_metrics(start_server: StartServer, reach: Reach) -> None:
-    """A bounded number of series; those by partition for who asks for them; not worked out anew for each scrape."""
+    """The number of series is bounded, series by partition are optional, and scrapes within an interval share one
+    result.
+    """
     settings = {"HTTP_METRICS_LAG_PARTITIONS": "4", "HTTP_METRICS_LAG_INTERVAL": "300 ms"}
     nobody = reach(start_server(settings))
     root = await nobody.login()

@@ -1,4 +1,4 @@
-"""What is logged about requests (USE-6)."""
+"""Log lines of requests (USE-6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consuming as a member of a group without a connection (GW-4, CTL-8)."""
+"""Consuming as a group member without a persistent connection (GW-4, CTL-8)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_members_share_the_partitions(root: Api) -> None:
         assert (await root.ok("GET", f"{member}/messages"))["count"] == 0
     assert sorted(seen) == [b"0", b"1"]
 
-    # What was forgotten is read again; by the owner alone.
+    # Unacknowledged messages are delivered again, and only to the owner of the partition.
     for member, partition in ((one, members[0]["partitions"][0]), (other, members[1]["partitions"][0])):
         assert (await root("DELETE", f"{member}/offsets/{1 - partition}")).code == 3022
         assert (await root("DELETE", f"{member}/offsets/{partition}")).status == 204

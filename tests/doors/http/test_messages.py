@@ -115,14 +115,14 @@ async def test_a_key_appends_once(root: Api) -> None:
     assert sorted(answers, key=str) == [(201, "true")] * 9 + [(201, None)]
     assert payloads(await root.ok("GET", path)) == [b"one", b"three"]
     assert (await root("POST", path, batch(b"x"), headers={"Idempotency-Key": "k" * 256})).status == 400
-    # What was refused was not appended: the key stays free.
+    # A refused batch is not appended: its idempotency key stays unused.
     wrong = batch(b"four", partition=7)
     assert (await root("POST", path, wrong, headers={"Idempotency-Key": "k3"})).status == 404
     assert await send(b"four", "k3") == (201, None)
 
 
 async def test_a_large_batch(root: Api) -> None:
-    """The limit of the body is 2 MB; what fits is taken whole, and comes back."""
+    """The limit of the body is 2 MB; a body within the limit is stored completely and can be read back."""
     path = (await root.create_topic("large")) + "/messages"
     sent = [bytes([number]) * 14_000 for number in range(100)]
     await root.ok("POST", path, batch(*sent))
@@ -193,7 +193,7 @@ async def test_refusals(root: Api, change: dict[str, object], status: int, code:
     ],
 )
 async def test_an_unknown_field_is_refused_by_name(root: Api, path: tuple[str | int, ...], unknown: str) -> None:
-    """Nothing of the batch is appended: headers under another name would be lost in silence (GW-9)."""
+    """No message of the batch is appended: headers under a wrong name would be lost silently (GW-9)."""
     stream = f"unknown-{unknown}-{len(path)}"
     topic = await root.create_topic(stream)
     body: Any = batch(b"one", b"two")
@@ -210,7 +210,7 @@ async def test_an_unknown_field_is_refused_by_name(root: Api, path: tuple[str | 
 
 
 async def test_the_header_of_a_polled_message_may_be_sent_along(root: Api) -> None:
-    """As existing clients do; it has no effect."""
+    """Existing clients send the header; it has no effect."""
     topic = await root.create_topic("forwarded")
     await root.ok("POST", f"{topic}/messages", batch(b"one"))
     (message,) = (await root.ok("GET", f"{topic}/messages"))["messages"]
@@ -219,7 +219,7 @@ async def test_the_header_of_a_polled_message_may_be_sent_along(root: Api) -> No
 
 
 async def test_an_offset_without_a_partition_is_that_of_the_first(root: Api) -> None:
-    """Existing clients say so with a null."""
+    """Existing clients send null for the partition."""
     topic = await root.create_topic("nullable", partitions=2)
     await root.ok("POST", f"{topic}/messages", batch(b"one", b"two", partition=0))
     body = {"consumer_id": 1, "partition_id": None, "offset": 1}

@@ -1,4 +1,4 @@
-"""What Prometheus is told about the server (USE-6)."""
+"""Metrics of the server for Prometheus (USE-6)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def value(samples: Samples, name: str, /, **labels: str) -> float:
 
 
 async def test_requests_by_command_and_status(root: Api, nobody: Api, shared_server: ServerProcess) -> None:
-    """Requests of every door are counted where they are executed, once."""
+    """Requests of every API are counted once, where they are executed."""
     before = await scraped(nobody)
     topic = await root.create_topic("measured")
     with RawConnection.as_root(shared_server.address) as connection:
@@ -73,7 +73,7 @@ async def test_buckets_only_grow(nobody: Api) -> None:
 
 
 async def test_every_part_of_the_process(nobody: Api) -> None:
-    """Metadata, memory, mailboxes, encrypted doors, and the process itself."""
+    """Metrics of metadata, memory, mailboxes, TLS listeners and the process."""
     samples = await scraped(nobody)
     assert value(samples, "metadata_role", role="primary") == 1
     assert value(samples, "metadata_op") >= 1
@@ -92,7 +92,7 @@ async def test_every_part_of_the_process(nobody: Api) -> None:
 
 
 async def test_the_text_is_what_readers_expect(nobody: Api) -> None:
-    """Each metric is described once, and its samples stand together."""
+    """Each metric is described once, and its samples are adjacent."""
     text = (await nobody("GET", "/metrics")).body.decode()
     described = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
     assert len(described) == len(set(described))

@@ -1,4 +1,4 @@
-"""Settings and the log of a running server, for those who may read it (GW-4)."""
+"""Settings and the log of a running server, for users with the right to read the server (GW-4)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_secrets_are_not_among_them(root: Api) -> None:
     answer = await root("GET", "/settings")
     password = next(setting for setting in answer.data if setting["name"] == "root.password")
     assert (password["value"], password["is_set"], password["is_secret"]) == (None, True, True)
-    # Its name and its password are the same text here: nothing but the name may show it.
+    # Root's name and password are equal here: the text may appear only as the name.
     shown = [setting["name"] for setting in answer.data if setting["value"] == f'"{PASSWORD}"']
     assert shown == ["root.username"]
 
@@ -54,7 +54,7 @@ async def test_the_log_is_followed(start_server: StartServer, reach: Reach) -> N
     async def followed() -> dict[str, Any]:
         answer = await root.ok("GET", "/logs?level=error")
         while True:
-            # Other lines come as well, as that of the request before this one.
+            # Other lines appear as well, such as that of the previous request.
             answer = await root.ok("GET", f"/logs?after={answer['last']}&wait_ms=20000")
             assert answer["missed"] == 0
             if any(record["message"].startswith("GET /ping") for record in answer["records"]):
@@ -65,7 +65,7 @@ async def test_the_log_is_followed(start_server: StartServer, reach: Reach) -> N
     await root("GET", "/ping")
     answer = await asyncio.wait_for(waiting, 60)
 
-    # Whoever waits does not keep the server from stopping.
+    # A waiting request does not delay the shutdown of the server.
     waiting = asyncio.create_task(root("GET", f"/logs?after={answer['last']}&level=error&wait_ms=60000"))
     await asyncio.sleep(0.3)
     began = time.monotonic()
@@ -83,7 +83,7 @@ async def test_what_has_gone_is_counted(start_server: StartServer, reach: Reach)
     answer = await root.ok("GET", f"/logs?after={first}")
     assert len(answer["records"]) == 10
     assert answer["missed"] == answer["records"][0]["sequence"] - first - 1 > 0
-    # Without the console a browser is told what everybody is.
+    # Without the console a browser gets the same response as any client.
     assert (await root("GET", "/", headers={"Accept": "text/html"})).body == b"Iggy API"
     assert (await root.ok("GET", "/logs?after=999999&count=3"))["records"] == (await root.ok("GET", "/logs?count=4"))[
         "records"

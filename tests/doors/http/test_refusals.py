@@ -1,4 +1,4 @@
-"""How requests are refused: statuses and forms (GW-9)."""
+"""Error responses: status codes and formats (GW-9)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_every_answer_has_an_id(nobody: Api) -> None:
 
 
 async def test_too_many_requests(start_server: StartServer, reach: Reach) -> None:
-    """By user, and by address as long as nobody is logged in."""
+    """Rate limits apply per user, and per address before a login."""
     server = start_server({"HTTP_RATE_LIMIT_REQUESTS_PER_SECOND": "1", "HTTP_RATE_LIMIT_BURST": "4"})
     nobody = reach(server)
     root = await nobody.login()
@@ -108,14 +108,14 @@ async def test_too_many_requests(start_server: StartServer, reach: Reach) -> Non
     assert int(answer.headers["Retry-After"]) >= 1
     while (answer := await nobody("GET", "/streams")).status != 429:
         assert answer.status == 401
-    # One more may be allowed by now.
+    # The bucket may have refilled by one request.
     while (problem := await nobody("GET", "/streams", headers={"Accept": PROBLEM})).status != 429:
         assert problem.status == 401
     assert problem.data["status"] == 429
 
 
 def said(address: tuple[str, int], request: bytes) -> tuple[int, dict[str, str], dict[str, Any]]:
-    """Status, headers and body of the answer to some bytes."""
+    """Send raw bytes and return status, headers and body of the response."""
     with socket.create_connection(address, 10) as connection, connection.makefile("rb") as answer:
         connection.sendall(request)
         status = int(answer.readline().split()[1])
@@ -149,7 +149,7 @@ async def test_refusals_by_the_library_have_the_same_form(
 
 
 async def test_a_client_that_goes_amid_its_body_leaves_no_trace(root: Api, shared_server: ServerProcess) -> None:
-    """Nobody is there for an answer, and it is no failure of the server."""
+    """A disconnect during the body is not an error of the server."""
     host, port = shared_server.http_address.split(":")
     _, writer = await asyncio.open_connection(host, int(port))
     head = f"POST /streams HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {root.token}\r\nX-Request-Id: gone\r\n"
@@ -181,7 +181,7 @@ async def test_a_client_may_ask_before_it_sends_a_body(root: Api, shared_server:
 
 
 def test_what_is_no_http_leaves_no_trace(server: ServerProcess) -> None:
-    """It is answered with 400, and the log does not grow with what strangers send (GW-9)."""
+    """Bytes that are not HTTP are answered with 400, and the log does not grow with them (GW-9)."""
     host, port = server.http_url.removeprefix("http://").split(":")
     for garbage in (
         b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",

@@ -39,7 +39,7 @@ async def test_cluster(root: Api, shared_server: ServerProcess) -> None:
 
 
 async def test_connections(root: Api, shared_server: ServerProcess) -> None:
-    """Callers of this interface are not among them."""
+    """HTTP callers are not listed."""
     assert await root.ok("GET", "/clients") == []
     client = headrace_core.Client.connect(shared_server.address)
     client.ping()
@@ -56,7 +56,7 @@ async def test_connections(root: Api, shared_server: ServerProcess) -> None:
 
 
 async def test_snapshot_needs_the_right_to_read_the_server(root: Api) -> None:
-    """The reference lets everybody have it, with secrets."""
+    """The reference server returns the snapshot, including secrets, to every user."""
     body = {"compression": "Deflated", "snapshot_types": ["Test", "ServerConfig"]}
     answer = await root("POST", "/snapshot", body)
     assert (answer.status, answer.headers["Content-Type"]) == (200, "application/zip")

@@ -1,4 +1,4 @@
-"""Logging in, and how long a token is good (GW-4, CTL-9)."""
+"""Login, and lifetime of tokens (GW-4, CTL-9)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_a_token_is_exchanged_once(nobody: Api) -> None:
 async def test_what_ends_tokens_at_once(
     root: Api, path: str, body: dict[str, Any] | None, is_over: bool, request: pytest.FixtureRequest
 ) -> None:
-    """The reference lets them live until they expire."""
+    """The reference server accepts these tokens until they expire."""
     name = f"user-{abs(hash(request.node.name)) % 10**6}"
     user = await root.create_user(name, rights("read_streams"))
     assert (await user("GET", "/streams")).status == 200
@@ -116,7 +116,7 @@ def claims(**changes: Any) -> dict[str, Any]:
 
 
 async def test_rules_for_tokens(start_server: StartServer, reach: Reach) -> None:
-    """Whoever has the secret may make tokens; every rule is checked on them."""
+    """A holder of the secret may sign tokens; the server checks every rule on them."""
     server = start_server({"HTTP_JWT_ENCODING_SECRET": SECRET, "HTTP_JWT_CLOCK_SKEW": "1 m"})
     nobody = reach(server)
     now = int(time.time())
@@ -181,7 +181,7 @@ async def test_tokens_expire(start_server: StartServer, reach: Reach) -> None:
 async def test_a_user_who_exchanges_without_end_is_slowed_down(start_server: StartServer, reach: Reach) -> None:
     root = await reach(start_server({"HTTP_JWT_MAX_REVOCATIONS_PER_SECOND": "1"})).login()
     token = root.token
-    # A hundred at once, and one for each second that this takes.
+    # A burst of a hundred, and one more for each second of the loop.
     for _ in range(1000):
         answer = await root("POST", "/users/refresh-token", {"token": token})
         if answer.status != 200:

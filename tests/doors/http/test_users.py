@@ -91,7 +91,7 @@ async def test_access_tokens(root: Api, nobody: Api) -> None:
 
 
 async def test_an_unknown_access_token_is_not_repeated(nobody: Api) -> None:
-    """The reference echoes it in the error."""
+    """The reference server echoes the token in the error."""
     for token in ("a-secret-that-nobody-should-see", "s" * 300, ""):
         answer = await nobody("POST", "/personal-access-tokens/login", {"token": token})
         assert (answer.status, answer.code) == (404, 20)

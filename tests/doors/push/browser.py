@@ -1,4 +1,4 @@
-"""A small client of the push that hides nothing."""
+"""A thin client of the push API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MESSAGES = struct.Struct("<B3xIIIIIQQQ")
 
 
 class Refusal(Exception):
-    """A request was answered with an error."""
+    """Error response to a request."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__(answer)
@@ -36,7 +36,7 @@ class Refusal(Exception):
 
 
 class Closed(Exception):
-    """The server has closed."""
+    """The server has closed the connection."""
 
     def __init__(self, code: int | None) -> None:
         super().__init__(code)
@@ -45,7 +45,7 @@ class Closed(Exception):
 
 @dataclass
 class Browser:
-    """One connection. Everything that is no answer is kept in `events` until somebody asks for it."""
+    """One connection. Messages that are not responses are kept in `events` until a test reads them."""
 
     socket: aiohttp.ClientWebSocketResponse
     subprotocol: str
@@ -56,18 +56,18 @@ class Browser:
         await self.socket.send_json(message)
 
     async def read(self) -> dict[str, Any]:
-        """The next message, whatever it is; binary ones in the form of the others."""
+        """Read the next message of any type; binary messages are converted to the form of the others."""
         message = await self.socket.receive(WAIT_SECONDS)
         if message.type is aiohttp.WSMsgType.TEXT:
             return dict(json.loads(message.data))
         if message.type is aiohttp.WSMsgType.BINARY:
             assert self.subprotocol == BINARY
             return decoded(message.data)
-        # As the server says it. What the library keeps is 1006 when its own goodbye came too late for the server.
+        # Use the code of the server's close frame. The library reports 1006 if its own close frame came too late.
         raise Closed(message.data if message.type is aiohttp.WSMsgType.CLOSE else self.socket.close_code)
 
     async def ask(self, kind: str, **fields: Any) -> dict[str, Any]:
-        """The answer to a request."""
+        """Send a request and return its response."""
         number = next(self.ids)
         await self.send(type=kind, id=number, **fields)
         return await self.answer(number)
@@ -82,7 +82,7 @@ class Browser:
             self.events.append(message)
 
     async def event(self, *kinds: str) -> dict[str, Any]:
-        """The next event of these types; others in between, but for signs of life, are a failure."""
+        """The next event of these types; any other event except a heartbeat is a failure."""
         async with asyncio.timeout(WAIT_SECONDS):
             while True:
                 message = self.events.popleft() if self.events else await self.read()
@@ -91,7 +91,7 @@ class Browser:
                     return message
 
     async def closed(self) -> int | None:
-        """The code with which the server closes; what comes before is passed over."""
+        """The server's close code; preceding messages are skipped."""
         try:
             while True:
                 await self.read()
@@ -104,14 +104,14 @@ class Browser:
     async def subscribe(
         self, stream: str | int, topic: str | int = "t", number: int = 1, **more: Any
     ) -> dict[str, Any]:
-        """Subscribe to one topic; what belongs to the topic is told from the rest by its name."""
+        """Subscribe to one topic; fields of the topic are recognised by name."""
         of_topic = {name: more.pop(name) for name in ("partitions", "start", "positions") if name in more}
         more.setdefault("credit", PLENTY)
         topics = [{"stream": stream, "topic": topic, **of_topic}]
         return await self.ask("subscribe", subscription=number, topics=topics, **more)
 
     async def messages(self, count: int) -> list[dict[str, Any]]:
-        """The next messages; they may come in several frames."""
+        """The next messages, from one or several frames."""
         found: list[dict[str, Any]] = []
         while len(found) < count:
             found += (await self.event("messages"))["messages"]
@@ -122,7 +122,7 @@ class Browser:
         return [base64.b64decode(message["payload"]) for message in await self.messages(count)]
 
     async def silence(self, seconds: float = 0.3) -> None:
-        """Nothing comes but signs of life, not even for a while."""
+        """Verify that only heartbeats arrive for some time."""
         assert not [event for event in self.events if event["type"] != "heartbeat"], self.events
         try:
             async with asyncio.timeout(seconds):
@@ -171,7 +171,7 @@ def decoded(frame: bytes) -> dict[str, Any]:
 
 @asynccontextmanager
 async def connected(api: Api, subprotocol: str = JSON, **headers: str) -> AsyncIterator[Browser]:
-    """A connection on which nobody is logged in."""
+    """Open an unauthenticated connection."""
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     async with api.session.ws_connect(api.url + "/ws", protocols=[subprotocol], headers=sent, max_msg_size=0) as socket:
         assert socket.protocol == subprotocol
@@ -180,14 +180,14 @@ async def connected(api: Api, subprotocol: str = JSON, **headers: str) -> AsyncI
 
 @asynccontextmanager
 async def logged_in(api: Api, subprotocol: str = JSON) -> AsyncIterator[Browser]:
-    """A connection of the user of an HTTP client."""
+    """Open a connection authenticated as the user of an HTTP client."""
     async with connected(api, subprotocol) as browser:
         await browser.login(api.token)
         yield browser
 
 
 async def connections_are(root: Api, count: int) -> None:
-    """Wait until the server has so many: the place of one is free a moment after its end."""
+    """Wait until the server has this number of connections: a slot is released shortly after a connection ends."""
     async with asyncio.timeout(20):
         while f"headrace_push_connections {count}.0" not in (await root("GET", "/metrics")).body.decode():
             await asyncio.sleep(0.02)

@@ -1,6 +1,6 @@
-"""Says every message again, over a WebSocket with the options of the push: what conformance suites talk to.
+"""Echo server over a WebSocket with the options of the push API: the subject of conformance suites.
 
-`python -m tests.doors.push.echo 9002` listens there until it is interrupted.
+`python -m tests.doors.push.echo 9002` listens on that port until it is interrupted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the audit trail says of `/ws`: who has come in, and who was not let in and why."""
+"""Audit events of `/ws`: successful logins, and refused ones with the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SETTINGS = {"PUSH_MAX_CONNECTIONS_PER_USER": "1", "PUSH_MAX_CONNECTIONS_PER_ADDR
 
 
 async def trail(root: Api) -> list[dict[str, Any]]:
-    """Every event of `/ws`, the oldest first."""
+    """Every event of `/ws`, oldest first."""
     answer = await root("GET", "/audit?count=1000")
     assert answer.status == 200
     events = [json.loads(line) for line in answer.body.splitlines()]
@@ -33,7 +33,7 @@ async def test_who_comes_in_and_who_does_not(start_server: StartServer, reach: R
         await browser.send(type="ping", id=1)
         assert await browser.closed() == 4401
     for wrong in ("a.b.c", "no-such-access-token"):
-        # The place of the one before is free a moment after its end, and there are two.
+        # The slot of the previous connection is released shortly after its end, and the limit is two.
         await connections_are(root, 0)
         async with connected(root) as browser:
             with pytest.raises(Refusal):

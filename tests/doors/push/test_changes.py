@@ -1,4 +1,4 @@
-"""What happens to topics, rights and messages while somebody reads (GW-5)."""
+"""Changes of topics, rights and messages during a subscription (GW-5)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_a_purge_begins_a_new_epoch(root: Api) -> None:
             event = await browser.event("reset")
             assert (place(event), event["offset"]) == (place(before), 0)
             assert event["epoch"] != before["epoch"]
-        # More of them than there were before: the old offsets mean something again.
+        # More messages than before: the old offsets exist again.
         await root.ok("POST", f"{topic}/messages", batch(*(b"new %d" % number for number in range(5))))
         assert await live.payloads(5) == [b"new %d" % number for number in range(5)]
         await stalled.silence()
@@ -64,7 +64,7 @@ async def test_a_topic_that_was_created_again_is_another(root: Api) -> None:
         assert place(event) == place(before)
         assert event["code"] in {1009, 2010, 3007}
         await root.ok("POST", f"{topic}/messages", batch(b"a", b"b", b"c"))
-        # It is another topic, which nobody has subscribed to.
+        # The recreated topic has no subscriber.
         await browser.silence(1.5)
         position = {"partition_id": 0, "offset": 2, "epoch": before["epoch"]}
         await browser.subscribe("recreated", number=2, positions=[position])
@@ -78,7 +78,7 @@ async def test_partitions_that_are_added(root: Api) -> None:
         await browser.subscribe("grown")
         await browser.subscribe("grown", number=2, partitions=[0])
         await root.ok("POST", f"{topic}/partitions", {"partitions_count": 2})
-        # Before anybody can have noticed.
+        # Sent before any client can have noticed the new partition.
         await root.ok("POST", f"{topic}/messages", batch(b"early", partition=2))
         event = await browser.event("added")
         assert event["subscription"] == 1
@@ -113,7 +113,7 @@ async def test_what_ends(root: Api, end: str) -> None:
         assert sorted(event["partition_id"] for event in events) == [0, 1]
         codes = {"right": {41}, "topic": {2010, 3007}, "stream": {1009, 2010, 3007}}
         assert {event["code"] for event in events} <= codes[end]
-        # The connection is as good as before.
+        # The connection is still usable.
         with pytest.raises(Refusal) as refusal:
             await browser.subscribe(f"over-{end}", number=2)
         assert refusal.value.code in {41, 1009, 2010}
@@ -228,7 +228,7 @@ async def test_what_is_left_out_takes_no_credit(root: Api) -> None:
         await browser.silence(0.1)
         await browser.send(type="credit", subscription=1, messages=10)
         assert len(await browser.messages(6)) == 6
-        # Progress is told once a second, not with every batch.
+        # Progress is sent once a second, not with every batch.
         began = time.monotonic()
         for _ in range(15):
             await root.ok("POST", f"{topic}/messages", batch(b"x"))
@@ -241,7 +241,7 @@ async def test_what_is_left_out_takes_no_credit(root: Api) -> None:
 
 
 async def test_a_key_that_moves_is_followed(root: Api) -> None:
-    """With other partitions a key has another one; nothing is lost on the way."""
+    """A different partition count moves a key to another partition; no message is lost."""
     topic = await root.create_topic("moved", partitions=2)
     keys = [b"key %d" % number for number in range(8)]
 
@@ -268,7 +268,7 @@ def _payloads(event: dict[str, Any]) -> list[bytes]:
 
 
 async def test_a_slow_reader_holds_nobody_up(root: Api) -> None:
-    """One client gives credit and does not read; the server holds little for it, and others get everything."""
+    """A client grants credit and does not read: the server buffers little for it, and others get all messages."""
     topic = await root.create_topic("slow")
     async with logged_in(root) as slow, logged_in(root) as quick:
         for browser in (slow, quick):

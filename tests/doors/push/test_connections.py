@@ -1,4 +1,4 @@
-"""Coming in, staying and being sent away (GW-5)."""
+"""Connecting, staying connected and being disconnected (GW-5)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.server_process import ServerProcess
 
 
 async def upgrade(api: Api, **headers: str) -> int:
-    """The status of a request to connect."""
+    """The status of an upgrade request."""
     sent = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
     sent |= {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
     sent |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -93,7 +93,7 @@ async def test_what_can_be_answered_is(root: Api) -> None:
                 await browser.answer(5)
             assert refusal.value.code == 3
             assert field is None or refusal.value.field == field
-        # To JSON a number is a number.
+        # JSON does not distinguish 6.0 from 6.
         await browser.socket.send_str('{"type": "ping", "id": 6.0}')
         await browser.answer(6)
 
@@ -114,7 +114,7 @@ async def test_limits_of_the_framing(start_server: StartServer, reach: Reach) ->
         await browser.socket.send_str('{"type": "ping", "id": 1, "x": "' + "x" * 65536)
         assert await browser.closed() == 1009
     async with logged_in(root) as browser:
-        # A text that is no UTF-8; the frame is masked with zeros.
+        # A text frame that is not valid UTF-8, masked with zeros.
         assert browser.socket._conn is not None
         browser.socket._conn.transport.write(b"\x81\x82\0\0\0\0\xff\xff")
         assert await browser.closed() == 1007
@@ -130,7 +130,7 @@ async def test_subprotocols(root: Api) -> None:
         assert (await socket.receive_json())["type"] == "ok"
     async with root.session.ws_connect(f"{root.url}/ws", protocols=["x", BINARY]) as socket:
         assert socket.protocol == BINARY
-    # Nothing is compressed unless that is turned on.
+    # Compression is off unless a setting enables it.
     async with root.session.ws_connect(f"{root.url}/ws", compress=15) as socket:
         assert not socket.compress
 
@@ -190,11 +190,11 @@ async def test_a_token_expires_unless_it_is_renewed(start_server: StartServer, r
     server = start_server(settings)
     root, again = await reach(server).login(), await reach(server).login()
     async with logged_in(root) as old, logged_in(root) as renewed, logged_in(again) as exchanged:
-        # So that what is made now expires later.
+        # A token created now expires later than the first.
         await asyncio.sleep(4)
         token = (await root.ok("POST", "/users/refresh-token", {"token": again.token}))["access_token"]["token"]
-        # The one that was exchanged is revoked. It is another one than the connection that stays has shown: that could
-        # be closed before it shows the new one.
+        # The exchanged token is revoked. It must differ from the token of the connection that stays: otherwise that
+        # connection could be closed before it presents the new token.
         await renewed.login(token)
         assert await exchanged.closed() == 4401
         assert await old.closed() == 4401
@@ -217,7 +217,7 @@ async def test_silence(start_server: StartServer, reach: Reach) -> None:
     async with connected(root) as nobody:
         assert await nobody.closed() == 4408
     async with logged_in(root) as browser:
-        # Answering pings is a sign of life, which the client does by itself.
+        # Answering pings keeps the connection alive; the client does so by itself.
         for _ in range(3):
             assert await browser.event("heartbeat") == {"type": "heartbeat"}
         await browser.ask("ping")
@@ -227,7 +227,7 @@ async def test_silence(start_server: StartServer, reach: Reach) -> None:
         while (message := await socket.receive(10)).type not in {aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED}:
             seen.add(message.type)
         assert aiohttp.WSMsgType.PING in seen
-        # As the server says it: what the library keeps may be 1006.
+        # The server's close frame: the library may report 1006.
         assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 4440)
 
 
@@ -272,17 +272,17 @@ async def test_too_many_of_other_things(start_server: StartServer, reach: Reach)
         with pytest.raises(Refusal) as refusal:
             await browser.subscribe("limited", number=3, partitions=[])
         assert refusal.value.code == 20001
-        # There is no room for a partition that is added, of which it is told.
+        # The added partition exceeds the limit, which the server reports.
         await root.ok("POST", f"{topic}/partitions", {"partitions_count": 1})
         event = await browser.event("end")
         assert (event["subscription"], event["partition_id"], event["code"]) == (1, 2, 20001)
-        # Topics count even without partitions.
+        # Topics count even if they have no partitions.
         await browser.ask("unsubscribe", subscription=2)
         topics = [{"stream": "limited", "topic": "t", "partitions": []}] * 4
         with pytest.raises(Refusal) as refusal:
             await browser.ask("subscribe", subscription=2, topics=topics)
         assert refusal.value.code == 20001
-        # Twice as many as in a second are allowed at once, and fifty more for each second that sending takes.
+        # The burst is twice the rate, and fifty more are allowed for each second that sending takes.
         with contextlib.suppress(ConnectionError):
             for _ in range(300):
                 await browser.send(type="credit", subscription=1)
@@ -324,7 +324,7 @@ async def test_it_is_counted(root: Api) -> None:
                     return
                 await asyncio.sleep(0.05)
 
-    # Those of other tests end a moment after their tests.
+    # Connections of other tests end shortly after their tests.
     await connections_are(root, 0)
     before = await counters()
     async with logged_in(root) as browser:

@@ -1,4 +1,4 @@
-"""The examples of docs/push.md work as they stand (GW-5)."""
+"""The examples of docs/push.md work unchanged (GW-5)."""
 
 from __future__ import annotations
 

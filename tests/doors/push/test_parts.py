@@ -1,4 +1,4 @@
-"""Forms, frames, batches and credit by themselves, tried with much that nobody would send (GW-5)."""
+"""Request formats, frames, batches and credit in isolation, including malformed input (GW-5)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PRODUCE: dict[str, Any] = {
 
 
 def decoded(text: str) -> object:
-    """What a text is, or that it is nothing; anything else that is raised fails the test."""
+    """Decode a text, or report that it is invalid; any other exception fails the test."""
     try:
         return forms.decode(text)
     except (forms.Malformed, forms.NotUnderstood) as error:
@@ -69,7 +69,7 @@ def test_any_json(value: object) -> None:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> dict[str, Any]:
-    """A request in which something has another value, or is missing."""
+    """A request in which one field has another value or is missing."""
     request = json.loads(json.dumps(draw(st.sampled_from([SUBSCRIBE, PRODUCE]))))
     target: Any = request
     while True:
@@ -106,7 +106,7 @@ def test_any_binary_frame(frame: bytes) -> None:
 
 
 def polled(first: int, sizes: list[tuple[int, int]]) -> bytes:
-    """The answer to a poll, with messages that have payloads and headers of these sizes."""
+    """A poll response with messages whose payloads and headers have these sizes."""
     messages = b"".join(
         struct.pack("<QQQQQQIIQ", number, 0, 0, first + number, 0, 0, headers, payload, 0)
         + b"p" * payload
@@ -128,7 +128,7 @@ def test_what_a_credit_pays_for(sizes: list[tuple[int, int]], first: int, data: 
     credit = Credit(messages_max=1000, bytes_max=100_000)
     credit.add(data.draw(st.integers(1, 40)), data.draw(st.integers(1, 5000)))
     end = batch.fitting(start, credit.messages, credit.bytes)
-    # As the rule says it, message by message.
+    # The specification, message by message.
     expected = start
     messages, size_bytes = credit.messages, credit.bytes
     while expected < len(sizes) and messages > 0 and size_bytes > 0:
@@ -155,7 +155,7 @@ def test_any_choice_of_messages(sizes: list[tuple[int, int]], data: st.DataObjec
 
 
 class Recorder:
-    """Takes what a strict parser lets through."""
+    """A sink for output of the strict parser."""
 
     def __init__(self) -> None:
         self.taken = b""
@@ -202,7 +202,7 @@ def test_good_frames_pass_however_they_are_cut(text: str, data: st.DataObject) -
 @bounded(200)
 def test_a_text_that_is_none_is_found_out_at_once(text: str, data: st.DataObject) -> None:
     before = frame(1, b"good")
-    # The rest never comes, so that whoever waits for it waits for ever.
+    # The rest never arrives: a reader that waits for the rest waits forever.
     whole = before + frame(1, text.encode() + b"\xf8", last=False) + b"\x80"
     recorder = Recorder()
     for piece in cut(data, whole):

@@ -35,7 +35,7 @@ async def test_messages_are_appended(root: Api) -> None:
 
 
 async def test_a_key_decides_on_the_partition(root: Api) -> None:
-    """The partition that a filter reads is the one that the server appends to."""
+    """A filter by key reads the partition to which the server appends that key."""
     await root.create_topic("keyed", partitions=7)
     async with logged_in(root) as browser:
         for number in range(20):

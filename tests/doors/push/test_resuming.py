@@ -1,4 +1,4 @@
-"""Coming back after a connection was lost, without a gap and without a message twice (GW-5)."""
+"""Resumption after a lost connection without gaps or duplicates (GW-5)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BATCHES = 150
 
 
 class Reader:
-    """Somebody whose connections do not last."""
+    """A reader whose connections do not last."""
 
     def __init__(self, api: Api, stream: str, subprotocol: str, chance: random.Random) -> None:
         self._api = api
@@ -45,7 +45,7 @@ class Reader:
                 answer = await browser.subscribe(self._stream, positions=positions, credit=credit)
                 for told in answer["partitions"]:
                     self._positions.setdefault(told["partition_id"], (told["offset"], told["epoch"]))
-                    # Nothing that was read is asked for again.
+                    # Received messages are not requested again.
                     assert self._positions[told["partition_id"]] == (told["offset"], told["epoch"])
                 self.begun.set()
                 for _ in range(self._chance.randint(0, 6)):
@@ -54,7 +54,7 @@ class Reader:
                     payloads = self._take(await browser.event("messages"))
                     used = sum(64 + len(payload) for payload in payloads)
                     await browser.send(type="credit", subscription=1, messages=len(payloads), bytes=used)
-                # Not a word of goodbye, and whatever was on its way is lost.
+                # Abort without a close frame; data in flight is lost.
                 assert browser.socket._conn is not None
                 assert browser.socket._conn.transport is not None
                 browser.socket._conn.transport.abort()
@@ -77,7 +77,7 @@ async def test_no_gap_and_nothing_twice(root: Api, subprotocol: str) -> None:
     topic = await root.create_topic(stream, partitions=PARTITIONS)
     sent: dict[int, list[bytes]] = {partition: [] for partition in range(PARTITIONS)}
     for partition in range(PARTITIONS):
-        # What was there before is nobody's concern.
+        # Messages that existed before do not matter.
         await root.ok(
             "POST", f"{topic}/messages", batch(*(b"old" for _ in range(partition)), b"o", partition=partition)
         )

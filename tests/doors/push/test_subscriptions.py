@@ -150,7 +150,7 @@ async def test_never_more_than_the_credit(root: Api, subprotocol: str) -> None:
         await browser.subscribe(stream, start={"kind": "first"}, credit={"messages": 0, "bytes": 0})
         await browser.silence()
         read = 0
-        # By messages, by bytes, and by neither alone.
+        # Limit by number of messages, by bytes, and by neither.
         for messages, size_bytes, expected in ((3, 10_000, 3), (5, 0, 5)):
             await browser.send(type="credit", subscription=1, messages=messages, bytes=size_bytes)
             got = await browser.payloads(expected)
@@ -170,7 +170,7 @@ async def test_the_last_message_may_be_larger_than_what_is_left(root: Api) -> No
     async with logged_in(root) as browser:
         await browser.subscribe("large-last", start={"kind": "first"}, credit={"messages": 10, "bytes": 66})
         assert [len(payload) for payload in await browser.payloads(2)] == [1, 5000]
-        # 66 - 65 - 5064 bytes are left: so much has to be given before there is any.
+        # 66 - 65 - 5064 bytes of credit remain: this grant is one byte short of a positive balance.
         await browser.send(type="credit", subscription=1, bytes=5063)
         await browser.silence(0.1)
         await browser.send(type="credit", subscription=1, bytes=1)
@@ -203,7 +203,7 @@ async def test_acknowledgements(root: Api) -> None:
         await browser.ask("ack", subscription=1, **place, offset=1)
         stored = await root.ok("GET", f"{topic}/consumer-offsets?consumer_id=c&partition_id=1")
         assert stored["stored_offset"] == 1
-        # Nobody is told of one without an id.
+        # An acknowledgement without an id gets no response.
         await browser.send(type="ack", subscription=1, **place, offset=2)
         await browser.send(type="ack", subscription=99, **place, offset=2)
         await browser.ask("ping")
@@ -244,7 +244,7 @@ async def test_refused_subscriptions(root: Api, request_fields: dict, code: int,
         with pytest.raises(Refusal) as refusal:
             await browser.subscribe(**fields)
         assert (refusal.value.code, refusal.value.field) == (code, field), json.dumps(refusal.value.reason)
-        # The number is free, and the connection as good as before.
+        # The subscription number is free, and the connection is still usable.
         await browser.subscribe("refused")
         with pytest.raises(Refusal) as refusal:
             await browser.subscribe("refused")
