@@ -39,7 +39,7 @@ class Containers:
 
     @property
     def doors(self) -> Gateway:
-        """The balancer's."""
+        """Addresses of the balancer."""
         return Gateway(*(f"127.0.0.1:{self.ports[name]}" for name in ("TCP", "WEBSOCKET", "HTTP", "GRPC")))
 
     def up(self, settings: Mapping[str, str] | None = None) -> None:
@@ -63,7 +63,7 @@ class Containers:
         return self._cluster("compose", *arguments, seconds=seconds)
 
     def password(self) -> str:
-        """Root's."""
+        """Root's password."""
         return self._cluster("password").strip()
 
     def container(self, service: str) -> str:
@@ -73,7 +73,7 @@ class Containers:
         return docker("ps", "--all", "--quiet", *filters).strip()
 
     def inspect(self, service: str) -> Mapping[str, Any]:
-        """What the engine knows about it."""
+        """Container state as the engine reports it."""
         described: list[dict[str, Any]] = json.loads(docker("inspect", self.container(service)))
         return described[0]
 
@@ -82,12 +82,12 @@ class Containers:
         return docker("exec", self.container(service), "bash", "-c", command)
 
     def address(self, service: str) -> str:
-        """Where this machine, which the containers run on, reaches it past the balancer."""
+        """Address of the container on this machine, bypassing the balancer."""
         networks = self.inspect(service)["NetworkSettings"]["Networks"]
         return str(next(network["IPAddress"] for network in networks.values() if network["IPAddress"]))
 
     def kill(self, service: str) -> None:
-        """Everything in the container dies at once; the engine starts it again by itself."""
+        """Kill all processes of the container; the engine restarts it."""
         # The first process is the engine's own and cannot be killed from within: it ends with the service.
         subprocess.run(
             ["docker", "exec", self.container(service), "bash", "-c", "kill -KILL -1"], check=False, timeout=60
@@ -98,7 +98,7 @@ class Containers:
         docker("restart", "--time", "30", self.container(service), seconds=90)
 
     def starts(self, service: str) -> str:
-        """Changes with each start."""
+        """Identifier of the current start."""
         return str(self.inspect(service)["State"]["StartedAt"])
 
     def wait_healthy(self, *services: str, seconds: float = HEALTHY_SECONDS) -> float:
@@ -114,7 +114,7 @@ class Containers:
         return time.monotonic() - began
 
     def logs(self, *services: str, lines: int = 40) -> str:
-        """What they wrote last."""
+        """The last log lines."""
         return self.compose("logs", "--no-color", "--tail", str(lines), *services)
 
     def assert_quiet(self) -> None:
@@ -138,7 +138,7 @@ class Containers:
 
 
 def docker(*arguments: str, seconds: float = 60.0) -> str:
-    """A command of the engine; returns what it printed."""
+    """Run a command of the engine and return its output."""
     result = subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=seconds, check=False)
     assert result.returncode == 0, f"docker {' '.join(arguments)}: {result.stderr}"
     return result.stdout

@@ -43,7 +43,7 @@ def entrance(containers: Containers) -> Entrance:
 
 @pytest.fixture
 def name() -> str:
-    """A name that nobody has."""
+    """A unique name."""
     return f"c-{uuid.uuid4().hex[:12]}"
 
 

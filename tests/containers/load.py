@@ -1,4 +1,4 @@
-"""Clients that work while containers die, and remember what they were promised and what they noticed."""
+"""Clients that work while containers are killed, and record acknowledgements and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MESSAGES_PER_POLL = 5000
 
 @dataclass(frozen=True, slots=True)
 class Entrance:
-    """Where clients come in, and as whom."""
+    """Address and credentials of clients."""
 
     address: str
     username: str
@@ -47,10 +47,10 @@ class Sender(threading.Thread):
         """The same of each batch whose fate is not known."""
         self.lost_connections = 0
         self.refusals = 0
-        """Batches that were refused because nobody reaches the partition."""
+        """Number of batches refused because the partition was unreachable."""
         self.failure: BaseException | None = None
         self.longest_seconds = 0.0
-        """What the slowest batch took that was answered; can be set back."""
+        """Longest latency of an acknowledged batch in seconds; can be reset."""
         self.may_go_on = True
         self._entrance = entrance
         self._stream = stream
@@ -58,7 +58,7 @@ class Sender(threading.Thread):
         self._next = 0
 
     def run(self) -> None:
-        """Send until told not to; come back after every lost connection."""
+        """Send until stopped; reconnect after every lost connection."""
         try:
             while self.may_go_on:
                 try:
@@ -109,7 +109,7 @@ class Load:
 
     @contextmanager
     def running(self) -> Iterator[Load]:
-        """Send for the length of a ``with`` block, which must begin and end with everybody at work."""
+        """Send for the duration of a ``with`` block; all senders must make progress at its beginning and end."""
         for sender in self.senders:
             sender.start()
         try:
@@ -138,7 +138,7 @@ class Load:
         return time.monotonic() - began
 
     def notices(self) -> list[int]:
-        """How often each sender has noticed something: a lost connection, or a refusal."""
+        """Number of lost connections and refusals of each sender."""
         return [sender.lost_connections + sender.refusals for sender in self.senders]
 
     def forget_slowness(self) -> None:

@@ -1,4 +1,4 @@
-"""What a container may do, as the engine was told and as it looks from inside."""
+"""Restrictions of containers, as configured in the engine and as effective inside."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_nothing_but_its_data_can_be_written(cluster: Containers, service: str) 
     folders = "/ /etc /opt /usr /usr/local/bin /var /run"
     written = cluster.inside(service, f"for f in {folders}; do touch $f/x 2> /dev/null && echo $f; done; true")
     assert written.split() == []
-    # Not because they belong to somebody else: because nothing can be written there at all.
+    # The refusal must come from the read-only file system, not from file ownership.
     refusal = cluster.inside(service, "touch /etc/hostname.new 2>&1 || true")
     assert "Read-only file system" in refusal, refusal
     runs = cluster.inside(service, "cp /usr/bin/true /tmp/true; /tmp/true 2> /dev/null && echo runs; rm /tmp/true")
@@ -60,7 +60,7 @@ def test_it_has_limits_and_comes_back(cluster: Containers, service: str) -> None
 
 @pytest.mark.parametrize("service", [*SERVICES, *OTHERS])
 def test_secrets_are_for_their_owner_alone(cluster: Containers, service: str) -> None:
-    """What a service need not know is not there; what it knows nobody else may read, nor is it in its environment."""
+    """Unneeded secrets are absent; needed ones are readable only by their owner, and are not in the environment."""
     if service != "balancer":
         files = cluster.inside(service, "stat --format '%a %u %n' /run/keys /run/keys/*").splitlines()
         for file in files:
@@ -81,7 +81,7 @@ def test_io_uring_is_in_use(cluster: Containers, service: str) -> None:
 
 @pytest.mark.parametrize("service", [*SERVICES, *OTHERS])
 def test_only_the_ports_that_are_known_listen(cluster: Containers, service: str) -> None:
-    """Every port beyond loopback is one whose door asks who is there; the tests of security go through those."""
+    """Every port beyond loopback is known and authenticates its clients; the security tests cover these ports."""
     found = set()
     for line in cluster.inside(service, "cat /proc/net/tcp /proc/net/tcp6").splitlines():
         fields = line.split()
@@ -99,5 +99,5 @@ def test_nothing_is_published_beyond_this_machine(cluster: Containers) -> None:
 
 
 def rings(cluster: Containers, service: str) -> int:
-    """How many rings of io_uring the processes of a container have."""
+    """Number of io_uring instances of the processes of a container."""
     return cluster.inside(service, "ls -l /proc/[0-9]*/fd 2> /dev/null || true").count("anon_inode:[io_uring]")

@@ -12,15 +12,15 @@ from tests.containers.cluster import GATEWAYS, METADATA, NODES, OTHERS, Containe
 from tests.containers.load import PARTITIONS_COUNT, TOPIC, Entrance, Load
 
 SLOWEST_SECONDS = 5.0
-"""For a batch whose way does not lead through the container that died: on a machine with other things to do."""
+"""Maximum latency of a batch that does not pass the killed container, on a loaded machine."""
 DEATHS_MAX = 3
-"""Of a node until somebody has noticed one."""
+"""Maximum number of kills of a node until a client has noticed one."""
 PRIMARY_SECONDS = 15.0
-"""For a command of the catalogue while its primary is replaced."""
+"""Maximum latency of a metadata command while the primary is replaced."""
 
 
 def test_each_replica_of_the_metadata_service(cluster: Containers, entrance: Entrance, name: str) -> None:
-    """The catalogue takes commands throughout, and messages do not notice at all."""
+    """Metadata commands succeed throughout, and messages are unaffected."""
     load = Load(entrance, name, seed=1)
     with load.running(), commands(entrance, name) as slowest:
         before = load.notices()
@@ -34,13 +34,13 @@ def test_each_replica_of_the_metadata_service(cluster: Containers, entrance: Ent
 
 
 def test_each_partition_node(cluster: Containers, entrance: Entrance, name: str, show: list[str]) -> None:
-    """Who has a partition on one node never notices the death of the other; nothing acknowledged is lost."""
+    """Clients of partitions on one node never notice the death of the other; no acknowledged message is lost."""
     load = Load(entrance, name, seed=2)
     noticed = []
     with load.running():
         for node in NODES:
             concerned: set[int] = set()
-            # It may be back so soon that nobody has had a batch on its way.
+            # The node may restart so quickly that no batch was in flight.
             for _ in range(DEATHS_MAX):
                 before = load.notices()
                 load.forget_slowness()
@@ -48,7 +48,7 @@ def test_each_partition_node(cluster: Containers, entrance: Entrance, name: str,
                 load.wait_progress()
                 pairs = zip(load.senders, before, load.notices(), strict=True)
                 broken = {sender.number for sender, earlier, now in pairs if now > earlier}
-                # A batch that was not on its way when the node died waits for it instead.
+                # A batch that was not in flight when the node died waits for the node instead.
                 slow = {
                     s.number: f"{s.longest_seconds:.1f} s" for s in load.senders if s.longest_seconds > SLOWEST_SECONDS
                 }
@@ -63,7 +63,9 @@ def test_each_partition_node(cluster: Containers, entrance: Entrance, name: str,
 
 
 def test_each_gateway(cluster: Containers, entrance: Entrance, name: str) -> None:
-    """Its clients reconnect once, through the balancer; members of a group are replaced, and all is read."""
+    """Clients of the gateway reconnect once, through the balancer; group members are replaced, and all messages are
+    read.
+    """
     load = Load(entrance, name, seed=3)
     client = entrance.open()
     client.create_group(name, TOPIC, "g")
@@ -115,7 +117,7 @@ def die(cluster: Containers, service: str) -> None:
 
 @contextmanager
 def commands(entrance: Entrance, name: str) -> Iterator[list[float]]:
-    """Give commands to the catalogue all the time; the first of the list is what the slowest took, in seconds."""
+    """Send metadata commands continuously; the first list element is the longest latency in seconds."""
     slowest = [0.0]
     failures: list[BaseException] = []
     is_over = threading.Event()
@@ -158,7 +160,7 @@ class Member(threading.Thread):
         self._may_go_on = True
 
     def run(self) -> None:
-        """Read until told not to."""
+        """Read until stopped."""
         while self._may_go_on:
             try:
                 client = self._entrance.open()
@@ -180,7 +182,7 @@ class Member(threading.Thread):
             polled = client.poll(self._stream, TOPIC, None, group="g", count=1000)
             self.seen[polled.partition_id].update(message.offset for message in polled.messages)
             if polled.messages:
-                # Only then: an offset that a poll stores by itself may be stored without the messages having come.
+                # Store the offset only now: an auto-commit may store offsets of messages that never arrived.
                 last = polled.messages[-1].offset
                 client.store_offset(self._stream, TOPIC, polled.partition_id, last, group="g")
             else:
@@ -188,5 +190,5 @@ class Member(threading.Thread):
 
 
 def read_by(members: list[Member], partition: int) -> set[int]:
-    """What all of them together have read of a partition."""
+    """Offsets of a partition that all members together have read."""
     return set().union(*(member.seen[partition] for member in members))

@@ -39,7 +39,7 @@ class OfficialSender:
             try:
                 return await self._client.send_messages(self._stream, "t", self.partition, [SendMessage(text)])
             except RuntimeError as error:
-                # Its heartbeat has found out, and reconnects: until then callers are told.
+                # The client's heartbeat has detected the loss and reconnects; callers get this error meanwhile.
                 if str(error) not in {"Disconnected", "NotConnected", "Unauthenticated", "CannotEstablishConnection"}:
                     raise
                 self.reconnects += 1
@@ -60,7 +60,7 @@ class OfficialSender:
 async def test_a_rolling_restart_of_everything(
     cluster: Containers, entrance: Entrance, name: str, show: list[str]
 ) -> None:
-    """Nothing is lost or out of order; twice is at most what the client itself has sent twice."""
+    """No message is lost or out of order; duplicates are limited to batches that the client has resent."""
     client = IggyClient.from_connection_string(
         f"iggy+tcp://{entrance.username}:{entrance.password}@{entrance.address}?{PATIENCE}"
     )

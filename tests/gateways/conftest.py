@@ -9,7 +9,7 @@ import pytest
 from tests.cluster import Cluster, Settings
 from tests.doors.http.api import Api
 
-# Small and quick: what is waited for is over soon.
+# Small and quick settings, so that waits are short.
 GATEWAY: Settings = {
     "system.memory_pool.size": "64 MiB",
     "system.memory_pool.small": True,
@@ -36,12 +36,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 async def apis(cluster: Cluster) -> AsyncIterator[list[Api]]:
-    """The HTTP interface of each gateway, on which nobody is logged in."""
+    """Unauthenticated HTTP clients, one per gateway."""
     async with aiohttp.ClientSession() as session:
         yield [Api(session, f"http://{gateway.doors.http}") for gateway in cluster.gateways]
 
 
 @pytest.fixture
 async def roots(apis: list[Api]) -> list[Api]:
-    """The same, on which root is logged in."""
+    """HTTP clients logged in as root, one per gateway."""
     return [await api.login() for api in apis]

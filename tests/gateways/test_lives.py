@@ -1,4 +1,4 @@
-"""Gateways, and the metadata service behind them, come and go (GW-8, CTL-8, USE-2)."""
+"""Gateways and metadata replicas stop and start (GW-8, CTL-8, USE-2)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_members_of_a_gateway_that_dies_are_replaced(cluster: Cluster) -> None:
             cluster.wait_for(one)
             again = join_at(group, one.doors.tcp)
             eventually("two halves", lambda: sorted(map(len, group.owned().values())) == [2, 2])
-            # One that is asked to stop gives its members up by itself: nobody waits for a timeout.
+            # A gateway that shuts down removes its members itself: no session timeout is needed.
             one.process.terminate()
             assert one.process.wait(SECONDS) == 0
             assert sorted(map(len, group.owned().values())) == [4]
@@ -70,7 +70,7 @@ def test_members_of_a_gateway_that_dies_are_replaced(cluster: Cluster) -> None:
 
 
 def test_pipelines_are_not_told_of_partitions_that_nobody_can_ask(cluster: Cluster) -> None:
-    """What a node that is away holds is not described as if it were empty; when it is back, it is described again."""
+    """Partitions of an unavailable node are not described as empty; they are described again when the node is back."""
     doors, node = cluster.gateways[0].doors, cluster.nodes[0]
     with RawConnection.as_root(doors.tcp) as connection:
         connection.create_topic("away", partitions=8)
@@ -117,7 +117,7 @@ def test_a_request_that_waits_is_answered_when_the_gateway_stops(cluster: Cluste
                 answered.append(connection.receive().status)
         except ConnectionClosed:
             pass
-        # All that was read is answered; what the socket still held when the doors closed is not there for anybody.
+        # All requests that were read are answered; bytes left in the socket when the listeners closed are discarded.
         assert answered.count(Status.OK) + answered.count(Status.DISCONNECTED) == len(answered) > 0
         assert one.process.wait(SECONDS) == 0
     one.start()
@@ -125,7 +125,9 @@ def test_a_request_that_waits_is_answered_when_the_gateway_stops(cluster: Cluste
 
 
 async def test_a_gateway_says_that_it_goes_before_it_goes(cluster: Cluster, apis: list[Api]) -> None:
-    """So that a balancer sends nobody to it any more, and nobody who is there notices."""
+    """A draining gateway first becomes unready, so a balancer sends no new clients and connected clients are
+    unaffected.
+    """
     one, api = cluster.gateways[0], apis[0]
     one.process.terminate()
     assert one.process.wait(SECONDS) == 0
@@ -158,7 +160,7 @@ async def test_the_primary_of_the_metadata_service_may_die(cluster: Cluster, roo
             await root.login()
             assert (await root("GET", "/health")).status == 200
         replica.start()
-        # The next one goes when there are three again.
+        # The next replica is stopped when all three are running.
         await asyncio.to_thread(cluster.wait_for, replica)
 
 

@@ -1,4 +1,4 @@
-"""Several gateways are one server to their clients, whichever of them is asked (GW-8, CTL-9)."""
+"""Several gateways act as one server to their clients (GW-8, CTL-9)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECONDS = 60.0
 
 
 async def until(what: str, condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for what every gateway learns sooner or later."""
+    """Wait for a change that reaches every gateway eventually."""
     end = time.monotonic() + SECONDS
     while not await condition():
         assert time.monotonic() < end, f"{what} did not happen"
@@ -38,7 +38,7 @@ async def test_a_login_at_one_gateway_is_good_at_all_until_it_is_taken_back(root
     here, there = roots
     user = await here.create_user("alice")
     for _ in range(2):
-        # It was created a moment ago, and is good there with the first request.
+        # A new token is valid with the first request.
         elsewhere = Api(there.session, there.url, user.token)
         assert (await elsewhere("GET", "/users/alice")).status == 200
         user = await elsewhere.login("alice", "alice")
@@ -63,7 +63,7 @@ async def test_a_login_is_exchanged_once_whichever_gateways_are_asked(apis: list
 
 
 async def test_pipelines_are_told_by_every_gateway_where_partitions_are(cluster: Cluster, roots: list[Api]) -> None:
-    """Where they end, and at which node each is, in one call for a whole stream."""
+    """One call for a whole stream returns the end offset and the node of each partition."""
     with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:
         root.create_topic("piped", partitions=8)
         for partition in range(8):
@@ -132,7 +132,7 @@ async def test_a_change_of_a_user_ends_logins_at_the_other_gateway(roots: list[A
         return (await elsewhere("GET", "/users/bob")).status == 401
 
     await until("the end of the login", is_over)
-    # What a login is checked against is asked for: nobody comes in with the old password, not for a moment.
+    # Logins are checked against current data: the old password is refused at once.
     refused = await there("POST", "/users/login", {"username": "bob", "password": "bob"})
     assert (refused.status, refused.code) == (400, 42)
     again = await there.login("bob", "another")
@@ -174,7 +174,7 @@ async def test_whoever_has_changed_something_sees_it_at_once(roots: list[Api]) -
 
 
 async def test_what_was_made_at_one_gateway_is_there_at_the_other(cluster: Cluster, roots: list[Api]) -> None:
-    """With the first request, through every door: a gateway that is behind asks before it refuses."""
+    """New objects are visible to the first request of every API: a gateway that lags catches up before it refuses."""
     api = roots[1]
     addresses = [gateway.doors.tcp for gateway in cluster.gateways]
     with RawConnection.as_root(addresses[0]) as here, RawConnection.as_root(addresses[1]) as there:
@@ -206,7 +206,7 @@ async def test_what_was_made_at_one_gateway_is_there_at_the_other(cluster: Clust
 
 
 def test_a_permission_counts_at_every_gateway(cluster: Cluster) -> None:
-    """From the moment at which it was granted."""
+    """A permission is effective at every gateway as soon as it is granted."""
     with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:
         root.create_topic("granted")
         root.ok(Code.CREATE_USER, frames.create_user("grantee", "grantee"))
@@ -236,7 +236,7 @@ async def test_messages_are_the_same_at_every_gateway(cluster: Cluster, roots: l
     async def is_counted() -> bool:
         return bool((await here.ok("GET", topic))["messages_count"] == 9)
 
-    # What nodes do not answer in time is shown as it was.
+    # Statistics of nodes that do not answer in time keep their last values.
     await until("all messages are counted", is_counted)
 
 
@@ -266,7 +266,7 @@ async def test_figures_are_for_users_and_for_who_has_the_clusters_token(cluster:
 
 
 async def test_a_gateway_holds_no_password_hashes(cluster: Cluster, roots: list[Api]) -> None:
-    """What is not there cannot be taken from there: credentials are asked for when somebody logs in, one at a time."""
+    """Gateways hold no password hashes: they fetch one credential per login."""
     await roots[0].ok("POST", "/users", {"username": "carol", "password": "carol", "status": "active"})
     state = await asyncio.to_thread(cluster.state)
     carol = next(user.id for user in state.catalog.users if user.username == "carol")
@@ -278,7 +278,7 @@ async def test_a_gateway_holds_no_password_hashes(cluster: Cluster, roots: list[
 
 
 def memory_of(gateway: GatewayProcess) -> bytes:
-    """All that a process holds in pages of its own."""
+    """All private pages of a process."""
     process = Path(f"/proc/{gateway.process.pid}")
     held = bytearray()
     with (process / "mem").open("rb", buffering=0) as memory:
@@ -290,6 +290,6 @@ def memory_of(gateway: GatewayProcess) -> bytes:
                     memory.seek(start)
                     held += memory.read(end - start)
                 except OSError:
-                    # It was given back meanwhile.
+                    # The page range was released meanwhile.
                     continue
     return bytes(held)

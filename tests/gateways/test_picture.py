@@ -1,4 +1,4 @@
-"""A gateway's picture of the catalogue against the state machine that it is a picture of (CTL-2, GW-8)."""
+"""The catalog view of a gateway, compared with the state machine that it replicates (CTL-2, GW-8)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_picture_says_what_the_state_says(seed: int) -> None:
 
 
 def started_anew(state: AppliedState) -> Picture:
-    """What a gateway holds that begins now, as it comes over the wire."""
+    """The catalog view of a gateway that starts now, from the wire format."""
     picture = Picture()
     picture.replace(Snapshot.FromString(state.catalog().SerializeToString()))
     return picture
@@ -97,7 +97,9 @@ def check_topics(picture: Picture, state: AppliedState) -> None:
 
 
 def test_partitions_on_silent_nodes_are_named() -> None:
-    """By node, stream and topic, in metrics too, until the node is heard from or the topic is gone (USE-6)."""
+    """Silent nodes are reported by node, stream and topic, in metrics too, until they return or the topic is deleted
+    (USE-6).
+    """
     picture = Picture()
     silent, heard = NODE_STATUS_SILENT, NODE_STATUS_LIVE
     placed = [PartitionPlacement(holder_node_id=number) for number in (1, 2, 1)]
@@ -128,7 +130,7 @@ def test_partitions_on_silent_nodes_are_named() -> None:
 
 @dataclass
 class Following:
-    """What the metrics read of a catalogue."""
+    """The part of the catalog that metrics read."""
 
     picture: Picture
     age_seconds: float = 0.0
@@ -136,13 +138,13 @@ class Following:
 
 @dataclass
 class Sent:
-    """What they read of the sessions."""
+    """The part of the sessions that metrics read."""
 
     repeats: int = 0
 
 
 def answers(asked: Any) -> dict[str, Any]:
-    """Every answer to every question, for ids and names that commands use."""
+    """Responses to every query, for ids and names that commands use."""
     gateways, clients, moments = (100, 101, 200), (1, 2, 3), (0, 1_100_000, 10**9, 2**63)
     return {
         "users": [asked.user(user_id) for user_id in IDS],

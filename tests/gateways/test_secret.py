@@ -1,4 +1,4 @@
-"""The secret of a cluster is changed while it works: service by service, in three rounds (docs/encryption.md)."""
+"""Rotation of the cluster secret at runtime: service by service, in three rounds (docs/encryption.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.gateways.conftest import GATEWAY, NODE
 
 
 def reconfigure(service: ClusterReplica | NodeProcess | GatewayProcess, secret: str, accepted: str | None) -> None:
-    """Give a service other secrets, from its next start on. None to accept besides: the same one again."""
+    """Change the secrets of a service for its next start. Without `accepted`, the same secret is accepted."""
     if isinstance(service, ClusterReplica):
         service.reconfigure({"CLUSTER_SECRET": secret, "CLUSTER_ACCEPTED_SECRET": accepted or secret})
     else:
@@ -27,7 +27,7 @@ def reconfigure(service: ClusterReplica | NodeProcess | GatewayProcess, secret: 
 
 
 def status_of_caller(replica: ClusterReplica, secret: str) -> grpc.StatusCode:
-    """What a caller with this secret is answered."""
+    """Return the gRPC code of a call with this secret."""
     shown = ((HEADER, authorization(secret, NAME)),)
     with grpc.insecure_channel(replica.address) as channel:
         try:

@@ -1,4 +1,4 @@
-"""A partition node that has stopped shows wherever somebody looks, by its name (GW-8, OPS)."""
+"""A stopped partition node is reported by name in every API and in the metrics (GW-8, OPS)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_a_stopped_node_shows(cluster: Cluster, root: Api) -> None:
         token = access_token(connection)
 
     cluster.nodes[1].kill()
-    # Somebody who waits for longer than a gateway waits for a node hears what it waits for.
+    # A wait that exceeds the gateway's timeout for nodes reports the reason of the delay.
     number = lost[0]
     text = f'partition {number} of topic "orders" in stream "shop" is on node "node-2", which is not reached'
     answer = await root("GET", f"{topic}/messages?partition_id={number}&kind=next&wait_ms=30000")
@@ -115,7 +115,7 @@ def check_others(cluster: Cluster, token: str, number: int, text: str) -> None:
         assert (refused.value.code(), refused.value.details()) == (grpc.StatusCode.UNAVAILABLE, text)
         found = caller.catalog.GetTopic(v1.GetTopicRequest(**place)).partitions[number]
         assert (found.node, found.health) == ("node-2", v1.PARTITION_HEALTH_UNREACHABLE)
-    # Clients of the classic protocol get the status alone.
+    # Clients of the Iggy protocol (0.8) get only the status.
     with RawConnection.as_root(doors.tcp) as connection:
         request = frames.poll("shop", "orders", number, Strategy.FIRST)
         answer = connection.request(Code.POLL_MESSAGES, request)

@@ -43,7 +43,7 @@ def traced(folder: Path, collector: Collector) -> Cluster:
 
 
 async def spans_of(collector: Collector, trace_id: str, *wanted: tuple[str, str]) -> dict[tuple[str, str], Span]:
-    """By service and name, when all of these have come."""
+    """Wait for all these spans and return them by service and name."""
     async with asyncio.timeout(60):
         while True:
             found = {(span.service, span.name): span for span in collector.spans if span.trace_id == trace_id}
@@ -99,7 +99,7 @@ async def test_one_request_is_followed_through_all_services(tmp_path: Path, coll
         commit = spans["headrace-metadata", "commit"]
         assert commit.parent_id == spans["headrace-metadata", propose].span_id
         assert commit.attributes["headrace.command"] == "create_topic"
-        # What nobody has asked to record is not recorded, by whichever service.
+        # Unsampled requests are recorded by no service.
         assert {span.trace_id for span in collector.spans} == {trace_id, made}
     finally:
         await asyncio.to_thread(cluster.__exit__, None, None, None)

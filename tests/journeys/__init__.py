@@ -1,1 +1,1 @@
-"""What a person does with Headrace, from the beginning to the end."""
+"""User journeys through Headrace, from beginning to end."""

@@ -1,4 +1,4 @@
-"""The shapes in which the journeys take place, one after the other; with addresses given, only there."""
+"""Deployments in which the journeys run one after the other; with addresses given, only there."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ SHAPES = ["addresses"] if GIVEN else ["embedded", "processes"]
 
 
 class At(Protocol):
-    """Stands at a door of a gateway, as root unless it is told otherwise."""
+    """Connects to an API of a gateway, as root by default."""
 
     def __call__(self, door: type[AnyDoor], gateway: Gateway, account: Account = ...) -> AnyDoor:
-        """The door, which is closed with the test."""
+        """Return a client that is closed at the end of the test."""
 
 
 @pytest.fixture(scope="session", params=SHAPES)
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """Everything of one shape; what is made in it has names of its own."""
+    """All processes of one deployment; objects created in it have unique names."""
     if GIVEN is not None:
         yield GIVEN
         return
@@ -64,20 +64,20 @@ def processes(folder: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def restart(place: Place) -> Callable[[], None]:
-    """Stops all there is and starts it again. Where nobody can do that from here, such tests are not chosen."""
+    """Restart all services. Such tests are deselected where a restart is not possible."""
     assert place.restart is not None
     return place.restart
 
 
 @pytest.fixture
 def name() -> str:
-    """A name that nobody has, not even in a place that was there before."""
+    """A unique name, even in a deployment with earlier data."""
     return f"j-{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
 def at(place: Place) -> Iterator[At]:
-    """Stand at doors."""
+    """Connect clients of any API."""
     with ExitStack() as stack:
 
         def stand(door: type[AnyDoor], gateway: Gateway, account: Account = place.root) -> AnyDoor:
@@ -88,7 +88,7 @@ def at(place: Place) -> Iterator[At]:
 
 @pytest.fixture
 def root(place: Place) -> Iterator[BinaryDoor]:
-    """Root, at the binary door of the first gateway."""
+    """Root's client of the binary protocol at the first gateway."""
     with BinaryDoor(place.here, place.root) as door:
         yield door
 

@@ -1,4 +1,4 @@
-"""The doors of a gateway, and the few things that can be done through each of them."""
+"""Clients of each API of a gateway with a small common interface."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.doors.http.api import b64
 from tests.journeys.place import Account, Gateway
 
 SECONDS_MAX = 30.0
-"""For one answer."""
+"""Timeout of one response."""
 
 
 class Refused(Exception):
@@ -47,7 +47,7 @@ class Sent:
 
 
 class Door(ABC):
-    """Somebody who is logged in at one door."""
+    """A logged-in client of one API."""
 
     name: ClassVar[str]
 
@@ -61,7 +61,7 @@ class Door(ABC):
 
     @abstractmethod
     def read(self, stream: str, count: int, *, partition: int = 0) -> list[Sent]:
-        """The first so many messages, which are there."""
+        """Read the first `count` messages, which must exist."""
 
     @abstractmethod
     def store(self, stream: str, consumer: str, offset: int, *, partition: int = 0) -> None:
@@ -69,11 +69,11 @@ class Door(ABC):
 
     @abstractmethod
     def next_offset(self, stream: str, consumer: str, *, partition: int = 0) -> int:
-        """Where a consumer goes on, as long as there are messages."""
+        """Return the offset after the stored one of a consumer, provided messages exist."""
 
     @abstractmethod
     def close(self) -> None:
-        """Go away."""
+        """Close the connection."""
 
     def __enter__(self) -> Self:
         return self

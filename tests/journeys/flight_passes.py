@@ -24,7 +24,7 @@ _POLL_COUNT = 1000
 
 
 class Difference(Exception):
-    """What was read is not what was sent."""
+    """The messages read differ from those sent."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class Pass:
 
 @dataclass(slots=True)
 class InFlight:
-    """What became of the batches whose acknowledgement a kill prevented."""
+    """Outcome of batches whose acknowledgement was prevented by a kill."""
 
     stored_whole: int = 0
     stored_in_part: int = 0
@@ -74,13 +74,12 @@ class Journey:
         """Describe a journey.
 
         Args:
-            flights: What is sent; carrier n goes to partition n.
+            flights: Rows to send; carrier n goes to partition n.
             links: Connections; the partitions are spread over them.
             stream: Name of the stream, which is created.
-            batch_count: Messages of one request to send.
-            progressed: Told of so many more messages that were sent or read.
-            connect_native: Makes a connection of our own client, to store offsets: the official one has no method
-                for that.
+            batch_count: Messages per send request.
+            progressed: Called with the number of messages sent or read.
+            connect_native: Connects the native client, to store offsets: the official client has no method for that.
         """
         self.in_flight = InFlight()
         self._flights = flights
@@ -106,7 +105,7 @@ class Journey:
         return await self._each_partition("send", self._send)
 
     async def read_by_offset(self) -> Pass:
-        """From offset 0 to the end: dense offsets, times that never go back."""
+        """Poll by offset from 0 to the end: offsets are dense, timestamps monotonic."""
         return await self._each_partition("by offset", self._read_by_offset)
 
     async def read_by_timestamp(self) -> Pass:
@@ -114,11 +113,11 @@ class Journey:
         return await self._each_partition("by timestamp", self._read_by_timestamp)
 
     async def read_next_auto_commit(self) -> Pass:
-        """The server notes with each poll how far the consumer is."""
+        """The server stores the offset with each poll."""
         return await self._each_partition("next, auto-commit", self._read_next_auto_commit)
 
     async def read_next_stored(self) -> Pass:
-        """The consumer says after each poll how far it is."""
+        """The consumer stores its offset after each poll."""
         return await self._each_partition("next, stored", self._read_next_stored)
 
     async def _each_partition(self, name: str, run: Callable[[Pass, Link, int], Awaitable[None]]) -> Pass:
@@ -176,7 +175,7 @@ class Journey:
             sent = stored
 
     def _account(self, partition: int, acknowledged: int, batch: Sequence[bytes], stored: int) -> None:
-        """Of a batch that was in flight the beginning may be stored, once; of everything before, all."""
+        """Of a batch in flight a prefix may be stored, once; all earlier batches must be stored completely."""
         if stored < acknowledged:
             raise Difference(f"{self._place(partition)}: {acknowledged} messages were acknowledged, {stored} are left")
         if stored > acknowledged + len(batch):
@@ -284,7 +283,7 @@ class Journey:
                 continue
 
     async def _next_offset(self, link: Link, partition: int) -> int:
-        """Where `next` goes on, without moving it."""
+        """Return the next offset of the consumer without moving it."""
         while True:
             try:
                 messages = await self._poll(None, link, partition, PollingStrategy.Next(), count=1)

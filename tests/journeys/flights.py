@@ -39,7 +39,7 @@ PERCENTILES = (50, 95, 99, 99.9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command line says."""
+    """Options of the command line."""
 
     server: str | None
     transport: str
@@ -54,7 +54,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What was done."""
+    """Results of the run."""
 
     passes: tuple[Pass, ...]
     in_flight: InFlight
@@ -90,10 +90,10 @@ def parse(argv: Sequence[str]) -> Options:
     if options.kills and options.server:
         parser.error("only a server that is started here can be killed: leave out --server or --kill")
     if options.kills and options.transport != "tcp":
-        # By this transport it logs in by itself, and then it also repeats by itself what a kill may have stored.
+        # Over other transports the client logs in by itself, and it also retries batches that a kill may have stored.
         parser.error("--kill: only over tcp does the official client repeat nothing by itself")
     if options.server and options.transport == "quic":
-        # Its clients are made with the help of another door of the same server.
+        # The QUIC clients are created with a client of another listener of the same server.
         parser.error("--transport quic: only with a server that is started here: leave out --server")
     if not 1 <= options.rows <= ROWS_COUNT:
         parser.error(f"--rows: 1 to {ROWS_COUNT}")
@@ -103,7 +103,7 @@ def parse(argv: Sequence[str]) -> Options:
 
 
 async def dialer(address: str, server: ServerProcess | None, options: Options) -> Callable[[], IggyClient]:
-    """How the official clients are made."""
+    """Create a factory of official clients."""
     credentials = f"{options.username}:{options.password}"
     if options.transport == "websocket":
         string = f"iggy+ws://{credentials}@{address}"

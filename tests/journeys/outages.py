@@ -22,16 +22,16 @@ class Interrupted(Exception):
 
 
 class Outages:
-    """Kills the server when so much of the work is done, and starts it again on the same folder and port."""
+    """Kills the server at planned points of the work and restarts it on the same directory and port."""
 
     def __init__(self, server: ServerProcess, kills: int, seed: int, work: int) -> None:
         """Plan the kills.
 
         Args:
-            server: Running.
-            kills: How many.
-            seed: Decides when.
-            work: Messages that will be sent and read altogether; half of the kills come in the first third of it.
+            server: The running server.
+            kills: Number of kills.
+            seed: Seed of the times of the kills.
+            work: Total number of messages to send and read; half of the kills come in its first third.
         """
         self._server = server
         self._random = random.Random(seed)
@@ -45,7 +45,7 @@ class Outages:
         """Set by the next kill."""
 
     def progressed(self, messages: int) -> None:
-        """Some of the work is done; now and then that is the moment."""
+        """Report progress, which may trigger a kill."""
         self._done += messages
         if self._due and self._done >= self._due[0] and self._outage is None:
             self._due.pop(0)
@@ -53,7 +53,7 @@ class Outages:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the server is about to be killed, or is not up again yet."""
+        """Return whether the server is about to be killed or not up again yet."""
         return self._outage is not None
 
     async def over(self) -> None:
@@ -139,8 +139,8 @@ class Link:
         if not answer.done():
             answer.cancel()
         elif not broken.done():
-            # The client may notice a kill before it is said here, as long as the busy machine takes; without one that
-            # is under way it is a failure.
+            # The client may notice a kill before `Outages` announces it, depending on the load of the machine. A broken
+            # connection without a kill under way is a failure.
             if self._outages.is_under_way:
                 await asyncio.wait({broken}, timeout=60.0)
             if not broken.done():

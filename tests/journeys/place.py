@@ -1,4 +1,4 @@
-"""Where a journey takes place. All that it knows are addresses and the credentials of root."""
+"""Deployment under test, known only by its addresses and the credentials of root."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RESTART_SECONDS_MAX = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """One way in: `host:port` of each door."""
+    """One gateway: `host:port` of each listener."""
 
     tcp: str
     websocket: str
@@ -30,18 +30,18 @@ class Gateway:
 
     @classmethod
     def of(cls, server: ServerProcess) -> Gateway:
-        """The doors of an embedded server."""
+        """Listeners of an embedded server."""
         return cls(server.address, server.websocket_address, server.http_address, server.grpc_address)
 
     @classmethod
     def parse(cls, text: str) -> Gateway:
-        """As in the variable."""
+        """Parse the form of the variable."""
         return cls(**dict(door.strip().split("=", 1) for door in text.split(",")))
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who somebody is at any door."""
+    """Credentials of a user for any API."""
 
     username: str
     password: str
@@ -52,14 +52,14 @@ ROOT = Account(USERNAME, PASSWORD)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Ways into one and the same thing, whatever it is made of."""
+    """Gateways of one deployment of any kind."""
 
     gateways: Sequence[Gateway]
     restart: Callable[[], object] | None
-    """Stops all there is, starts it again and waits until it answers; nothing where that cannot be done from here."""
+    """Restart all services and wait until they answer; `None` where that is not possible."""
     root: Account = ROOT
     logs: Callable[[], Mapping[str, str]] = dict
-    """What the processes wrote last, by what each is called."""
+    """The last log lines of each process, by its name."""
 
     @property
     def here(self) -> Gateway:
@@ -73,7 +73,7 @@ class Place:
 
 
 def given(variables: Mapping[str, str] = os.environ) -> Place | None:
-    """What the variables describe, if they do."""
+    """Read the deployment from the variables, if they are set."""
     gateways = variables.get(GATEWAYS)
     if not gateways:
         return None

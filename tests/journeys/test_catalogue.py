@@ -1,4 +1,4 @@
-"""What exists, seen by whoever made it and at the other gateway; how much there is of it (CTL-1, GW-8)."""
+"""Streams and topics, seen by their creator and at the other gateway, and their statistics (CTL-1, GW-8)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def path_of(stream: str) -> bytes:
 
 
 def test_changes_are_seen_at_once_by_whoever_made_them(place: Place, root: BinaryDoor, name: str) -> None:
-    """Create, use, purge, use, delete, create again, use: each answer holds for the next request."""
+    """Create, use, purge, use, delete, recreate, use: the next request sees the effect of each response."""
     for door in (root, *(BinaryDoor(gateway, place.root) for gateway in place.gateways[1:])):
         stream = f"{name}-{door.gateway.tcp.rpartition(':')[2]}"
         for life in range(5):
@@ -56,7 +56,7 @@ def test_changes_are_seen_at_once_by_whoever_made_them(place: Place, root: Binar
 
 
 def test_made_at_one_gateway_used_at_the_other(place: Place, root: BinaryDoor, at: At, name: str) -> None:
-    """Also what was purged and deleted there, and created again under the same name."""
+    """Purged, deleted and recreated objects of the same name are seen at the other gateway, too."""
     there = at(BinaryDoor, place.there)
     for life in range(3):
         root.connection.create_topic(name, partitions=2)
@@ -65,7 +65,7 @@ def test_made_at_one_gateway_used_at_the_other(place: Place, root: BinaryDoor, a
             there.send(name, message, partition=partition)
             assert root.read(name, 10, partition=partition) == [message]
         there.connection.ok(Code.PURGE_STREAM, frames.ident(name))
-        # Each at its node.
+        # Each partition is purged at its own node.
         until("the purge is seen", lambda: not any(root.read(name, 10, partition=partition) for partition in range(2)))
         root.send(name, message, partition=0)
         assert there.read(name, 10, partition=0) == [message]
@@ -95,7 +95,8 @@ def counted(door: BinaryDoor, stream: str) -> tuple[int, int, list[tuple[int, in
 
 
 def test_counts_after_sending(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
-    """At once, at every gateway and through every door that tells them; the sum is that of the partitions."""
+    """Counts are current at once at every gateway and through every API with counts; totals are sums over partitions.
+    """
     sizes = [0, 0, 0, 0]
     for number in range(10):
         for partition in range(4):
@@ -131,7 +132,7 @@ def totals(gateway: Gateway, place: Place) -> int:
 
 
 def test_a_name_is_taken_everywhere(place: Place, root: BinaryDoor, at: At, name: str) -> None:
-    """Whoever comes second is refused, at whichever gateway."""
+    """The second creation of a name is refused at any gateway."""
     root.connection.create_topic(name)
     there = at(BinaryDoor, place.there)
     assert there.connection.status(Code.CREATE_STREAM, frames.name(name)) == Status.STREAM_NAME_ALREADY_EXISTS

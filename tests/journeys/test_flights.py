@@ -70,7 +70,7 @@ def test_the_whole_table_through_kills() -> None:
 
 
 def test_a_server_that_runs_already(server: ServerProcess) -> None:
-    """It is used, and its data stays."""
+    """A running server is used, and its data is kept."""
     for _ in range(2):
         status, _ = demonstrate("--server", server.address, "--rows", "2000", "--connections", "2", "--batch", "7")
         assert status == 0

@@ -1,4 +1,4 @@
-"""Consumer groups whose members come through any door of any gateway, leave and die (CTL-8, GW-8)."""
+"""Consumer groups whose members join through any API of any gateway, leave and die (CTL-8, GW-8)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def create_group(root: BinaryDoor, stream: str) -> None:
 
 
 def shares(root: BinaryDoor, stream: str) -> list[int]:
-    """How many partitions each member owns, the smallest share first; no partition has two owners."""
+    """Number of partitions of each member in ascending order; no partition has two owners."""
     owned = assignment(root.connection, stream, "g").values()
     everything = [partition for partitions in owned for partition in partitions]
     assert len(everything) == len(set(everything))
@@ -55,7 +55,7 @@ def consumers(place: Place, stream: str, tmp_path: Path) -> Iterator[Callable[[G
 def test_one_leaves_and_one_is_killed(
     place: Place, root: BinaryDoor, stream: str, consumers: Callable[[Gateway], Consumer]
 ) -> None:
-    """Official clients at two gateways: nothing is missed, and nothing given to two at a time."""
+    """Official clients at two gateways: no message is missed, and no partition has two owners at a time."""
     create_group(root, stream)
     counts = dict.fromkeys(range(PARTITIONS_COUNT), 0)
 
@@ -152,7 +152,7 @@ class GrpcMember:
         assert self._call.code() == grpc.StatusCode.OK
 
     def _read(self) -> None:
-        # How it ended is looked at by whoever ends it.
+        # The end of the call is checked in `close`.
         with suppress(grpc.RpcError):
             for event in self._call:
                 self._received.put(event.batch)

@@ -1,4 +1,4 @@
-"""Messages are the same bytes through whichever door and gateway they come and go (GW-1 to GW-6, GW-8)."""
+"""Messages keep their bytes through every API and gateway (GW-1 to GW-6, GW-8)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MESSAGES = [
     Sent(b"\0" * 3000, 2**64),
     Sent(bytes(range(251)) * 1200, 4),
 ]
-"""Of 1 byte to 300 kB: in a frame with others, and in one that fills buffers of its own."""
+"""Payloads of 1 byte to 300 kB: in a shared frame, and in one with its own buffers."""
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -47,7 +47,7 @@ def test_batches_stay_in_their_order(place: Place, at: At, stream: str, door: st
 
 @pytest.mark.parametrize("door", DOORS)
 def test_stored_offsets_are_those_of_every_door(place: Place, at: At, stream: str, door: str, root: object) -> None:
-    """Stored at one gateway through one door, continued through all others at both."""
+    """An offset stored through one API at one gateway is used by all APIs at both."""
     at(DOORS["binary"], place.here).send(stream, *(Sent(b"%d" % number) for number in range(20)), partition=2)
     at(DOORS[door], place.here).store(stream, "reader", 11, partition=2)
     for gateway in dict.fromkeys((place.here, place.there)):

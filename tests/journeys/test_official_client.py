@@ -63,7 +63,7 @@ async def test_from_the_beginning_to_the_end(place: Place, name: str) -> None:
 
 
 async def test_what_does_not_exist_is_refused_by_name(place: Place, stream: str) -> None:
-    """As by the server that the client was made for."""
+    """Errors are those of the server that the client was written for."""
     client = await logged_in(place, place.there)
     for request, status in (
         (client.send_messages(stream, "t", 4, batch(b"m")), "PartitionNotFound"),
@@ -78,7 +78,7 @@ async def test_what_does_not_exist_is_refused_by_name(place: Place, stream: str)
 
 
 async def test_many_at_both_gateways(place: Place, stream: str) -> None:
-    """Whoever sends where: every batch stays in one piece and in its sender's order."""
+    """Every batch stays contiguous and in its sender's order at any gateway."""
     gateways = (place.here, place.there)
 
     async def produce(number: int) -> None:
@@ -102,7 +102,7 @@ async def test_many_at_both_gateways(place: Place, stream: str) -> None:
 
 
 async def test_a_consumer_of_a_group(place: Place, stream: str) -> None:
-    """It creates the group, reads all partitions, and stores how far it is."""
+    """A consumer creates the group, reads all partitions, and stores its offsets."""
     client = await logged_in(place, place.there)
     for partition in range(PARTITIONS_COUNT):
         await client.send_messages(stream, "t", partition, batch(b"%d a" % partition, b"%d b" % partition))

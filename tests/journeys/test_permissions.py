@@ -1,4 +1,4 @@
-"""Somebody who may read one topic and nothing else, at every door of every gateway (CTL-5, CTL-6)."""
+"""A user who may read only one topic, through every API of every gateway (CTL-5, CTL-6)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def closed_stream(root: BinaryDoor, stream: str) -> str:
 
 @pytest.fixture
 def reader(root: BinaryDoor, stream: str, closed_stream: str) -> Account:
-    """Somebody who may read the topic `t` of one stream."""
+    """A user who may read the topic `t` of one stream."""
     root.send(stream, *READ)
     account = Account(f"u{stream}", "a password")
     found, (topic,) = stream_details(root.connection.ok(Code.GET_STREAM, frames.ident(stream)))
@@ -44,7 +44,7 @@ def refused(call: Callable[[], object]) -> None:
 
 
 def create_stream(door: Door, name: str) -> None:
-    """As far as the door has that."""
+    """Create a stream if the API has the command."""
     if isinstance(door, HttpDoor):
         door.ask("POST", "/streams", {"name": name})
     elif isinstance(door, GrpcDoor):
@@ -55,7 +55,7 @@ def create_stream(door: Door, name: str) -> None:
             raise Refused(status)
     else:
         assert isinstance(door, PushDoor)
-        # It can be asked for messages alone.
+        # The push API supports only messages.
         raise Refused(Status.UNAUTHORIZED)
 
 
@@ -63,7 +63,9 @@ def create_stream(door: Door, name: str) -> None:
 def test_one_topic_can_be_read(
     place: Place, root: BinaryDoor, at: At, stream: str, closed_stream: str, reader: Account, door: str
 ) -> None:
-    """Reading it works at both gateways; reading another one, sending and creating do not; nothing was done."""
+    """Reading the topic succeeds at both gateways; reading another one, sending and creating are refused without
+    effect.
+    """
     for gateway in dict.fromkeys((place.here, place.there)):
         standing = at(DOORS[door], gateway, reader)
         assert standing.read(stream, 2) == READ
@@ -83,14 +85,14 @@ def test_one_topic_can_be_read(
 def test_a_right_that_is_taken_away(
     place: Place, root: BinaryDoor, at: At, stream: str, reader: Account, door: str
 ) -> None:
-    """It is gone for those who are logged in, at the gateway where that was done at once."""
+    """A revoked right is lost for open sessions, and at once at the gateway of the revocation."""
     standing = {gateway: at(DOORS[door], gateway, reader) for gateway in (place.here, place.there)}
     for one in standing.values():
         assert one.read(stream, 2) == READ
     root.connection.ok(Code.UPDATE_PERMISSIONS, frames.ident(reader.username) + frames.opt_permissions(None))
     if GIVEN is None:
         refused(lambda: standing[place.here].read(stream, 2))
-    # What is given may be a balancer, which leads to one gateway or the other.
+    # The address may be that of a balancer, which leads to either gateway.
     for one in standing.values():
         refused_soon(lambda one=one: one.read(stream, 2), Status.UNAUTHORIZED)
     with pytest.raises(Refused, match="INVALID_CREDENTIALS"):

@@ -1,4 +1,4 @@
-"""The five-minute tour of the README works as it is typed."""
+"""The five-minute tour of the README works as written."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def made_up(script: str, data: Path, address: str) -> Iterator[str]:
     terminal = data.with_suffix(".terminal")
     with terminal.open("wb") as output:
         process = subprocess.Popen(
-            # Whoever runs this test has set everything up; nothing may be built while other tests use it.
+            # Setup has been done before this test; a build would disturb other tests.
             ["bash", "-euo", "pipefail", "-c", script.replace("make up", "make -o setup up")],
             cwd=ROOT,
             env=ENVIRONMENT | settings,
@@ -117,7 +117,7 @@ def test_the_tour(tmp_path: Path) -> None:
 
 
 def test_a_password_is_generated_and_shown_once(tmp_path: Path) -> None:
-    """Without the option of the tour nobody knows the password but who has seen the first start."""
+    """Without the option of the tour, the password is known only from the output of the first start."""
     data = tmp_path / "local_data"
     passwords = []
     for _ in range(2):
@@ -137,7 +137,7 @@ def test_the_embedded_server() -> None:
 
 @pytest.mark.parametrize("command", ["headrace config check", "headrace config show"])
 def test_commands_of_the_text(server: ServerProcess, command: str) -> None:
-    """They are named as they are called."""
+    """The commands in the text exist."""
     assert f"`{command}`" in README
     run_as_typed(f".venv/bin/{command}", server.address)
 

@@ -1,4 +1,4 @@
-"""Everything is stopped and started again: what was stored is there (LOG-10, CTL-3, GW-8)."""
+"""Stored data survives a restart of all services (LOG-10, CTL-3, GW-8)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUP = frames.consumer("g", group=True)
 
 
 def test_what_was_stored_survives(place: Place, restart: Callable[[], object], stream: str, name: str) -> None:
-    """Messages, offsets stored through every door, those of a group, users with their rights, access tokens."""
+    """Messages, offsets stored through every API and by a group, users with their rights, and access tokens survive."""
     account = Account(f"u{name}", "a password")
     sent = {
         partition: [Sent(b"%d %d" % (partition, number), 1 + number) for number in range(50)]
@@ -62,13 +62,13 @@ def test_what_was_stored_survives(place: Place, restart: Callable[[], object], s
             more = Sent(b"more", 100)
             root.send(stream, more, partition=partition)
             assert root.read(stream, 1000, partition=partition) == [*messages, more]
-        # Who was a member is none any more, and does not stand in the way of others.
+        # Former members have been removed and do not block new ones.
         path = frames.ident(stream) + frames.ident("t") + frames.ident("g")
         root.connection.ok(Code.JOIN_GROUP, path)
         until("the partitions are given out", lambda: owned_by_one(root, path) == PARTITIONS_COUNT)
 
 
 def owned_by_one(root: BinaryDoor, path: bytes) -> int:
-    """How many partitions the only member of a group has."""
+    """Number of partitions of the only member of a group."""
     _, members = group_details(root.connection.ok(Code.GET_GROUP, path))
     return len(next(iter(members.values()))) if len(members) == 1 else 0

@@ -26,7 +26,7 @@ from tests.journeys.waiting import refused_soon
 
 OVER = (Status.UNAUTHENTICATED, Status.INVALID_ACCESS_TOKEN)
 UNKNOWN = (Status.RESOURCE_NOT_FOUND, Status.INVALID_TOKEN)
-"""What access tokens are refused with that nobody has, by the binary protocol and by the other doors."""
+"""Statuses for unknown access tokens: of the binary protocol, and of the other APIs."""
 
 
 def by_binary(place: Place, gateway: Gateway, token: str, door: type[BinaryDoor] = BinaryDoor) -> None:
@@ -51,19 +51,19 @@ def by_http(place: Place, gateway: Gateway, token: str) -> None:
 
 
 def by_grpc(place: Place, gateway: Gateway, token: str) -> None:
-    """With a call."""
+    """Authenticate a gRPC call with the token."""
     with GrpcDoor(gateway, place.root, token) as door:
         called(door.caller.catalog.ListStreams, v1.ListStreamsRequest())
 
 
 def by_push(place: Place, gateway: Gateway, token: str) -> None:
-    """At a WebSocket of the push."""
+    """Authenticate a WebSocket of the push API with the token."""
     with PushDoor(gateway, place.root, token) as door:
         door.ask("ping")
 
 
 def of_a_login_by_http(place: Place, gateway: Gateway, token: str) -> None:
-    """With a request."""
+    """Authenticate an HTTP request with the token of a login."""
     with HttpDoor(gateway, place.root, token) as door:
         door.ask("GET", "/streams")
 
@@ -74,7 +74,7 @@ DOORS_OF_LOGINS: list[Use] = [of_a_login_by_http, by_grpc, by_push]
 
 
 def test_an_access_token(place: Place, root: BinaryDoor, name: str) -> None:
-    """Good through every door of both gateways until it is deleted at one of them; then no more at either."""
+    """An access token is valid through every API of both gateways until it is deleted at one of them."""
     secret = decode_raw_access_token(root.connection.ok(*encode_create_personal_access_token(name=name)))
     for gateway in place.gateways:
         for use in EVERY_DOOR:
@@ -90,7 +90,7 @@ def test_an_access_token(place: Place, root: BinaryDoor, name: str) -> None:
 
 @pytest.mark.parametrize("logout", ["http", "grpc"])
 def test_a_login(place: Place, logout: str) -> None:
-    """Its token is good at the other gateway, too; whoever logs out at that one is logged out at both."""
+    """The token of a login is valid at the other gateway, and a logout there ends it at both."""
     token, other = http_token(place.here, place.root), http_token(place.here, place.root)
     for gateway in place.gateways:
         for use in DOORS_OF_LOGINS:
@@ -110,7 +110,7 @@ def test_a_login(place: Place, logout: str) -> None:
 
 
 def test_a_token_is_exchanged_once(place: Place) -> None:
-    """At whichever gateway."""
+    """A second exchange is refused at every gateway."""
     old = http_token(place.here, place.root)
     new = http_login(place.there, "/users/refresh-token", {"token": old})
     for gateway in place.gateways:
@@ -119,7 +119,7 @@ def test_a_token_is_exchanged_once(place: Place) -> None:
 
 
 def test_another_password_ends_logins_everywhere(place: Place, root: BinaryDoor, name: str) -> None:
-    """And so does the end of the user."""
+    """A password change ends logins at every gateway, and so does the deletion of the user."""
     account = Account(name, "a password")
     everything = frames.permissions(["read_streams"])
     root.connection.ok(Code.CREATE_USER, frames.create_user(name, account.password, everything))

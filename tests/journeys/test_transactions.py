@@ -1,4 +1,4 @@
-"""Messages that are staged and committed: seen by everybody, once and not before (GW-8)."""
+"""Staged batches become visible to all readers exactly once, on commit (GW-8)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STAGE_NOT_FOUND, INVALID_STAGE_CHUNK = 20304, 20305
 
 
 class PartitionAt(NamedTuple):
-    """A partition as it is now."""
+    """Ids and incarnation of a partition."""
 
     topic_id: int
     partition_id: int
@@ -36,9 +36,9 @@ class Writer:
         self.places = places
 
     def chunk(self, partition: int, payloads: list[bytes], **more: int) -> tuple[int, bytes]:
-        """Status and answer of one chunk."""
+        """Send one chunk and return status and response."""
         batch = frames.send(0, 0, b"", [frames.message(payload) for payload in payloads])
-        # Behind the metadata, which are of another command.
+        # Skip the metadata of the send command.
         head = len(frames.u32(0) + frames.ident(0) + frames.ident(0) + frames.u32(0))
         code, encoded = core.encode_stage_messages(
             stream=self.stream,
@@ -52,7 +52,7 @@ class Writer:
         return reply.status, reply.payload
 
     def stage(self, partition: int, *chunks: list[bytes], lifetime_seconds: int = 0) -> tuple[int, int, int, int]:
-        """A whole stage, as a commit names it."""
+        """Stage a batch and return its reference for the commit."""
         stage = 0
         for number, payloads in enumerate(chunks):
             status, answer = self.chunk(
@@ -70,7 +70,7 @@ class Writer:
     def commit(
         self, batch_id: int, stages: list[tuple[int, int, int, int]], *, query_id: str = "q", fence: bool = False
     ):
-        """Status, and whether it was committed before."""
+        """Commit, and return the status and whether the batch was committed before."""
         code, encoded = core.encode_commit_transaction(
             stream=self.stream, transaction="t", query_id=query_id, batch_id=batch_id, stages=stages, fence=fence
         )
@@ -80,7 +80,7 @@ class Writer:
 
 
 def places_of(connection: RawConnection, stream: str) -> dict[int, PartitionAt]:
-    """The partitions, as whoever watches them is told."""
+    """Partitions with their incarnations, from a watch."""
     connection.ok(*core.encode_watch_partitions(topics=[(stream, "t", list(range(4)))]))
     found: dict[int, PartitionAt] = {}
     while len(found) < 4:
@@ -90,7 +90,7 @@ def places_of(connection: RawConnection, stream: str) -> dict[int, PartitionAt]:
 
 
 def eventually(found: Callable[[], object], expected: object) -> None:
-    """Wait for what is appended soon after a commit."""
+    """Wait for messages that are appended soon after a commit."""
     deadline = time.monotonic() + SECONDS_MAX
     while (now := found()) != expected:
         assert time.monotonic() < deadline, now
@@ -98,7 +98,7 @@ def eventually(found: Callable[[], object], expected: object) -> None:
 
 
 def test_a_transaction_over_partitions(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
-    """All of it at once, at every gateway; and nothing is there before, or twice."""
+    """Messages of a transaction become visible together at every gateway, neither before the commit nor twice."""
     places = places_of(at(BinaryDoor, place.here).connection, stream)
     writer = Writer(root.connection, stream, places)
     reader = at(BinaryDoor, place.there)
@@ -120,7 +120,7 @@ def test_a_transaction_over_partitions(place: Place, root: BinaryDoor, at: At, s
     assert writer.commit(1, stages) == (Status.OK, False)
     for partition in PARTITIONS:
         eventually(lambda partition=partition: read(partition), [b"before", *staged[partition]])
-    # Whoever asks again, or for an earlier batch, changes nothing: also with other stages.
+    # A repeated commit, or one of an earlier batch id, has no effect even with other stages.
     assert writer.commit(1, stages) == (Status.OK, True)
     again = [writer.stage(0, [b"again"])]
     assert writer.commit(1, again) == (Status.OK, True)
@@ -133,7 +133,7 @@ def test_a_transaction_over_partitions(place: Place, root: BinaryDoor, at: At, s
 
 
 def test_what_cannot_be_committed(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
-    """Somebody else's transaction, stages that were given up, and those whose time is over."""
+    """Transactions of another user, discarded stages and expired stages are refused."""
     places = places_of(at(BinaryDoor, place.here).connection, stream)
     writer = Writer(root.connection, stream, places)
     assert writer.commit(7, [writer.stage(0, [b"one"])]) == (Status.OK, False)
@@ -148,14 +148,14 @@ def test_what_cannot_be_committed(place: Place, root: BinaryDoor, at: At, stream
     assert not core.decode_transaction_result(root.connection.ok(code, asked)).already_committed
     assert writer.commit(2, [given_up], query_id="other") == (STAGE_ABORTED, False)
     short = writer.stage(0, [b"five"], lifetime_seconds=1)
-    # By the time that is written with messages, which may be that of a moment ago.
+    # The expiry uses the timestamp written with messages, which may lag.
     time.sleep(2.5)
     assert writer.commit(2, [short], query_id="other") == (STAGE_EXPIRED, False)
     eventually(lambda: [sent.payload for sent in root.read(stream, 10)], [b"one", b"two"])
 
 
 def test_chunks_of_a_stage(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
-    """One that is sent again is answered again; one that is missing is missed."""
+    """A repeated chunk is acknowledged again; a missing chunk is an error."""
     writer = Writer(root.connection, stream, places_of(at(BinaryDoor, place.here).connection, stream))
     status, answer = writer.chunk(1, [b"a"])
     first = core.decode_staged_messages(answer)

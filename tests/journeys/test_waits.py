@@ -1,4 +1,4 @@
-"""Waiting at one gateway for what comes through another one (GW-4 to GW-7, GW-8)."""
+"""Waiting at one gateway for messages sent through another one (GW-4 to GW-7, GW-8)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.journeys.doors import SECONDS_MAX, BinaryDoor, GrpcDoor, HttpDoor, Pu
 from tests.journeys.place import Place
 
 HEAD_START_SECONDS = 0.15
-"""For those who wait to be waiting; whether they are makes no difference to what they get."""
+"""Head start of the waiting requests; results do not depend on it."""
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_many_who_wait_at_both_gateways(place: Place, root: BinaryDoor, at: At, 
 
 
 def test_waits_that_end_without_messages(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
-    """Their time is up; or what they wait for is gone, whoever deleted it."""
+    """A wait ends on its timeout, or when its topic is deleted by any user."""
     waiter, doomed = at(BinaryDoor, place.there), at(BinaryDoor, place.there)
     waiting.begin(doomed.connection, waiting.wait(stream, 1, seconds=25))
     waiting.begin(waiter.connection, waiting.wait(stream, 2, seconds=0.3))
@@ -57,7 +57,7 @@ def test_waits_that_end_without_messages(place: Place, root: BinaryDoor, at: At,
 
 
 def test_a_watcher_is_told_of_every_partition(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
-    """Where each ends, and where it ends then."""
+    """The end offset of each partition is sent at once and on every change."""
     watcher = at(BinaryDoor, place.there).connection
     watcher.ok(Extension.WATCH_PARTITIONS, waiting.watch(stream, [0, 1, 2, 3]))
     ends = {entry.partition: entry.next_offset for entry in waiting.next_entries(watcher, 4)}
@@ -72,7 +72,7 @@ def test_a_watcher_is_told_of_every_partition(place: Place, root: BinaryDoor, at
 
 
 def test_a_poll_over_http(place: Place, root: BinaryDoor, at: At, stream: str, aside) -> None:
-    """It waits for what is sent at the other gateway."""
+    """A long poll waits for messages sent at the other gateway."""
     door = at(HttpDoor, place.there)
     path = f"/streams/{stream}/topics/t/messages?partition_id=3&kind=next&wait_ms=25000"
     polled = aside(lambda: door.ask("GET", path))
@@ -125,7 +125,7 @@ def test_a_call_that_consumes(place: Place, root: BinaryDoor, at: At, stream: st
 
 
 def test_a_page_in_a_browser(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
-    """Is sent what comes in at either gateway."""
+    """A page receives messages sent at either gateway."""
     page, there = at(PushDoor, place.there), at(BinaryDoor, place.there)
     page.subscribe(stream, 2, {"kind": "last"})
     for number in range(20):

@@ -1,4 +1,4 @@
-"""What is gone at one gateway is gone at the other a moment later: waiting for that, and for nothing else."""
+"""Waiting for changes to reach the other gateways."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tests.compatibility.codes import Status
 from tests.journeys.doors import Refused
 
 SOON_SECONDS = 60.0
-"""It takes milliseconds; this much on a machine that has other things to do."""
+"""Timeout for a loaded machine; a change normally arrives within milliseconds."""
 _PAUSE_SECONDS = 0.005
 
 
 def refused_soon(call: Callable[[], object], *statuses: Status) -> None:
-    """A call is refused with one of these statuses, if not at once then soon."""
+    """Wait until a call is refused with one of these statuses."""
     deadline = time.monotonic() + SOON_SECONDS
     while True:
         try:
