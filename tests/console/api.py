@@ -1,4 +1,4 @@
-"""What a journey needs of the server that is not done in the console."""
+"""Server operations that journeys need outside the console."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Api:
         self._token = answer["access_token"]["token"]
 
     def __call__(self, method: str, path: str, body: Any = None, *, token: str | None = None) -> Any:
-        """The answer to a request that has to succeed."""
+        """Send a request that must succeed and return its response."""
         headers = {"Content-Type": "application/json"} if body is not None else {}
         if token or self._token:
             headers["Authorization"] = f"Bearer {token or self._token}"

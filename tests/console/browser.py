@@ -1,4 +1,4 @@
-"""Which browser the tests use: what `make browser` has made sure of."""
+"""Browser of the tests: the one that `make browser` has provided."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable
 
 
 def executable() -> str | None:
-    """The machine's own; None if it has none, for Playwright's."""
+    """Path of the installed browser; None if Playwright's is used."""
     return next((found for name in _NAMES if (found := shutil.which(name))), None)

@@ -1,4 +1,4 @@
-"""Pages of a browser whose every complaint fails the test."""
+"""Browser pages; any console error fails the test."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.server_process import ServerProcess
 ARTEFACTS = Path(__file__).resolve().parents[2] / ".cache/artefacts/console"
 TIMEOUT_MS = 15_000
 expect.set_options(timeout=TIMEOUT_MS)
-# Refusals are part of some journeys; a browser reports them whatever the page makes of them.
+# Refusals are part of some journeys; the browser logs them however the page handles them.
 EXPECTED = re.compile(r"Failed to load resource: the server responded with a status of 4\d\d")
 
 
 @pytest.fixture(scope="package")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """One server for all of them, which keep to names of their own."""
+    """One server for all tests, each of which uses its own names."""
     with ServerProcess(tmp_path_factory.mktemp("console") / "data", TWO_SHARDS) as server:
         yield server
     ended_well(server)
@@ -39,7 +39,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """What browsers have complained about: errors of scripts, and of the policy of the page."""
+    """Errors of scripts and violations of the content security policy."""
     return []
 
 
@@ -48,7 +48,7 @@ OpenContext = Callable[..., BrowserContext]
 
 @pytest.fixture
 def open_context(browser: Browser, shared_server: ServerProcess, complaints: list[str]) -> Iterator[OpenContext]:
-    """Make browsers that know nothing of each other."""
+    """Create isolated browser contexts."""
     contexts: list[BrowserContext] = []
 
     def heard(message: ConsoleMessage) -> None:

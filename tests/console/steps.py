@@ -1,4 +1,4 @@
-"""What every journey does."""
+"""Steps common to all journeys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.server_process import PASSWORD, USERNAME
 
 
 def log_in(page: Page, username: str = USERNAME, password: str = PASSWORD) -> None:
-    """From nothing to the overview."""
+    """Log in and wait for the overview."""
     page.goto("/")
     page.get_by_label("User name").fill(username)
     page.get_by_label("Password").fill(password)
@@ -26,5 +26,5 @@ def log_in_with_token(page: Page, token: str) -> None:
 
 
 def visit(page: Page, place: str) -> None:
-    """Go to a page of the console without loading it anew, which would end nothing but takes longer."""
+    """Navigate to a page of the console without a slow reload."""
     page.evaluate("place => { location.hash = place }", f"#/{place}")

@@ -1,4 +1,4 @@
-"""Everybody can use it: by keyboard, on a phone, in dark and light, with a screen reader."""
+"""Accessibility: keyboard, phone, dark and light mode, screen reader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SERIOUS = ("serious", "critical")
 
 @pytest.fixture(scope="package")
 def places(shared_server: Any) -> dict[str, str]:
-    """Every page, with something on it."""
+    """Every page with content."""
     api = Api(shared_server.http_url)
     stream = "a-stream-with-a-rather-long-name-that-does-not-end-soon"
     topic = api.topic(stream, partitions=3)
@@ -51,14 +51,14 @@ def places(shared_server: Any) -> dict[str, str]:
 
 
 def settled(page: Page) -> None:
-    """Until everything that a page asks for is there."""
+    """Wait until all requests of a page are complete."""
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     expect(page.get_by_text("Loading…")).to_have_count(0)
     expect(page.get_by_text("connecting ·")).to_have_count(0)
 
 
 def violations(page: Page) -> list[str]:
-    """What is in the way of somebody, as axe finds it."""
+    """Accessibility violations found by axe."""
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")["violations"]
@@ -118,7 +118,7 @@ def width(page: Page) -> int:
 
 
 def tab_to(page: Page, called: str) -> None:
-    """Go on with Tab until what has this name has the focus, as everybody can see."""
+    """Press Tab until the element of this name has visible focus."""
     for _ in range(60):
         page.keyboard.press("Tab")
         focused = page.evaluate(
@@ -156,7 +156,7 @@ def test_everything_by_keyboard(page: Page, name: str) -> None:
     tab_to(page, "Create a stream")
     page.keyboard.press("Enter")
     expect(page.get_by_label("Name")).to_be_focused()
-    # The focus stays in the dialog, however far one goes, apart from the browser's own controls.
+    # The focus stays in the dialog after any number of Tabs, apart from the browser's own controls.
     for _ in range(8):
         page.keyboard.press("Tab")
         assert page.evaluate(

@@ -1,4 +1,4 @@
-"""From a login to being thrown out: what somebody does who looks into a running server (the console, GW-5, USE-6)."""
+"""A login, an inspection of a running server, and an enforced logout (the console, GW-5, USE-6)."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_only_what_the_filters_let_through_is_shown(page: Page, api: Api, name: 
     filters.get_by_role("button", name="Apply").click()
     expect(rows).to_have_count(2)
     expect(rows.nth(1)).to_contain_text("second")
-    # Who pauses sees nothing more, and loses nothing.
+    # A paused page shows no new messages, and loses none.
     page.get_by_role("button", name="Pause").click()
     api.send(topic, [b"third", b"fourth"], partition=1)
     page.wait_for_timeout(400)

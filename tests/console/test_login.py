@@ -1,4 +1,4 @@
-"""Coming in, and being thrown out."""
+"""Login and enforced logout."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_a_login_is_renewed_while_one_looks(page: Page, api: Api, name: str) -> 
     expect(page.get_by_text("live · 0 received")).to_be_visible()
     kept = "JSON.parse(sessionStorage.getItem('headrace.session')).token"
     token = page.evaluate(f"() => {kept}")
-    # It is good for an hour.
+    # The token is valid for an hour.
     page.clock.fast_forward("50:00")
     page.wait_for_function(f"token => {kept} !== token", arg=token)
     with pytest.raises(urllib.error.HTTPError, match="401"):
         api("GET", "/stats", token=token)
-    # Live messages go on over a connection with the new one, those of the time between included.
+    # Live messages continue over a connection with the new token, including messages sent in between.
     for number in range(10):
         api.send(topic, [b"message %d" % number])
         page.wait_for_timeout(50)

@@ -1,4 +1,4 @@
-"""How the HTTP door gives the console away."""
+"""Delivery of the console by the HTTP listener."""
 
 from __future__ import annotations
 

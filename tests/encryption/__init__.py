@@ -1,1 +1,1 @@
-"""The encrypted doors: TLS and QUIC on real sockets, with clients that were not written here."""
+"""Encrypted listeners: TLS and QUIC on real sockets, with independent clients."""

@@ -25,7 +25,7 @@ class ServerFiles:
         authority.cert_pem.write_to_path(self.authority_file)
 
     def settings(self, door: str = "TCP_TLS") -> dict[str, str]:
-        """Settings of a door that shows the certificate."""
+        """Settings of a listener with this certificate."""
         return {f"{door}_CERT_FILE": str(self.certificate), f"{door}_KEY_FILE": str(self.key)}
 
     def write(
@@ -47,7 +47,7 @@ class ServerFiles:
         self.place(leaf)
 
     def place(self, leaf: trustme.LeafCert) -> None:
-        """Put a certificate and its key in place, each at once and whole, as programs that renew do."""
+        """Replace a certificate and its key atomically, file by file, as renewal programs do."""
         for path, content in (
             (self.key, leaf.private_key_pem.bytes()),
             (self.certificate, b"".join(blob.bytes() for blob in leaf.cert_chain_pems)),
@@ -57,7 +57,7 @@ class ServerFiles:
             unfinished.rename(path)
 
     def trusting(self, *, version: ssl.TLSVersion | None = None) -> ssl.SSLContext:
-        """What a client verifies with; `version` is the only one that it speaks."""
+        """A client context that trusts the authority; `version` is the only TLS version it supports."""
         context = ssl.create_default_context(cafile=str(self.authority_file))
         if version is not None:
             context.minimum_version = context.maximum_version = version

@@ -12,9 +12,9 @@ from tests.encryption.certificates import ServerFiles
 from tests.server_process import ServerProcess
 
 TLS = {"TCP_TLS_ENABLED": "true", "EDGE_CERTIFICATE_CHECK_INTERVAL": "50 ms"}
-"""TLS on the port of the binary protocol; renewed certificates are noticed at once, for a test's patience."""
+"""TLS on the port of the binary protocol; renewed certificates are detected quickly."""
 WEBSOCKET_TLS = {"WEBSOCKET_TLS_ENABLED": "true"}
-"""TLS on the port of the same in WebSocket messages."""
+"""TLS on the port of the binary protocol over WebSocket."""
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ class TlsConnection(RawConnection):
 
     @property
     def tls(self) -> ssl.SSLSocket:
-        """The same socket, as what it is."""
+        """The socket as an `ssl.SSLSocket`."""
         return cast("ssl.SSLSocket", self.socket)
 
     @classmethod
@@ -49,7 +49,7 @@ class TlsConnection(RawConnection):
         return shown
 
     def end(self) -> bytes:
-        """End this side as TLS wants it, and return what the server still says until it has ended its own."""
+        """Send `close_notify`, and return the data that the server still sends until it closes its side."""
         plain = self.tls.unwrap()
         rest = b""
         plain.settimeout(10)

@@ -1,4 +1,4 @@
-"""Certificates for what gateways and partition nodes say to each other."""
+"""Certificates for links between gateways and partition nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LinkFiles:
 
     @property
     def node_settings(self) -> Settings:
-        """Of nodes that are reached through TLS, and by gateways of the cluster only."""
+        """Settings of nodes that accept only TLS links from gateways of the cluster."""
         return {
             "binary.tls.enabled": True,
             "binary.tls.cert_file": str(self.node.certificate),
@@ -35,7 +35,7 @@ class LinkFiles:
 
     @property
     def gateway_settings(self) -> Settings:
-        """Of their gateways."""
+        """Settings of the gateways of these nodes."""
         return {
             "links.tls.enabled": True,
             "links.tls.authority": str(self.gateway.authority_file),

@@ -39,16 +39,16 @@ class QuicStream:
         self._caller.transmit()
 
     def give_up(self, *, sending: bool) -> None:
-        """Say that no more comes, or that no more is wanted."""
+        """Reset the sending side, or stop the receiving side."""
         give_up = self._caller._quic.reset_stream if sending else self._caller._quic.stop_stream
         give_up(self._number, 7)
         self._caller.transmit()
 
     async def answer(self) -> bytes:
-        """Everything that it brings back.
+        """Read everything until the end of the stream.
 
         Raises:
-            ConnectionResetError: The server has given it up.
+            ConnectionResetError: The server has reset the stream.
             ConnectionError: The connection ended.
         """
         await asyncio.wait_for(self.ended, TIMEOUT_SECONDS)
@@ -59,7 +59,7 @@ class QuicCaller(QuicConnectionProtocol):
     """One connection; each request has a stream of its own."""
 
     terminated: ConnectionTerminated | None = None
-    """Why the connection ended, when it has."""
+    """Reason for the end of the connection, if it has ended."""
 
     def __init__(self, quic: QuicConnection) -> None:
         super().__init__(quic)
@@ -86,13 +86,13 @@ class QuicCaller(QuicConnectionProtocol):
             stream.ended.set_result(None)
         else:
             stream.ended.set_exception(error)
-            # Seen, whether somebody waits for it or not.
+            # Mark the exception as retrieved even if no task awaits it.
             stream.ended.exception()
 
     def stream(self) -> QuicStream:
         """One more stream."""
         number = self._quic.get_next_available_stream_id()
-        # It counts as used with its first bytes only.
+        # A stream is allocated only with its first bytes.
         self._quic.send_stream_data(number, b"")
         return self._streams.setdefault(number, QuicStream(self, number))
 
@@ -105,7 +105,7 @@ class QuicCaller(QuicConnectionProtocol):
 
     @property
     def shown_certificate(self) -> Certificate:
-        """What the server has shown."""
+        """Certificate of the server."""
         certificate = self._quic.tls._peer_certificate
         assert certificate is not None
         return certificate
@@ -130,11 +130,11 @@ class QuicCaller(QuicConnectionProtocol):
         return reply.payload
 
     async def log_in(self) -> None:
-        """As root."""
+        """Log in as root."""
         await self.ok(Code.LOGIN_USER, frames.login(USERNAME, PASSWORD))
 
     def vanish(self) -> None:
-        """Be gone without a word."""
+        """Stop responding without closing the connection."""
         cast("asyncio.DatagramTransport", self._transport).abort()
 
 

@@ -41,7 +41,7 @@ def test_a_renewed_certificate_is_used_and_connections_live_on(tls_server: Serve
 
 
 def test_a_session_is_not_resumed_beyond_its_certificate(tls_server: ServerProcess, files: ServerFiles) -> None:
-    """Whoever comes back after a renewal sees the new certificate."""
+    """A client that resumes after a renewal gets the new certificate."""
     context = files.trusting(version=ssl.TLSVersion.TLSv1_2)
     with TlsConnection(tls_server.address, context) as connection:
         session = connection.tls.session
@@ -79,7 +79,7 @@ def test_a_bad_certificate_is_reported_and_the_old_one_stays(
     files.write()
     eventually("the next certificate", lambda: shown(tls_server) == in_place(files))
     assert shown(tls_server) != good
-    # The files change one after the other: each of the two moments may be told of, but not every look at them.
+    # The files change one after the other: each mismatch may be logged once, but not every check.
     assert tls_server.log_tail().count(complaint) <= 3
 
 
@@ -126,7 +126,7 @@ def test_kinds_of_keys(start_server: StartServer, files: ServerFiles, key_type: 
     ],
 )
 def test_settings_that_cannot_be(start_server: StartServer, settings: dict[str, str], complaint: str) -> None:
-    """Nothing is served in plain because something was forgotten."""
+    """A configuration error never falls back to plaintext."""
     with pytest.raises(ServerDidNotStart, match=complaint.replace(".", r"\.")):
         start_server(TLS | settings)
 

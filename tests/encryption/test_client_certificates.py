@@ -1,4 +1,4 @@
-"""Clients that show who they are by a certificate (GW-3)."""
+"""Authentication by client certificates (GW-3)."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def showing(
 
 
 def username(connection: RawConnection) -> str:
-    """Whom the server takes this connection for."""
+    """Name of the user as whom the server has authenticated the connection."""
     user = int.from_bytes(connection.ok(Code.GET_ME)[4:8], "little")
     details = connection.ok(Code.GET_USER, frames.ident(user))
     return details[14 : 14 + details[13]].decode()
 
 
 def assert_refused(address: str, context: ssl.SSLContext, alert: str, *, session: ssl.SSLSession | None = None) -> None:
-    """The server says why: in the handshake, or after it (TLS 1.3, where the client's part ends first)."""
+    """The server sends the reason in the handshake, or after it (TLS 1.3, where the client finishes first)."""
 
     def request() -> None:
         with TlsConnection(address, context, session=session) as connection:
@@ -84,7 +84,7 @@ def test_the_holder_of_a_certificate_is_logged_in(
             assert username(connection) == name
             assert connection.ok(Code.GET_STREAMS) == b""
             assert connection.status(Code.CREATE_STREAM, frames.name("s")) == Status.UNAUTHORIZED
-            # It may still become somebody else.
+            # The connection may still log in as another user.
             connection.ok(Code.LOGOUT_USER)
             assert connection.status(Code.GET_STREAMS) == Status.UNAUTHENTICATED
 
@@ -103,7 +103,9 @@ def test_who_shows_none_logs_in_or_is_not_let_in(start_server: StartServer, file
 def test_certificates_that_are_not_taken(
     start_server: StartServer, files: ServerFiles, tmp_path: Path, version: ssl.TLSVersion
 ) -> None:
-    """Of nobody, of two users, of a user who may not log in, of another authority, expired."""
+    """Certificates without a user, with two users, of an inactive user, of another authority, and expired ones are
+    refused.
+    """
     authority = trustme.CA()
     server = start(start_server, files, "optional", authority, tmp_path)
     for leaf, alert in (
@@ -122,7 +124,7 @@ def test_certificates_that_are_not_taken(
 
 
 def test_they_are_in_the_audit_trail(start_server: StartServer, files: ServerFiles, tmp_path: Path) -> None:
-    """Who has come in by a certificate, and that somebody was not let in for one."""
+    """The audit trail has logins by certificate, and refused certificates."""
     authority = trustme.CA()
     server = start(start_server, files, "required", authority, tmp_path)
     with TlsConnection(server.address, showing(files, authority.issue_cert("bob"))) as connection:
@@ -151,7 +153,7 @@ def test_they_are_in_the_audit_trail(start_server: StartServer, files: ServerFil
 def test_deleted_users_do_not_come_back_by_an_old_session(
     start_server: StartServer, files: ServerFiles, tmp_path: Path, version: ssl.TLSVersion
 ) -> None:
-    """What was true in an earlier handshake is asked again, and a live session ends with its user."""
+    """A resumed session is authenticated again, and a live session ends with its user."""
     authority = trustme.CA()
     server = start(start_server, files, "optional", authority, tmp_path)
     context = showing(files, authority.issue_cert("localhost", common_name="alice"), version=version)

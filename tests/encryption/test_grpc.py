@@ -1,4 +1,4 @@
-"""TLS at the gRPC door (GW-6): certificates that are right, wrong, expired and renewed; clients that show theirs."""
+"""TLS for gRPC (GW-6): valid, wrong, expired and renewed certificates, and client certificates."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SECONDS = 20
 
 
 def place(server: ServerProcess) -> str:
-    """Where it is, by the name that certificates have."""
+    """Address of the gRPC listener under the name of its certificates."""
     return f"localhost:{server.grpc_address.rpartition(':')[2]}"
 
 
 def trusting(authority: trustme.CA, leaf: trustme.LeafCert | None = None) -> grpc.ChannelCredentials:
-    """A client that trusts this authority, and shows this certificate if there is one."""
+    """Credentials that trust this authority, with a client certificate if one is given."""
     root = authority.cert_pem.bytes()
     if leaf is None:
         return grpc.ssl_channel_credentials(root)
@@ -44,7 +44,7 @@ def token_of_root(server: ServerProcess) -> str:
 
 
 def is_served(server: ServerProcess, tls: grpc.ChannelCredentials | None) -> bool:
-    """Whether a call of nobody gets as far as to be refused."""
+    """Return whether an unauthenticated call reaches the server and is refused there."""
     with GrpcCaller(place(server), None, tls) as caller:
         try:
             caller.catalog.ListStreams(v1.ListStreamsRequest(), timeout=SECONDS)
@@ -79,7 +79,7 @@ def tls_server(start_server: StartServer, files: ServerFiles) -> ServerProcess:
 
 
 def test_calls_over_tls(tls_server: ServerProcess, files: ServerFiles) -> None:
-    """With the right certificate everything works; without trust, or without TLS, nothing does."""
+    """All calls succeed with a valid certificate, and none without trust or without TLS."""
     with GrpcCaller(place(tls_server), token_of_root(tls_server), trusting(files.authority)) as caller:
         caller.catalog.CreateStream(v1.CreateStreamRequest(name="s"))
         assert [stream.name for stream in caller.catalog.ListStreams(v1.ListStreamsRequest()).streams] == ["s"]
@@ -94,7 +94,7 @@ def test_versions(tls_server: ServerProcess) -> None:
     for version in (ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
         context = unverified()
         context.set_alpn_protocols(["h2"])
-        # Else this side refuses before it has asked.
+        # Otherwise this client refuses the old version itself.
         context.set_ciphers("DEFAULT:@SECLEVEL=0")
         context.minimum_version = context.maximum_version = version
         if version == ssl.TLSVersion.TLSv1_1:
@@ -154,7 +154,7 @@ def test_a_bad_certificate_is_reported_and_the_old_one_stays(tls_server: ServerP
         assert shown(tls_server) == good
         files.write()
         eventually("the next certificate", lambda: shown(tls_server) == in_place(files))
-        # The files change one after the other: each of the moments may be told of, but not every look at them.
+        # The files change one after the other: each mismatch may be logged once, but not every check.
         assert complaints(tls_server) - told <= 3, how
         told = complaints(tls_server)
 
@@ -199,7 +199,7 @@ def test_a_signal_is_quicker_than_the_next_look(start_server: StartServer, files
     ],
 )
 def test_settings_that_cannot_be(start_server: StartServer, settings: dict[str, str], complaint: str) -> None:
-    """Nothing is served in plain because something was forgotten."""
+    """A configuration error never falls back to plaintext."""
     with pytest.raises(ServerDidNotStart, match=complaint.replace(".", r"\.")):
         start_server(TLS | settings)
 
@@ -214,13 +214,15 @@ def clients(tmp_path: Path) -> trustme.CA:
 
 @pytest.fixture
 def asking_server(start_server: StartServer, files: ServerFiles, clients: trustme.CA, tmp_path: Path) -> ServerProcess:
-    """A server that lets nobody in without a certificate."""
+    """A server that requires client certificates."""
     settings = {"GRPC_TLS_CLIENT_CERTIFICATES": "required", "GRPC_TLS_CLIENT_CA_FILE": str(tmp_path / "clients.pem")}
     return start_server(TLS | files.settings("GRPC_TLS") | settings)
 
 
 def test_clients_with_certificates(asking_server: ServerProcess, files: ServerFiles, clients: trustme.CA) -> None:
-    """Who shows one is that user, unless a call says otherwise; a user who is gone is nobody at once (CTL-9)."""
+    """A certificate authenticates its user unless a call has other credentials; a deleted user is refused at once
+    (CTL-9).
+    """
     address, token = place(asking_server), token_of_root(asking_server)
     root_too = trusting(files.authority, clients.issue_cert("localhost", common_name="alice"))
     with GrpcCaller(address, token, root_too) as root:
@@ -248,7 +250,9 @@ def test_clients_with_certificates(asking_server: ServerProcess, files: ServerFi
 
 
 def test_certificates_that_are_not_taken(asking_server: ServerProcess, files: ServerFiles, clients: trustme.CA) -> None:
-    """None, of another authority, expired: not let in. Of nobody, of two users: let in, and nobody."""
+    """Missing, foreign and expired certificates are refused; without exactly one user a client connects
+    unauthenticated.
+    """
     with GrpcCaller(
         place(asking_server),
         token_of_root(asking_server),

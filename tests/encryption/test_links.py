@@ -37,7 +37,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> LinkFiles:
 
 @pytest.fixture(scope="module")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory, files: LinkFiles) -> Iterator[Cluster]:
-    """A node and a gateway with two shards each, which show each other their certificates."""
+    """A node and a gateway with two shards each, which authenticate each other by certificate."""
     folder = tmp_path_factory.mktemp("cluster")
     with Cluster(
         folder,
@@ -52,7 +52,7 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory, files: LinkFiles) -
 
 @pytest.fixture
 def cluster(shared_cluster: Cluster, files: LinkFiles) -> Iterator[Cluster]:
-    """The same, with its own settings and certificates again when a test is done."""
+    """The shared cluster; settings and certificates are restored after a test."""
     node, gateway = shared_cluster.nodes[0], shared_cluster.gateways[0]
     before = [(process, dict(process.settings)) for process in (node, gateway)]
     yield shared_cluster
@@ -81,7 +81,7 @@ def produced(connection: RawConnection, stream: str = "nowhere") -> int:
 
 
 def doors(cluster: Cluster, address: str) -> dict[str, float]:
-    """What a service counts of its encrypted doors, by the metric's name and labels."""
+    """Metrics of the encrypted listeners of a service, by name and labels."""
     shown = {"Authorization": metrics_authorization(cluster.secret, NAME)}
     with urllib.request.urlopen(urllib.request.Request(f"http://{address}/metrics", headers=shown)) as response:
         lines = response.read().decode().splitlines()
@@ -92,7 +92,7 @@ def doors(cluster: Cluster, address: str) -> dict[str, float]:
 
 
 def told(process: ConfiguredProcess, *patterns: str, since: int) -> None:
-    """Wait until a service has logged lines that match, behind what it had logged before."""
+    """Wait for new log lines that match the patterns."""
     for pattern in patterns:
         eventually(
             f"{pattern!r} in the log of {process.name}",
@@ -131,14 +131,14 @@ def test_everything_goes_over_encrypted_links(cluster: Cluster) -> None:
         of_node, of_gateway = links()
         return of_node == of_gateway and 2 <= of_gateway <= 4
 
-    # The two ends count by themselves, and are asked one after the other.
+    # The two ends count independently, and are read one after the other.
     eventually("both ends count two to four links", are_counted)
     of_node = doors(cluster, node.http)
     assert of_node['headrace_door_bytes_in_total{door="binary"}'] - before > 8 * len(large)
 
 
 def test_nobody_gets_in_without_encryption_or_a_certificate(cluster: Cluster, files: LinkFiles) -> None:
-    """Nor does anything that is not encrypted come out."""
+    """A node also sends no plaintext."""
     node = cluster.nodes[0]
     since = len(node.log_text())
     with socket.create_connection(node.binary.split(":"), SECONDS) as plain:
@@ -148,7 +148,7 @@ def test_nobody_gets_in_without_encryption_or_a_certificate(cluster: Cluster, fi
             heard += part
     assert heard[:1] in (b"", b"\x15"), "an alert at most"
     told(node, "binary: .* was not let in", since=since)
-    # TLS alone is not enough: a certificate is asked for.
+    # TLS alone is not enough: a client certificate is required.
     with TlsConnection(node.binary, files.node.trusting(), "127.0.0.1") as stranger, pytest.raises(CLOSED):
         stranger.request(Code.PING)
     assert doors(cluster, node.http)['headrace_door_failures_total{door="binary",reason="not_tls"}'] >= 1
@@ -180,7 +180,7 @@ def test_a_node_that_does_not_prove_who_it_is_is_not_reached(
         assert produced(connection, stream) == UNAVAILABLE
         told(gateway, f"links: no encryption with {node.binary}: .*({reason})", since=since)
         told(node, "binary: .* was not let in: it sent the alert", since=0)
-        # Good files are enough: nobody restarts anything.
+        # Valid files are enough: no restart is needed.
         files.node.write("127.0.0.1")
         node.process.send_signal(signal.SIGUSR1)
         eventually("a message", lambda: produced(connection, stream) == Status.OK)
@@ -229,7 +229,7 @@ def test_neither_side_falls_back_to_plain_text(cluster: Cluster, side: str) -> N
     else:
 
         def said() -> bool:
-            # There is a line in ten seconds, and who was refused before it is counted: the gateway has to come again.
+            # The log line is limited to one in ten seconds and counts earlier refusals: the gateway has to retry.
             with RawConnection.as_root(gateway.doors.tcp) as connection:
                 assert produced(connection, f"plain-{side}") == UNAVAILABLE
             return re.search("binary: .* was not let in: received corrupt message", node.log_text()) is not None
@@ -238,7 +238,7 @@ def test_neither_side_falls_back_to_plain_text(cluster: Cluster, side: str) -> N
 
 
 def test_an_authority_is_replaced_while_messages_go_on(cluster: Cluster, files: LinkFiles) -> None:
-    """First both are trusted, then certificates of the new one are shown, then the old one is taken away."""
+    """First both authorities are trusted, next certificates of the new one are used, finally the old one is removed."""
     node, gateway = cluster.nodes[0], cluster.gateways[0]
     next_authority = trustme.CA()
     old, new = (authority.cert_pem.bytes() for authority in (files.authority, next_authority))

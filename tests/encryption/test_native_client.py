@@ -24,7 +24,7 @@ TRANSPORTS = ("tcp", "websocket")
 
 @pytest.fixture
 def tls_server(start_server: StartServer, files: ServerFiles) -> ServerProcess:
-    """A server with both of the client's doors encrypted."""
+    """A server with both listeners of the client encrypted."""
     return start_server(TLS | WEBSOCKET_TLS | files.settings() | files.settings("WEBSOCKET_TLS"))
 
 

@@ -15,7 +15,7 @@ SCHEMES = {"tcp": "iggy+tcp", "websocket": "iggy+ws", "quic": "iggy+quic"}
 
 
 def connection_string(transport: str, server: ServerProcess, files: ServerFiles, *, name: str = "localhost") -> str:
-    """How the official client is told to connect."""
+    """Connection string of the official client."""
     start = f"{SCHEMES[transport]}://{USERNAME}:{PASSWORD}@"
     if transport == "quic":
         return f"{start}{server.quic_address}?reconnection_max_retries=1"

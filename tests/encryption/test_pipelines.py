@@ -1,4 +1,4 @@
-"""The embedded server's port for whole batches, encrypted."""
+"""The embedded server's port for raw batches over TLS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS = 20
 
 
 def test_tickets_are_shown_to_whoever_has_the_certificate(start_server: StartServer, files: ServerFiles) -> None:
-    """Over TLS it answers; a client without trust, or without TLS, is not even heard."""
+    """The port answers over TLS; a client without trust or without TLS fails before it sends a request."""
     server = start_server({"PIPELINES_TLS_CERTIFICATE": str(files.certificate), "PIPELINES_TLS_KEY": str(files.key)})
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("s")

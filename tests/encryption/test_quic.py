@@ -53,7 +53,7 @@ async def test_streams_share_the_session_of_their_connection(shared_server: Serv
 
 
 async def test_every_stream_gets_its_own_answer(shared_server: ServerProcess) -> None:
-    """Hundreds at a time, small and large, good and bad, in whatever order they are answered."""
+    """Hundreds of concurrent requests, small and large, valid and invalid, are answered in any order."""
     async with calling(shared_server.quic_address) as caller:
         await topic(caller, "many")
         sizes = [1 + (number * 7919) % 40_000 for number in range(100)]
@@ -82,16 +82,16 @@ async def test_every_stream_gets_its_own_answer(shared_server: ServerProcess) ->
         (struct.pack("<II", 0, Code.PING), b""),
         (frames.request(9999), struct.pack("<II", Status.INVALID_COMMAND, 0)),
         (frames.request(9999, bytes(1000)), struct.pack("<II", Status.INVALID_COMMAND, 0)),
-        # Announced and never sent: it is not waited for.
+        # The announced bytes are never sent, and the server does not wait for them.
         (struct.pack("<II", 0xFFFF_FFFF, 9999), struct.pack("<II", Status.INVALID_COMMAND, 0)),
         (struct.pack("<II", 5 + (10 << 20), Code.CREATE_STREAM), struct.pack("<II", Status.INVALID_COMMAND, 0)),
         (struct.pack("<II", 4 + (512 << 20), Code.SEND_MESSAGES), struct.pack("<II", Status.INVALID_COMMAND, 0)),
         (frames.request(Code.CREATE_STREAM), struct.pack("<II", Status.INVALID_COMMAND, 0)),
         (frames.request(Code.CREATE_STREAM, b"\0"), struct.pack("<II", Status.INVALID_FORMAT, 0)),
-        # What follows the frame belongs to nobody.
+        # Bytes after the frame are ignored.
         (frames.request(Code.PING) + b"more", bytes(8)),
         (frames.request(Code.PING, b"padding"), bytes(8)),
-        # Broken off in the middle.
+        # A request that ends early.
         (frames.request(Code.CREATE_STREAM, frames.name("broken off"))[:-1], b""),
     ],
 )
@@ -151,7 +151,7 @@ async def test_streams_that_are_given_up_leave_the_others_alone(shared_server: S
 
 
 async def test_a_member_of_a_group_is_the_connection(shared_server: ServerProcess) -> None:
-    """Whichever stream its requests come by, and until it ends."""
+    """The membership is shared by all streams and ends with the connection."""
     group = frames.consumer("g", group=True)
     place = frames.ident("grouped") + frames.ident("t")
     poll = frames.poll("grouped", "t", None, Strategy.NEXT, 0, 10, auto_commit=True, who=group)
@@ -169,7 +169,7 @@ async def test_a_member_of_a_group_is_the_connection(shared_server: ServerProces
 
 
 async def test_the_end_of_a_connection_is_the_end_of_its_session(start_server: StartServer) -> None:
-    """Whether the client says so or is just gone."""
+    """A session ends with a close by the client, and with the idle timeout."""
     settings = {"QUIC_MAX_IDLE_TIMEOUT": "3 s", "QUIC_KEEP_ALIVE_INTERVAL": "500 ms"}
     server = start_server(settings)
     with RawConnection.as_root(server.address) as watcher:
@@ -187,7 +187,7 @@ async def test_the_end_of_a_connection_is_the_end_of_its_session(start_server: S
 
 
 async def test_a_server_that_stops_closes_its_connections(server: ServerProcess) -> None:
-    """What was asked before is answered, and nobody has to wait for a timeout (GW-10)."""
+    """Pending requests are answered, and no client has to wait for a timeout (GW-10)."""
     async with calling(server.quic_address) as caller:
         await topic(caller, "s")
         asked = asyncio.ensure_future(caller.request(Code.SEND_MESSAGES, sending("s", b"last")))

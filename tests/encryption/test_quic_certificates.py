@@ -31,7 +31,7 @@ def in_place(files: ServerFiles) -> x509.Certificate:
 
 
 async def test_the_certificate_that_is_made_is_one_that_official_clients_take(shared_server: ServerProcess) -> None:
-    """For `localhost`, ECDSA on P-256 with SHA-256."""
+    """The generated certificate is for `localhost`, ECDSA on P-256 with SHA-256."""
     certificate = await shown(shared_server)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]

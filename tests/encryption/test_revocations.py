@@ -1,4 +1,4 @@
-"""Certificates of clients that their authority has taken back."""
+"""Revocation of client certificates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.server_process import ServerDidNotStart, ServerProcess
 
 
 class Authority:
-    """Signs certificates of clients, and lists those that it takes back."""
+    """Signs client certificates and issues revocation lists."""
 
     def __init__(self, folder: Path) -> None:
         self.trusted = trustme.CA()
@@ -33,7 +33,7 @@ class Authority:
         self.trusted.cert_pem.write_to_path(self.authority_file)
 
     def revoke(self, *leaves: trustme.LeafCert, until: datetime.datetime = TOMORROW) -> None:
-        """Put a list of these in place, whole and at once."""
+        """Replace the revocation list atomically."""
         key = serialization.load_pem_private_key(self.trusted.private_key_pem.bytes(), None)
         assert isinstance(key, EllipticCurvePrivateKey)
         issuer = x509.load_pem_x509_certificate(self.trusted.cert_pem.bytes())
@@ -85,7 +85,7 @@ def listing(start_server: StartServer, files: ServerFiles, authority: Authority)
 def test_a_revoked_certificate_lets_nobody_in_and_ends_its_connections(
     listing: ServerProcess, files: ServerFiles, authority: Authority
 ) -> None:
-    """Without a restart, and without a trace for those who show another one."""
+    """A revocation needs no restart and does not affect other certificates."""
     alice, bob = authority.trusted.issue_cert("alice"), authority.trusted.issue_cert("bob")
     with (
         TlsConnection(listing.address, showing(files, alice)) as ended,
@@ -103,7 +103,7 @@ def test_a_revoked_certificate_lets_nobody_in_and_ends_its_connections(
         assert username(goes_on) == "bob"
         assert root.is_alive()
     eventually("a line", lambda: "1 certificates of clients are revoked" in listing.log_tail())
-    # Taken off the list, as an authority does with what was on hold, it is good again.
+    # A certificate removed from the list, as after a hold, is valid again.
     authority.revoke()
 
     def is_let_in() -> bool:
@@ -134,7 +134,7 @@ def test_a_list_that_is_no_good_is_reported_and_the_old_one_stays(
 
 
 def test_every_authority_has_a_list(start_server: StartServer, files: ServerFiles, authority: Authority) -> None:
-    """Of a certificate whose authority has none it is not known whether it was taken back."""
+    """The revocation status of a certificate is unknown if its authority has no list."""
     other = trustme.CA()
     authority.authority_file.write_bytes(authority.trusted.cert_pem.bytes() + other.cert_pem.bytes())
     server = start(start_server, files, authority)

@@ -58,7 +58,7 @@ def test_protocols_that_a_client_offers_are_ignored(tls_server: ServerProcess, f
 
 
 def test_plain_connections_are_not_answered(tls_server: ServerProcess, files: ServerFiles) -> None:
-    """What is not TLS is closed, whatever it says, and the next client is served."""
+    """Connections that do not begin TLS are closed, and the next client is served."""
     with RawConnection(tls_server.address) as plain:
         plain.send_frame(Code.PING)
         plain.socket.settimeout(20)
@@ -92,7 +92,7 @@ def test_clients_that_verify_notice_what_is_wrong(start_server: StartServer, fil
 
 
 def test_without_files_the_server_makes_a_certificate(start_server: StartServer) -> None:
-    """For `localhost`, on the curve that official clients insist on."""
+    """The generated certificate is for `localhost`, on the curve that official clients require."""
     server = start_server(TLS)
     with TlsConnection.logged_in(server.address, unverified()) as connection:
         certificate = x509.load_der_x509_certificate(connection.shown_certificate())
@@ -147,7 +147,7 @@ def test_the_end_of_a_client_is_the_end_of_its_session(tls_server: ServerProcess
 
 
 def test_everybody_is_told_before_the_server_stops(tls_server: ServerProcess, files: ServerFiles) -> None:
-    """The goodbye of a shard reaches the client, and then TLS is ended in order (GW-10)."""
+    """The shutdown message of a shard reaches the client, followed by an orderly end of TLS (GW-10)."""
     connections = [TlsConnection.logged_in(tls_server.address, files.trusting()) for _ in range(20)]
     started = time.monotonic()
     assert tls_server.stop() == 0
@@ -162,7 +162,7 @@ def test_everybody_is_told_before_the_server_stops(tls_server: ServerProcess, fi
 
 
 def test_a_client_that_does_not_read_costs_no_memory(tls_server: ServerProcess, files: ServerFiles) -> None:
-    """Back-pressure reaches the shard: what a client does not read is not read from the log either."""
+    """Back-pressure reaches the shard: data that the client does not read is not read from the log either."""
     polls, megabyte = 400, 1 << 20
     with TlsConnection.logged_in(tls_server.address, files.trusting()) as connection:
         connection.create_topic("s")
@@ -188,7 +188,7 @@ def test_silent_peers_neither_stay_nor_keep_others_out(start_server: StartServer
     started = time.monotonic()
     with TlsConnection(server.address, files.trusting()) as connection:
         assert connection.is_alive()
-    # Those four that hold a place give way after 2 s each, all together, and the other four after them.
+    # The four connections with a slot time out together after 2 s each, and the other four after them.
     assert time.monotonic() - started < 15
     for peer in silent:
         peer.close()

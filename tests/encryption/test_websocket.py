@@ -26,7 +26,7 @@ SECONDS = 20.0
 
 @pytest.fixture
 def server(start_server: StartServer, files: ServerFiles) -> ServerProcess:
-    """A server with both doors encrypted."""
+    """A server with both listeners encrypted."""
     settings = {"TCP_TLS_ENABLED": "true", **files.settings()}
     return start_server(settings | WEBSOCKET_TLS | files.settings("WEBSOCKET_TLS"))
 
@@ -35,9 +35,9 @@ def server(start_server: StartServer, files: ServerFiles) -> ServerProcess:
 async def upgraded(server: ServerProcess, files: ServerFiles) -> AsyncIterator[ClientConnection]:
     """A WebSocket through TLS.
 
-    By the library's client for one thread: that for several reads and writes one TLS connection from two threads, which
-    OpenSSL does not allow. When the server's session tickets arrive while the upgrade is asked for, the library now and
-    then waits for its answer for ever, whatever the server is.
+    The test uses the library's asyncio client. Its threaded client reads and writes one TLS connection from two
+    threads, which OpenSSL does not allow. If the server's session tickets arrive during the upgrade request, that
+    client sometimes waits forever for the response, with any server.
     """
     port = server.websocket_address.rpartition(":")[2]
     async with connect(
@@ -62,7 +62,7 @@ async def exchange(websocket: ClientConnection, code: int, payload: bytes = b"")
 
 
 async def test_the_protocol_through_both(server: ServerProcess, files: ServerFiles) -> None:
-    """Listed with its own address and transport; the same messages by either door."""
+    """The client is listed with its own address and transport, and reads the same messages through either listener."""
     async with upgraded(server, files) as websocket:
         with TlsConnection.logged_in(server.address, files.trusting()) as other:
             await exchange(websocket, Code.LOGIN_USER, frames.login(USERNAME, PASSWORD))

@@ -1,6 +1,6 @@
 """The binary protocol as the native module encodes and decodes it for Python (GW-4, GW-6, USE-3).
 
-What it must say comes from `tests.compatibility.frames`, which was written down by hand, and from recorded exchanges.
+The expected bytes come from `tests.compatibility.frames`, which was written by hand, and from recorded exchanges.
 """
 
 import json

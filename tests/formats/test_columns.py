@@ -1,4 +1,4 @@
-"""Messages as columns and back, with a library for Arrow that was not written here (spark-datasource: 5.5, 7)."""
+"""Messages as columns and back, with an independent Arrow library (spark-datasource: 5.5, 7)."""
 
 import gc
 import struct
@@ -39,7 +39,7 @@ TYPES: dict[str, pa.DataType] = {
 
 
 class Message(NamedTuple):
-    """What a message says."""
+    """Fields of a message."""
 
     offset: int
     payload: bytes
@@ -57,7 +57,7 @@ def user_header(key: str, value: bytes) -> bytes:
 
 
 def packed(messages: Iterable[Message]) -> bytes:
-    """What a partition sends: a header of 16 bytes, then messages with headers of 64."""
+    """A poll response: a header of 16 bytes, followed by messages with headers of 64."""
     whole = []
     for message in messages:
         pairs = [("headrace.key", message.key)] if message.key is not None else []
@@ -84,7 +84,7 @@ def array(column: ColumnArray, kind: pa.DataType) -> pa.Array:
 
 
 def record_batch(columns: RecordColumns, names: Sequence[str]) -> pa.RecordBatch:
-    """Wrap a batch, and have the library look at all of it."""
+    """Wrap a batch, and have the library validate all of it."""
     arrays = [array(column, TYPES[name]) for column, name in zip(columns.columns, names, strict=True)]
     batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([(name, TYPES[name]) for name in names]))
     batch.validate(full=True)
@@ -125,7 +125,7 @@ def decoder(names: Sequence[str] = (*TYPES,), *, start: int = 7, **settings: obj
 
 
 def rows(batches: pa.Table) -> dict[str, list[object]]:
-    """What a table says, times as microseconds."""
+    """Values of a table by column, times as microseconds."""
     times = {
         name: batches[name].cast(pa.int64())
         for name in ("timestamp", "origin_timestamp")
@@ -167,7 +167,7 @@ def test_batches_are_bounded_and_payloads_put_together() -> None:
 
 
 def read_only(data: bytes) -> memoryview:
-    """A view through which nothing is written, of memory that can be written to: it is copied."""
+    """A read-only view of writable memory: the codec copies it."""
     return memoryview(bytearray(data)).toreadonly()
 
 
@@ -268,7 +268,7 @@ def test_settings_that_make_no_sense_are_refused(names: Sequence[str], settings:
 
 
 def test_other_threads_run_while_payloads_are_decoded() -> None:
-    """The interpreter's lock is released: a thread gets on within a call of another one."""
+    """The GIL is released: another thread makes progress during a call."""
     payload = packed(Message(offset, b"x" * 1000) for offset in range(3000))
     ticks, is_over = 0, threading.Event()
 
@@ -280,7 +280,7 @@ def test_other_threads_run_while_payloads_are_decoded() -> None:
 
     thread = threading.Thread(target=tick)
     interval = sys.getswitchinterval()
-    # So long that the lock changes hands only where it is given up.
+    # An interval so long that the GIL changes hands only where it is released.
     sys.setswitchinterval(60)
     try:
         thread.start()
@@ -322,7 +322,7 @@ LARGE = pa.schema(
 
 
 def given(array: pa.Array) -> InputArray:
-    """Give buffers, which are not copied."""
+    """Wrap buffers, which are not copied."""
     kind, buffers, offset = array.type, array.buffers(), array.offset
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         layout = "list" if pa.types.is_list(kind) else "large_list"

@@ -1,4 +1,4 @@
-"""Placement is computed alike by the core and by Python."""
+"""The core and Python compute the same placement."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tickets, against the description of their form: services of one cluster may be of different releases."""
+"""Tickets against the specification of their form: services of one cluster may be of different releases."""
 
 import base64
 import hmac
@@ -11,18 +11,18 @@ from headrace_core import Ticket, TicketError, TicketKey
 SECRET = "a secret of sixteen bytes"
 NOW = 1_800_000_000
 NO_ISSUER = struct.pack("<IQQ", 2**32 - 1, 0, 0)
-"""Of a ticket that a service has made."""
+"""Issuer of a ticket that a service has created."""
 
 
 def signed(said: bytes, secret: str = SECRET, cluster: str = "cluster") -> str:
-    """What somebody makes who has read the description and nothing else."""
+    """Sign a ticket according to the specification alone."""
     key = hmac.digest(secret.encode(), b"headrace ticket v1\0" + cluster.encode(), "sha256")
     whole = said + hmac.digest(key, b"hrt2." + said, "sha256")
     return "hrt2." + base64.urlsafe_b64encode(whole).decode().rstrip("=")
 
 
 def said(ticket: str) -> bytes:
-    """What is signed, without the random id."""
+    """The signed part without the random id."""
     encoded = ticket.removeprefix("hrt2.")
     whole = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
     return whole[:30] + bytes(16) + whole[46:-32]
@@ -61,7 +61,7 @@ def test_no_two_tickets_are_the_same() -> None:
 
 
 def test_what_is_no_ticket_of_the_cluster_opens_nothing() -> None:
-    """Without the secret nobody makes one, nobody widens one, and none lives for ever."""
+    """Without the secret no ticket can be created or extended, and every ticket expires."""
     key = TicketKey(SECRET, "cluster")
     ticket = key.sign("gateway", not_after=NOW)
     with pytest.raises(TicketError, match="time is over"):

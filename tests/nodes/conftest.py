@@ -35,7 +35,7 @@ def metadata(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaProces
 
 @pytest.fixture
 def make_node(metadata: ReplicaProcess, tmp_path: Path) -> Iterator[MakeNode]:
-    """Makes nodes that are ended with the test."""
+    """Create nodes that are stopped at the end of the test."""
     with ExitStack() as stack:
 
         def make(name: str, *, folder: Path = tmp_path, **settings: str) -> NodeProcess:
@@ -47,7 +47,7 @@ def make_node(metadata: ReplicaProcess, tmp_path: Path) -> Iterator[MakeNode]:
 
 
 class Catalogue:
-    """Commands and questions to the metadata service."""
+    """Commands and queries to the metadata service."""
 
     def __init__(self, connections: Connections) -> None:
         self._session = Session(connections.stubs, connections.metadata)
@@ -60,7 +60,7 @@ class Catalogue:
         return reply
 
     async def root(self) -> None:
-        """Make the first user, as the first gateway does, unless there is one."""
+        """Create the first user, as the first gateway does, unless there is one."""
         if await self.reads.credentials_of(ROOT_USER_ID) is None:
             everything = Permissions()
             rights = getattr(everything, "global")
@@ -73,7 +73,7 @@ class Catalogue:
             )
 
     async def topic(self, name: str, partitions_count: int) -> Topic:
-        """Make a stream with a topic, both of this name."""
+        """Create a stream and a topic, both of this name."""
         stream = (await self.propose(create_stream=CreateStream(name=name))).stream
         topic = CreateTopic(
             stream_id=stream.id,
@@ -89,7 +89,7 @@ class Catalogue:
 
 @pytest.fixture
 async def catalogue(metadata: ReplicaProcess) -> AsyncIterator[Catalogue]:
-    """The metadata service as a caller has it."""
+    """Clients of the metadata service."""
     target = MetadataTarget(addresses=(metadata.address,), cluster=NAME, secret=SECRET, authority=None)
     async with connected(target) as connections:
         yield Catalogue(connections)

@@ -1,4 +1,4 @@
-"""What was acknowledged by a node is there after it was killed, restarted, or stopped in the middle."""
+"""Data acknowledged by a node survives kills, restarts and interrupted shutdowns."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ async def called(node: NodeProcess):
 
 
 def batch(number: int) -> AppendRequest:
-    """A batch that says which one it is."""
+    """A batch that contains its number."""
     messages = [(0, b"%d/%d" % (number, part), b"") for part in range(1 + number % 5)]
     _, payload = core.encode_send_messages(messages, stream=0, topic=0, partition=0)
     return AppendRequest(messages_count=len(messages), batch=payload[4 + int.from_bytes(payload[:4], "little") :])
@@ -48,7 +48,7 @@ async def payloads(node: NodeProcess, place: Place) -> list[bytes]:
 
 
 class Producer:
-    """Appends until the node is gone; what was answered must be there then."""
+    """Appends until the node is down; acknowledged batches must survive."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -63,7 +63,7 @@ class Producer:
                 await self._read(call)
             writing.cancel()
             await asyncio.wait({writing})
-        # The last one is what the client says of a connection that broke while it was writing.
+        # The client returns the last code for a connection that broke during a write.
         codes = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INTERNAL}
         assert raised.value.code() in codes, raised.value
 
@@ -81,7 +81,7 @@ class Producer:
             request = batch(self.sent)
 
     def check(self, found: list[bytes]) -> None:
-        """What is there is a beginning of what was sent, and at least what was answered."""
+        """Verify that the stored batches are a prefix of those sent, and include all acknowledged ones."""
         expected = [b"%d/%d" % (number, part) for number in range(self.sent) for part in range(1 + number % 5)]
         assert found == expected[: len(found)]
         answered = sum(1 + number % 5 for number in range(self.answered))
@@ -95,7 +95,7 @@ async def ready(node: NodeProcess) -> None:
 
 
 async def leave(catalogue: Catalogue, node: NodeProcess) -> None:
-    """Have other tests' partitions placed elsewhere."""
+    """Deactivate a node, so that partitions of other tests are placed elsewhere."""
     found = next(record for record in await catalogue.reads.nodes() if record.node.name == node.name)
     await catalogue.propose(drain_node=DrainNode(node_id=found.node.id, is_draining=True))
 
@@ -145,7 +145,7 @@ async def test_a_partition_that_is_placed_elsewhere_keeps_its_folder_until_it_is
             await asyncio.sleep(0.005)
     await ready(other)
     other_id = next(record.node.id for record in await catalogue.reads.nodes() if record.node.name == "second")
-    # Who holds the messages keeps serving them, until somebody has copied them.
+    # The node with the messages stays the leader until another node has copied them.
     await catalogue.propose(
         place_partition=PlacePartition(
             stream_id=topic.stream_id, topic_id=topic.id, partition_id=0, node_ids=[other_id]

@@ -1,4 +1,4 @@
-"""How nodes come into a cluster, stay in it, come back, and leave it."""
+"""Lifecycle of nodes in a cluster: joining, restarting, and leaving."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ from tests.ports import free_port
 
 
 async def record(catalogue: Catalogue, name: str):
-    """What the cluster knows of a node."""
+    """Record of a node in the metadata service."""
     return next(found for found in await catalogue.reads.nodes() if found.node.name == name)
 
 
@@ -69,7 +69,7 @@ async def test_a_node_registers_and_comes_back_as_the_same(catalogue: Catalogue,
     await ready(node)
     assert (await record(catalogue, "registers")).node.id == first.id
     await asyncio.to_thread(node.wait_for, "open_partitions", 8)
-    # The lease goes on being renewed.
+    # The node keeps renewing its lease.
     await asyncio.sleep(4)
     assert (await record(catalogue, "registers")).node.status == NODE_STATUS_LIVE
     await catalogue.propose(drain_node=DrainNode(node_id=first.id, is_draining=True))
@@ -115,7 +115,7 @@ async def test_a_later_run_replaces_an_earlier_one(catalogue: Catalogue, make_no
     assert await asyncio.to_thread(earlier.wait_ended) == 1
     assert "error: a later run of node 'twice' has registered; this one stops" in earlier.log_text()
     assert later.health() == "ok"
-    # The earlier one's folder is not the one that the cluster has seen last.
+    # The directory of the earlier node is not the one that the cluster has seen last.
     assert later.stop() == 0
     earlier.start()
     assert await asyncio.to_thread(earlier.wait_ended) == 1
@@ -129,7 +129,7 @@ async def test_a_node_that_was_removed_stops(catalogue: Catalogue, make_node: Ma
     await catalogue.propose(remove_node=RemoveNode(node_id=node_id, with_replicas=True))
     assert await asyncio.to_thread(node.wait_ended) == 1
     assert f"node 'removed' (id {node_id}) was removed from the cluster" in node.log_text()
-    # What it has must not meet a catalogue in which it does not exist.
+    # The node's data must not meet a catalog in which the node does not exist.
     node.start()
     assert await asyncio.to_thread(node.wait_ended) == 1
     assert "which the cluster does not know any more" in node.log_text()
@@ -161,7 +161,7 @@ async def test_another_clusters_folder_is_refused(
     await ready(node)
     assert node.stop() == 0
     await catalogue.propose(drain_node=DrainNode(node_id=(await record(catalogue, "abroad")).node.id, is_draining=True))
-    # Of the same name, but another one.
+    # Another node with the same name.
     ports = (free_port(), free_port())
     other = ReplicaProcess(tmp_path_factory.mktemp("other"), 0, [f"127.0.0.1:{ports[0]}"], ports, {})
     other.start()
@@ -193,7 +193,7 @@ async def test_a_node_waits_for_the_metadata_service_and_can_be_stopped_meanwhil
 
 
 async def test_a_node_knows_up_to_when_it_has_every_commit(catalogue: Catalogue, make_node: MakeNode) -> None:
-    """Whether anything is committed or not: each renewal of its lease is an operation."""
+    """The time advances without other commits: each renewal of the node's lease is an operation."""
     node = make_node("knowing", NODE_LEASE="1 s")
     await ready(node)
     horizon = "headrace_partition_node_horizon_seconds"
@@ -203,7 +203,7 @@ async def test_a_node_knows_up_to_when_it_has_every_commit(catalogue: Catalogue,
         assert first <= time.time()
         while not first < (later := node.metrics()[horizon]) <= time.time():
             await asyncio.sleep(0.05)
-    # What is committed meanwhile is not passed over: the time is that of a version which the shards act on.
+    # A commit in between is not skipped: the reported time belongs to a version that the shards have applied.
     topic = await catalogue.topic("known", 1)
     async with asyncio.timeout(60):
         while node.metrics()[horizon] * 1_000_000 < topic.created_at_micros:

@@ -1,4 +1,4 @@
-"""CTL-2: what a node has acted on it never takes back, however old the catalogue is that a replica tells it."""
+"""CTL-2: a node never reverts a change it has applied, however stale the catalog of a replica is."""
 
 import asyncio
 import random
@@ -29,7 +29,7 @@ async def test_partitions_stay_although_a_replica_has_never_heard_of_them(tmp_pa
                 catalogue = Catalogue(connections)
                 node.start()
                 await asyncio.to_thread(node.wait_ready)
-                # From now on one of them hears nothing, and goes on telling what it knows.
+                # From now on one replica receives nothing, and keeps reporting its state.
                 for link in cluster.links_of(2):
                     link.cut()
                 total = 0
@@ -49,7 +49,7 @@ async def test_partitions_stay_although_a_replica_has_never_heard_of_them(tmp_pa
                     await asyncio.to_thread(node.wait_for, "open_partitions", total)
                     assert set(node.data.glob("streams/*/topics/*/partitions/*")) == folders
 
-                # All that is left to ask is the one that has missed everything: it is waited for.
+                # Only the replica that has missed everything is left: the node waits for it to catch up.
                 node.kill()
                 for replica in cluster.replicas[:2]:
                     replica.kill()
