@@ -22,7 +22,7 @@ from typing import Final, TypedDict
 ROOT: Final = Path(__file__).resolve().parents[1]
 REGISTRY: Final = ROOT / "docs" / "requirements.toml"
 PAGE: Final = ROOT / "docs" / "requirements.md"
-ID: Final = re.compile(r"\b(?:LOG|SHARD|CTL|GW|CON|SPK|USE|ARCH|SEC|HTTP)-\d+\b")
+ID: Final = re.compile(r"\b(?:LOG|SHARD|CTL|GW|CON|SPK|USE)-\d+\b")
 SUFFIXES: Final = {".rs", ".py", ".ts", ".tsx"}
 
 INTRODUCTION: Final = """\

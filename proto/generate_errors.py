@@ -26,7 +26,7 @@ ORIGINS = {
     "startup": "A server that cannot start.",
     "http": "The HTTP interface only.",
     "client": "Client libraries only.",
-    "never": "Nobody: the number keeps its meaning.",
+    "never": "Not produced; the entry reserves the number.",
 }
 
 
@@ -41,7 +41,7 @@ class Entry(TypedDict):
 
 
 _MODULE = '''\
-"""Status codes of the classic binary protocol. Made by proto/generate_errors.py from proto/errors.toml."""
+"""Status codes of the binary protocol. Made by proto/generate_errors.py from proto/errors.toml."""
 # ruff: noqa: E501
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ from types import MappingProxyType
 
 
 class Origin(StrEnum):
-    """Who produces a status."""
+    """Producer of a status."""
 
 {origins}
 
@@ -73,7 +73,7 @@ class StatusInfo:
     Attributes:
         status: The code.
         name: The name in ``CamelCase``, unique.
-        origin: Who produces it.
+        origin: Producer of the status.
         retryable: The unchanged request may succeed when it is repeated, after connecting and logging in again where
             needed.
         description: What happened, as one sentence for people.

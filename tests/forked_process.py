@@ -1,5 +1,4 @@
-"""A process of the product, forked from one that has imported it: the interface of `subprocess.Popen`, faster to start.
-"""
+"""A process of the product, forked from one that has imported it: the interface of `subprocess.Popen`, faster to start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be true of every file of the repository."""
+"""Rules for every file of the repository."""
 
 import json
 import os
@@ -17,7 +17,7 @@ SOURCES = {".rs", ".py", ".pyi", ".ts", ".tsx", ".css", ".toml", ".proto", ".md"
 LINES_MAX = 600
 # Written by a program, or a registry that has as many lines as there are entries: a module of one file has one stub.
 LONG = re.compile(
-    r"(.*_pb2(_grpc)?\.pyi?|uv\.lock|Cargo\.lock|proto/errors\.toml|docs/configuration\.md|.*/errors\.py|.*/headrace_core\.pyi)"
+    r"(.*_pb2(_grpc)?\.pyi?|uv\.lock|Cargo\.lock|proto/errors\.toml|docs/configuration\.md|docs/requirements\.md|.*/errors\.py|.*/headrace_core\.pyi)"
 )
 NAMELESS = re.compile(r"(utils?|helpers?|common|managers?|misc)")
 MACHINE = re.compile(r"(?<![\w.~])/(work|root|home|Users)/[\w.-]+")
@@ -27,7 +27,7 @@ def files() -> Iterator[Path]:
     for folder, names, entries in os.walk(ROOT):
         names[:] = [name for name in names if name not in NOT_OURS and not name.endswith(("_cache", "_data"))]
         for entry in entries:
-            # In a second working tree the folder of the repository is a file that names the first one.
+            # In a linked worktree `.git` is a file.
             if entry in NOT_OURS:
                 continue
             path = Path(folder, entry)

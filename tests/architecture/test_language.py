@@ -12,7 +12,7 @@ from tests.architecture.comments import Comment, comments_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 GLOSSARY: Final = ROOT / "docs" / "glossary.md"
-GENERATED: Final = re.compile(r".*_pb2(_grpc)?\.pyi?|docs/configuration\.md")
+GENERATED: Final = re.compile(r".*_pb2(_grpc)?\.pyi?|docs/(configuration|requirements)\.md")
 PENDING: Final = ()
 """Directories whose comments have not been rewritten yet."""
 
@@ -21,7 +21,7 @@ OPENER: Final = re.compile(
     r"(What|Whether|How|Whoever|Whatever|Who|Whom|Whose|Which|Where|Why|That|Those|These|It|Its|They|There|Nothing|So"
     r"|Of|As|From|By|With|At|For|On|In|To|Until|Not|When|If|While|Because|But|And|Also|Then)\b(?!-)"
 )
-CODE: Final = re.compile(r"```.*?```|`[^`]*`|https?://\S+|\]\([^)]*\)", re.DOTALL)
+CODE: Final = re.compile(r"```.*?```|`[^`]*`|https?://\S+|\]\([^)]*\)|^ +\*{0,2}\w+:(?= )", re.DOTALL | re.MULTILINE)
 
 
 @cache

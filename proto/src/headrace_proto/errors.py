@@ -1,4 +1,4 @@
-"""Status codes of the classic binary protocol. Made by proto/generate_errors.py from proto/errors.toml."""
+"""Status codes of the binary protocol. Made by proto/generate_errors.py from proto/errors.toml."""
 # ruff: noqa: E501
 
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 
 class Origin(StrEnum):
-    """Who produces a status."""
+    """Producer of a status."""
 
     WIRE = "wire"
     """A server, in normal operation."""
@@ -21,7 +21,7 @@ class Origin(StrEnum):
     CLIENT = "client"
     """Client libraries only."""
     NEVER = "never"
-    """Nobody: the number keeps its meaning."""
+    """Not produced; the entry reserves the number."""
 
 
 class Status(IntEnum):
@@ -285,7 +285,7 @@ class StatusInfo:
     Attributes:
         status: The code.
         name: The name in ``CamelCase``, unique.
-        origin: Who produces it.
+        origin: Producer of the status.
         retryable: The unchanged request may succeed when it is repeated, after connecting and logging in again where
             needed.
         description: What happened, as one sentence for people.

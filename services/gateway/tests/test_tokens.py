@@ -1,4 +1,4 @@
-"""Login tokens: validity, at one gateway and at another (HTTP-2, CTL-9)."""
+"""Login tokens: validity, at one gateway and at another (GW-4, CTL-9)."""
 
 import jwt
 import pytest

@@ -113,7 +113,7 @@ class GetUserResponse(_message.Message):
     def user(self) -> Global___UserSummary: ...
     @_builtins.property
     def permissions(self) -> _catalog_pb2.Permissions:
-        """Absent: the user may do nothing that needs a permission."""
+        """Absent: the user has no permissions."""
 
     def __init__(
         self,
@@ -187,9 +187,9 @@ class UpdateUserRequest(_message.Message):
     USERNAME_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     username: _builtins.str
-    """Absent: stays."""
+    """Absent: unchanged."""
     status: _catalog_pb2.UserStatus.ValueType
-    """Unspecified: stays."""
+    """Unspecified: unchanged."""
     @_builtins.property
     def user(self) -> _identifier_pb2.Identifier: ...
     def __init__(
@@ -234,7 +234,7 @@ class UpdatePermissionsRequest(_message.Message):
     def user(self) -> _identifier_pb2.Identifier: ...
     @_builtins.property
     def permissions(self) -> _catalog_pb2.Permissions:
-        """Absent: none are left."""
+        """Absent: all permissions are removed."""
 
     def __init__(
         self,
@@ -273,7 +273,7 @@ class ChangePasswordRequest(_message.Message):
     CURRENT_PASSWORD_FIELD_NUMBER: _builtins.int
     NEW_PASSWORD_FIELD_NUMBER: _builtins.int
     current_password: _builtins.str
-    """The user's, whoever asks."""
+    """Current password of the user, also if another user makes the call."""
     new_password: _builtins.str
     @_builtins.property
     def user(self) -> _identifier_pb2.Identifier: ...
@@ -407,9 +407,9 @@ class CreateAccessTokenRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     EXPIRY_MICROS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """3 to 30 bytes, unique among the caller's."""
+    """3 to 30 bytes, unique among the tokens of the caller."""
     expiry_micros: _builtins.int
-    """After which it is refused; 0: never."""
+    """Time until expiry; 0: never."""
     def __init__(
         self,
         *,

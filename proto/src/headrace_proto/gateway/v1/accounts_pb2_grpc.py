@@ -29,8 +29,8 @@ class AccountsStub(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a
-    `Get` is NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server. A `Get` of a missing object
+    fails with NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
 
     Times are microseconds since the Unix epoch, sizes are bytes.
     """
@@ -97,8 +97,8 @@ class AccountsServicer(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a
-    `Get` is NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server. A `Get` of a missing object
+    fails with NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
 
     Times are microseconds since the Unix epoch, sizes are bytes.
     """
@@ -147,14 +147,14 @@ class AccountsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListAccessTokens(self, request, context):
-        """Those of the caller.
+        """Lists the access tokens of the caller.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateAccessToken(self, request, context):
-        """The text of the new token is told this once.
+        """Creates an access token of the caller. The response is the only place where its text appears.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -231,8 +231,8 @@ class Accounts(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a
-    `Get` is NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server. A `Get` of a missing object
+    fails with NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
 
     Times are microseconds since the Unix epoch, sizes are bytes.
     """

@@ -30,8 +30,8 @@ class AccountsStub:
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a
-    `Get` is NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server. A `Get` of a missing object
+    fails with NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
 
     Times are microseconds since the Unix epoch, sizes are bytes.
     """
@@ -49,9 +49,9 @@ class AccountsStub:
     ChangePassword: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ChangePasswordRequest, _accounts_pb2.ChangePasswordResponse]
     DeleteUser: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeleteUserRequest, _accounts_pb2.DeleteUserResponse]
     ListAccessTokens: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListAccessTokensRequest, _accounts_pb2.ListAccessTokensResponse]
-    """Those of the caller."""
+    """Lists the access tokens of the caller."""
     CreateAccessToken: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.CreateAccessTokenRequest, _accounts_pb2.CreateAccessTokenResponse]
-    """The text of the new token is told this once."""
+    """Creates an access token of the caller. The response is the only place where its text appears."""
     DeleteAccessToken: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeleteAccessTokenRequest, _accounts_pb2.DeleteAccessTokenResponse]
 
 @_typing.type_check_only
@@ -59,8 +59,8 @@ class AccountsAsyncStub(AccountsStub):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a
-    `Get` is NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server. A `Get` of a missing object
+    fails with NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
 
     Times are microseconds since the Unix epoch, sizes are bytes.
     """
@@ -75,17 +75,17 @@ class AccountsAsyncStub(AccountsStub):
     ChangePassword: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ChangePasswordRequest, _accounts_pb2.ChangePasswordResponse]  # type: ignore[assignment]
     DeleteUser: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeleteUserRequest, _accounts_pb2.DeleteUserResponse]  # type: ignore[assignment]
     ListAccessTokens: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListAccessTokensRequest, _accounts_pb2.ListAccessTokensResponse]  # type: ignore[assignment]
-    """Those of the caller."""
+    """Lists the access tokens of the caller."""
     CreateAccessToken: _aio.UnaryUnaryMultiCallable[_accounts_pb2.CreateAccessTokenRequest, _accounts_pb2.CreateAccessTokenResponse]  # type: ignore[assignment]
-    """The text of the new token is told this once."""
+    """Creates an access token of the caller. The response is the only place where its text appears."""
     DeleteAccessToken: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeleteAccessTokenRequest, _accounts_pb2.DeleteAccessTokenResponse]  # type: ignore[assignment]
 
 class AccountsServicer(metaclass=_abc_1.ABCMeta):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a
-    `Get` is NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server. A `Get` of a missing object
+    fails with NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
 
     Times are microseconds since the Unix epoch, sizes are bytes.
     """
@@ -146,7 +146,7 @@ class AccountsServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.ListAccessTokensRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.ListAccessTokensResponse, _abc.Awaitable[_accounts_pb2.ListAccessTokensResponse]]:
-        """Those of the caller."""
+        """Lists the access tokens of the caller."""
 
     @_abc_1.abstractmethod
     def CreateAccessToken(
@@ -154,7 +154,7 @@ class AccountsServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.CreateAccessTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.CreateAccessTokenResponse, _abc.Awaitable[_accounts_pb2.CreateAccessTokenResponse]]:
-        """The text of the new token is told this once."""
+        """Creates an access token of the caller. The response is the only place where its text appears."""
 
     @_abc_1.abstractmethod
     def DeleteAccessToken(

@@ -29,8 +29,8 @@ class CatalogStub(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a
-    `Get` is NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server. A `Get` of a missing object
+    fails with NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
 
     Times are microseconds since the Unix epoch, sizes are bytes.
     """
@@ -142,8 +142,8 @@ class CatalogServicer(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a
-    `Get` is NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server. A `Get` of a missing object
+    fails with NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
 
     Times are microseconds since the Unix epoch, sizes are bytes.
     """
@@ -204,7 +204,7 @@ class CatalogServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateTopic(self, request, context):
-        """Replaces the settings of a topic, its name included.
+        """Replaces the settings of a topic, including its name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -377,8 +377,8 @@ class Catalog(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by a
-    `Get` is NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server. A `Get` of a missing object
+    fails with NOT_FOUND. After UNAVAILABLE or DEADLINE_EXCEEDED a change may or may not have been made.
 
     Times are microseconds since the Unix epoch, sizes are bytes.
     """

@@ -26,12 +26,12 @@ if _version_not_supported:
 
 
 class LoginStub(object):
-    """A token stands for its user until it expires, its user logs out with it, changes the password, or is removed. It is
-    good at the HTTP interface, too, as those of that interface are here. Programs that stay had better use an access
+    """A token authenticates its user until it expires, or until the user logs out with it, changes the password or is
+    removed. Tokens of this service and of the HTTP API are interchangeable. Long-running programs should use an access
     token (`Accounts.CreateAccessToken`), which needs no login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server.
     """
 
     def __init__(self, channel):
@@ -63,38 +63,38 @@ class LoginStub(object):
 
 
 class LoginServicer(object):
-    """A token stands for its user until it expires, its user logs out with it, changes the password, or is removed. It is
-    good at the HTTP interface, too, as those of that interface are here. Programs that stay had better use an access
+    """A token authenticates its user until it expires, or until the user logs out with it, changes the password or is
+    removed. Tokens of this service and of the HTTP API are interchangeable. Long-running programs should use an access
     token (`Accounts.CreateAccessToken`), which needs no login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server.
     """
 
     def Login(self, request, context):
-        """Checks a password and gives a token for the `authorization: Bearer <token>` of other calls. Needs none itself.
-        After too many failures of a user or an address it is refused with RESOURCE_EXHAUSTED for a while.
+        """Checks a password and returns a token for the `authorization: Bearer <token>` of other calls. Needs no token
+        itself. After too many failures of a user or an address, calls fail with RESOURCE_EXHAUSTED for a while.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def LoginWithAccessToken(self, request, context):
-        """The same for an access token; what this gives ends with the access token, too. Needs none itself.
+        """Logs in with an access token. The returned token ends with the access token at the latest. Needs no token itself.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Refresh(self, request, context):
-        """Exchanges the token of this call, which is good no more afterwards, for a new one.
+        """Exchanges the token of this call for a new one. The old token becomes invalid.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Logout(self, request, context):
-        """Ends the token of this call. An access token is not ended so, but deleted.
+        """Revokes the token of this call. An access token cannot be revoked like this, only deleted.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -132,12 +132,12 @@ def add_LoginServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Login(object):
-    """A token stands for its user until it expires, its user logs out with it, changes the password, or is removed. It is
-    good at the HTTP interface, too, as those of that interface are here. Programs that stay had better use an access
+    """A token authenticates its user until it expires, or until the user logs out with it, changes the password or is
+    removed. Tokens of this service and of the HTTP API are interchangeable. Long-running programs should use an access
     token (`Accounts.CreateAccessToken`), which needs no login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server.
     """
 
     @staticmethod

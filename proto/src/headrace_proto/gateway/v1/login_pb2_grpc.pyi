@@ -27,12 +27,12 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class LoginStub:
-    """A token stands for its user until it expires, its user logs out with it, changes the password, or is removed. It is
-    good at the HTTP interface, too, as those of that interface are here. Programs that stay had better use an access
+    """A token authenticates its user until it expires, or until the user logs out with it, changes the password or is
+    removed. Tokens of this service and of the HTTP API are interchangeable. Long-running programs should use an access
     token (`Accounts.CreateAccessToken`), which needs no login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server.
     """
 
     @_typing.overload
@@ -40,45 +40,45 @@ class LoginStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> LoginAsyncStub: ...
     Login: _grpc.UnaryUnaryMultiCallable[_login_pb2.LoginRequest, _login_pb2.LoginResponse]
-    """Checks a password and gives a token for the `authorization: Bearer <token>` of other calls. Needs none itself.
-    After too many failures of a user or an address it is refused with RESOURCE_EXHAUSTED for a while.
+    """Checks a password and returns a token for the `authorization: Bearer <token>` of other calls. Needs no token
+    itself. After too many failures of a user or an address, calls fail with RESOURCE_EXHAUSTED for a while.
     """
     LoginWithAccessToken: _grpc.UnaryUnaryMultiCallable[_login_pb2.LoginWithAccessTokenRequest, _login_pb2.LoginResponse]
-    """The same for an access token; what this gives ends with the access token, too. Needs none itself."""
+    """Logs in with an access token. The returned token ends with the access token at the latest. Needs no token itself."""
     Refresh: _grpc.UnaryUnaryMultiCallable[_login_pb2.RefreshRequest, _login_pb2.LoginResponse]
-    """Exchanges the token of this call, which is good no more afterwards, for a new one."""
+    """Exchanges the token of this call for a new one. The old token becomes invalid."""
     Logout: _grpc.UnaryUnaryMultiCallable[_login_pb2.LogoutRequest, _login_pb2.LogoutResponse]
-    """Ends the token of this call. An access token is not ended so, but deleted."""
+    """Revokes the token of this call. An access token cannot be revoked like this, only deleted."""
 
 @_typing.type_check_only
 class LoginAsyncStub(LoginStub):
-    """A token stands for its user until it expires, its user logs out with it, changes the password, or is removed. It is
-    good at the HTTP interface, too, as those of that interface are here. Programs that stay had better use an access
+    """A token authenticates its user until it expires, or until the user logs out with it, changes the password or is
+    removed. Tokens of this service and of the HTTP API are interchangeable. Long-running programs should use an access
     token (`Accounts.CreateAccessToken`), which needs no login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Login: _aio.UnaryUnaryMultiCallable[_login_pb2.LoginRequest, _login_pb2.LoginResponse]  # type: ignore[assignment]
-    """Checks a password and gives a token for the `authorization: Bearer <token>` of other calls. Needs none itself.
-    After too many failures of a user or an address it is refused with RESOURCE_EXHAUSTED for a while.
+    """Checks a password and returns a token for the `authorization: Bearer <token>` of other calls. Needs no token
+    itself. After too many failures of a user or an address, calls fail with RESOURCE_EXHAUSTED for a while.
     """
     LoginWithAccessToken: _aio.UnaryUnaryMultiCallable[_login_pb2.LoginWithAccessTokenRequest, _login_pb2.LoginResponse]  # type: ignore[assignment]
-    """The same for an access token; what this gives ends with the access token, too. Needs none itself."""
+    """Logs in with an access token. The returned token ends with the access token at the latest. Needs no token itself."""
     Refresh: _aio.UnaryUnaryMultiCallable[_login_pb2.RefreshRequest, _login_pb2.LoginResponse]  # type: ignore[assignment]
-    """Exchanges the token of this call, which is good no more afterwards, for a new one."""
+    """Exchanges the token of this call for a new one. The old token becomes invalid."""
     Logout: _aio.UnaryUnaryMultiCallable[_login_pb2.LogoutRequest, _login_pb2.LogoutResponse]  # type: ignore[assignment]
-    """Ends the token of this call. An access token is not ended so, but deleted."""
+    """Revokes the token of this call. An access token cannot be revoked like this, only deleted."""
 
 class LoginServicer(metaclass=_abc_1.ABCMeta):
-    """A token stands for its user until it expires, its user logs out with it, changes the password, or is removed. It is
-    good at the HTTP interface, too, as those of that interface are here. Programs that stay had better use an access
+    """A token authenticates its user until it expires, or until the user logs out with it, changes the password or is
+    removed. Tokens of this service and of the HTTP API are interchangeable. Long-running programs should use an access
     token (`Accounts.CreateAccessToken`), which needs no login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server.
     """
 
     @_abc_1.abstractmethod
@@ -87,8 +87,8 @@ class LoginServicer(metaclass=_abc_1.ABCMeta):
         request: _login_pb2.LoginRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_login_pb2.LoginResponse, _abc.Awaitable[_login_pb2.LoginResponse]]:
-        """Checks a password and gives a token for the `authorization: Bearer <token>` of other calls. Needs none itself.
-        After too many failures of a user or an address it is refused with RESOURCE_EXHAUSTED for a while.
+        """Checks a password and returns a token for the `authorization: Bearer <token>` of other calls. Needs no token
+        itself. After too many failures of a user or an address, calls fail with RESOURCE_EXHAUSTED for a while.
         """
 
     @_abc_1.abstractmethod
@@ -97,7 +97,7 @@ class LoginServicer(metaclass=_abc_1.ABCMeta):
         request: _login_pb2.LoginWithAccessTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_login_pb2.LoginResponse, _abc.Awaitable[_login_pb2.LoginResponse]]:
-        """The same for an access token; what this gives ends with the access token, too. Needs none itself."""
+        """Logs in with an access token. The returned token ends with the access token at the latest. Needs no token itself."""
 
     @_abc_1.abstractmethod
     def Refresh(
@@ -105,7 +105,7 @@ class LoginServicer(metaclass=_abc_1.ABCMeta):
         request: _login_pb2.RefreshRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_login_pb2.LoginResponse, _abc.Awaitable[_login_pb2.LoginResponse]]:
-        """Exchanges the token of this call, which is good no more afterwards, for a new one."""
+        """Exchanges the token of this call for a new one. The old token becomes invalid."""
 
     @_abc_1.abstractmethod
     def Logout(
@@ -113,6 +113,6 @@ class LoginServicer(metaclass=_abc_1.ABCMeta):
         request: _login_pb2.LogoutRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_login_pb2.LogoutResponse, _abc.Awaitable[_login_pb2.LogoutResponse]]:
-        """Ends the token of this call. An access token is not ended so, but deleted."""
+        """Revokes the token of this call. An access token cannot be revoked like this, only deleted."""
 
 def add_LoginServicer_to_server(servicer: LoginServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

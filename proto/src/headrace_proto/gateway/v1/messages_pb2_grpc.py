@@ -29,7 +29,7 @@ class MessagesStub(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server.
     """
 
     def __init__(self, channel):
@@ -79,55 +79,55 @@ class MessagesServicer(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server.
     """
 
     def Produce(self, request, context):
-        """Appends one batch. When the call has succeeded, the batch is as durable as its topic promises. After an error with
-        UNAVAILABLE or DEADLINE_EXCEEDED the batch may have been appended.
+        """Appends one batch. On success the batch is as durable as its topic promises. After an error with UNAVAILABLE or
+        DEADLINE_EXCEEDED the batch may have been appended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ProduceStream(self, request_iterator, context):
-        """The same for one batch after the other; several may be in flight. Answers come in the order of the requests. It
-        ends with the first batch that is refused; those behind it may have been appended.
+        """Appends a sequence of batches; several may be in flight. Responses are in the order of the requests. The call ends
+        with the first batch that is refused; later ones may have been appended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Poll(self, request, context):
-        """Reads what is there.
+        """Reads available messages.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetOffset(self, request, context):
-        """How far a consumer is.
+        """Returns the stored offset of a consumer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StoreOffset(self, request, context):
-        """Notes how far a consumer is.
+        """Stores the offset of a consumer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteOffset(self, request, context):
-        """Forgets how far a consumer is.
+        """Deletes the stored offset of a consumer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Flush(self, request, context):
-        """Writes what a partition holds in memory, and syncs it if asked to.
+        """Writes the buffered messages of a partition, and optionally syncs them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -183,7 +183,7 @@ class Messages(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server.
     """
 
     @staticmethod

@@ -29,7 +29,7 @@ class PipelinesStub(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server.
     """
 
     def __init__(self, channel):
@@ -84,64 +84,64 @@ class PipelinesServicer(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server.
     """
 
     def DescribeTopics(self, request, context):
-        """Where topics are, and where their partitions begin and end. Of use to whoever may poll or send to them.
+        """Returns topics with the leaders and offsets of their partitions. Requires the permission to poll or to send.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def IssueTicket(self, request, context):
-        """Makes a ticket for a topic, for whoever may poll or send there: with it partitions are read or written where they are,
-        by a job on many machines that has nobody's password. Nobody can take it back before its time is over.
+        """Issues a ticket for a topic. Requires the permission to poll or to send. A job on many machines accesses partitions
+        directly with the ticket and needs no password. A ticket cannot be revoked before it expires.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CommitTransaction(self, request, context):
-        """Makes what was staged for a batch (`headrace.partition.v1.Partition.Stage`) part of its partitions: all of it or nothing,
-        and once, however often it is asked for. For whoever may send to all topics that are named. It has been decided when this
-        is answered; the messages can be read when each partition has appended them, a moment later.
+        """Commits the staged messages of a batch (`headrace.partition.v1.Partition.Stage`) atomically and at most once,
+        however often the call is repeated. Requires the permission to send to all named topics. The response means that
+        the commit is decided; the messages become readable when each partition has appended them, a moment later.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AbortTransaction(self, request, context):
-        """Gives up what was staged for a batch: it can never be committed. Nothing happens to a batch that was.
+        """Aborts the staged messages of a batch: they can never be committed. Without effect on a committed batch.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetTransaction(self, request, context):
-        """What was committed last under a name. For whoever may read the stream.
+        """Returns the last commit under a transactional id. Requires the permission to read the stream.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTransaction(self, request, context):
-        """Forgets what was committed under a name.
+        """Deletes the record of the last commit under a transactional id.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PinReader(self, request, context):
-        """Has all who read under one name begin with the same: the first one's word is kept, and told to every other. For whoever
-        may poll a topic of the stream.
+        """Pins the start value of a named reader. The first caller sets the value, and every later caller receives that
+        value. Requires the permission to poll a topic of the stream.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UnpinReader(self, request, context):
-        """Forgets it.
+        """Deletes the pinned value.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -202,7 +202,7 @@ class Pipelines(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server.
     """
 
     @staticmethod

@@ -28,10 +28,10 @@ if _version_not_supported:
 class SubscriptionsStub(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
-    A call lasts until its caller ends it, or something ends it with an error: the token is over, the right is gone, a
-    stream, topic or partition is. The trailing metadata holds the number and the name of the status (`headrace-status`,
-    `headrace-status-name`), the same for every door of the server. After UNAVAILABLE the caller subscribes again, behind
-    what has arrived.
+    A call lasts until its caller ends it, or until an error: the token has expired, the permission is revoked, or the
+    stream, topic or partition is deleted. The trailing metadata holds the number and the name of the status
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server. After UNAVAILABLE the caller
+    subscribes again, after the last message received.
     """
 
     def __init__(self, channel):
@@ -55,24 +55,24 @@ class SubscriptionsStub(object):
 class SubscriptionsServicer(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
-    A call lasts until its caller ends it, or something ends it with an error: the token is over, the right is gone, a
-    stream, topic or partition is. The trailing metadata holds the number and the name of the status (`headrace-status`,
-    `headrace-status-name`), the same for every door of the server. After UNAVAILABLE the caller subscribes again, behind
-    what has arrived.
+    A call lasts until its caller ends it, or until an error: the token has expired, the permission is revoked, or the
+    stream, topic or partition is deleted. The trailing metadata holds the number and the name of the status
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server. After UNAVAILABLE the caller
+    subscribes again, after the last message received.
     """
 
     def Consume(self, request_iterator, context):
-        """Sends messages as they come. The first request subscribes; those after it grant more, store offsets, or finish.
-        Who needs none of them closes his side after the first. Nothing is read from the log that the caller does not take:
-        neither beyond the flow control of HTTP/2, nor beyond the credit.
+        """Sends messages as they are appended. The first request subscribes; later ones grant credit, store offsets, or
+        finish. A caller that needs none of these closes its side after the first request. The server reads only as much
+        from the log as the caller accepts, limited by the flow control of HTTP/2 and by the credit.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Watch(self, request, context):
-        """Tells where partitions begin and end: each at once, and whenever that has changed. Of several changes a slow caller
-        is told the last.
+        """Reports the first and next offsets of partitions: initially, and after every change. A slow caller receives the
+        last of several changes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -102,10 +102,10 @@ def add_SubscriptionsServicer_to_server(servicer, server):
 class Subscriptions(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
-    A call lasts until its caller ends it, or something ends it with an error: the token is over, the right is gone, a
-    stream, topic or partition is. The trailing metadata holds the number and the name of the status (`headrace-status`,
-    `headrace-status-name`), the same for every door of the server. After UNAVAILABLE the caller subscribes again, behind
-    what has arrived.
+    A call lasts until its caller ends it, or until an error: the token has expired, the permission is revoked, or the
+    stream, topic or partition is deleted. The trailing metadata holds the number and the name of the status
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server. After UNAVAILABLE the caller
+    subscribes again, after the last message received.
     """
 
     @staticmethod

@@ -29,8 +29,8 @@ class SystemStub(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by
-    a `Get` is NOT_FOUND.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server. A `Get` of a missing object
+    fails with NOT_FOUND.
 
     Times are microseconds since the Unix epoch, sizes are bytes.
     """
@@ -72,8 +72,8 @@ class SystemServicer(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by
-    a `Get` is NOT_FOUND.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server. A `Get` of a missing object
+    fails with NOT_FOUND.
 
     Times are microseconds since the Unix epoch, sizes are bytes.
     """
@@ -92,7 +92,8 @@ class SystemServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DisconnectClient(self, request, context):
-        """Ends the connection of a client, whatever it has under way. Needs the right to manage the server.
+        """Closes the connection of a client without waiting for requests in flight. Requires the permission to manage the
+        server.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -150,8 +151,8 @@ class System(object):
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same for every door of the server. What is not found by
-    a `Get` is NOT_FOUND.
+    (`headrace-status`, `headrace-status-name`), the same on every listener of the server. A `Get` of a missing object
+    fails with NOT_FOUND.
 
     Times are microseconds since the Unix epoch, sizes are bytes.
     """

@@ -27,17 +27,17 @@ if _version_not_supported:
 
 class MetadataStub(object):
     """Every call carries `authorization: Bearer <token>` when the cluster has a shared secret; the token is derived from
-    it and from the cluster's name.
+    the secret and from the cluster's name.
 
-    FAILED_PRECONDITION: another replica has to be asked, and nothing was done here. The trailing metadata names the
-    primary when it is known (`headrace-primary`, an index into the members). RESOURCE_EXHAUSTED: nothing was done, as
-    too much is in flight or the disk is full. After any other failure of a `Propose` the command may or may not be
-    applied, also when the connection was lost (UNAVAILABLE) or the time was up (DEADLINE_EXCEEDED).
+    FAILED_PRECONDITION: the call must go to another replica, and nothing was done here. The trailing metadata names the
+    primary if known (`headrace-primary`, an index into the members). RESOURCE_EXHAUSTED: nothing was done, because too
+    much is in flight or the disk is full. After any other failure of a `Propose` the outcome of the command is unknown,
+    including a lost connection (UNAVAILABLE) and an exceeded deadline (DEADLINE_EXCEEDED).
 
-    A caller with a session need not leave it at that: the same request, to the same or another replica, is applied once,
-    and answered alike each time. NOT_FOUND: the session has ended, because others needed its place or it was closed, and
-    its last unanswered command may have been applied. OUT_OF_RANGE: a request with a higher number was applied, this one
-    will not be. ALREADY_EXISTS: the number belongs to another command.
+    With a session, a caller can resolve an unknown outcome: the same request, repeated at the same or another replica,
+    is applied once and gets the same reply each time. NOT_FOUND: the session has ended, because it was evicted or
+    closed, and its last unanswered command may have been applied. OUT_OF_RANGE: a request with a higher number was
+    applied, and this one will not be. ALREADY_EXISTS: the number belongs to another command.
     """
 
     def __init__(self, channel):
@@ -95,45 +95,45 @@ class MetadataStub(object):
 
 class MetadataServicer(object):
     """Every call carries `authorization: Bearer <token>` when the cluster has a shared secret; the token is derived from
-    it and from the cluster's name.
+    the secret and from the cluster's name.
 
-    FAILED_PRECONDITION: another replica has to be asked, and nothing was done here. The trailing metadata names the
-    primary when it is known (`headrace-primary`, an index into the members). RESOURCE_EXHAUSTED: nothing was done, as
-    too much is in flight or the disk is full. After any other failure of a `Propose` the command may or may not be
-    applied, also when the connection was lost (UNAVAILABLE) or the time was up (DEADLINE_EXCEEDED).
+    FAILED_PRECONDITION: the call must go to another replica, and nothing was done here. The trailing metadata names the
+    primary if known (`headrace-primary`, an index into the members). RESOURCE_EXHAUSTED: nothing was done, because too
+    much is in flight or the disk is full. After any other failure of a `Propose` the outcome of the command is unknown,
+    including a lost connection (UNAVAILABLE) and an exceeded deadline (DEADLINE_EXCEEDED).
 
-    A caller with a session need not leave it at that: the same request, to the same or another replica, is applied once,
-    and answered alike each time. NOT_FOUND: the session has ended, because others needed its place or it was closed, and
-    its last unanswered command may have been applied. OUT_OF_RANGE: a request with a higher number was applied, this one
-    will not be. ALREADY_EXISTS: the number belongs to another command.
+    With a session, a caller can resolve an unknown outcome: the same request, repeated at the same or another replica,
+    is applied once and gets the same reply each time. NOT_FOUND: the session has ended, because it was evicted or
+    closed, and its last unanswered command may have been applied. OUT_OF_RANGE: a request with a higher number was
+    applied, and this one will not be. ALREADY_EXISTS: the number belongs to another command.
     """
 
     def Propose(self, request, context):
-        """Has a command ordered, made durable on a majority and applied. The caller has authorised it.
+        """Orders a command, makes it durable on a majority and applies it. The caller has authorised the command.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ProposeStream(self, request_iterator, context):
-        """The same for one command after the other: the next is taken when the one before was answered. It costs a quarter of
-        the work of calls of their own; who wants several in flight opens several. It ends with the first command of which
-        nobody knows what came of it, with the status of a `Propose`.
+        """Proposes a sequence of commands: each is read from the stream after the reply to the preceding one. The call costs
+        a quarter of the work of single calls; for several commands in flight, open several streams. It ends with the first
+        command whose outcome is unknown, with the status of a `Propose`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def OpenSession(self, request, context):
-        """Begins a session of requests that are applied at most once each. The group remembers 8192 of them, and forgets the
-        one that was used longest ago. An attempt that got no answer is repeated with another `client`.
+        """Opens a session of requests that are applied at most once each. The group remembers 8192 sessions and evicts the
+        least recently used one. An attempt without a reply is repeated with another `client`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CloseSession(self, request, context):
-        """Ends a session. Its number is above those of all its requests.
+        """Closes a session. The number of this request is above those of all others of the session.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -147,28 +147,28 @@ class MetadataServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Watch(self, request, context):
-        """The catalogue and then its updates, without end and without a gap.
+        """Streams the catalog and all later updates, without a gap.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetStatus(self, request, context):
-        """What this replica knows about itself and the cluster.
+        """Returns the state of this replica, and its view of the cluster.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReadLog(self, request, context):
-        """The last operations that this replica has applied, oldest first.
+        """Returns the last operations that this replica has applied, oldest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetSnapshot(self, request, context):
-        """The whole state in pieces, password hashes included: a backup, and what replicas are compared by.
+        """Streams the whole state in chunks, including password hashes: for backups, and for comparing replicas.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -232,17 +232,17 @@ def add_MetadataServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class Metadata(object):
     """Every call carries `authorization: Bearer <token>` when the cluster has a shared secret; the token is derived from
-    it and from the cluster's name.
+    the secret and from the cluster's name.
 
-    FAILED_PRECONDITION: another replica has to be asked, and nothing was done here. The trailing metadata names the
-    primary when it is known (`headrace-primary`, an index into the members). RESOURCE_EXHAUSTED: nothing was done, as
-    too much is in flight or the disk is full. After any other failure of a `Propose` the command may or may not be
-    applied, also when the connection was lost (UNAVAILABLE) or the time was up (DEADLINE_EXCEEDED).
+    FAILED_PRECONDITION: the call must go to another replica, and nothing was done here. The trailing metadata names the
+    primary if known (`headrace-primary`, an index into the members). RESOURCE_EXHAUSTED: nothing was done, because too
+    much is in flight or the disk is full. After any other failure of a `Propose` the outcome of the command is unknown,
+    including a lost connection (UNAVAILABLE) and an exceeded deadline (DEADLINE_EXCEEDED).
 
-    A caller with a session need not leave it at that: the same request, to the same or another replica, is applied once,
-    and answered alike each time. NOT_FOUND: the session has ended, because others needed its place or it was closed, and
-    its last unanswered command may have been applied. OUT_OF_RANGE: a request with a higher number was applied, this one
-    will not be. ALREADY_EXISTS: the number belongs to another command.
+    With a session, a caller can resolve an unknown outcome: the same request, repeated at the same or another replica,
+    is applied once and gets the same reply each time. NOT_FOUND: the session has ended, because it was evicted or
+    closed, and its last unanswered command may have been applied. OUT_OF_RANGE: a request with a higher number was
+    applied, and this one will not be. ALREADY_EXISTS: the number belongs to another command.
     """
 
     @staticmethod

@@ -26,13 +26,13 @@ if _version_not_supported:
 
 
 class PartitionStub(object):
-    """Every call carries a ticket, `headrace-ticket: <text>`, that a service of the cluster has signed: for one topic or
-    one of its partitions, to read or to write, for a short time; or for everything. It is looked at when the call
-    begins, which may go on for as long as it takes.
+    """Every call carries a ticket, `headrace-ticket: <text>`, signed by a service of the cluster: for one topic or one of
+    its partitions, to read or to write, for a short time; or for everything. The ticket is checked at the start of a
+    call, which may outlast the ticket.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same as in the binary protocol. UNAVAILABLE with 20201: the partition
-    is not on this node; where it is, the catalogue says.
+    (`headrace-status`, `headrace-status-name`), the same as in the binary protocol. UNAVAILABLE with 20201: this node is
+    not the leader of the partition; the catalog names the leader.
     """
 
     def __init__(self, channel):
@@ -79,64 +79,64 @@ class PartitionStub(object):
 
 
 class PartitionServicer(object):
-    """Every call carries a ticket, `headrace-ticket: <text>`, that a service of the cluster has signed: for one topic or
-    one of its partitions, to read or to write, for a short time; or for everything. It is looked at when the call
-    begins, which may go on for as long as it takes.
+    """Every call carries a ticket, `headrace-ticket: <text>`, signed by a service of the cluster: for one topic or one of
+    its partitions, to read or to write, for a short time; or for everything. The ticket is checked at the start of a
+    call, which may outlast the ticket.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same as in the binary protocol. UNAVAILABLE with 20201: the partition
-    is not on this node; where it is, the catalogue says.
+    (`headrace-status`, `headrace-status-name`), the same as in the binary protocol. UNAVAILABLE with 20201: this node is
+    not the leader of the partition; the catalog names the leader.
     """
 
     def Fetch(self, request_iterator, context):
-        """Messages of one partition from an offset on, as they lie in the log. It ends with a response that has `done`.
+        """Returns messages of one partition from an offset on, as they lie in the log. The last response has `done`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Append(self, request_iterator, context):
-        """Appends one batch after the other to one partition; several may be in flight. Answers come in the order of the
-        requests: then the batch is as durable as its topic promises. It ends with the first batch that is refused; those
-        behind it may have been appended, and so may all that were not answered when it ends with UNAVAILABLE.
+        """Appends batches to one partition; several may be in flight. Responses are in the order of the requests, each sent
+        when its batch is as durable as the topic promises. The call ends with the first batch that is refused; later ones
+        may have been appended, and after UNAVAILABLE also every batch without a response.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Stage(self, request_iterator, context):
-        """Stores batches for one partition where nobody sees them, and names them, as durable as on a disk that was synced. They
-        are appended when a transaction that names the stage is committed (`headrace.gateway.v1.Pipelines`), and forgotten when
-        none was before the stage expires. A call that fails leaves a stage that nobody can name.
+        """Stages batches for one partition: durable, synced to disk, and invisible. The batches are appended when a
+        transaction that names the stage is committed (`headrace.gateway.v1.Pipelines`), and deleted if the stage expires
+        before. A failed call leaves a stage without a known id, which expires.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetOffsets(self, request, context):
-        """Where partitions begin and end, and where their messages of a time are.
+        """Returns the first and next offsets of partitions, and offsets of timestamps.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PlanRange(self, request, context):
-        """How a range of messages may be split into parts of about the same size, for readers that share the work. No message is
-        read for it.
+        """Divides a range of messages into parts of about equal size, for parallel readers. Reads no messages.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetStatistics(self, request, context):
-        """How this node is, and how much it holds of some topics. Needs a ticket for everything.
+        """Returns statistics of this node and of its partitions of some topics. Needs a ticket for everything.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Drain(self, request, context):
-        """Has this node get no new partitions, or take part again; it keeps those that it has. Needs a ticket for everything.
+        """Starts or ends draining: a draining node is assigned no new partitions and keeps those that it has. Needs a ticket
+        for everything.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -189,13 +189,13 @@ def add_PartitionServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Partition(object):
-    """Every call carries a ticket, `headrace-ticket: <text>`, that a service of the cluster has signed: for one topic or
-    one of its partitions, to read or to write, for a short time; or for everything. It is looked at when the call
-    begins, which may go on for as long as it takes.
+    """Every call carries a ticket, `headrace-ticket: <text>`, signed by a service of the cluster: for one topic or one of
+    its partitions, to read or to write, for a short time; or for everything. The ticket is checked at the start of a
+    call, which may outlast the ticket.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
-    (`headrace-status`, `headrace-status-name`), the same as in the binary protocol. UNAVAILABLE with 20201: the partition
-    is not on this node; where it is, the catalogue says.
+    (`headrace-status`, `headrace-status-name`), the same as in the binary protocol. UNAVAILABLE with 20201: this node is
+    not the leader of the partition; the catalog names the leader.
     """
 
     @staticmethod

@@ -38,7 +38,7 @@ on_both_drivers!(
     nobody_waits_for_a_node_that_is_not_there,
 );
 
-/// ARCH-2, GW-2, GW-7: partitions of all nodes are reachable through a gateway as if they were local.
+/// GW-2, GW-7, GW-8: partitions of all nodes are reachable through a gateway as if they were local.
 fn clients_reach_every_partition_of_every_node(driver: &str) {
     let cluster = Cluster::start(driver, 8);
     let mut session = cluster.session();

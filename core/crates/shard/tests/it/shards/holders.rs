@@ -106,7 +106,7 @@ fn everything(world: &mut World, link: usize, id: u32) -> [Status; 7] {
     ]
 }
 
-/// ARCH-2: the holder of a ticket sends and polls directly at the node; SEC-2: all other commands are refused.
+/// CTL-9: the holder of a ticket sends and polls directly at the node; all other commands are refused.
 #[test]
 fn a_ticket_opens_what_it_is_for() {
     let mut world = node_here(&[HERE, HERE, THERE]);

@@ -69,7 +69,7 @@ fn all(world: &mut World, link: usize, id: u32) -> Vec<Vec<u8>> {
     payloads(world, link, &poll(id, PollingStrategy::First, 1000))
 }
 
-/// ARCH-2: a node serves the partitions placed on it, and refuses all others as elsewhere.
+/// GW-8: a node serves the partitions placed on it, and refuses all others as elsewhere.
 #[test]
 fn a_node_has_what_is_placed_on_it() {
     let placement = [HERE, THERE, HERE, THERE, HERE, HERE, THERE, THERE];

@@ -33,7 +33,7 @@ fn refused(world: &mut World, request: OpenLink<'_>) -> Status {
     reply.status
 }
 
-/// ARCH-2: a link opens at the requested shard, whichever shard has accepted the connection.
+/// GW-8: a link opens at the requested shard, whichever shard has accepted the connection.
 #[test]
 fn a_link_is_at_the_shard_that_was_asked_for() {
     let mut world = node_here(&[HERE]);
