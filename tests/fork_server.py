@@ -62,7 +62,7 @@ class _Children:
         self._found: dict[int, tuple[int, socket.socket]] = {}
 
     def add(self, pid: int, answers: socket.socket, *, may_close: bool) -> None:
-        """Register a child and send its pid. With `may_close`, the child is terminated when its connection is closed."""
+        """Register a child and send its pid. With `may_close`, closing the connection terminates the child."""
         pidfd = os.pidfd_open(pid)
         self._found[pidfd] = pid, answers
         self._selector.register(pidfd, selectors.EVENT_READ)

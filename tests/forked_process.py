@@ -1,4 +1,4 @@
-"""A process of the product, forked from one that has imported it: the interface of `subprocess.Popen`, faster to start."""
+"""A process of the product, forked from one that has imported it: a `subprocess.Popen` that starts faster."""
 
 from __future__ import annotations
 

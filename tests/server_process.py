@@ -48,8 +48,8 @@ class ServerProcess:
         Args:
             data: Data directory.
             settings: Settings by variable without the prefix: ``{"SYSTEM_SEGMENT_SIZE": "64 KiB"}``.
-            address: Address of its binary listener. The default is a free port; later starts reuse it, and those of the other
-                listeners.
+            address: Address of its binary listener. The default is a free port, reused by later starts like those
+                of the other listeners.
             log: Log file; the default is beside the data directory.
         """
         self.data = data

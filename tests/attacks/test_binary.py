@@ -40,7 +40,7 @@ def over_websocket(server: ServerProcess) -> RawConnection:
 def test_announced_bytes_keep_nobody_out(
     start_server: StartServer, show: list[str], announce: Callable[[ServerProcess], RawConnection]
 ) -> None:
-    """Regression: 300 connections with eight bytes each took 3.6 GiB of a pool of 512 MiB, and no login was answered."""
+    """Regression: 300 connections with eight bytes each took 3.6 GiB of a pool of 512 MiB and blocked all logins."""
     server = start_server(SMALL_POOL)
     with bystanders(server, show), ExitStack() as stack:
         strangers = [stack.enter_context(announce(server)) for _ in range(300)]

@@ -1,4 +1,4 @@
-"""Exactly once over gRPC (SPK-1): batches staged at the nodes of their partitions are committed atomically, and once."""
+"""Exactly once over gRPC (SPK-1): batches staged at the nodes of their partitions are committed once, atomically."""
 
 from __future__ import annotations
 

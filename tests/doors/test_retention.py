@@ -1,4 +1,4 @@
-"""Retention as HTTP and gRPC report it, past and upcoming, and responses to consumers below the first offset (LOG-6)."""
+"""Past and upcoming retention over HTTP and gRPC, and responses to consumers below the first offset (LOG-6)."""
 
 from __future__ import annotations
 

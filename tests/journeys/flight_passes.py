@@ -175,9 +175,7 @@ class Journey:
             sent = stored
 
     def _account(self, partition: int, acknowledged: int, batch: Sequence[bytes], stored: int) -> None:
-        """Account for the outcome of a batch in flight: a prefix of it may be stored, once; all earlier batches must be
-        stored.
-        """
+        """Account for a batch in flight: a prefix may be stored, once; all earlier batches must be stored."""
         if stored < acknowledged:
             raise Difference(f"{self._place(partition)}: {acknowledged} messages were acknowledged, {stored} are left")
         if stored > acknowledged + len(batch):

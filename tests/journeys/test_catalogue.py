@@ -95,7 +95,7 @@ def counted(door: BinaryDoor, stream: str) -> tuple[int, int, list[tuple[int, in
 
 
 def test_counts_after_sending(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
-    """Counts are current at once at every gateway and through every API with counts; totals are sums over partitions."""
+    """Counts are current at once at every gateway and in every API with counts; totals are sums over partitions."""
     sizes = [0, 0, 0, 0]
     for number in range(10):
         for partition in range(4):

@@ -1,4 +1,4 @@
-"""The same loads through the official Rust client: a program of its own, built when it is first needed."""
+"""Loads through the official Rust client, a separate program that is built on first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROGRAM = "headrace-official-bench"
 
 
 class OfficialClientFailed(Exception):
-    """It could not be built, or ended without a report."""
+    """The program could not be built, or ended without a report."""
 
 
 class OfficialClient:
@@ -27,23 +27,23 @@ class OfficialClient:
 
     @classmethod
     def build(cls) -> OfficialClient:
-        """Build it, which takes several minutes for the first time.
+        """Build the program, which takes several minutes the first time.
 
         Raises:
-            OfficialClientFailed: The compiler says why on standard error.
+            OfficialClientFailed: The build failed; the compiler prints the reason to standard error.
         """
         command = ["cargo", "build", "--release", "--locked", "--quiet"]
         if subprocess.run(command, cwd=WORKSPACE, check=False).returncode:
             raise OfficialClientFailed("the official client could not be built")
-        # A target folder of the user's is taken from where the command is given, as cargo does.
+        # Resolve the user's target directory relative to the working directory, as cargo does.
         target = WORKSPACE / os.environ.get("CARGO_TARGET_DIR", "target")
         return cls(target / "release" / _PROGRAM)
 
     def run(self, load: Load, target: Target) -> Measurement:
-        """Run a load; socket options are the client's own in any case.
+        """Run a load; socket options are always the client's defaults.
 
         Raises:
-            OfficialClientFailed: With what it wrote to standard error.
+            OfficialClientFailed: The run failed; contains the standard error output.
         """
         config = {
             "address": target.address,

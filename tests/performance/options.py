@@ -1,4 +1,4 @@
-"""What the command line says, and how much is measured therefore."""
+"""Command line options of the benchmark, and the resulting amounts."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ CASES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much one round measures."""
+    """Amount measured in one round."""
 
     rounds: int
-    """That count; one more comes first and does not."""
+    """Number of rounds that count; one warm-up round precedes them."""
     large_bytes: int
     small_seconds: float
     frames_seconds: float
     commits_seconds: float
     warm_up_seconds: float
     stored_bytes: int
-    """What a server is started on."""
+    """Bytes stored before a server start is measured."""
     spark_bytes: int
-    """In messages of each size that Spark reads."""
+    """Bytes of messages of each size that Spark reads."""
     spark_messages: int
-    """In one partition that Spark reads."""
+    """Number of messages in the single partition that Spark reads."""
 
 
 FULL = Scale(
@@ -77,21 +77,21 @@ QUICK = Scale(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What is to be done."""
+    """Options of a run."""
 
     scale: Scale
     cases: tuple[str, ...]
     official: bool
-    """Run the official client too."""
+    """True to run the official client, too."""
     kafka: bool
-    """Have Spark read from Kafka too."""
+    """True to let Spark read from Kafka, too."""
     json_file: Path | None
     folder: Path
-    """Where data folders are made; what is measured is the device under it."""
+    """Parent of the data directories; its device is measured."""
 
 
 def parse(argv: Sequence[str], default_folder: Path) -> Options:
-    """The options in `argv`; wrong ones end the program with status 2."""
+    """Parse `argv`; wrong options end the program with status 2."""
     parser = argparse.ArgumentParser(
         prog="make bench", description="Measure the server against what this machine can do."
     )

@@ -1,4 +1,4 @@
-"""What is shown: tables on a terminal, plain lines elsewhere."""
+"""Terminal output: tables on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Cells = tuple[str, ...]
 
 
 def show(section: Section, console: Console) -> None:
-    """One case."""
+    """Print one case."""
     console.print()
     console.print(Text(f"{section.name}: {section.title}", style="bold"), soft_wrap=True)
     if section.samples:
@@ -31,7 +31,7 @@ def show(section: Section, console: Console) -> None:
 
 
 def show_summary(sections: Sequence[Section], console: Console) -> None:
-    """How many goals were reached, and which were not."""
+    """Print the number of reached goals, and the names of the others."""
     figures = [figure for section in sections for figure in section.figures if figure.goal is not None]
     reached = sum(figure.is_reached is True for figure in figures)
     console.print()
@@ -42,7 +42,7 @@ def show_summary(sections: Sequence[Section], console: Console) -> None:
 
 
 def run_rows(section: Section) -> list[Cells]:
-    """A row per candidate, medians of its rounds."""
+    """Return a row per candidate with medians of its rounds."""
     rows = []
     for name, measurements in section.samples.items():
         medians = (median(measurements, column.pick) for column in section.columns)
@@ -73,7 +73,7 @@ def _styles(figures: Iterable[Figure]) -> list[str]:
 
 
 def _number(value: float) -> str:
-    """Three digits or so, whatever the size."""
+    """Format a number with about three digits, whatever its size."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}" if abs(value) >= 10 else f"{value:.2f}"
 
 
@@ -91,7 +91,7 @@ def _show_rows(console: Console, headings: Cells, rows: list[Cells], styles: Seq
 
 
 def plain_lines(headings: Cells, rows: Sequence[Cells]) -> list[str]:
-    """Columns side by side, the first to the left and the others to the right."""
+    """Format aligned columns, the first to the left and the others to the right."""
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
 
     def line(cells: Cells) -> str:

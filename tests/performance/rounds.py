@@ -8,19 +8,19 @@ from typing import TypeVar
 T = TypeVar("T")
 
 Turn = Callable[[], Mapping[str, T]]
-"""One candidate's part of a round: what it measured, by name."""
+"""One candidate's part of a round; returns its measurements by name."""
 
 
 def alternate(turns: Mapping[str, Turn[T]], rounds: int, started: Callable[[str], None]) -> dict[str, list[T]]:
-    """Let every candidate have its turn in every round.
+    """Run every candidate in every round.
 
-    The first round is discarded: it touches memory that nothing has touched before, fills pools and caches. Every
-    second round runs backwards, so that nobody always works in the wake of the same other.
+    The first round is discarded: it touches memory for the first time and fills pools and caches. Every second round
+    runs in reverse order, so that no candidate always follows the same other.
 
     Args:
-        turns: By candidate.
-        rounds: That count.
-        started: Told what begins.
+        turns: Turns by candidate.
+        rounds: Number of rounds that count.
+        started: Called with a description of each step.
     """
     samples: dict[str, list[T]] = {}
     for number, order in enumerate(_orders(list(turns), rounds + 1)):

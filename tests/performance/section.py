@@ -1,4 +1,4 @@
-"""What a case found out."""
+"""Results of a case."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.performance.measurement import Measurement
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One figure of every run."""
+    """One number of every run."""
 
     heading: str
     pick: Callable[[Measurement], float | None]
@@ -30,12 +30,12 @@ CLIENT_CPU_PER_GB = Column("client CPU s/GB", lambda run: run.client_cpu_seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """One case: its runs, a row per candidate, and the figures that were asked for."""
+    """Results of one case: its runs, a row per candidate, and the derived numbers."""
 
     name: str
     title: str
     columns: Sequence[Column] = ()
     samples: Mapping[str, Sequence[Measurement]] = field(default_factory=dict)
-    """By row, a run of each round."""
+    """Runs of each round, by row."""
     figures: Sequence[Figure] = ()
     notes: Sequence[str] = ()

@@ -68,7 +68,7 @@ def test_a_figure_without_a_goal_reaches_nothing() -> None:
 
 
 def test_ratios_are_taken_round_by_round() -> None:
-    # The second round was disturbed as a whole: its ratio says the same as that of the first.
+    # A disturbance of the whole second round leaves its ratio unchanged.
     assert ratios((500.0, 50.0), (1000.0, 100.0)) == (0.5, 0.5)
     assert ratios((1.0,), (0.0,)) == (math.inf,)
     assert differences((0.9, 0.5), (0.5, 0.25)) == pytest.approx((0.4, 0.25))

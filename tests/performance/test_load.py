@@ -1,4 +1,4 @@
-"""The loads reach their target; how fast is not asked here."""
+"""Smoke test of the loads; their speed is not checked."""
 
 from pathlib import Path
 

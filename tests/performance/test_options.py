@@ -26,7 +26,7 @@ def test_less_of_it() -> None:
     options = parsed("--quick", "--rounds", "2", "--only", "fsync", "--only", "large", "--json", "out.json")
     assert options.scale.rounds == 2
     assert options.scale.stored_bytes == QUICK.stored_bytes
-    # In the order in which they always run.
+    # Cases always run in their fixed order.
     assert options.cases == ("large", "fsync")
     assert options.json_file == Path("out.json")
     assert options.scale.spark_bytes == QUICK.spark_bytes

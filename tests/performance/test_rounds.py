@@ -16,7 +16,7 @@ def test_candidates_alternate_and_the_first_round_is_discarded() -> None:
     told: list[str] = []
     samples = alternate({"a": turn("a"), "b": turn("b")}, 3, told.append)
     assert order == ["a", "b", "b", "a", "a", "b", "b", "a"]
-    # The runs 1 and 2 are those of the first round.
+    # Runs 1 and 2 belong to the discarded first round.
     assert samples == {"b": [3, 6, 7], "a": [4, 5, 8]}
     assert told[0] == "a, first round"
     assert told[-1] == "a, round 3 of 3"

@@ -1,4 +1,4 @@
-"""What a case works with: servers, the null listener, clients, a folder."""
+"""Resources of a case: servers, the null listener, clients, a directory."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ _DELETED_WITHIN_SECONDS = 60.0
 
 
 class FilesRemain(Exception):
-    """A deleted stream still has files: what runs next would pay for its removal."""
+    """Files of a deleted stream remain; their removal would slow down the next measurement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workbench:
-    """Shared by the cases of a run."""
+    """Resources shared by the cases of a run."""
 
     scale: Scale
     folder: Path
     official: OfficialClient | None
     kafka: bool
-    """Whether a broker of Kafka is measured, too."""
+    """True to measure a Kafka broker, too."""
     started: Callable[[str], None]
-    """Told what begins."""
+    """Called with a description of each step."""
 
     @contextmanager
     def server(self, name: str, **settings: str) -> Generator[ServerProcess]:
-        """A server with default settings but for those given, for the length of a ``with`` block."""
+        """Run a server with default settings, except for those given, during a ``with`` block."""
         with ServerProcess(self.folder / name, settings) as server:
             yield server
 
     @contextmanager
     def null(self, message_size_bytes: int, messages_per_poll: int) -> Generator[Target]:
-        """The listener that reads and discards, in a process of its own."""
+        """Run the listener that reads and discards, in a process of its own."""
         with null_listener(message_size_bytes=message_size_bytes, messages_per_poll=messages_per_poll) as (
             address,
             pid,
@@ -53,22 +53,22 @@ class Workbench:
             yield Target(address, pid)
 
     def recycle(self, amount_bytes: int) -> None:
-        """Prepare memory for somebody who is about to write so many bytes: write more than that, and delete it.
+        """Prepare memory for the next candidate, which will write `amount_bytes`: write twice as much and delete it.
 
-        A virtual machine gives free pages back to its host within seconds, and the first touch of such a page costs
-        up to ten times what the write itself does, whoever writes: without this, the figures say how long ago the
-        last candidate deleted its files. Twice the amount, because the host goes on taking while it is written.
+        A virtual machine returns free pages to its host within seconds, and the first touch of such a page costs up to
+        ten times the write itself. Without this preparation the numbers depend on how recently the previous candidate
+        deleted its files. The amount is doubled because the host keeps reclaiming pages during the write.
         """
         append_to_page_cache(self.folder, 2 * amount_bytes)
 
 
 def target_of(server: ServerProcess) -> Target:
-    """Where the loads go."""
+    """Return the server as the target of a load."""
     return Target(server.address, server.process.pid)
 
 
 def connect(server: ServerProcess, address: str | None = None) -> Client:
-    """A connection of root's; `address` is as the client takes it, that of the binary protocol if not given."""
+    """Connect as root; `address` has the client's format and defaults to the binary protocol's."""
     client = Client.connect(address or server.address)
     client.login(USERNAME, PASSWORD)
     return client
@@ -76,7 +76,7 @@ def connect(server: ServerProcess, address: str | None = None) -> Client:
 
 @contextmanager
 def topic(server: ServerProcess, partitions: int, address: str | None = None) -> Generator[Target]:
-    """The topic of the loads for the length of a ``with`` block; afterwards its files are gone."""
+    """Create the topic of the loads for the duration of a ``with`` block; its files are deleted afterwards."""
     where = address or server.address
     with topic_of(where, server.data, partitions):
         yield Target(where, server.process.pid)
@@ -84,7 +84,9 @@ def topic(server: ServerProcess, partitions: int, address: str | None = None) ->
 
 @contextmanager
 def topic_of(address: str, data: Path, partitions: int) -> Generator[None]:
-    """The same, by the address of who makes topics and the folder of who holds them."""
+    """Do the same, given the address of the service that creates topics and the data directory of the server that
+    stores them.
+    """
     client = Client.connect(address)
     client.login(USERNAME, PASSWORD)
     client.create_stream(STREAM)
@@ -111,9 +113,9 @@ def create_topic(server: ServerProcess, partitions: int, address: str | None = N
 
 
 def stored_bytes(data: Path) -> int:
-    """What the streams in a data folder take on its device."""
+    """Return the disk usage of the streams in a data directory."""
     total = 0
-    # A walk passes over what goes while it looks; so must the question for the size.
+    # `os.walk` skips files deleted during the walk; the size lookup must do so as well.
     for folder, _, names in os.walk(data / "streams"):
         for name in names:
             with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""What this machine can do without any server."""
+"""Limits of this machine without any server."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ WRITE_BYTES = 1_000_000
 
 
 def append_to_page_cache(folder: Path, amount_bytes: int) -> Measurement:
-    """Append so many bytes to a new file, 1 MB at a time from one thread, and delete it.
+    """Append this many bytes to a new file, 1 MB at a time from one thread, and delete it.
 
-    Nothing is synced, and nothing else is done: no server that keeps its log in files can append for less.
+    Nothing is synced and nothing else is done: no server that keeps its log in files can append at a lower cost.
     """
     block = memoryview(os.urandom(WRITE_BYTES))
     path = folder / "yardstick"
@@ -40,7 +40,7 @@ def append_to_page_cache(folder: Path, amount_bytes: int) -> Measurement:
 
 
 def send_over_loopback(amount_bytes: int) -> Measurement:
-    """Send so many bytes from memory over a connection of TCP, to somebody who reads them; CPU time is the sender's."""
+    """Send this many bytes over a TCP connection to a reader; CPU time is the sender's."""
     block = os.urandom(WRITE_BYTES)
     writes_count = amount_bytes // WRITE_BYTES
     spent: list[float] = []
@@ -72,7 +72,7 @@ def send_over_loopback(amount_bytes: int) -> Measurement:
 
 
 def append_and_sync(folder: Path, threads_count: int, write_bytes: int, seconds: float) -> Measurement:
-    """Append and `fdatasync` in a loop, each thread in a file of its own."""
+    """Append and `fdatasync` in a loop, with a separate file for each thread."""
     block = memoryview(os.urandom(write_bytes))
     commits = [0] * threads_count
     start, start_cpu = time.perf_counter(), _cpu_seconds()

@@ -1,1 +1,1 @@
-"""What the case of Spark works with: a session, topics, a broker of Kafka, and who spends how much CPU time."""
+"""Support of the Spark cases: sessions, topics, a Kafka broker, and measurement of CPU time."""

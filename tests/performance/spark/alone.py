@@ -1,4 +1,4 @@
-"""What reading takes without Spark: the fetch from a node, and the codec."""
+"""Cost of reading without Spark: the fetch from a node, and the codec."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WHOLE = "64g"
 
 
 def whole_partition(source: Mapping[str, str]) -> tuple[ReadOptions, Split]:
-    """The first partition of a topic, as one task would read it."""
+    """Return the first partition of a topic, as one task would read it."""
     options = batch_options({**source, "maxBytesPerPartition": _WHOLE})
     planner = Planner(options)
     described = planner.describe(with_sizes=True)
@@ -38,7 +38,7 @@ def fetched(source: Mapping[str, str], server_pid: int, value_bytes: int) -> Spa
 
 
 def payloads(source: Mapping[str, str], rows_max: int) -> tuple[Split, list[bytes]]:
-    """The first messages of a partition as they are sent, about so many."""
+    """Return about `rows_max` payloads from the start of a partition."""
     options, split = whole_partition(source)
     kept: list[bytes] = []
     taken = Split(**{**split.__dict__, "end": min(split.end, split.start + rows_max)})
@@ -47,7 +47,7 @@ def payloads(source: Mapping[str, str], rows_max: int) -> tuple[Split, list[byte
 
 
 def decoded(split: Split, kept: Sequence[bytes], columns: Sequence[str], value_bytes: int) -> SparkRun:
-    """Make columns of payloads in memory."""
+    """Decode payloads in memory into columns."""
     rows = split.end - split.start
 
     def decode() -> None:

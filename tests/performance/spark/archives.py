@@ -1,4 +1,4 @@
-"""Files of Parquet out of a topic: by the job `archive`, whose tasks write them, and by Spark's own writer."""
+"""Parquet files from a topic: by the job `archive`, whose tasks write them, and by Spark's own writer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ARCHIVE, WRITE = "archived", "written by Spark"
 CODEC, LEVEL = "zstd", 3
-"""The level is Spark's own."""
+"""Compression codec, and Spark's default level."""
 _TASK_BYTES = str(384 << 20)
 
 

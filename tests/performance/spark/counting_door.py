@@ -1,4 +1,4 @@
-"""A gRPC door in front of a gateway that counts calls."""
+"""A gRPC proxy in front of a gateway that counts calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import grpc
 
 @dataclass(slots=True)
 class Counted:
-    """What has come through."""
+    """Numbers of forwarded calls."""
 
     address: str = ""
     calls: int = 0
@@ -25,7 +25,7 @@ class _Forwarding(grpc.GenericRpcHandler):
         self._counted = counted
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
-        # Without (de)serialisers, messages are bytes.
+        # Forward messages as bytes: no serializers.
         ask: Any = self._channel.unary_unary(handler_call_details.method)
 
         def answer(request: bytes, context: grpc.ServicerContext) -> Any:
@@ -38,7 +38,7 @@ class _Forwarding(grpc.GenericRpcHandler):
 
 @contextmanager
 def counting_door(address: str) -> Generator[Counted]:
-    """One for the length of a ``with`` block; it forwards calls with one request and one answer."""
+    """Run the proxy during a ``with`` block; it forwards unary calls."""
     counted = Counted()
     with grpc.insecure_channel(address) as channel:
         server = grpc.server(ThreadPoolExecutor(4))

@@ -1,4 +1,4 @@
-"""A broker of Kafka on this machine, and Spark's source for it; both come from Maven Central at first use."""
+"""A Kafka broker on this machine, and Spark's source for it; both are downloaded from Maven Central on first use."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CACHE = Path.home() / ".cache" / "headrace-bench"
-"""Out of the checkout: whoever makes another one does not load them again."""
+"""Cache outside the checkout, so that other checkouts do not download again."""
 _CENTRAL = "https://repo1.maven.org/maven2"
 _BROKER = "3.9.2"
 SOURCE_JARS = (
-    # The newest that could be had in all its parts; it runs on Spark 4.3.
+    # Newest version with all parts available; it runs on Spark 4.3.
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
     ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
     ("org.apache.kafka", "kafka-clients", _BROKER),
     ("org.apache.commons", "commons-pool2", "2.13.1"),
     ("org.scala-lang.modules", "scala-parallel-collections_2.13", "1.2.0"),
 )
-"""Group, artifact and version of what Spark reads Kafka with."""
+"""Group, artifact and version of Spark's Kafka source and its dependencies."""
 BROKER = f"org.apache.kafka:kafka_2.13:{_BROKER}"
 _STARTS_WITHIN_SECONDS = 60.0
 
 
 class KafkaUnavailable(Exception):
-    """What it is made of cannot be had, or the broker does not start."""
+    """The artifacts could not be downloaded, or the broker does not start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """One that runs."""
+    """A running broker."""
 
     address: str
     pid: int
@@ -50,10 +50,10 @@ class Broker:
 
 
 def source_jars() -> list[Path]:
-    """What Spark reads Kafka with.
+    """Return the jars of Spark's Kafka source.
 
     Raises:
-        KafkaUnavailable: It cannot be loaded.
+        KafkaUnavailable: A jar could not be downloaded.
     """
     folder = CACHE / "source"
     folder.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def _loaded(folder: Path, group: str, artifact: str, version: str) -> Path:
 
 
 def _broker_class_path(spark: SparkSession) -> str:
-    """The broker with all that it depends on, found by the resolver that Spark comes with."""
+    """Return the class path of the broker and its dependencies, resolved by Spark's own resolver."""
     jvm = spark._jvm
     assert jvm is not None, "the session is not over"
     jvm.java.lang.System.setProperty("ivy.home", str(CACHE / "ivy"))
@@ -86,17 +86,17 @@ def _broker_class_path(spark: SparkSession) -> str:
         raise KafkaUnavailable(f"{BROKER} cannot be loaded: {error}") from error
     import pyspark
 
-    # The resolver leaves out what Spark has itself.
+    # The resolver omits artifacts that Spark already contains.
     (scala,) = (Path(pyspark.__file__).parent / "jars").glob("scala-library-*.jar")
     return f"{found.mkString(':')}:{scala}"
 
 
 @contextmanager
 def broker(folder: Path, spark: SparkSession) -> Generator[Broker]:
-    """One broker, which is its own controller, for the length of a ``with`` block.
+    """Run one broker, which is its own controller, during a ``with`` block.
 
     Raises:
-        KafkaUnavailable: It cannot be loaded, or does not start.
+        KafkaUnavailable: The broker could not be downloaded, or does not start.
     """
     folder.mkdir()
     class_path = _broker_class_path(spark)

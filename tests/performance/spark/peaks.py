@@ -1,4 +1,4 @@
-"""How much memory processes of Spark have had at most."""
+"""Peak memory of Spark's processes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Peaks:
     """The highest resident memory of each kind of process, in bytes."""
 
     def __init__(self, jvm: psutil.Process) -> None:
-        """Look at a JVM and what it has started."""
+        """Sample a JVM and its child processes."""
         self._jvm = jvm
         self.bytes: dict[str, int] = {}
 
     @contextmanager
     def watched(self) -> Generator[None]:
-        """Look again and again for the length of a ``with`` block: a process takes what it had with it when it ends."""
+        """Sample repeatedly during a ``with`` block: the numbers of a process are lost when it ends."""
         is_over = threading.Event()
 
         def watch() -> None:
@@ -40,7 +40,7 @@ class Peaks:
             self.look()
 
     def look(self) -> None:
-        """Note what there is."""
+        """Take one sample."""
         self._note(JVM, self._jvm)
         for process in self._jvm.children(recursive=True):
             try:

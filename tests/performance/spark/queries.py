@@ -1,4 +1,4 @@
-"""Streaming queries: how long a micro-batch of almost nothing takes, and what one costs that has nothing to do."""
+"""Streaming queries: duration of a micro-batch with one message, and cost of an idle query."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _WAIT_SECONDS = 600.0
 
 
 class Queries:
-    """On a topic with one message for each micro-batch that is looked at."""
+    """Streaming queries on a topic with one message per measured micro-batch."""
 
     def __init__(self, spark: SparkSession, server: ServerProcess, folder: Path) -> None:
         self._spark = spark
@@ -50,7 +50,7 @@ class Queries:
         fill(server, _TOPIC, rows=_WARM_UP + _TRIGGERS, value_bytes=100)
 
     def turns(self) -> dict[str, Turn[float]]:
-        """What is measured."""
+        """Return the measurements."""
         return {
             TRIGGER: lambda: {TRIGGER: self._trigger_millis(self._one_by_one())},
             TRIGGER_RATE: lambda: {TRIGGER_RATE: self._trigger_millis(self._numbers())},
@@ -82,7 +82,7 @@ class Queries:
                 before = door.calls
                 time.sleep(_IDLE_SECONDS)
                 calls = door.calls - before
-        # Not through that door, which is a part of this process and its CPU time.
+        # Bypass the proxy, which runs in this process and would add to its CPU time.
         direct = self._spark.readStream.format("headrace").options(**source_options(self._server, STREAM, _TOPIC))
         return {CALLS: calls / _IDLE_SECONDS, IDLE: self._idle_percent(direct.load())}
 
@@ -95,7 +95,7 @@ class Queries:
     def _waiting(self, frame: DataFrame) -> Generator[None]:
         with self._running(frame) as query:
             _wait(query, lambda: "Waiting" in query.status["message"])
-            # What it does at first is not what it goes on with.
+            # Skip the startup phase of the query.
             time.sleep(_SETTLING_SECONDS)
             yield
 
@@ -110,7 +110,7 @@ class Queries:
 
 
 def _with_rows(query: StreamingQuery) -> list[int]:
-    """Milliseconds of the micro-batches that had something."""
+    """Return the durations in milliseconds of the micro-batches with rows."""
     return [progress.durationMs["triggerExecution"] for progress in query.recentProgress if progress.numInputRows]
 
 

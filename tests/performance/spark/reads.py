@@ -1,4 +1,4 @@
-"""Ways to read the same messages, each a query that looks at every value of the columns that it names."""
+"""Ways to read the same messages; each query evaluates every value of the columns that it names."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ _LOOKED_AT = {
 
 
 def row_of(value_bytes: int, what: str) -> str:
-    """What a row of the table is called."""
+    """Return the name of a row of the table."""
     return f"{value_bytes} B, {what}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """What there is to read, in up to three places."""
+    """Messages to read, stored in up to three systems."""
 
     spark: SparkSession
     server: ServerProcess
@@ -79,7 +79,7 @@ class Reads:
     broker: Broker | None
 
     def store(self) -> None:
-        """Bring the messages of the topic to the other places."""
+        """Copy the messages of the topic to the other systems."""
         frame = self._source(THREE)
         frame.write.parquet(str(self.parquet))
         if self.broker is not None:
@@ -87,10 +87,10 @@ class Reads:
             written.option("kafka.bootstrap.servers", self.broker.address).option("topic", self.topic).save()
 
     def turns(self, *, with_probes: bool) -> dict[str, Turn[SparkRun]]:
-        """All of them.
+        """Return all measurements.
 
         Args:
-            with_probes: Also other sizes of batches, and tuples, on a part of the messages; and archives of all.
+            with_probes: Include other batch sizes and tuples on a part of the messages, and archives of all.
         """
         turns: dict[str, Turn[SparkRun]] = {}
 
@@ -155,9 +155,9 @@ class Reads:
         return self._measured(rows, lambda: frame.selectExpr("count(*)", *looked_at).collect()[0][0])
 
     def _measured(self, rows: int, act: Callable[[], int]) -> SparkRun:
-        """Measure what goes through so many rows, and says so."""
+        """Measure an action that reads `rows` rows, and check the count that it returns."""
         seen: list[int] = []
-        # Whoever has no part in it does next to nothing meanwhile.
+        # Include all servers: those without a part in the query use almost no CPU.
         servers = [self.server.process.pid] + ([self.broker.pid] if self.broker is not None else [])
         meter = Meter(jvm_of_this_process(), servers)
         run = meter.run(rows, rows * self.value_bytes, lambda: seen.append(act()))

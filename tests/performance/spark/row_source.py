@@ -1,4 +1,4 @@
-"""The same messages, row by row: what a source costs that makes tuples where this one hands over columns."""
+"""The same messages as rows: cost of a source that yields tuples instead of columns."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from pyspark_headrace.batch_reader import BatchReader
 
 
 class RowSource(DataSource):
-    """``format("headrace-rows")``, for batches."""
+    """Data source ``format("headrace-rows")``, for batch reads."""
 
     @classmethod
     def name(cls) -> str:
-        """What queries call it."""
+        """Return the name of the format."""
         return "headrace-rows"
 
     def schema(self) -> str:
-        """It has to be given."""
+        """Reject reads without an explicit schema."""
         raise NotImplementedError
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Read a batch."""
+        """Return a batch reader."""
         return RowReader(self.options, schema)
 
 
 class RowReader(DataSourceReader):
-    """Plans and fetches like the real one."""
+    """Reader with the planning and fetching of the real source."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._reader = BatchReader(options, schema)
 
     def partitions(self) -> list[InputPartition]:
-        """As the real one."""
+        """Plan the same partitions as the real source."""
         return self._reader.partitions()
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """Columns become rows as cheaply as Python can."""
+        """Convert columns to rows as cheaply as Python can."""
         for batch in self._reader.read(partition):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

@@ -1,4 +1,4 @@
-"""CPU time of everybody who has a part in a query of Spark: the JVM, its Python workers, the server."""
+"""CPU time of all processes of a Spark query: the JVM, its Python workers, the server."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tests.performance.section import Column
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkRun(Measurement):
-    """One query. Requests are rows; CPU time is that of all together."""
+    """One query. Requests are rows; CPU time is the sum of all processes."""
 
     jvm_cpu_seconds: float = 0.0
     python_cpu_seconds: float = 0.0
     server_cpu_seconds: float = 0.0
-    """Of who has the data: the server, or a broker."""
+    """CPU time of the server or broker that stores the data."""
 
     @property
     def rows_per_cpu_second(self) -> float:
-        """Rows for each second of a core."""
+        """Return the rows per second of CPU time."""
         return self.requests / self.cpu_seconds if self.cpu_seconds else float("inf")
 
 
@@ -35,20 +35,20 @@ class _Spent:
 
 
 class Meter:
-    """Measures what processes spend while something is done."""
+    """Measurement of the CPU time of processes during an action."""
 
     def __init__(self, jvm: psutil.Process | None, servers: Sequence[int] = ()) -> None:
-        """Describe who is counted.
+        """Describe the measured processes.
 
         Args:
-            jvm: Of Spark; its Python workers are those that it has started. None: this process, in their place.
-            servers: Processes that have the data.
+            jvm: JVM of Spark, whose child processes are the Python workers. None: measure this process instead.
+            servers: Process ids of the servers that store the data.
         """
         self._jvm = jvm
         self._servers = [psutil.Process(pid) for pid in servers]
 
     def run(self, rows: int, payload_bytes: int, act: Callable[[], object]) -> SparkRun:
-        """Measure one action that goes through so many rows."""
+        """Measure one action that reads `rows` rows."""
         before, begin = self._spent(), time.perf_counter()
         act()
         wall_seconds, after = time.perf_counter() - begin, self._spent()
@@ -67,7 +67,7 @@ class Meter:
         servers = sum(map(_own, self._servers))
         if self._jvm is None:
             return _Spent(0.0, time.process_time(), servers)
-        # A worker that ends is counted by its parent from then on.
+        # The parent's counters include the CPU time of ended workers.
         python = _of_ended_children(self._jvm)
         for process in self._jvm.children(recursive=True):
             try:
@@ -78,7 +78,7 @@ class Meter:
 
 
 def jvm_of_this_process() -> psutil.Process:
-    """The one that a session of Spark has started."""
+    """Return the JVM that a Spark session has started."""
     (jvm,) = (child for child in psutil.Process().children() if child.name() == "java" and _is_spark(child))
     return jvm
 
@@ -110,4 +110,4 @@ COLUMNS = (
     Column("server", _micros_per_row(lambda run: run.server_cpu_seconds), 2),
     Column("CPU s/GB", lambda run: run.cpu_seconds_per_gb, 2),
 )
-"""Of a table of such runs."""
+"""Columns of a table of such runs."""

@@ -1,4 +1,4 @@
-"""A session of Spark on two cores of this machine."""
+"""Spark session on two cores of this machine."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _REPOSITORY = Path(__file__).resolve().parents[3]
 
 @contextmanager
 def session(folder: Path, jars: Sequence[Path] = ()) -> Generator[SparkSession]:
-    """One for the length of a ``with`` block.
+    """Run a session during a ``with`` block.
 
     Args:
-        folder: Of its own.
-        jars: Besides its own.
+        folder: Directory of the session.
+        jars: Additional jars.
     """
     from pyspark.sql import SparkSession
 
     os.environ[PASSWORD_VARIABLE] = PASSWORD
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    # Workers have to find the source that yields rows, which is one of the measurements.
+    # Workers must be able to import the row source.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_REPOSITORY), os.environ.get("PYTHONPATH"))))
     builder = SparkSession.builder.master(f"local[{CORES}]").appName("headrace bench")
     settings = {
@@ -50,7 +50,7 @@ def session(folder: Path, jars: Sequence[Path] = ()) -> Generator[SparkSession]:
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    # A query that is stopped in the middle of a micro-batch says so at length.
+    # Silence the long errors of queries stopped in the middle of a micro-batch.
     spark.sparkContext.setLogLevel("OFF")
     try:
         yield spark
@@ -59,7 +59,7 @@ def session(folder: Path, jars: Sequence[Path] = ()) -> Generator[SparkSession]:
 
 
 def source_options(server: ServerProcess, stream: str, topic: str, **more: str) -> dict[str, str]:
-    """How the data source finds a topic."""
+    """Return the data source options for a topic."""
     return {
         "servers": server.grpc_address,
         "username": USERNAME,

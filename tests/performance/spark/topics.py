@@ -1,4 +1,4 @@
-"""Topics whose values are all different, as text that compresses a little."""
+"""Topics with distinct text values that compress slightly."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _EMPTY_BYTES = 1_000_000
 
 @contextmanager
 def filled(server: ServerProcess, topic: str, *, rows: int, value_bytes: int, partitions: int = 1) -> Generator[None]:
-    """A topic for the length of a ``with`` block; afterwards its files are gone.
+    """Create and fill a topic for the duration of a ``with`` block; its files are deleted afterwards.
 
     Args:
-        server: Where.
-        topic: Its name.
-        rows: Messages of all partitions.
+        server: Server of the topic.
+        topic: Name of the topic.
+        rows: Number of messages in all partitions.
         value_bytes: Size of each value.
-        partitions: Which have as many messages each.
+        partitions: Number of partitions, which have equally many messages.
     """
     create(server, topic, partitions)
     fill(server, topic, rows=rows, value_bytes=value_bytes, partitions=partitions)
@@ -50,7 +50,7 @@ def filled(server: ServerProcess, topic: str, *, rows: int, value_bytes: int, pa
 
 
 def create(server: ServerProcess, topic: str, partitions: int) -> None:
-    """Make a topic, and its stream if there is none."""
+    """Create a topic, and its stream if missing."""
     client = connect(server)
     if STREAM not in {stream.name for stream in client.streams()}:
         client.create_stream(STREAM)
@@ -59,7 +59,7 @@ def create(server: ServerProcess, topic: str, partitions: int) -> None:
 
 
 def fill(server: ServerProcess, topic: str, *, rows: int, value_bytes: int, partitions: int = 1) -> None:
-    """Append so many messages to all partitions together."""
+    """Append `rows` messages to all partitions together."""
     import numpy as np
 
     client = connect(server)

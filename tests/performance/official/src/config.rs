@@ -1,4 +1,4 @@
-//! What to measure.
+//! Configuration of a run.
 
 use serde::Deserialize;
 
@@ -13,7 +13,7 @@ pub struct Config {
     pub mode: Mode,
     /// Connections; connection n works on partition n.
     pub connections: u32,
-    /// Names.
+    /// Name of the stream.
     pub stream: String,
     pub topic: String,
     /// Payload of one message.
@@ -26,16 +26,16 @@ pub struct Config {
     pub server_pid: u32,
 }
 
-/// Who works.
+/// Operation of the connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     Produce,
-    /// What is there, again from the first message when the last is reached.
+    /// Read stored messages, again from the first message after the last.
     Consume,
 }
 
-/// When to stop.
+/// End of a run.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {

@@ -21,7 +21,7 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Connect, warm up, measure.
 pub async fn run(config: Config) -> Outcome<Report> {
-    // Twice passed by each connection and by this function: when all are warm, and when the CPU time was read.
+    // Each connection and this function pass the barrier twice: when all are warm, and when the CPU time has been read.
     let barrier = Arc::new(Barrier::new(config.connections as usize + 1));
     let server_pid = config.server_pid;
     let mut connections = JoinSet::new();
@@ -35,7 +35,7 @@ pub async fn run(config: Config) -> Outcome<Report> {
         barrier.wait().await;
         Outcome::Ok(before)
     };
-    // A connection that fails while warming up never comes to the barrier.
+    // A connection that fails during warm-up never reaches the barrier.
     let before = tokio::select! {
         before = ready => before?,
         Some(ended) = connections.join_next() => return Err(ended?.err().unwrap_or_else(|| "ended early".into())),
@@ -57,7 +57,7 @@ fn sample(server_pid: u32) -> Outcome<(ProcessCpu, ProcessCpu)> {
     Ok((ProcessCpu::of(server_pid)?, ProcessCpu::of(process::id())?))
 }
 
-/// Until when one connection works; both may apply.
+/// Limits of one connection; both may apply.
 struct Limits {
     messages: Option<u64>,
     deadline: Option<Instant>,
@@ -82,7 +82,7 @@ struct Connection {
 
 impl Connection {
     async fn open(config: Config, index: u32) -> Outcome<Self> {
-        // Nothing but the address: the socket options are the ones that a user gets.
+        // Set only the address, so that socket options are the client's defaults.
         let client = IggyClient::builder()
             .with_tcp()
             .with_server_address(config.address.clone())

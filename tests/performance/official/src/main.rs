@@ -1,7 +1,7 @@
-//! The loads of `make bench` through the official client.
+//! Loads of `make bench` through the official client.
 //!
-//! Reads its settings as a JSON object from standard input and writes its report as one to standard output: names
-//! and units are those of the native load generator, so that both stand in one table.
+//! The program reads its configuration as a JSON object from standard input and writes its report as one to standard
+//! output. Names and units are those of the native load generator, so that both fit in one table.
 
 mod config;
 mod load;
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Standard error is where the harness looks when there is no report.
+            // The harness reads standard error if there is no report.
             let _ = writeln!(io::stderr(), "{error}");
             ExitCode::FAILURE
         }
@@ -29,7 +29,7 @@ fn run() -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut settings = String::new();
     io::stdin().read_to_string(&mut settings)?;
     let config: Config = serde_json::from_str(&settings)?;
-    // As many threads as there are CPUs, which is what `#[tokio::main]` in a user's program takes.
+    // Use as many threads as there are CPUs, like `#[tokio::main]` in a user's program.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;

@@ -1,11 +1,11 @@
-//! CPU time of a process, from what Linux publishes about it.
+//! CPU time of a process, read from `/proc`.
 
 use std::fs;
 use std::io;
 
 use serde::Serialize;
 
-/// Clock ticks per second in `/proc`, whatever the kernel's own tick is.
+/// Clock ticks per second in `/proc`, independent of the kernel's own tick.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// CPU time since the start of a process.
@@ -16,11 +16,11 @@ pub struct ProcessCpu {
 }
 
 impl ProcessCpu {
-    /// Of process `pid`, with all of its threads.
+    /// Read the CPU time of process `pid` with all of its threads.
     pub fn of(pid: u32) -> io::Result<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let seconds = |field: usize| {
-            // The command's name stands in parentheses and may hold blanks itself.
+            // The command's name is in parentheses and may contain blanks.
             let (_, fields) = stat.rsplit_once(')')?;
             let ticks: u32 = fields.split_ascii_whitespace().nth(field)?.parse().ok()?;
             Some(f64::from(ticks) / TICKS_PER_SECOND)
@@ -34,7 +34,7 @@ impl ProcessCpu {
         }
     }
 
-    /// What has been used since `earlier`.
+    /// Return the CPU time used since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             user_seconds: self.user_seconds - earlier.user_seconds,

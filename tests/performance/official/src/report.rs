@@ -1,4 +1,4 @@
-//! What was measured, in the shape of the native load generator's report.
+//! Results of a run, in the format of the native load generator's report.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use crate::process_cpu::ProcessCpu;
 
-/// Longer waits are recorded as this long.
+/// Maximum recorded latency; longer ones are recorded as this value.
 const LATENCY_MAX: Duration = Duration::from_secs(600);
 
-/// The outcome of a run.
+/// Results of a run.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub group: Group,
@@ -18,19 +18,19 @@ pub struct Report {
     pub client_cpu: ProcessCpu,
 }
 
-/// All connections together.
+/// Results of all connections together.
 #[derive(Debug, Serialize)]
 pub struct Group {
-    /// Batches acknowledged, or polls that returned something.
+    /// Number of batches acknowledged, or of polls that returned messages.
     pub requests: u64,
     pub messages: u64,
     pub payload_bytes: u64,
-    /// From the first start of a connection's work to the last end.
+    /// Seconds from the first start of a connection's work to the last end.
     pub wall_seconds: f64,
     pub latency: Latency,
 }
 
-/// Of requests, in microseconds.
+/// Latencies of requests, in microseconds.
 #[derive(Debug, Serialize)]
 #[allow(
     clippy::struct_field_names,
@@ -42,7 +42,7 @@ pub struct Latency {
     pub max_micros: f64,
 }
 
-/// What one connection counts.
+/// Counters of one connection.
 #[derive(Debug)]
 pub struct Tally {
     pub start: Instant,
@@ -66,7 +66,7 @@ impl Tally {
         })
     }
 
-    /// One request that began at `start` and was answered at `end`.
+    /// Record a request that began at `start` and was answered at `end`.
     pub fn record(&mut self, start: Instant, end: Instant, messages: u64, payload_bytes: u64) {
         self.requests += 1;
         self.messages += messages;
@@ -77,7 +77,7 @@ impl Tally {
 }
 
 impl Group {
-    /// `None` for nobody.
+    /// Merge the counters; `None` without connections.
     pub fn new(tallies: &[Tally]) -> Option<Self> {
         let start = tallies.iter().map(|tally| tally.start).min()?;
         let end = tallies.iter().map(|tally| tally.end).max()?;
