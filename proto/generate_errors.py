@@ -26,7 +26,7 @@ ORIGINS = {
     "startup": "A server that cannot start.",
     "http": "The HTTP interface only.",
     "client": "Client libraries only.",
-    "never": "Not produced; the entry reserves the number.",
+    "never": "None: the entry only reserves the number.",
 }
 
 

@@ -57,7 +57,7 @@ class Consumer:
 
     @property
     def is_alive(self) -> bool:
-        """Return whether the process runs and was not asked to end. A process whose client has failed ends by itself."""
+        """Return whether the process runs and was not asked to end. A process ends by itself if its client fails."""
         if self._process.poll() is not None and self.told_to_end_at_ns is None:
             self.told_to_end_at_ns = time.monotonic_ns()
         return self.told_to_end_at_ns is None

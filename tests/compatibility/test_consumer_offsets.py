@@ -13,7 +13,7 @@ from tests.server_process import ServerProcess
 
 
 def test_store_get_delete(root: RawConnection, stream: str) -> None:
-    """The response contains the partition, its last offset and the stored offset; without a stored offset it is empty."""
+    """The response contains partition, last offset and stored offset; without a stored offset it is empty."""
     root.create_topic(stream, partitions=2)
     root.send(stream, "t", 1, *[b"m"] * 10)
     get = frames.consumer_offset(stream, "t", 1)
@@ -29,7 +29,7 @@ def test_store_get_delete(root: RawConnection, stream: str) -> None:
 
 
 def test_beyond_the_last_message(root: RawConnection, stream: str) -> None:
-    """An offset beyond the last message is refused with 4100 and changes nothing, also in a partition without messages."""
+    """An offset beyond the last message is refused with 4100 and changes nothing, also in an empty partition."""
     root.create_topic(stream, partitions=2)
     root.send(stream, "t", 0, b"a", b"b")
     for partition, offset in ((0, 2), (0, 2**64 - 1), (1, 0), (1, 7)):

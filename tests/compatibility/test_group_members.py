@@ -141,7 +141,7 @@ def test_auto_commit_lets_a_partition_move(make_group: MakeGroup, root: RawConne
 
 
 def test_a_partition_that_is_not_given_up_is_taken(make_group: MakeGroup, start_server: StartServer) -> None:
-    """A partition that its owner does not release moves at the deadline; the new owner reads unstored messages again."""
+    """A partition not released by its owner moves at the deadline; the new owner reads unstored messages again."""
     with RawConnection.as_root(start_server(SOON).address) as connection:
         group = make_group(connection, "s", partitions=2)
         group.send(1, *[b"m"] * 5)
@@ -210,7 +210,7 @@ def test_many_that_join_and_close_leave_nobody_behind(make_group: MakeGroup, roo
 
 
 def test_silent_members_are_lost(make_group: MakeGroup, start_server: StartServer) -> None:
-    """A client without heartbeats leaves its groups. Its connection stays open as a stale client until it joins again."""
+    """A client without heartbeats leaves its groups. Its connection stays open, stale until it joins again."""
     server = start_server({"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "2 s"})
     with RawConnection.as_root(server.address) as connection:
         group = make_group(connection, "s", partitions=2)

@@ -60,7 +60,7 @@ def first_offset(connection: RawConnection, stream: str, partition: int = 0) -> 
 
 
 def test_messages_go_when_their_age_has_come(connection: RawConnection, stream: str) -> None:
-    """Messages of sealed segments and of the open one expire, even in a topic without new messages; offsets continue."""
+    """Messages of sealed and open segments expire, even in a topic without new messages; offsets continue."""
     create(connection, stream, 2, expiry=3 * SECOND_MICROS)
     began = time.monotonic()
     fill(connection, stream, 20)

@@ -96,7 +96,7 @@ def test_listings_are_in_ascending_order(root: RawConnection, stream: str) -> No
 
 @pytest.mark.parametrize("name", ["x", "ÿ" * 127, "7", " blank ", "a/b\\c", "n" * 255, "日本語"])
 def test_names(root: RawConnection, name: str) -> None:
-    """Names have 1 to 255 bytes of UTF-8 without control characters and are compared by bytes; digits are a valid name."""
+    """Names have 1 to 255 bytes of UTF-8 without control characters, compared by bytes; digits are a valid name."""
     created = Stream.read(Reader(root.ok(Code.CREATE_STREAM, frames.name(name))))
     root.ok(Code.CREATE_TOPIC, frames.create_topic(name, name))
     root.send(name, name, 0, b"m")

@@ -227,7 +227,7 @@ def test_memory_after_large_requests(start_server: StartServer, stream: str, doo
     ],
 )
 def test_violations(address: str, data: bytes, code: int) -> None:
-    """Requests before the violation are answered; a close frame with the reason and the end of the connection follow."""
+    """Requests before the violation are answered; then the server sends a close frame with the reason and closes."""
     with hand_made(address) as connection:
         connection.send_frame(Code.PING)
         connection.write(data)

@@ -13,7 +13,7 @@ Logs = list[list[bytes]]
 
 
 def promised() -> tuple[Logs, list[Producer]]:
-    """Return two partitions with acknowledged messages of two producers, and two messages of a batch of five in flight."""
+    """Return two partitions with acknowledged messages of two producers, and a part of a batch in flight."""
     first, second = (Producer(number, Gate(""), seed=0, partition=None) for number in range(2))
     first.acknowledged = [range(3), range(8, 10)]
     first.unanswered = [range(3, 8)]

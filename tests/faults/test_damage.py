@@ -300,7 +300,7 @@ def test_flipped_bytes_in_the_open_segment(prepared: Prepared) -> None:
 
 
 def test_a_rotten_byte_in_the_open_segment_without_its_index_costs_one_message(prepared: Prepared) -> None:
-    """LOG-11, LOG-12: a damaged byte followed by valid messages is reported damage and no torn tail, at any position."""
+    """LOG-11, LOG-12: any damaged byte followed by valid messages is reported as damage and is no torn tail."""
     victims = dict(zip(PLACES, prepared.victims(len(PLACES)), strict=True))
     damaged_offsets, sizes = {}, {}
     for place, victim in victims.items():
@@ -355,7 +355,7 @@ def contents(victim: Victim) -> dict[str, bytes]:
 
 
 def test_a_damaged_manifest_closes_its_partition(prepared: Prepared) -> None:
-    """LOG-14: the partition is closed with its reason; nothing is deleted; it works again with the manifest restored."""
+    """LOG-14: the partition is closed, with its reason; nothing is deleted; a restored manifest reopens it."""
     victims = dict(zip(MANIFEST_DAMAGE, prepared.victims(len(MANIFEST_DAMAGE)), strict=True))
     manifests = {name: (victim.folder / "partition.json").read_bytes() for name, victim in victims.items()}
     before = {name: contents(victim) for name, victim in victims.items()}

@@ -112,7 +112,7 @@ def join_all(workers: list[Worker]) -> None:
 
 
 class Producer(Worker):
-    """Producer of numbered messages. A batch is sent once, whatever its outcome: the server has caused any duplicate."""
+    """Producer of numbered messages. A batch is sent once, whatever its outcome: duplicates come from the server."""
 
     def __init__(self, number: int, gate: Gate, *, seed: int, partition: int | None) -> None:
         """Describe a producer.

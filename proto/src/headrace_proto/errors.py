@@ -21,7 +21,7 @@ class Origin(StrEnum):
     CLIENT = "client"
     """Client libraries only."""
     NEVER = "never"
-    """Not produced; the entry reserves the number."""
+    """None: the entry only reserves the number."""
 
 
 class Status(IntEnum):

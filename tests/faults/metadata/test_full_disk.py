@@ -104,7 +104,7 @@ async def takes_commands(names: Names) -> None:
 
 
 async def test_a_replica_that_is_alone_refuses_and_goes_on_by_itself(tmp_path: Path) -> None:
-    """A single replica refuses commands and recovers, also one that is killed meanwhile and restarts on the full disk."""
+    """A single replica refuses commands and recovers, also after a kill and a restart on the full disk."""
     with small_disk(tmp_path / "disk", 48 * MEBIBYTE) as disk:
         (tmp_path / "replica-0").symlink_to(disk.path)
         async with running_cluster(tmp_path, count=1) as cluster:

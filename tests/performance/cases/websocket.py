@@ -88,7 +88,7 @@ def _overhead(samples: Mapping[str, list[Measurement]], comparison: Comparison) 
 def _turns(
     bench: Workbench, server: ServerProcess, comparisons: Iterable[Comparison]
 ) -> Iterable[tuple[str, Turn[Measurement]]]:
-    """Return a turn of each transport for each comparison; consumers read what the producers of their turn have stored."""
+    """Return a turn of each transport for each comparison; consumers read the messages of their turn's producers."""
     for comparison in comparisons:
         for transport in TRANSPORTS:
             yield comparison.row(transport), _turn(bench, server, comparison, transport)
