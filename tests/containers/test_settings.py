@@ -13,7 +13,7 @@ from tests.containers.cluster import COMPOSE
 
 
 def _after(file: Path | str, show: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a script that reads this file, and print its variables."""
+    """Source the settings script with this file and print an expression."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", f'source "{COMPOSE}/settings.bash"; echo "{show}"'],
@@ -26,7 +26,7 @@ def _after(file: Path | str, show: str, **variables: str) -> subprocess.Complete
 
 def test_lines_of_the_file_are_variables(tmp_path: Path) -> None:
     file = tmp_path / "blue.env"
-    # The last line does not end.
+    # The last line has no line feed.
     file.write_text("# ours\n\nHEADRACE_PROJECT=blue # as the sky\r\n HEADRACE_TAG=\"a b\"\nHEADRACE_BASE='x=y'")
     shown = _after(file, "$HEADRACE_PROJECT|$HEADRACE_TAG|$HEADRACE_BASE")
     assert shown.stdout == "blue|a b|x=y\n", shown.stderr

@@ -130,7 +130,9 @@ def test_what_is_not_there(root: GrpcCaller, stream: str, topics: tuple[str, str
 
 @pytest.mark.parametrize("right", [None, *ALL_RIGHTS])
 def test_rights(shared_server: ServerProcess, root: GrpcCaller, stream: str, right: str | None) -> None:
-    """CTL-9: only users who may poll or send get a description, for a stream only of topics they may use."""
+    """CTL-9: only users who may poll or send get a description. A description of a stream contains only
+    topics they may poll or send to.
+    """
     root.catalog.CreateStream(v1.CreateStreamRequest(name=stream))
     for name in ("one", "two"):
         settings = v1.TopicSettings(name=name)

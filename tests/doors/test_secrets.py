@@ -38,7 +38,7 @@ SETTINGS = {
 
 
 class Secrets:
-    """All secrets, as text and as digests."""
+    """Secrets to search for, as text, hexadecimal, base64 and decimal bytes."""
 
     def __init__(self) -> None:
         self.texts: list[str] = [OF_THE_SETTINGS, GUESS, OF_BOB, NEW_OF_BOB]

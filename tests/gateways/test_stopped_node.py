@@ -75,7 +75,7 @@ async def test_a_stopped_node_shows(cluster: Cluster, root: Api) -> None:
         token = access_token(connection)
 
     cluster.nodes[1].kill()
-    # A wait that exceeds the gateway's timeout for nodes reports the reason of the delay.
+    # A wait that is longer than the gateway's timeout for nodes ends with an error that names the node.
     number = lost[0]
     text = f'partition {number} of topic "orders" in stream "shop" is on node "node-2", which is not reached'
     answer = await root("GET", f"{topic}/messages?partition_id={number}&kind=next&wait_ms=30000")

@@ -35,6 +35,6 @@ class FreshToken:
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """Drop changes that deactivate root: all later requests would fail."""
+    """Keep root active in generated requests: all later requests would fail otherwise."""
     if isinstance(case.body, dict) and case.body.get("status") == "inactive":
         case.body["status"] = "active"

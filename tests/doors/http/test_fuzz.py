@@ -1,7 +1,7 @@
 """Schemathesis: requests generated from the description, and responses checked against it (GW-4, GW-9).
 
-A longer run with other cases: ``HEADRACE_FUZZ_CASES=500 HEADRACE_FUZZ_SEED=$RANDOM pytest FILE -s --timeout 3600``,
-where FILE is this file.
+A longer run with other cases:
+`HEADRACE_FUZZ_CASES=500 HEADRACE_FUZZ_SEED=$RANDOM pytest tests/doors/http/test_fuzz.py -s --timeout 3600`.
 """
 
 from __future__ import annotations
