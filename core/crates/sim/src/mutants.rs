@@ -45,7 +45,7 @@ pub enum Mutant {
     CommitsUnproven,
     /// A new primary starts without the bodies of its log.
     StartWithoutBody,
-    /// A stale StartView of the same view is adopted again.
+    /// A stale `StartView` of the same view is adopted again.
     StaleStartView,
     /// The log is compacted by a checkpoint that is not durable.
     CompactUndurable,
