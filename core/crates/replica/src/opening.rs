@@ -131,7 +131,7 @@ pub(crate) fn open(
     };
     // Refusals come first: nothing has been written, and no peer has been contacted.
     let found = open_superblock(config, &folder, release)?;
-    let trust = rejoin::open(&folder, found.is_new, config.is_alone())?;
+    let trust = rejoin::open(&folder)?;
     let (superblock, mended) = (found.superblock, found.mended);
     let image = restore(&folder, &superblock)?;
     let scanned = read_journal(&folder, release, &superblock, intake)?;
@@ -327,8 +327,6 @@ fn members(config: &ReplicaConfig) -> u8 {
 struct FoundSuperblock {
     file: SuperblockFile,
     superblock: Superblock,
-    /// True if the data directory was new and this is its first superblock.
-    is_new: bool,
     /// Number of copies that were rewritten.
     mended: usize,
 }
@@ -358,13 +356,14 @@ fn open_superblock(
             nodes,
             0,
         );
-        // The list comes first: a data directory with a superblock must have a list of journal files.
+        // The superblock comes last: a data directory with a superblock must have a list of journal files, and its replica
+        // is proven unless there is a marker.
+        rejoin::mark_new(folder, config.is_alone())?;
         create_journal_list(folder, config.sync)?;
         let file = SuperblockFile::create(folder, &first, config.sync)?;
         return Ok(FoundSuperblock {
             file,
             superblock: first,
-            is_new: true,
             mended: 0,
         });
     };
@@ -391,7 +390,6 @@ fn open_superblock(
         file,
         mended: opened.repair.len(),
         superblock: opened.superblock,
-        is_new: false,
     })
 }
 

@@ -78,6 +78,14 @@ fn ctl_6_damaged_handshakes_stop_no_replica() {
     assert!(tally.get("segments damaged on the way") > 0);
 }
 
+/// Regression: a replica with a new disk lost its power after its first superblock was durable and before its marker was.
+/// Its directory looked like a proven one.
+#[test]
+fn ctl_5_a_new_disk_is_unproven_from_its_first_superblock_on() {
+    let tally = pass(Profile::Plain, 11_215_163_071..11_215_163_072);
+    assert!(tally.get("crashes while opening") > 0);
+}
+
 /// A replica restarts with a release that has become too old, while its own log does not contain the newer release yet.
 /// Its peers refuse it, and it rejoins after an upgrade.
 #[test]

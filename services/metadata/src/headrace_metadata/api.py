@@ -72,7 +72,11 @@ def _refusing(method: _Method[_Request, _Response]) -> _Method[_Request, _Respon
         try:
             return await method(service, request, context)
         except MetadataError as error:
-            await _abort(context, error)
+            try:
+                await _abort(context, error)
+            except aio.InternalError:
+                # The caller disconnected before the status was sent.
+                raise asyncio.CancelledError from None
             raise
 
     return call
