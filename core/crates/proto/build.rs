@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn Error>> {
     // Read at run time: a compiled-in path would be that of another checkout with the same target directory.
-    let crate_folder = env::var_os("CARGO_MANIFEST_DIR").ok_or("cargo sets CARGO_MANIFEST_DIR")?;
-    let root = Path::new(&crate_folder).join("../../../proto");
+    let crate_directory =
+        env::var_os("CARGO_MANIFEST_DIR").ok_or("cargo sets CARGO_MANIFEST_DIR")?;
+    let root = Path::new(&crate_directory).join("../../../proto");
     // Cargo watches a directory recursively, so a new file is noticed, too.
     println!("cargo::rerun-if-changed={}", root.display());
 
@@ -24,8 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {
-    for entry in fs::read_dir(folder)? {
+fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>> {
+    for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let path = entry.path();
         if entry.file_type()?.is_dir() {

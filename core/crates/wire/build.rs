@@ -7,8 +7,8 @@ use std::{env, fs};
 use toml::{Table, Value};
 
 fn main() {
-    let crate_folder = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
-    let registry = PathBuf::from(crate_folder).join("../../../proto/errors.toml");
+    let crate_directory = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    let registry = PathBuf::from(crate_directory).join("../../../proto/errors.toml");
     println!("cargo::rerun-if-changed={}", registry.display());
     let text = fs::read_to_string(&registry)
         .unwrap_or_else(|error| panic!("{}: {error}", registry.display()));

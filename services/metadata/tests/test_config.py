@@ -91,7 +91,7 @@ def test_what_the_native_replica_is_told():
     tls = TlsSettings(certificate="c", key="k", authority="a")
     document = ReplicaDescription(folder=Path("/data"), cluster=cluster, state=state, tls=tls).document()
     assert json.loads(document) == {
-        "folder": "/data",
+        "directory": "/data",
         "cluster": "headrace",
         "replica": 1,
         "replicas": ["a:1", "b:2", "c:3"],

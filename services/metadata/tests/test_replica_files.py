@@ -80,7 +80,7 @@ async def test_a_folder_of_another_cluster_is_refused(tmp_path):
     """CTL-6: the name must match."""
     async with await opened(tmp_path) as replica:
         await replica.propose(create_stream("s"))
-    document = json.dumps({"folder": str(tmp_path), "cluster": "other", "replica": 0, "replicas": [""]})
+    document = json.dumps({"directory": str(tmp_path), "cluster": "other", "replica": 0, "replicas": [""]})
     with pytest.raises(headrace_core.ReplicaError) as refused:
         await Replica.open(headrace_core.MetadataReplica(document))
     assert refused.value.reason == "other_cluster"

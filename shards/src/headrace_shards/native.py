@@ -197,7 +197,7 @@ def native_document(config: ShardsConfig, front: Front, data_path: Path) -> str:
             "cluster_accepted_secret": front.cluster_accepted_secret.reveal(),
             "ticket_lifetime_micros_max": front.ticket_lifetime_max.micros,
             "link_connect_timeout_micros": front.links.connect_timeout.micros,
-            "link_patience_micros": front.links.patience.micros,
+            "link_timeout_micros": front.links.patience.micros,
             "link_silence_micros_max": front.links.silence_max.micros,
             "link_in_flight_bytes_max": front.links.in_flight_max.bytes,
             "heartbeat_interval_micros": front.heartbeat_interval.micros,

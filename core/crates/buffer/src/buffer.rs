@@ -7,7 +7,7 @@ use core::mem;
 use core::ops::{Deref, DerefMut};
 
 use crate::memory::Memory;
-use crate::pool::Home;
+use crate::pool::PoolReturn;
 use crate::slice::Slice;
 
 /// A byte buffer with one owner, which may write to it or let the kernel write to it.
@@ -17,7 +17,7 @@ use crate::slice::Slice;
 pub struct Buffer {
     memory: Memory,
     length: usize,
-    home: Option<Home>,
+    home: Option<PoolReturn>,
 }
 
 impl Buffer {
@@ -26,12 +26,12 @@ impl Buffer {
         let bytes = bytes.into();
         Self {
             length: bytes.len(),
-            memory: Memory::Foreign(bytes),
+            memory: Memory::External(bytes),
             home: None,
         }
     }
 
-    pub(crate) fn pooled(memory: Memory, length: usize, home: Home) -> Self {
+    pub(crate) fn pooled(memory: Memory, length: usize, home: PoolReturn) -> Self {
         debug_assert!(
             length <= memory.bytes().len(),
             "the class holds what was asked for"

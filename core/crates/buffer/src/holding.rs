@@ -83,13 +83,13 @@ impl Purposes {
 }
 
 /// Memory held by one owner for one purpose. It is counted in the pool until this value is dropped.
-pub struct Holding {
+pub struct MemoryAccount {
     pool: BufferPool,
     purpose: Purpose,
     bytes: u64,
 }
 
-impl Holding {
+impl MemoryAccount {
     /// Make a holding of zero bytes.
     pub const fn new(pool: BufferPool, purpose: Purpose) -> Self {
         Self {
@@ -109,13 +109,13 @@ impl Holding {
     }
 }
 
-impl Drop for Holding {
+impl Drop for MemoryAccount {
     fn drop(&mut self) {
         self.set(0);
     }
 }
 
-impl fmt::Debug for Holding {
+impl fmt::Debug for MemoryAccount {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{:?}: {} B", self.purpose, self.bytes)
     }
@@ -129,8 +129,8 @@ mod tests {
     #[test]
     fn what_is_held_is_counted_by_purpose() {
         let pool = BufferPool::new(1 << 20);
-        let mut index = Holding::new(pool.clone(), Purpose::Index);
-        let mut more = Holding::new(pool.clone(), Purpose::Index);
+        let mut index = MemoryAccount::new(pool.clone(), Purpose::Index);
+        let mut more = MemoryAccount::new(pool.clone(), Purpose::Index);
         index.set(1000);
         more.set(500);
         index.set(300);

@@ -18,6 +18,6 @@ mod slice;
 pub use block::Block;
 pub use buffer::Buffer;
 pub use classes::{CLASS_COUNT, class_size_bytes};
-pub use holding::{Holding, Purpose};
+pub use holding::{MemoryAccount, Purpose};
 pub use pool::{BufferPool, IdleMemory, PoolExhausted, PoolStatistics};
 pub use slice::Slice;

@@ -20,12 +20,12 @@ pub(crate) enum Memory {
     /// Whole pages.
     Paged(Box<[Page]>),
     /// Memory allocated elsewhere, used as it is.
-    Foreign(Vec<u8>),
+    External(Vec<u8>),
 }
 
 impl Memory {
     pub(crate) const fn empty() -> Self {
-        Self::Foreign(Vec::new())
+        Self::External(Vec::new())
     }
 
     /// Allocate zeroed memory. For large sizes the allocator returns untouched pages of the kernel.
@@ -42,7 +42,7 @@ impl Memory {
         match self {
             Self::Small(bytes) => bytes,
             Self::Paged(pages) => bytemuck::must_cast_slice(pages),
-            Self::Foreign(bytes) => bytes,
+            Self::External(bytes) => bytes,
         }
     }
 
@@ -51,14 +51,14 @@ impl Memory {
         match self {
             Self::Small(bytes) => bytes,
             Self::Paged(pages) => bytemuck::must_cast_slice_mut(pages),
-            Self::Foreign(bytes) => bytes,
+            Self::External(bytes) => bytes,
         }
     }
 
     /// Size of the allocation in bytes.
     pub(crate) fn footprint_bytes(&self) -> usize {
         match self {
-            Self::Foreign(bytes) => bytes.capacity(),
+            Self::External(bytes) => bytes.capacity(),
             Self::Small(_) | Self::Paged(_) => self.bytes().len(),
         }
     }

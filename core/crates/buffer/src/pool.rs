@@ -168,7 +168,7 @@ impl BufferPool {
         };
         let size = class_size_bytes(class) as u64;
         let in_use = pool.in_use_bytes.fetch_add(size, Ordering::Relaxed) + size;
-        if in_use + pool.outside() > limit_bytes {
+        if in_use + pool.unpooled_bytes() > limit_bytes {
             pool.in_use_bytes.fetch_sub(size, Ordering::Relaxed);
             return Err(pool.refuse(len_bytes));
         }
@@ -180,10 +180,13 @@ impl BufferPool {
         } else {
             pool.note_free(class);
             pool.misses.fetch_add(1, Ordering::Relaxed);
-            pool.trim(pool.capacity_bytes.saturating_sub(in_use + pool.outside()));
+            pool.trim(
+                pool.capacity_bytes
+                    .saturating_sub(in_use + pool.unpooled_bytes()),
+            );
             Memory::zeroed(class_size_bytes(class))
         };
-        let home = Home {
+        let home = PoolReturn {
             pool: self.clone(),
             class: u8::try_from(class).expect("below 32"),
             is_read,
@@ -217,13 +220,13 @@ impl BufferPool {
 
     fn has_room_within(&self, len_bytes: usize, limit_bytes: u64) -> bool {
         let pool = &*self.0;
-        let in_use = pool.in_use_bytes.load(Ordering::Relaxed) + pool.outside();
+        let in_use = pool.in_use_bytes.load(Ordering::Relaxed) + pool.unpooled_bytes();
         class_for(len_bytes)
             .is_some_and(|class| in_use + class_size_bytes(class) as u64 <= limit_bytes)
     }
 
     /// Reserve that much memory against reads, for a batch that waits for it. 0 clears the reservation.
-    pub fn promise(&self, len_bytes: usize) {
+    pub fn reserve_against_reads(&self, len_bytes: usize) {
         let size = match len_bytes {
             0 => 0,
             _ => class_for(len_bytes).map_or(0, class_size_bytes),
@@ -232,7 +235,7 @@ impl BufferPool {
     }
 
     /// Request that caches release that much memory.
-    pub fn want(&self, len_bytes: usize) {
+    pub fn request_eviction(&self, len_bytes: usize) {
         if let Some(class) = class_for(len_bytes) {
             let size = class_size_bytes(class) as u64;
             self.0.wanted_bytes.fetch_max(size, Ordering::Relaxed);
@@ -241,13 +244,13 @@ impl BufferPool {
 
     /// Return true if a request was refused since [`take_wanted`](Self::take_wanted).
     #[inline]
-    pub fn is_wanted(&self) -> bool {
+    pub fn is_eviction_requested(&self) -> bool {
         self.0.wanted_bytes.load(Ordering::Relaxed) > 0
     }
 
     /// Take the size of the largest request refused since the last call. Intended for a single caller, which evicts
     /// caches.
-    pub fn take_wanted(&self) -> u64 {
+    pub fn take_eviction_request(&self) -> u64 {
         self.0.wanted_bytes.swap(0, Ordering::Relaxed)
     }
 
@@ -339,13 +342,13 @@ impl fmt::Debug for BufferPool {
 }
 
 /// Pool and class to which a buffer's memory returns.
-pub(crate) struct Home {
+pub(crate) struct PoolReturn {
     pool: BufferPool,
     class: u8,
     is_read: bool,
 }
 
-impl Home {
+impl PoolReturn {
     pub(crate) fn release(self, memory: Memory) {
         let pool = &*self.pool.0;
         let class = usize::from(self.class);
@@ -356,7 +359,7 @@ impl Home {
         let in_use = pool.in_use_bytes.fetch_sub(size, Ordering::Relaxed) - size;
         // Counted before the push, so that `cached_bytes` never falls below what a concurrent `acquire` takes out.
         let cached = pool.cached_bytes.fetch_add(size, Ordering::Relaxed) + size;
-        if in_use + cached + pool.outside() > pool.capacity_bytes
+        if in_use + cached + pool.unpooled_bytes() > pool.capacity_bytes
             || pool.free[class].push(memory).is_err()
         {
             pool.cached_bytes.fetch_sub(size, Ordering::Relaxed);
@@ -383,7 +386,7 @@ struct Shared {
 impl Shared {
     /// Number of bytes outside buffers that count against the budget, limited because they cannot be released on
     /// demand.
-    fn outside(&self) -> u64 {
+    fn unpooled_bytes(&self) -> u64 {
         let outside = self.purposes.outside();
         outside.min(self.capacity_bytes / OUTSIDE_DIVISOR)
     }

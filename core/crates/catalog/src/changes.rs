@@ -49,7 +49,7 @@ impl Changes {
 
 impl Catalog {
     /// Return whether all placements are those of `other`, by comparison of pointers: false may be a false alarm.
-    pub fn is_placed_like(&self, other: &Self) -> bool {
+    pub fn shares_placements_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.nodes, &other.nodes)
             && Arc::ptr_eq(&self.placements, &other.placements)
             && Arc::ptr_eq(&self.streams, &other.streams)

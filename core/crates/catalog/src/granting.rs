@@ -24,7 +24,7 @@ pub fn may_grant(
         .and_then(|user| user.permissions.as_ref())
         .unwrap_or(&nothing);
     let before = before.unwrap_or(&nothing);
-    places(after).all(|(stream, topic)| {
+    scopes(after).all(|(stream, topic)| {
         PREDICATES.iter().all(|any| {
             !after.grant_any(*any, stream, topic)
                 || before.grant_any(*any, stream, topic)
@@ -34,7 +34,7 @@ pub fn may_grant(
 }
 
 /// All scopes for which permissions list rights: the whole server, streams, topics.
-fn places(
+fn scopes(
     permissions: &Permissions,
 ) -> impl Iterator<Item = (Option<StreamId>, Option<TopicId>)> + '_ {
     let streams = permissions.streams.iter().flat_map(|(stream, rights)| {

@@ -55,7 +55,7 @@ pub struct Member {
     pub revocations: Vec<Revocation>,
     /// Assigned partitions that are not being revoked, ascending.
     kept: Vec<PartitionId>,
-    turns: Arc<Turns>,
+    turns: Arc<Rotation>,
 }
 
 /// Revocation of a partition that is to move to another member.
@@ -73,14 +73,14 @@ pub struct Revocation {
 
 /// Next and last partition in a member's rotation. All versions of the catalog that have the member share this object.
 #[derive(Debug)]
-struct Turns {
+struct Rotation {
     next: AtomicU32,
     last: AtomicU32,
 }
 
 const NOTHING_POLLED: u32 = u32::MAX;
 
-impl Default for Turns {
+impl Default for Rotation {
     fn default() -> Self {
         Self {
             next: AtomicU32::new(0),
@@ -243,7 +243,7 @@ impl Member {
     }
 
     /// Advance the rotation and return the next partition among the kept ones. `None` if there are none.
-    pub fn next_turn(&self) -> Option<PartitionId> {
+    pub fn next_partition(&self) -> Option<PartitionId> {
         let turn = self.turns.next.fetch_add(1, Ordering::Relaxed) as usize;
         let partition = self.kept[turn.checked_rem(self.kept.len())?];
         self.turns.last.store(partition.0, Ordering::Relaxed);
@@ -251,18 +251,18 @@ impl Member {
     }
 
     /// Partitions in the rotation, ascending: those owned and not being revoked.
-    pub fn kept(&self) -> &[PartitionId] {
+    pub fn rotation_partitions(&self) -> &[PartitionId] {
         &self.kept
     }
 
     /// Note that a partition was polled out of turn, without being named in the request.
-    pub fn took_turn(&self, partition: PartitionId) {
+    pub fn set_last_polled(&self, partition: PartitionId) {
         self.turns.last.store(partition.0, Ordering::Relaxed);
     }
 
     /// Partition that a stored offset refers to if the request names none: the last one polled without being named if
     /// the member still owns it, or else the first one owned.
-    pub fn last_turn(&self) -> Option<PartitionId> {
+    pub fn last_polled(&self) -> Option<PartitionId> {
         let last = PartitionId(self.turns.last.load(Ordering::Relaxed));
         if self.owns(last) {
             return Some(last);

@@ -52,7 +52,7 @@ pub struct PartitionPlacement {
     /// True if an operator has chosen the nodes.
     pub is_pinned: bool,
     /// Leader: the node that serves the partition.
-    pub holder: Option<NodeId>,
+    pub leader: Option<NodeId>,
 }
 
 impl Node {
@@ -105,11 +105,11 @@ impl Catalog {
     /// Find the leader of a partition: other nodes may be incomplete until the placement is complete.
     ///
     /// `None` if the partition has no placement, or its leader is not a known node.
-    pub fn holder(&self, namespace: Namespace) -> Option<&Arc<Node>> {
+    pub fn leader(&self, namespace: Namespace) -> Option<&Arc<Node>> {
         let placement = self
             .placement_of(namespace.stream(), namespace.topic())?
             .partition(namespace.partition())?;
-        self.node(placement.holder?)
+        self.node(placement.leader?)
     }
 
     pub(crate) fn put_node(&mut self, record: &v1::Node) -> Result<(), ApplyError> {
@@ -154,7 +154,7 @@ impl TopicPlacement {
                 leaving: ids(&partition.leaving_node_ids),
                 epoch: partition.epoch,
                 is_pinned: partition.is_pinned,
-                holder: (partition.holder_node_id > 0).then_some(NodeId(partition.holder_node_id)),
+                leader: (partition.holder_node_id > 0).then_some(NodeId(partition.holder_node_id)),
             }
         });
         Self {
@@ -172,7 +172,7 @@ impl TopicPlacement {
                 leaving_node_ids: ids(&partition.leaving),
                 epoch: partition.epoch,
                 is_pinned: partition.is_pinned,
-                holder_node_id: partition.holder.map_or(0, |holder| holder.0),
+                holder_node_id: partition.leader.map_or(0, |holder| holder.0),
             }
         });
         v1::TopicPlacement {

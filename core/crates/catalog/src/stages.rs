@@ -23,7 +23,7 @@ pub struct Stages {
 }
 
 /// Stream, topic and partition, as in a record.
-type Place = (u32, u32, u32);
+type PartitionKey = (u32, u32, u32);
 
 impl Catalog {
     /// Publications that the leader of a partition has yet to append, ascending by number.
@@ -49,7 +49,7 @@ impl Catalog {
 
     /// Return whether no stage was committed, appended or aborted since `other`, by comparison of pointers: false may
     /// be a false alarm.
-    pub fn is_staged_like(&self, other: &Self) -> bool {
+    pub fn shares_stages_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.publications, &other.publications)
             && Arc::ptr_eq(&self.aborted_stages, &other.aborted_stages)
     }
@@ -109,7 +109,7 @@ impl Catalog {
         }
     }
 
-    fn staged_at(&self, place: Place, incarnation: u64) -> Result<Namespace, ApplyError> {
+    fn staged_at(&self, place: PartitionKey, incarnation: u64) -> Result<Namespace, ApplyError> {
         let namespace = namespace(place)?;
         let partition = self
             .stream_by_id(namespace.stream())
@@ -127,7 +127,7 @@ impl Catalog {
 
 impl Stages {
     fn new(
-        place: Place,
+        place: PartitionKey,
         partition_incarnation: u64,
         number: u64,
         ids: &[Vec<u8>],
@@ -200,13 +200,13 @@ fn retain(all: &mut StagesByPartition, namespace: Namespace, keep: impl Fn(&Stag
     }
 }
 
-fn namespace(place: Place) -> Result<Namespace, ApplyError> {
+fn namespace(place: PartitionKey) -> Result<Namespace, ApplyError> {
     let (stream, topic, partition) = place;
     Namespace::new(StreamId(stream), TopicId(topic), PartitionId(partition))
         .map_err(|_| invalid(place, "its number exceeds the range"))
 }
 
-fn invalid((stream, topic, partition): Place, reason: &'static str) -> ApplyError {
+fn invalid((stream, topic, partition): PartitionKey, reason: &'static str) -> ApplyError {
     ApplyError::InvalidStages {
         stream_id: StreamId(stream),
         topic_id: TopicId(topic),

@@ -173,7 +173,7 @@ impl Topic {
     }
 
     /// Expiry in responses to clients: 0 stands for the server default, as in requests.
-    pub fn answered_message_expiry(&self) -> u64 {
+    pub fn message_expiry_for_clients(&self) -> u64 {
         if self.message_expiry_is_default {
             0
         } else {
@@ -182,7 +182,7 @@ impl Topic {
     }
 
     /// Maximum size in responses to clients: 0 stands for the server default.
-    pub fn answered_max_size(&self) -> u64 {
+    pub fn max_size_for_clients(&self) -> u64 {
         if self.max_size_is_default {
             0
         } else {
@@ -247,7 +247,9 @@ impl Partition {
             incarnation: record.incarnation,
             statistics: previous
                 .filter(|partition| partition.incarnation == record.incarnation)
-                .map_or_else(untouched, |partition| Arc::clone(&partition.statistics)),
+                .map_or_else(initial_statistics, |partition| {
+                    Arc::clone(&partition.statistics)
+                }),
         })
     }
 
@@ -271,7 +273,7 @@ impl Partition {
 }
 
 /// Statistics of a partition that its shard has not opened yet: a partition always has a segment.
-fn untouched() -> Arc<PartitionStatistics> {
+fn initial_statistics() -> Arc<PartitionStatistics> {
     let statistics = PartitionStatistics::default();
     statistics.set_segments_count(1);
     Arc::new(statistics)

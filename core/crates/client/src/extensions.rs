@@ -56,9 +56,9 @@ impl Client {
         self.link.send_command(&Command::ReadMessages(*request))
     }
 
-    /// Return whether the answer has begun to arrive, after at most `patience`.
-    pub fn is_wait_over(&mut self, patience: Duration) -> Result<bool, ClientError> {
-        self.link.has_answer(CommandCode::ReadMessages, patience)
+    /// Return whether the answer has begun to arrive, after at most `timeout`.
+    pub fn is_wait_over(&mut self, timeout: Duration) -> Result<bool, ClientError> {
+        self.link.has_answer(CommandCode::ReadMessages, timeout)
     }
 
     /// Receive the answer to [`Self::begin_wait`].
@@ -102,10 +102,10 @@ impl Watcher {
         self.receive_empty(CommandCode::Ping)
     }
 
-    /// Receive notifications, the newest of each partition last; empty after `patience` without any.
-    pub fn next(&mut self, patience: Duration) -> Result<Vec<WatchedPartition>, ClientError> {
+    /// Receive notifications, the newest of each partition last; empty after `timeout` without any.
+    pub fn next(&mut self, timeout: Duration) -> Result<Vec<WatchedPartition>, ClientError> {
         let code = CommandCode::WatchPartitions;
-        if self.told.is_empty() && self.client.link.has_answer(code, patience)? {
+        if self.told.is_empty() && self.client.link.has_answer(code, timeout)? {
             self.read(code)?;
         }
         Ok(self.told.drain(..).collect())

@@ -26,7 +26,7 @@ const EXPLANATION_BYTES_MAX: usize = 1024;
 /// header.
 const FRAME_PAGE_OFFSET_BYTES: usize = 64;
 /// Maximum socket timeout.
-const PATIENCE_MAX: Duration = Duration::from_secs(3600);
+const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
 
 /// Options of a connection.
 #[derive(Debug, Clone)]
@@ -164,11 +164,11 @@ impl Link {
         ClientError::Timeout { command, timeout }
     }
 
-    /// Return whether data arrives within `patience`.
+    /// Return whether data arrives within `timeout`.
     pub(crate) fn has_answer(
         &mut self,
         command: CommandCode,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<bool, ClientError> {
         if self.inbox_start < self.inbox_end {
             return Ok(true);
@@ -177,12 +177,12 @@ impl Link {
             return Err(ClientError::Disconnected);
         }
         // A zero timeout would mean for ever.
-        let patience = patience.clamp(Duration::from_micros(1), PATIENCE_MAX);
-        self.set_patience(Some(patience))?;
+        let timeout = timeout.clamp(Duration::from_micros(1), TIMEOUT_MAX);
+        self.set_timeout(Some(timeout))?;
         self.inbox_start = 0;
         self.inbox_end = 0;
         let result = self.socket.read(&mut self.inbox[..]);
-        self.set_patience(self.response_timeout)?;
+        self.set_timeout(self.response_timeout)?;
         match result {
             Err(error)
                 if matches!(
@@ -199,10 +199,10 @@ impl Link {
         }
     }
 
-    fn set_patience(&self, patience: Option<Duration>) -> Result<(), ClientError> {
+    fn set_timeout(&self, timeout: Option<Duration>) -> Result<(), ClientError> {
         self.socket
             .stream()
-            .set_read_timeout(patience)
+            .set_read_timeout(timeout)
             .map_err(|source| ClientError::System {
                 action: "set the options of a socket",
                 source,

@@ -10,7 +10,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use headrace_columns::Column;
 use headrace_columns::decode::{self, Decoder};
 use headrace_columns::encode::{self, Encoder};
-use headrace_columns::{Binary, Positions, Rows, Slots};
+use headrace_columns::{Binary, Positions, Rows, Validity};
 use headrace_wire::headers::{self, Value};
 use headrace_wire::message::{CHECKSUM_BYTES, HEADER_BYTES, HeaderMut, checksum};
 use headrace_wire::response::PolledHeader;
@@ -110,7 +110,7 @@ fn encode(criterion: &mut Criterion) {
             .flat_map(|row| format!("user-{row:04}").into_bytes())
             .collect();
         let fixed = |data, width| Binary {
-            slots: Slots::default(),
+            slots: Validity::default(),
             positions: Positions::Fixed(width),
             data,
         };

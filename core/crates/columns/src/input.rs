@@ -2,7 +2,7 @@
 
 /// Validity bitmap of an array, and start of the array in its buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Slots<'a> {
+pub struct Validity<'a> {
     /// Validity bitmap, least significant bit first; absent if no value is null.
     pub validity: Option<&'a [u8]>,
     /// Number of values in the buffers before the first of this array.
@@ -15,7 +15,7 @@ pub(crate) struct OutOfBounds;
 
 type Found<T> = Result<T, OutOfBounds>;
 
-impl Slots<'_> {
+impl Validity<'_> {
     /// Slot of a row's value in the buffers; None if the value is null.
     #[inline]
     fn slot(&self, row: usize) -> Found<Option<usize>> {
@@ -75,7 +75,7 @@ fn number<const BYTES: usize>(bytes: &[u8], slot: usize) -> Found<[u8; BYTES]> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Binary<'a> {
     /// Validity of the values.
-    pub slots: Slots<'a>,
+    pub slots: Validity<'a>,
     /// Positions of the values.
     pub positions: Positions<'a>,
     /// Bytes of all values.
@@ -97,7 +97,7 @@ impl<'a> Binary<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbers<'a> {
     /// Validity of the numbers.
-    pub slots: Slots<'a>,
+    pub slots: Validity<'a>,
     /// Bytes of all numbers.
     pub values: &'a [u8],
 }
@@ -124,11 +124,11 @@ impl Numbers<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lists<'a> {
     /// Validity of the lists.
-    pub slots: Slots<'a>,
+    pub slots: Validity<'a>,
     /// Positions of the lists in the pairs.
     pub positions: Positions<'a>,
     /// Validity of the pairs.
-    pub pairs: Slots<'a>,
+    pub pairs: Validity<'a>,
     /// Keys of the pairs.
     pub keys: Binary<'a>,
     /// Values of the pairs.

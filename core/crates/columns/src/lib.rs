@@ -27,7 +27,7 @@ mod input;
 
 pub use array::{Array, Buffer};
 pub use column::Column;
-pub use input::{Binary, Lists, Numbers, Positions, Rows, Slots};
+pub use input::{Binary, Lists, Numbers, Positions, Rows, Validity};
 
 /// User header that holds a row's key: the header's key is text, its value raw bytes.
 pub const KEY_HEADER: &str = "headrace.key";

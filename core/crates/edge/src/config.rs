@@ -12,14 +12,14 @@ use crate::certificate::ClientCertificates;
 #[serde(deny_unknown_fields, default)]
 pub struct EdgeConfig {
     /// TLS listener for the binary protocol over TCP; `None`: no such listener.
-    pub tcp: Option<TlsDoorConfig>,
+    pub tcp: Option<TlsListenerConfig>,
     /// TLS listener for the binary protocol in WebSocket messages; `None`: no such listener.
-    pub websocket: Option<TlsDoorConfig>,
+    pub websocket: Option<TlsListenerConfig>,
     /// QUIC listener for the binary protocol; `None`: no such listener.
-    pub quic: Option<QuicDoorConfig>,
+    pub quic: Option<QuicListenerConfig>,
     /// TLS on the port of a partition node, for gateways and clients with a ticket; `None`: no such listener. Client
     /// certificates are not mapped to users here: only the signature of an authority in the file is required.
-    pub binary: Option<TlsDoorConfig>,
+    pub binary: Option<TlsListenerConfig>,
     /// TLS for links to partition nodes; `None`: this crate does not handle connections to them.
     pub links: Option<LinkTlsConfig>,
     /// Networks of load balancers, each as address and prefix length: connections from these addresses to TLS listeners
@@ -55,7 +55,7 @@ impl Default for EdgeConfig {
 /// Settings of a TLS listener.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TlsDoorConfig {
+pub struct TlsListenerConfig {
     /// Address to listen on. Port 0 picks a free one.
     pub address: SocketAddr,
     /// Certificate of the server.
@@ -92,7 +92,7 @@ pub struct LinkTlsConfig {
 /// Settings of the QUIC listener.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct QuicDoorConfig {
+pub struct QuicListenerConfig {
     /// UDP address to listen on. Port 0 picks a free one.
     pub address: SocketAddr,
     /// Certificate of the server.

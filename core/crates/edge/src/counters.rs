@@ -10,7 +10,7 @@ use std::{
 
 /// Counters of one listener.
 #[derive(Debug, Default)]
-pub(crate) struct DoorCounters {
+pub(crate) struct ListenerCounters {
     pub(crate) accepted: AtomicU64,
     pub(crate) handshakes: AtomicU64,
     pub(crate) open: AtomicU64,
@@ -21,7 +21,7 @@ pub(crate) struct DoorCounters {
 
 /// A snapshot of one listener's counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
-pub struct DoorReport {
+pub struct ListenerReport {
     /// Number of accepted peers, including those whose handshake failed.
     pub accepted: u64,
     /// Number of completed handshakes.
@@ -37,13 +37,13 @@ pub struct DoorReport {
 }
 
 /// Reports of all listeners, by name.
-pub type EdgeReport = BTreeMap<&'static str, DoorReport>;
+pub type EdgeReport = BTreeMap<&'static str, ListenerReport>;
 
 pub(crate) fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Ordering::Relaxed);
 }
 
-impl DoorCounters {
+impl ListenerCounters {
     /// Count a failed handshake.
     pub(crate) fn failed(&self, reason: &'static str) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,10 +56,10 @@ impl DoorCounters {
         OpenConnection(self)
     }
 
-    pub(crate) fn report(&self) -> DoorReport {
+    pub(crate) fn report(&self) -> ListenerReport {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        DoorReport {
+        ListenerReport {
             accepted: read(&self.accepted),
             handshakes: read(&self.handshakes),
             open: read(&self.open),
@@ -71,7 +71,7 @@ impl DoorCounters {
 }
 
 /// Counts a connection as open while it lives.
-pub(crate) struct OpenConnection<'a>(&'a DoorCounters);
+pub(crate) struct OpenConnection<'a>(&'a ListenerCounters);
 
 impl Drop for OpenConnection<'_> {
     fn drop(&mut self) {

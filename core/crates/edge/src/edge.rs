@@ -23,9 +23,9 @@ use crate::{
     counters::EdgeReport,
     links::{self, Links},
     opening::{Bound, Listeners, StartError, bind_error},
-    quic::QuicDoor,
+    quic::QuicServer,
     shards::Shards,
-    tls::TlsDoor,
+    tls::TlsServer,
 };
 
 /// Time for the last packets, which close the connections of QUIC peers.
@@ -63,12 +63,12 @@ impl Running {
 
 /// The encrypted listeners of one process, and its links.
 ///
-/// Order of calls: [`Edge::bind`], [`Edge::start`], [`Edge::close_doors`], then the node shuts down and notifies its
+/// Order of calls: [`Edge::bind`], [`Edge::start`], [`Edge::close_listeners`], then the node shuts down and notifies its
 /// clients over the connections that are still open, then [`Edge::stop`].
 pub struct Edge {
     config: EdgeConfig,
     bound: Bound,
-    doors: Doors,
+    open_listeners: OpenListeners,
     listeners: Mutex<Listeners>,
     users: Users,
     events: Events,
@@ -76,17 +76,17 @@ pub struct Edge {
 }
 
 #[derive(Clone)]
-struct Doors {
-    tls: Vec<Arc<TlsDoor>>,
-    quic: Option<Arc<QuicDoor>>,
+struct OpenListeners {
+    tls: Vec<Arc<TlsServer>>,
+    quic: Option<Arc<QuicServer>>,
     links: Option<Arc<Links>>,
 }
 
-impl Doors {
+impl OpenListeners {
     /// Check for new certificates.
     fn renew(&self) {
-        self.tls.iter().for_each(|door| door.renew());
-        self.quic.iter().for_each(|door| door.renew());
+        self.tls.iter().for_each(|listener| listener.renew());
+        self.quic.iter().for_each(|listener| listener.renew());
         self.links.iter().for_each(|links| links.renew());
     }
 }
@@ -109,15 +109,15 @@ impl Edge {
         } else {
             Running::begin(&config)?
         };
-        let doors = Doors {
-            tls: tls.iter().map(|known| Arc::clone(&known.door)).collect(),
-            quic: quic.map(|known| Arc::clone(&known.door)),
+        let open_listeners = OpenListeners {
+            tls: tls.iter().map(|known| Arc::clone(&known.server)).collect(),
+            quic: quic.map(|known| Arc::clone(&known.server)),
             links: opened_links(&config, &running, &events)?,
         };
         Ok(Self {
             config,
             bound: listeners.bound(),
-            doors,
+            open_listeners,
             listeners: Mutex::new(listeners),
             users,
             events,
@@ -127,7 +127,7 @@ impl Edge {
 
     /// Connector for encrypted connections to partition nodes, if configured.
     pub fn connector(&self) -> Option<Arc<dyn Connector>> {
-        let links = self.doors.links.as_ref()?;
+        let links = self.open_listeners.links.as_ref()?;
         Some(Arc::clone(links) as _)
     }
 
@@ -155,22 +155,22 @@ impl Edge {
         };
         let context = runtime.enter();
         let Listeners { tls, quic } = std::mem::take(&mut *lock(&self.listeners));
-        for listener in tls {
-            let (door, address) = (listener.door, listener.address);
-            let socket = listening(listener.socket);
-            let socket = socket.map_err(|source| bind_error(door.name, address, source))?;
-            let accept = door.accept(socket, Arc::clone(shards), life.clone());
+        for bound in tls {
+            let (server, address) = (bound.server, bound.address);
+            let socket = listening(bound.socket);
+            let socket = socket.map_err(|source| bind_error(server.name, address, source))?;
+            let accept = server.accept(socket, Arc::clone(shards), life.clone());
             accepting.push(runtime.spawn(accept));
         }
-        if let Some(listener) = quic {
-            let (name, address) = (listener.door.name, listener.address);
-            let door = listener.open();
-            let door = door.map_err(|source| bind_error(name, address, source))?;
-            let accept = door.accept(Arc::clone(shards), life.clone());
+        if let Some(bound) = quic {
+            let (name, address) = (bound.server.name, bound.address);
+            let server = bound.open();
+            let server = server.map_err(|source| bind_error(name, address, source))?;
+            let accept = server.accept(Arc::clone(shards), life.clone());
             accepting.push(runtime.spawn(accept));
         }
         accepting.push(runtime.spawn(watch(
-            self.doors.clone(),
+            self.open_listeners.clone(),
             self.config.certificate_check_interval(),
         )));
         drop(context);
@@ -179,7 +179,7 @@ impl Edge {
 
     /// Check for new certificates now.
     pub fn reload_certificates(&self) {
-        self.doors.renew();
+        self.open_listeners.renew();
     }
 
     /// Take the waiting log events.
@@ -189,17 +189,17 @@ impl Edge {
 
     /// Snapshot of the counters.
     pub fn report(&self) -> EdgeReport {
-        let tls = self.doors.tls.iter();
-        let quic = self.doors.quic.iter();
-        let links = self.doors.links.iter();
-        tls.map(|door| (door.name, door.counters.report()))
-            .chain(quic.map(|door| (door.name, door.counters.report())))
+        let tls = self.open_listeners.tls.iter();
+        let quic = self.open_listeners.quic.iter();
+        let links = self.open_listeners.links.iter();
+        tls.map(|listener| (listener.name, listener.counters.report()))
+            .chain(quic.map(|listener| (listener.name, listener.counters.report())))
             .chain(links.map(|links| (links::NAME, links.counters().report())))
             .collect()
     }
 
     /// Stop accepting connections. Open connections stay.
-    pub fn close_doors(&self) {
+    pub fn close_listeners(&self) {
         drop(std::mem::take(&mut *lock(&self.listeners)));
         for task in lock(&self.running).accepting.drain(..) {
             task.abort();
@@ -209,8 +209,8 @@ impl Edge {
     /// Wait until the last connection has ended, and end the threads. `false`: the timeout expired and some connections
     /// were cut off.
     pub fn stop(&self, limit: Duration) -> bool {
-        self.close_doors();
-        if let Some(links) = &self.doors.links {
+        self.close_listeners();
+        if let Some(links) = &self.open_listeners.links {
             links.close();
         }
         let (runtime, lives) = {
@@ -221,12 +221,12 @@ impl Edge {
         let (Some(runtime), Some(mut lives)) = (runtime, lives) else {
             return true;
         };
-        let quic = self.doors.quic.clone();
+        let quic = self.open_listeners.quic.clone();
         let in_time = runtime.block_on(async {
             let in_time = timeout(limit, lives.recv()).await.is_ok();
-            if let Some(door) = quic {
+            if let Some(listener) = quic {
                 // The last packets close the connections: a peer that misses them waits for its own timeout.
-                let _ = timeout(LAST_PACKETS, door.finish()).await;
+                let _ = timeout(LAST_PACKETS, listener.finish()).await;
             }
             in_time
         });
@@ -267,13 +267,13 @@ fn listening(socket: OwnedFd) -> io::Result<TcpListener> {
 }
 
 /// Check the files periodically. Reading them may block on a disk, so it does not run on the connections' threads.
-async fn watch(doors: Doors, every: Duration) {
+async fn watch(open_listeners: OpenListeners, every: Duration) {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let doors = doors.clone();
+        let open_listeners = open_listeners.clone();
         // Fails only when the runtime ends.
-        let _ = tokio::task::spawn_blocking(move || doors.renew()).await;
+        let _ = tokio::task::spawn_blocking(move || open_listeners.renew()).await;
     }
 }

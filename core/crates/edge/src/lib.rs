@@ -20,8 +20,10 @@ mod shards;
 mod tls;
 
 pub use certificate::{CertificateProblem, ClientCertificates};
-pub use config::{CertificateFiles, EdgeConfig, LinkTlsConfig, QuicDoorConfig, TlsDoorConfig};
-pub use counters::{DoorReport, EdgeReport};
+pub use config::{
+    CertificateFiles, EdgeConfig, LinkTlsConfig, QuicListenerConfig, TlsListenerConfig,
+};
+pub use counters::{EdgeReport, ListenerReport};
 pub use edge::Edge;
 pub use opening::{Bound, StartError};
 pub use shards::{RefusedCertificate, Shards};

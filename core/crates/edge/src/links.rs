@@ -23,7 +23,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use crate::{
     certificate::{CertificateProblem, Outgoing, Renewal},
     config::LinkTlsConfig,
-    counters::{DoorCounters, add},
+    counters::{ListenerCounters, add},
     shards::pair,
     tls::{NodeFailureLog, Reason, relay},
 };
@@ -47,7 +47,7 @@ struct Shared {
     threads: Handle,
     /// Cloned into every connection; `None` when no more are to be opened.
     life: Mutex<Option<mpsc::Sender<Infallible>>>,
-    counters: DoorCounters,
+    counters: ListenerCounters,
     failures: NodeFailureLog,
 }
 
@@ -67,7 +67,7 @@ impl Links {
             renewal,
             threads,
             life: Mutex::new(Some(life)),
-            counters: DoorCounters::default(),
+            counters: ListenerCounters::default(),
             failures: NodeFailureLog::new(events.clone()),
         })))
     }
@@ -79,7 +79,7 @@ impl Links {
         }
     }
 
-    pub(crate) fn counters(&self) -> &DoorCounters {
+    pub(crate) fn counters(&self) -> &ListenerCounters {
         &self.0.counters
     }
 

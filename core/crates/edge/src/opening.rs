@@ -10,10 +10,10 @@ use tokio::sync::watch;
 
 use crate::{
     certificate::{CertificateProblem, ClientCertificates, Identity, Purpose, Renewal, Users},
-    config::{EdgeConfig, QuicDoorConfig, TlsDoorConfig},
-    counters::DoorCounters,
-    quic::{QuicDoor, QuicListener},
-    tls::{FailureLog, Handshakes, RefusedClients, TlsDoor, TlsListener},
+    config::{EdgeConfig, QuicListenerConfig, TlsListenerConfig},
+    counters::ListenerCounters,
+    quic::{QuicListener, QuicServer},
+    tls::{FailureLog, Handshakes, RefusedClients, TlsListener, TlsServer},
 };
 
 /// Error of the start of the encrypted listeners, or of the encryption of links.
@@ -28,10 +28,10 @@ pub enum StartError {
         problem: CertificateProblem,
     },
     /// An address cannot be bound.
-    #[error("cannot listen on {address} for {door}: {source}")]
+    #[error("cannot listen on {address} for {listener}: {source}")]
     Bind {
         /// Name of the listener.
-        door: &'static str,
+        listener: &'static str,
         /// Address to bind.
         address: SocketAddr,
         /// Error of the system.
@@ -74,14 +74,14 @@ impl Listeners {
     ) -> Result<Self, StartError> {
         let mut taken = Self::default();
         for kind in Kind::ALL {
-            if let Some(door) = kind.settings(config) {
+            if let Some(listener) = kind.settings(config) {
                 taken
                     .tls
-                    .push(tls_listener(config, door, kind, users, events)?);
+                    .push(tls_listener(config, listener, kind, users, events)?);
             }
         }
-        if let Some(door) = &config.quic {
-            taken.quic = Some(quic_listener(config, door, events)?);
+        if let Some(listener) = &config.quic {
+            taken.quic = Some(quic_listener(config, listener, events)?);
         }
         Ok(taken)
     }
@@ -89,7 +89,7 @@ impl Listeners {
     pub(crate) fn bound(&self) -> Bound {
         let address_of = |kind: Kind| {
             let mut tls = self.tls.iter();
-            let listener = tls.find(|listener| listener.door.name == kind.name);
+            let listener = tls.find(|listener| listener.server.name == kind.name);
             listener.map(|listener| listener.address)
         };
         Bound {
@@ -101,9 +101,13 @@ impl Listeners {
     }
 }
 
-pub(crate) fn bind_error(door: &'static str, address: SocketAddr, source: io::Error) -> StartError {
+pub(crate) fn bind_error(
+    listener: &'static str,
+    address: SocketAddr,
+    source: io::Error,
+) -> StartError {
     StartError::Bind {
-        door,
+        listener,
         address,
         source,
     }
@@ -144,7 +148,7 @@ impl Kind {
     };
     const ALL: [Self; 3] = [Self::TCP, Self::WEBSOCKET, Self::BINARY];
 
-    fn settings(self, config: &EdgeConfig) -> Option<&TlsDoorConfig> {
+    fn settings(self, config: &EdgeConfig) -> Option<&TlsListenerConfig> {
         match self.name {
             "tcp" => config.tcp.as_ref(),
             "websocket" => config.websocket.as_ref(),
@@ -155,7 +159,7 @@ impl Kind {
 
 fn tls_listener(
     config: &EdgeConfig,
-    door: &TlsDoorConfig,
+    listener: &TlsListenerConfig,
     kind: Kind,
     users: &Users,
     events: &Events,
@@ -163,11 +167,11 @@ fn tls_listener(
     let Kind { name, section, .. } = kind;
     let users = kind.is_for_users.then(|| users.clone());
     let identity = Identity {
-        files: door.certificate.clone(),
+        files: listener.certificate.clone(),
         purpose: Purpose::Stream,
-        clients: door.client_certificates,
-        authority_file: door.client_ca_file.clone(),
-        revocation_file: door.client_crl_file.clone(),
+        clients: listener.client_certificates,
+        authority_file: listener.client_ca_file.clone(),
+        revocation_file: listener.client_crl_file.clone(),
         users: users.clone(),
     };
     let renewal = Renewal::begin(name, identity, events.clone()).map_err(|problem| {
@@ -176,9 +180,9 @@ fn tls_listener(
             problem,
         }
     })?;
-    let (socket, address) =
-        listener::bind(door.address).map_err(|source| bind_error(name, door.address, source))?;
-    let door = Arc::new(TlsDoor {
+    let (socket, address) = listener::bind(listener.address)
+        .map_err(|source| bind_error(name, listener.address, source))?;
+    let server = Arc::new(TlsServer {
         name,
         transport: kind.transport,
         framing: kind.framing,
@@ -192,13 +196,13 @@ fn tls_listener(
         },
         users,
         handshakes: Handshakes::new(config.handshakes_max, config.handshake_timeout()),
-        counters: DoorCounters::default(),
+        counters: ListenerCounters::default(),
         failures: FailureLog::new(name, events.clone()),
         refusals: RefusedClients::default(),
         events: events.clone(),
     });
     Ok(TlsListener {
-        door,
+        server,
         socket,
         address,
     })
@@ -206,12 +210,12 @@ fn tls_listener(
 
 fn quic_listener(
     config: &EdgeConfig,
-    door: &QuicDoorConfig,
+    listener: &QuicListenerConfig,
     events: &Events,
 ) -> Result<QuicListener, StartError> {
     let (name, settings) = ("quic", "quic.certificate");
     let identity = Identity {
-        files: door.certificate.clone(),
+        files: listener.certificate.clone(),
         purpose: Purpose::Quic,
         clients: ClientCertificates::None,
         authority_file: None,
@@ -220,21 +224,21 @@ fn quic_listener(
     };
     let wrong = |problem| StartError::Certificate { settings, problem };
     let renewal = Renewal::begin(name, identity, events.clone()).map_err(wrong)?;
-    let (socket, address) =
-        QuicListener::bind(door).map_err(|source| bind_error(name, door.address, source))?;
+    let (socket, address) = QuicListener::bind(listener)
+        .map_err(|source| bind_error(name, listener.address, source))?;
     let handshakes = Handshakes::new(config.handshakes_max, config.handshake_timeout());
     let failures = FailureLog::new(name, events.clone());
-    let door = Arc::new(QuicDoor::new(
+    let server = Arc::new(QuicServer::new(
         name,
-        door.clone(),
+        listener.clone(),
         renewal,
         handshakes,
         failures,
     ));
     // An unusable configuration is reported now, not by the first connection.
-    door.server().map_err(wrong)?;
+    server.server().map_err(wrong)?;
     Ok(QuicListener {
-        door,
+        server,
         socket,
         address,
     })

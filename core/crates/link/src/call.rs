@@ -5,11 +5,11 @@ use headrace_model::Namespace;
 /// Id of a request of a gateway shard, repeated in the response. Chosen by that shard and not reused while a response
 /// may still arrive, over whichever connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Call(pub u64);
+pub struct RequestId(pub u64);
 
 /// Reference to a log generation of a partition, as known to the requester.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct PartitionRef {
     /// Stream, topic and partition.
     pub namespace: Namespace,
     /// Incarnation, which distinguishes the partition from another with the same ids.

@@ -10,22 +10,22 @@ extern crate alloc;
 
 mod call;
 mod codec;
-mod figures;
 mod membership;
 mod refusal;
+mod statistics;
 mod to_gateway;
 mod to_node;
 mod trace;
 mod view;
 mod wait;
 
-pub use call::{Call, Place};
+pub use call::{PartitionRef, RequestId};
 pub use codec::{DecodeError, MESSAGES_HEAD_BYTES_MAX, SmallToNode, VERSION, refusal};
-pub use figures::{Figures, Scope};
 pub use membership::Membership;
 pub use refusal::Refusal;
+pub use statistics::{Scope, StatisticsSnapshot};
 pub use to_gateway::ToGateway;
 pub use to_node::ToNode;
 pub use trace::TraceContext;
-pub use view::View;
-pub use wait::{StopWaiting, WhenReady};
+pub use view::WatchedState;
+pub use wait::{EndWait, WhenReady};

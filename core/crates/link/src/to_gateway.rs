@@ -6,7 +6,7 @@ use core::num::NonZeroU16;
 use headrace_model::{Namespace, NodeId};
 use headrace_partition::Response;
 
-use crate::{Call, Figures, Refusal, View};
+use crate::{Refusal, RequestId, StatisticsSnapshot, WatchedState};
 
 /// Message from a shard of a node to a shard of a gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,26 +23,26 @@ pub enum ToGateway {
     /// Response to a request, or to a poll that waited. Responses arrive in any order.
     Answer {
         /// Id of the request.
-        call: Call,
+        call: RequestId,
         /// Result of the request.
         result: Result<Response, Refusal>,
     },
     /// Enough messages are available for a waiting poll. The partition has removed the poll.
-    Told {
+    PollReady {
         /// Id of the poll.
-        call: Call,
+        call: RequestId,
     },
     /// Current state of a watched partition. The watch has ended.
-    Seen {
+    StateChanged {
         /// The partition.
         namespace: Namespace,
         /// State of the partition.
-        view: View,
+        view: WatchedState,
     },
     /// The node does not serve the partition. The request was not executed.
-    NotHere {
+    WrongNode {
         /// Id of the request.
-        call: Call,
+        call: RequestId,
         /// Catalog version according to which the partition is elsewhere.
         version: u64,
     },
@@ -56,8 +56,8 @@ pub enum ToGateway {
     /// Statistics of partitions.
     Statistics {
         /// Id of the request.
-        call: Call,
+        call: RequestId,
         /// Statistics of each partition in the scope that the node serves.
-        figures: Vec<Figures>,
+        partitions: Vec<StatisticsSnapshot>,
     },
 }

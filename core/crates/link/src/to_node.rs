@@ -5,7 +5,9 @@ use headrace_partition::{Poll, Request};
 
 #[cfg(doc)]
 use crate::ToGateway;
-use crate::{Call, Membership, Place, Scope, StopWaiting, TraceContext, View, WhenReady};
+use crate::{
+    EndWait, Membership, PartitionRef, RequestId, Scope, TraceContext, WatchedState, WhenReady,
+};
 
 /// Message from a shard of a gateway to a shard of a node, sent after the connection was opened with `OpenLink` and
 /// answered with [`Welcome`](ToGateway::Welcome).
@@ -16,9 +18,9 @@ pub enum ToNode {
     /// A request for a partition. Answered with [`Answer`](ToGateway::Answer) or [`NotHere`](ToGateway::NotHere).
     Request {
         /// Request id.
-        call: Call,
+        call: RequestId,
         /// The partition.
-        place: Place,
+        place: PartitionRef,
         /// Membership, if the request is on behalf of a member of a consumer group.
         member: Option<Membership>,
         /// Parent span, if the request is traced.
@@ -30,9 +32,9 @@ pub enum ToNode {
     /// [`ToGateway::Told`]; or with [`ToGateway::NotHere`].
     Wait {
         /// Request id.
-        call: Call,
+        call: RequestId,
         /// The partition.
-        place: Place,
+        place: PartitionRef,
         /// Membership, if the request is on behalf of a member of a consumer group.
         member: Option<Membership>,
         /// Poll, with a minimum.
@@ -41,22 +43,22 @@ pub enum ToNode {
         when_ready: WhenReady,
     },
     /// End the wait of a poll. Has no response of its own.
-    StopWaiting {
+    EndWait {
         /// Id of the poll.
-        call: Call,
+        call: RequestId,
         /// The partition.
         namespace: Namespace,
         /// Reaction of the poll.
-        stop: StopWaiting,
+        reaction: EndWait,
     },
     /// Report once when the state of a partition differs from `seen`: [`Seen`](ToGateway::Seen), or
     /// [`NotWatched`](ToGateway::NotWatched). A link has at most one watch per partition; a new one replaces the old
     /// one.
     Watch {
         /// The partition.
-        place: Place,
+        place: PartitionRef,
         /// State last seen; `None` if there is none yet.
-        seen: Option<View>,
+        last_state: Option<WatchedState>,
     },
     /// End the watch of a partition. Not answered; the gateway ignores reports that are already under way.
     Unwatch {
@@ -67,7 +69,7 @@ pub enum ToNode {
     /// [`Statistics`](ToGateway::Statistics).
     Statistics {
         /// Request id.
-        call: Call,
+        call: RequestId,
         /// Partitions to report.
         scope: Scope,
     },

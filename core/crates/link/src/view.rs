@@ -4,7 +4,7 @@ use headrace_model::Offset;
 
 /// Externally visible state of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct View {
+pub struct WatchedState {
     /// Incarnation, which distinguishes the partition from an earlier one with the same ids.
     pub incarnation: u64,
     /// Purge epoch, which grows with every purge.

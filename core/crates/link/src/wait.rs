@@ -2,13 +2,13 @@
 
 /// Ways to end the wait of a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopWaiting {
+pub enum EndWait {
     /// Answer the poll with the available messages.
     Take,
     /// Refuse the poll as [`Refusal::NotReady`](crate::Refusal::NotReady), unless it has already received messages.
-    GiveUp,
+    Refuse,
     /// Cancel the notification without a response.
-    Disarm,
+    Cancel,
 }
 
 /// Handling of a poll that may wait.
@@ -18,8 +18,8 @@ pub enum WhenReady {
     Answer,
     /// Answer the poll if enough messages are available now; otherwise refuse it as
     /// [`Refusal::NotReady`](crate::Refusal::NotReady).
-    AtOnce,
+    AnswerNow,
     /// Do not answer the poll: notify with [`crate::ToGateway::Told`] when enough messages are available. The partition
     /// removes the poll after the notification.
-    Tell,
+    Notify,
 }

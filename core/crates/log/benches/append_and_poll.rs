@@ -41,7 +41,7 @@ impl Host {
         self.log.end_of_turn(NOW, &mut self.out);
         while let Some(StorageRequest { id, operation }) = self.out.pop() {
             let outcome = match operation {
-                StorageOperation::Prepare => StorageOutcome::Listed(Vec::new()),
+                StorageOperation::OpenDirectory => StorageOutcome::Listed(Vec::new()),
                 _ => StorageOutcome::Done,
             };
             let completion = StorageCompletion {

@@ -9,7 +9,7 @@ use crate::error::AppendError;
 use crate::log::Log;
 use crate::segment::Segment;
 use crate::stamp::Stamp;
-use crate::tail::{BLOCK_BYTES_MIN, Spot};
+use crate::tail::{AppendPosition, BLOCK_BYTES_MIN};
 
 /// Maximum size of a batch that is copied into a shared block; larger batches stay in their receive buffer.
 pub const COPIED_BYTES_MAX: usize = 16 * 1024;
@@ -61,7 +61,7 @@ impl Log {
             buffer.freeze().slice(range)
         };
         let end = spot.base.advanced_by(u64::from(messages_count));
-        self.tail.push_whole(slice, spot, end, timestamp);
+        self.tail.push_buffer(slice, spot, end, timestamp);
         Ok(self.appended(now, spot, length, end, timestamp))
     }
 
@@ -91,7 +91,7 @@ impl Log {
         }
         let (spot, timestamp) = self.admit(now, length)?;
         let segment = self.segments.back_mut().expect("admitted into a segment");
-        let Some(room) = self.tail.room(length, spot, &self.pool) else {
+        let Some(room) = self.tail.reserve_small(length, spot, &self.pool) else {
             let mut copy = Buffer::unpooled(messages);
             let random = &mut self.random;
             stamp(segment, random, spot, timestamp, &mut copy, messages_count)?;
@@ -100,7 +100,7 @@ impl Log {
             while self.oldest_cached().is_some() {
                 self.evict_oldest();
             }
-            self.tail.push_whole(copy.freeze(), spot, end, timestamp);
+            self.tail.push_buffer(copy.freeze(), spot, end, timestamp);
             return Ok(self.appended(now, spot, length, end, timestamp));
         };
         room.copy_from_slice(messages);
@@ -124,7 +124,7 @@ impl Log {
         let block = length.max(BLOCK_BYTES_MIN);
         let has_memory = length > COPIED_BYTES_MAX || self.pool.has_room(block);
         if !has_memory {
-            self.pool.want(block);
+            self.pool.request_eviction(block);
         }
         has_memory && self.may_queue(length)
     }
@@ -135,7 +135,11 @@ impl Log {
     }
 
     /// Check that `length` more bytes may be queued, and choose their place in the log.
-    fn admit(&mut self, now: Timestamp, length: usize) -> Result<(Spot, u64), AppendError> {
+    fn admit(
+        &mut self,
+        now: Timestamp,
+        length: usize,
+    ) -> Result<(AppendPosition, u64), AppendError> {
         assert!(self.is_open(), "only an open log is appended to");
         if let Some(failure) = &self.failure {
             return Err(AppendError::Failed(failure.clone()));
@@ -150,7 +154,7 @@ impl Log {
             self.begin_segment();
         }
         let segment = self.segments.back().expect("there is one");
-        let spot = Spot {
+        let spot = AppendPosition {
             segment: segment.base,
             position: segment.size,
             base: self.next_offset,
@@ -181,7 +185,7 @@ impl Log {
     fn appended(
         &mut self,
         now: Timestamp,
-        spot: Spot,
+        spot: AppendPosition,
         length: usize,
         end: Offset,
         timestamp: u64,
@@ -228,7 +232,7 @@ impl Log {
 fn stamp(
     segment: &mut Segment,
     random: &mut Rng,
-    spot: Spot,
+    spot: AppendPosition,
     timestamp: u64,
     messages: &mut [u8],
     messages_count: u32,

@@ -1,6 +1,6 @@
 //! Accounting and eviction of memory that only speeds up reads, oldest data first.
 
-use headrace_buffer::{BufferPool, Holding, Purpose};
+use headrace_buffer::{BufferPool, MemoryAccount, Purpose};
 use headrace_model::{Offset, Timestamp};
 
 use crate::log::Log;
@@ -8,19 +8,19 @@ use crate::write::is_written;
 
 /// Memory held by one log out of the budget that all logs share.
 #[derive(Debug)]
-pub(crate) struct Held {
-    tail: Holding,
-    ahead: Holding,
-    index: Holding,
+pub(crate) struct MemoryAccounts {
+    tail: MemoryAccount,
+    ahead: MemoryAccount,
+    index: MemoryAccount,
     /// Memory of the indexes of sealed segments.
     sealed_bytes: u64,
     /// Base of the first segment and number of segments for which `sealed_bytes` was computed.
     sealed: Option<(Offset, usize)>,
 }
 
-impl Held {
+impl MemoryAccounts {
     pub(crate) fn new(pool: &BufferPool) -> Self {
-        let holding = |purpose| Holding::new(pool.clone(), purpose);
+        let holding = |purpose| MemoryAccount::new(pool.clone(), purpose);
         Self {
             tail: holding(Purpose::Tail),
             ahead: holding(Purpose::ReadAhead),
@@ -82,17 +82,17 @@ impl Log {
     pub fn unload_indexes(&mut self) {
         let last = self.segments.len().saturating_sub(1);
         for segment in self.segments.iter_mut().take(last) {
-            if segment.is_settled() {
+            if segment.needs_no_storage() {
                 segment.index.unload(segment.size);
             }
         }
-        self.forget_saved_entries();
+        self.evict_saved_entries();
         self.held.indexes_changed();
         self.count_memory();
     }
 
     /// Evict entries of the open segment that its index file holds.
-    pub(crate) fn forget_saved_entries(&mut self) {
+    pub(crate) fn evict_saved_entries(&mut self) {
         let front = self.tail.front();
         let front = front.map(|chunk| (chunk.segment, chunk.position));
         if let Some(open) = self.segments.back_mut() {

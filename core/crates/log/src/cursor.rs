@@ -26,7 +26,7 @@ pub(crate) struct Place {
 pub(crate) struct Cursor {
     pub(crate) place: Place,
     /// Bytes from `place` on that were read and not used; may be empty.
-    pub(crate) ahead: Slice,
+    pub(crate) read_ahead: Slice,
     /// Mean size of the messages of the reader's last poll.
     pub(crate) message_bytes: u64,
     /// Number of successive polls that began where the one before ended.
@@ -52,15 +52,15 @@ impl Cursors {
     /// Remember the position at which a reader stopped.
     pub(crate) fn put(&mut self, mut cursor: Cursor) {
         // A remainder that keeps a much larger buffer alive is cheaper to read again.
-        if cursor.ahead.len() * 8 < cursor.ahead.capacity_bytes() {
-            cursor.ahead = Slice::default();
+        if cursor.read_ahead.len() * 8 < cursor.read_ahead.capacity_bytes() {
+            cursor.read_ahead = Slice::default();
         }
         if self.0.len() == CURSORS_MAX {
             self.0.remove(0);
         }
         self.0.push(cursor);
         if let Some(index) = self.0.len().checked_sub(AHEAD_MAX + 1) {
-            self.0[index].ahead = Slice::default();
+            self.0[index].read_ahead = Slice::default();
         }
     }
 
@@ -79,13 +79,13 @@ impl Cursors {
         let Some(index) = oldest.map(|(index, _)| index) else {
             return 0;
         };
-        let ahead = core::mem::take(&mut self.0[index].ahead);
+        let ahead = core::mem::take(&mut self.0[index].read_ahead);
         ahead.capacity_bytes() as u64
     }
 
     fn with_ahead(&self) -> impl Iterator<Item = (usize, &Cursor)> {
         let cursors = self.0.iter().enumerate();
-        cursors.filter(|(_, cursor)| cursor.ahead.capacity_bytes() > 0)
+        cursors.filter(|(_, cursor)| cursor.read_ahead.capacity_bytes() > 0)
     }
 
     /// Drop all cursors and release the list's own memory.
@@ -96,7 +96,7 @@ impl Cursors {
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.0
             .iter()
-            .map(|cursor| cursor.ahead.capacity_bytes() as u64)
+            .map(|cursor| cursor.read_ahead.capacity_bytes() as u64)
             .sum()
     }
 }
@@ -114,7 +114,7 @@ mod tests {
                 position: offset * 100,
                 offset,
             },
-            ahead: Slice::from_vec(vec![0; 100]),
+            read_ahead: Slice::from_vec(vec![0; 100]),
             message_bytes: 100,
             sequential: 0,
             at: Timestamp(offset),
@@ -143,17 +143,17 @@ mod tests {
             cursors
                 .take(12)
                 .expect("among the last eight")
-                .ahead
+                .read_ahead
                 .is_empty()
         );
         assert_eq!(cursors.oldest_ahead(), Some(Timestamp(16)));
         assert_eq!(cursors.evict_oldest_ahead(), 100);
         assert_eq!(cursors.oldest_ahead(), Some(Timestamp(17)));
         assert_eq!(cursors.memory_bytes(), 300);
-        assert_eq!(cursors.take(19).expect("the last").ahead.len(), 100);
+        assert_eq!(cursors.take(19).expect("the last").read_ahead.len(), 100);
         let mut small = cursor(30);
-        small.ahead = small.ahead.slice(..5);
+        small.read_ahead = small.read_ahead.slice(..5);
         cursors.put(small);
-        assert!(cursors.take(30).expect("the last").ahead.is_empty());
+        assert!(cursors.take(30).expect("the last").read_ahead.is_empty());
     }
 }

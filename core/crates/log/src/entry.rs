@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use headrace_model::Offset;
 use headrace_wire::hash::xxh3_64;
 
-use crate::manifest::Life;
+use crate::manifest::Generation;
 
 /// Size of an entry in the file.
 pub(crate) const ENTRY_BYTES: usize = 32;
@@ -68,9 +68,9 @@ pub(crate) struct Codec {
 }
 
 impl Codec {
-    pub(crate) fn new(life: Life, base: Offset) -> Self {
+    pub(crate) fn new(life: Generation, base: Offset) -> Self {
         Self {
-            tag: life.tag(base.0),
+            tag: life.checksum_seed(base.0),
         }
     }
 
@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    const LIFE: Life = Life {
+    const GENERATION: Generation = Generation {
         incarnation: 1,
         purge_epoch: 0,
     };
@@ -137,7 +137,7 @@ mod tests {
     proptest! {
         #[test]
         fn an_entry_survives_its_encoding(offset: u64, position in 0..RESUMED_BIT, timestamp: u64, kind in 0..3) {
-            let codec = Codec::new(LIFE, Offset(5));
+            let codec = Codec::new(GENERATION, Offset(5));
             let entry = Entry { offset, position, timestamp };
             let kind = [Kind::Boundary, Kind::Resumed, Kind::End][usize::try_from(kind).expect("small")];
             prop_assert_eq!(codec.decode(&encoded(codec, entry, kind)), Some((entry, kind)));
@@ -145,7 +145,7 @@ mod tests {
 
         #[test]
         fn a_changed_entry_is_refused(place in 0..ENTRY_BYTES, mask in 1_u8..) {
-            let codec = Codec::new(LIFE, Offset(5));
+            let codec = Codec::new(GENERATION, Offset(5));
             let mut bytes = encoded(codec, Entry::start(Offset(5)), Kind::Boundary);
             bytes[place] ^= mask;
             prop_assert_eq!(codec.decode(&bytes), None);
@@ -156,23 +156,23 @@ mod tests {
     #[test]
     fn entries_of_other_lives_and_segments_are_refused() {
         let bytes = encoded(
-            Codec::new(LIFE, Offset(5)),
+            Codec::new(GENERATION, Offset(5)),
             Entry::start(Offset(5)),
             Kind::End,
         );
         let others = [
-            Codec::new(LIFE, Offset(6)),
+            Codec::new(GENERATION, Offset(6)),
             Codec::new(
-                Life {
+                Generation {
                     incarnation: 2,
-                    ..LIFE
+                    ..GENERATION
                 },
                 Offset(5),
             ),
             Codec::new(
-                Life {
+                Generation {
                     purge_epoch: 1,
-                    ..LIFE
+                    ..GENERATION
                 },
                 Offset(5),
             ),

@@ -38,7 +38,7 @@ pub enum Notice {
     },
     /// Bytes behind the last whole message were cut off and moved to another file.
     #[error(
-        "{bytes} B behind the last whole message were moved from {file}, byte {position}, to {kept}"
+        "{bytes} B behind the last whole message were moved from {file}, byte {position}, to {saved_as}"
     )]
     Cut {
         /// The file.
@@ -48,13 +48,13 @@ pub enum Notice {
         /// Number of bytes cut.
         bytes: u64,
         /// File with the bytes that were cut.
-        kept: FileName,
+        saved_as: FileName,
     },
     /// Bytes behind the last whole message were cut off and dropped, because there was no space for another file.
     #[error(
         "{bytes} B behind the last whole message of {file}, byte {position}, are lost: there was no space to keep them"
     )]
-    Lost {
+    CutWithoutCopy {
         /// The file.
         file: FileName,
         /// Length of the file after the cut.

@@ -15,14 +15,14 @@ use crate::storage::{FileName, StorageOperation, StorageRequest};
 
 /// Segments that the manifest lists.
 #[derive(Debug, Default)]
-pub(crate) struct Listed {
+pub(crate) struct SegmentList {
     /// List in the manifest on disk, ascending. None if the manifest has no list.
     on_disk: Option<Vec<Offset>>,
     /// List that is being written.
     next: Option<Vec<Offset>>,
 }
 
-impl Listed {
+impl SegmentList {
     pub(crate) fn found(&mut self, segments: Option<Vec<Offset>>) {
         self.on_disk = segments;
     }
@@ -58,7 +58,7 @@ impl Log {
         segments.dedup();
         self.listed.next = (segments.len() <= SEGMENTS_LISTED_MAX).then_some(segments);
         let manifest = Manifest {
-            life: self.life,
+            generation: self.generation,
             dropping: false,
             segments: self.listed.next.clone(),
         };
@@ -71,18 +71,18 @@ impl Log {
     }
 
     /// Write a segment list into a directory whose manifest has none (format 1).
-    pub(crate) fn start_listing(&mut self, out: &mut Vec<StorageRequest>) {
+    pub(crate) fn add_missing_segment_list(&mut self, out: &mut Vec<StorageRequest>) {
         let has_files = |log: &Self| {
             let front = log.segments.front();
             front.is_some_and(|oldest| oldest.log_file == FileState::Ready)
         };
-        if self.manifest_file == ManifestFile::Stale && has_files(self) {
+        if self.manifest_file == ManifestFile::Outdated && has_files(self) {
             self.replace_manifest(out);
         }
     }
 
     /// Rename the first log that is not listed; continue recovery with the listed ones when none is left.
-    pub(crate) fn set_foreign_aside(&mut self, out: &mut Vec<StorageRequest>) {
+    pub(crate) fn rename_foreign_logs(&mut self, out: &mut Vec<StorageRequest>) {
         let logs = self.recovery().logs();
         let Some((base, size)) = logs.into_iter().find(|(base, _)| !self.listed.has(*base)) else {
             return self.choose_active(out);
@@ -92,7 +92,7 @@ impl Log {
             // An empty log has no contents to preserve.
             self.recovery().files.retain(|(other, _)| *other != file);
             self.removals.push(file);
-            return self.set_foreign_aside(out);
+            return self.rename_foreign_logs(out);
         }
         let number = self.recovery().next_number(|file| match file {
             FileName::Foreign(of, number) if of == base => Some(number),
@@ -125,6 +125,6 @@ impl Log {
             bytes,
             kept: into,
         });
-        self.set_foreign_aside(out);
+        self.rename_foreign_logs(out);
     }
 }

@@ -9,9 +9,9 @@ use crate::cursor::Place;
 use crate::entry::COARSE_INTERVAL_BYTES;
 use crate::error::ReadError;
 use crate::log::{Log, Pending};
-use crate::read::{Job, Messages, Skip};
+use crate::read::{Job, Messages, SkipUntil};
 use crate::storage::{FileName, StorageOperation, StorageRequest};
-use crate::walk::{Stop, checksum_matches, message_at};
+use crate::walk::{NoMessage, checksum_matches, message_at};
 
 /// Maximum size of one storage read, unless a single message is larger.
 const READ_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -20,7 +20,7 @@ const AHEAD_BYTES: u64 = 1024 * 1024;
 /// Number of successive polls after which a reader counts as sequential.
 const SEQUENTIAL_FROM: u8 = 2;
 
-pub(crate) enum Walked {
+pub(crate) enum ExtractResult {
     /// All wanted or all available messages were taken.
     Complete,
     /// More has to be read.
@@ -80,7 +80,7 @@ impl Log {
             }
             _ => u64::MAX,
         };
-        let passed_over = if place.offset < from.0 || matches!(job.skip, Skip::OlderThan(_)) {
+        let passed_over = if place.offset < from.0 || matches!(job.skip, SkipUntil::OlderThan(_)) {
             COARSE_INTERVAL_BYTES
         } else {
             0
@@ -95,7 +95,7 @@ impl Log {
     }
 
     /// Take messages out of `job.ahead`, which starts at `job.place`, and verify those not verified before.
-    pub(crate) fn walk(&mut self, job: &mut Job) -> Walked {
+    pub(crate) fn extract_messages(&mut self, job: &mut Job) -> ExtractResult {
         let place = job.place.expect("bytes have a place");
         job.needed = 0;
         let visible_end = self.visible_end();
@@ -108,47 +108,47 @@ impl Log {
             .verified
             .expire(self.reads.now, self.config.verified_micros);
         let end = segment.end.min(visible_end).0;
-        let bytes = core::mem::take(&mut job.ahead);
+        let bytes = core::mem::take(&mut job.read_ahead);
         let (mut at, mut offset) = (0, place.offset);
         let mut taken = None;
         let walked = loop {
             if offset >= end {
                 let more = segment.end.0 == offset && segment.end < visible_end;
                 break if more {
-                    Walked::Partly
+                    ExtractResult::Partly
                 } else {
-                    Walked::Complete
+                    ExtractResult::Complete
                 };
             }
             if job.count == 0 {
-                break Walked::Complete;
+                break ExtractResult::Complete;
             }
             let found = match message_at(&bytes[at..], offset) {
                 Ok(found) => found,
-                Err(Stop::Incomplete { needed }) => {
+                Err(NoMessage::Incomplete { needed }) => {
                     job.needed = needed;
-                    break Walked::Partly;
+                    break ExtractResult::Partly;
                 }
-                Err(Stop::Damaged) => break Walked::Damaged { way: true },
+                Err(NoMessage::Damaged) => break ExtractResult::Damaged { way: true },
             };
             let is_skipped = match job.skip {
-                Skip::Until(wanted) => offset < wanted,
-                Skip::OlderThan(timestamp) => found.timestamp < timestamp,
+                SkipUntil::Until(wanted) => offset < wanted,
+                SkipUntil::OlderThan(timestamp) => found.timestamp < timestamp,
             };
             if !is_skipped {
                 if found.bytes as u64 > job.bytes && job.found.messages_count > 0 {
                     job.count = 0;
-                    break Walked::Complete;
+                    break ExtractResult::Complete;
                 }
                 let start = place.position + at as u64;
                 if !segment.verified.covers(start, start + found.bytes as u64)
                     && !checksum_matches(&bytes[at..at + found.bytes])
                 {
-                    break Walked::Damaged { way: false };
+                    break ExtractResult::Damaged { way: false };
                 }
                 taken.get_or_insert(at);
                 // All following messages are taken, even those with earlier timestamps after the clock was set back.
-                job.skip = Skip::Until(offset);
+                job.skip = SkipUntil::Until(offset);
                 job.count -= 1;
                 job.bytes = job.bytes.saturating_sub(found.bytes as u64);
                 job.found.messages_count += 1;
@@ -171,8 +171,8 @@ impl Log {
             ..place
         });
         // After `Partly` the remainder is the beginning of a message that has to be read as a whole.
-        if matches!(walked, Walked::Complete) {
-            job.ahead = bytes.slice(at..);
+        if matches!(walked, ExtractResult::Complete) {
+            job.read_ahead = bytes.slice(at..);
         }
         walked
     }
@@ -181,10 +181,10 @@ impl Log {
     pub(crate) fn damaged(
         &mut self,
         job: &mut Job,
-        way: bool,
+        is_on_path: bool,
         out: &mut Vec<StorageRequest>,
     ) -> Option<Result<Messages, ReadError>> {
-        job.ahead = Slice::default();
+        job.read_ahead = Slice::default();
         job.needed = 0;
         let place = job.place.take().expect("damage has a place");
         if job.found.messages_count > 0 {
@@ -192,7 +192,11 @@ impl Log {
         }
         let index = self.segment_index(place.segment);
         let is_rebuilt = index.is_none_or(|index| self.segments[index].index.rebuilt);
-        if way && !is_rebuilt && !job.has_rebuilt && place.offset < self.load_end(place.segment).1 {
+        if is_on_path
+            && !is_rebuilt
+            && !job.has_rebuilt
+            && place.offset < self.load_end(place.segment).1
+        {
             // Either the index is wrong, which is decided by the log (LOG-14), or a rebuilt index leads around the
             // damage.
             job.has_rebuilt = true;

@@ -108,7 +108,7 @@ impl Log {
             return;
         };
         let (end, end_offset) = self.load_end(load.segment);
-        let codec = Codec::new(self.life, load.segment);
+        let codec = Codec::new(self.generation, load.segment);
         let (entries, _) = bytes.as_chunks::<ENTRY_BYTES>();
         for (place, bytes) in entries.iter().enumerate() {
             let Some((entry, kind)) = codec.decode(bytes) else {
@@ -158,7 +158,7 @@ impl Log {
         let (end, end_offset) = self.load_end(load.segment);
         load.entries = Vec::new();
         load.last = Entry::start(load.segment);
-        let scan = Scan::over_damage(load.last, end, end_offset);
+        let scan = Scan::skipping_damage(load.last, end, end_offset);
         let progress = scan.begin();
         load.source = Source::Log {
             scan: Box::new(scan),
@@ -223,7 +223,7 @@ impl Log {
         if !is_sealed || !segment.is_removable() {
             return;
         }
-        let codec = Codec::new(self.life, base);
+        let codec = Codec::new(self.generation, base);
         let mut contents = Vec::with_capacity((found.len() + 1) * ENTRY_BYTES);
         for (entry, kind) in found {
             codec.encode(*entry, *kind, &mut contents);
@@ -235,7 +235,7 @@ impl Log {
             file: FileName::Index(base),
             contents,
         };
-        self.reshape(base, operation, out);
+        self.start_maintenance(base, operation, out);
     }
 
     fn loaded(&mut self, load: Load, out: &mut Vec<StorageRequest>) {
@@ -268,7 +268,7 @@ impl Log {
             let sealed = self.segments.len().saturating_sub(1);
             let loaded = || {
                 let sealed = self.segments.iter().take(sealed);
-                sealed.filter(|segment| segment.index.is_loaded() && segment.is_settled())
+                sealed.filter(|segment| segment.index.is_loaded() && segment.needs_no_storage())
             };
             if loaded().count() <= limit {
                 return;

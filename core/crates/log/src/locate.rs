@@ -17,7 +17,7 @@ use crate::tail::Chunk;
 pub(crate) enum Located {
     InMemory(Offset),
     InStorage(Place),
-    Nowhere,
+    NotFound,
     /// The index of this segment has to be loaded first.
     NeedsIndex(Offset),
 }
@@ -31,14 +31,14 @@ impl Log {
     }
 
     /// Boundary from which the walk to `from` is short: the end of the last poll, or an index entry.
-    pub(crate) fn place_for(&mut self, job: &mut Job, from: Offset) -> Option<Place> {
+    pub(crate) fn start_place(&mut self, job: &mut Job, from: Offset) -> Option<Place> {
         let base = self.segment_of(from);
         if let Some(place) = job.place
             && place.segment == base
         {
             return Some(place);
         }
-        job.ahead = Slice::default();
+        job.read_ahead = Slice::default();
         if let Some(place) = job.place
             && job.found.messages_count > 0
             && place.offset == base.0
@@ -53,14 +53,14 @@ impl Log {
             && let Some(cursor) = self.reads.cursors.take(from.0)
             && self.segment_index(cursor.place.segment).is_some()
         {
-            job.ahead = cursor.ahead;
+            job.read_ahead = cursor.read_ahead;
             job.message_bytes = cursor.message_bytes;
             job.sequential = cursor.sequential.saturating_add(1);
             if cursor.place.segment == base {
                 return Some(cursor.place);
             }
             // The reader stopped at the end of the segment before.
-            job.ahead = Slice::default();
+            job.read_ahead = Slice::default();
             return Some(Place {
                 segment: base,
                 position: 0,
@@ -101,7 +101,7 @@ impl Log {
         {
             return match self.locate_in_memory(timestamp) {
                 Some(offset) => Located::InMemory(offset),
-                None => Located::Nowhere,
+                None => Located::NotFound,
             };
         }
         let (mut first, mut end) = (0, self.segments.len());
@@ -114,7 +114,7 @@ impl Log {
             }
         }
         let Some(segment) = self.segments.get(first) else {
-            return Located::Nowhere;
+            return Located::NotFound;
         };
         match segment.index.floor_by_timestamp(timestamp) {
             Some(entry) => Located::InStorage(Place {

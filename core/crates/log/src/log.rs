@@ -11,18 +11,18 @@ use fastrand::Rng;
 use headrace_buffer::BufferPool;
 use headrace_model::{Durability, Offset, Timestamp};
 
-use crate::caches::Held;
+use crate::caches::MemoryAccounts;
 use crate::config::LogConfig;
 use crate::error::{Failure, Notice};
-use crate::foreign::Listed;
-use crate::manifest::Life;
+use crate::foreign::SegmentList;
+use crate::manifest::Generation;
 use crate::operations::Operations;
 use crate::read::Reads;
 use crate::recover::{Recovery, Step};
 use crate::remove::{Removals, Wipe};
-use crate::retention::{Cleaning, Removed};
+use crate::retention::{Removed, RetentionRequest};
 use crate::segment::Segment;
-use crate::shortage::Shortage;
+use crate::shortage::OutOfSpace;
 use crate::storage::{
     FileName, StorageCompletion, StorageError, StorageErrorKind, StorageOperation, StorageRequest,
 };
@@ -36,9 +36,9 @@ use crate::tail::Tail;
 #[derive(Debug)]
 pub struct Log {
     pub(crate) config: LogConfig,
-    pub(crate) life: Life,
+    pub(crate) generation: Generation,
     pub(crate) pool: BufferPool,
-    pub(crate) held: Held,
+    pub(crate) held: MemoryAccounts,
     /// Time of the last call that carried one.
     pub(crate) now: Timestamp,
     pub(crate) random: Rng,
@@ -46,10 +46,10 @@ pub struct Log {
     pub(crate) closing: bool,
     pub(crate) failure: Option<Arc<Failure>>,
     /// Set if the failure is a lack of space.
-    pub(crate) shortage: Option<Shortage>,
+    pub(crate) shortage: Option<OutOfSpace>,
 
     pub(crate) operations: Operations<Pending>,
-    pub(crate) under_way: UnderWay,
+    pub(crate) under_way: InFlight,
 
     /// Segments, oldest first; the last one is open. Empty before the first message.
     pub(crate) segments: VecDeque<Segment>,
@@ -71,7 +71,7 @@ pub struct Log {
     pub(crate) sync_deadline: Option<Timestamp>,
 
     pub(crate) manifest_file: ManifestFile,
-    pub(crate) listed: Listed,
+    pub(crate) listed: SegmentList,
     pub(crate) wipe: Option<Box<Wipe>>,
     pub(crate) wipe_held: bool,
     pub(crate) offsets_bytes_found: Option<u64>,
@@ -79,10 +79,10 @@ pub struct Log {
     pub(crate) removals: Removals,
     pub(crate) reads: Reads,
     /// Retention request that is being applied.
-    pub(crate) cleaning: Option<Box<Cleaning>>,
+    pub(crate) retention_request: Option<Box<RetentionRequest>>,
     pub(crate) removed: Removed,
     /// Files of bytes cut from segments, and foreign logs.
-    pub(crate) cuts: Vec<FileName>,
+    pub(crate) set_aside_files: Vec<FileName>,
     /// Findings of recovery.
     pub(crate) notices: Vec<Notice>,
 }
@@ -102,7 +102,7 @@ pub(crate) enum Phase {
 
 /// Operations of which at most one each is under way.
 #[derive(Debug, Default)]
-pub(crate) struct UnderWay {
+pub(crate) struct InFlight {
     /// Messages are being written.
     pub(crate) write: bool,
     /// A log file is being synced.
@@ -116,7 +116,7 @@ pub(crate) struct UnderWay {
 pub(crate) enum ManifestFile {
     /// The manifest does not state that the files of this generation count. It has to be replaced before the first of
     /// them is created.
-    Stale,
+    Outdated,
     /// The manifest is being replaced.
     Replacing,
     /// The manifest states that this generation's files count, and lists its segments.
@@ -142,7 +142,7 @@ pub(crate) enum Pending {
     },
     Save(Saving),
     /// Space is being reserved or released, or an index file is being replaced. Nothing depends on the outcome.
-    Reshape(Offset),
+    Maintenance(Offset),
     Remove,
     Wipe,
     Read(crate::read::ReadId),
@@ -150,7 +150,7 @@ pub(crate) enum Pending {
     /// The header of a segment's first message is being read.
     FirstMessage(Offset),
     /// The outcome makes no difference.
-    Any,
+    Ignored,
 }
 
 impl Log {
@@ -161,13 +161,13 @@ impl Log {
         seed: u64,
         out: &mut Vec<StorageRequest>,
     ) -> Self {
-        let life = Life {
+        let life = Generation {
             incarnation: config.incarnation,
             purge_epoch: config.purge_epoch,
         };
         let mut log = Self {
-            life,
-            held: Held::new(&pool),
+            generation: life,
+            held: MemoryAccounts::new(&pool),
             pool,
             now: Timestamp(0),
             random: Rng::with_seed(seed),
@@ -176,7 +176,7 @@ impl Log {
             failure: None,
             shortage: None,
             operations: Operations::new(0),
-            under_way: UnderWay::default(),
+            under_way: InFlight::default(),
             segments: VecDeque::new(),
             size_bytes: 0,
             tail: Tail::new(config.tail_cache_bytes),
@@ -189,17 +189,17 @@ impl Log {
             sync_target: Offset(0),
             flush_deadline: None,
             sync_deadline: None,
-            manifest_file: ManifestFile::Stale,
-            listed: Listed::default(),
+            manifest_file: ManifestFile::Outdated,
+            listed: SegmentList::default(),
             wipe: None,
             wipe_held: false,
             offsets_bytes_found: None,
             transaction_files: None,
             removals: Removals::default(),
             reads: Reads::default(),
-            cleaning: None,
+            retention_request: None,
             removed: Removed::default(),
-            cuts: Vec::new(),
+            set_aside_files: Vec::new(),
             notices: Vec::new(),
             config,
         };
@@ -216,7 +216,7 @@ impl Log {
     ) {
         self.now = now;
         let Some((pending, result)) = self.operations.end(now, completion) else {
-            return self.pump(now, out);
+            return self.start_due_work(now, out);
         };
         match pending {
             Pending::Recover(step) => {
@@ -239,7 +239,7 @@ impl Log {
                 end,
             } => self.synced(segment, position, end, result.map(drop), now),
             Pending::Save(saving) => self.saved(&saving, result.is_ok()),
-            Pending::Reshape(segment) => self.reshaped(segment),
+            Pending::Maintenance(segment) => self.reshaped(segment),
             Pending::Remove => self.removed(result.map(drop)),
             Pending::Wipe => self.wipe_step_done(result.map(drop)),
             Pending::Read(id) => {
@@ -248,19 +248,19 @@ impl Log {
             }
             Pending::Load => self.load_done(result, out),
             Pending::FirstMessage(segment) => self.first_message_read(segment, result),
-            Pending::Any => {}
+            Pending::Ignored => {}
         }
-        self.pump(now, out);
+        self.start_due_work(now, out);
     }
 
     /// End a turn: write everything appended since the last one as one group.
     pub fn end_of_turn(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
-        self.pump(now, out);
+        self.start_due_work(now, out);
     }
 
     /// Handle the deadline that [`Log::next_deadline`] returned.
     pub fn tick(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
-        self.pump(now, out);
+        self.start_due_work(now, out);
     }
 
     /// Time of the next required call of [`Log::tick`].
@@ -269,7 +269,7 @@ impl Log {
             self.shortage_deadline()
         } else {
             // While the host lacks memory or handles, only the repetition of operations is scheduled.
-            self.operations.deadline().or_else(|| {
+            self.operations.repeat_deadline().or_else(|| {
                 let deadlines = [self.flush_deadline, self.sync_deadline];
                 deadlines.into_iter().flatten().min()
             })
@@ -292,35 +292,35 @@ impl Log {
         self.flush(true);
         if self.config.durability == Durability::Memory {
             // Retry now: acknowledged messages may still be in memory only.
-            self.hurry();
+            self.retry_now();
         }
-        self.pump(now, out);
+        self.start_due_work(now, out);
     }
 
     /// Request an operation on a file of this segment of which only the end matters, not the outcome.
-    pub(crate) fn reshape(
+    pub(crate) fn start_maintenance(
         &mut self,
         base: Offset,
         operation: StorageOperation,
         out: &mut Vec<StorageRequest>,
     ) {
         if let Some(segment) = self.segment_mut(base) {
-            segment.reshaping += 1;
+            segment.maintenance_in_flight += 1;
             self.operations
-                .start(Pending::Reshape(base), operation, out);
+                .start(Pending::Maintenance(base), operation, out);
         }
     }
 
     fn reshaped(&mut self, base: Offset) {
         if let Some(segment) = self.segment_mut(base) {
-            segment.reshaping -= 1;
+            segment.maintenance_in_flight -= 1;
         }
     }
 
     /// Ignore the outcome of all operations under way.
-    pub(crate) fn disown_operations(&mut self) {
-        self.operations.disown(|| Pending::Any);
-        self.under_way = UnderWay::default();
+    pub(crate) fn ignore_operations_in_flight(&mut self) {
+        self.operations.replace_purposes(|| Pending::Ignored);
+        self.under_way = InFlight::default();
     }
 
     /// Index of the segment that starts at `base`, unless it was removed.
@@ -344,7 +344,7 @@ impl Log {
     }
 
     /// Make the log read-only, or wait if only space is missing. Returns true if the caller shall retry later.
-    pub(crate) fn fail_or_wait(
+    pub(crate) fn fail_unless_out_of_space(
         &mut self,
         now: Timestamp,
         what: &str,
@@ -353,7 +353,7 @@ impl Log {
     ) -> bool {
         let waits = error.kind == StorageErrorKind::NoSpace;
         if waits {
-            self.run_short(now, what, file, error);
+            self.enter_out_of_space(now, what, file, error);
         } else {
             self.fail_writes(what, file, error);
         }
@@ -369,7 +369,7 @@ impl Log {
     /// Handle the failure of a file that another component keeps in the directory. The log becomes read-only: for good,
     /// unless the operation is `repeatable` and only space was missing. While the log is opening, it goes out of
     /// service, because the contents of that file have to be known.
-    pub fn fail_beside(
+    pub fn fail_companion_file(
         &mut self,
         now: Timestamp,
         (what, file): (&str, FileName),
@@ -380,7 +380,7 @@ impl Log {
         if is_opening {
             self.fail_open(format!("{file}: {error}"));
         } else if repeatable {
-            self.fail_or_wait(now, what, file, error);
+            self.fail_unless_out_of_space(now, what, file, error);
         } else {
             self.fail_writes(what, file, error);
         }
@@ -397,7 +397,7 @@ impl Log {
             self.failure = None;
         }
         self.note_failure(readable, reason);
-        self.operations.give_up_waiting();
+        self.operations.drop_waiting();
     }
 
     pub(crate) fn note_failure(&mut self, readable: bool, reason: String) {
@@ -412,26 +412,26 @@ impl Log {
     }
 
     /// Start everything that the state allows to be started.
-    fn pump(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
+    fn start_due_work(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         self.now = now;
         self.repeat_reads(now, out);
         if self.closing && !self.is_open() {
-            self.operations.give_up_waiting();
+            self.operations.drop_waiting();
         }
         self.operations.repeat(now, out);
         if self.is_open() {
-            self.end_shortage_of_wipe(now);
+            self.end_shortage_during_wipe(now);
             self.advance_wipe(out);
             if self.wipe.is_none() && self.failure.is_some() {
-                if self.is_short_of_space() {
+                if self.is_out_of_space() {
                     // Retention may free space.
-                    self.advance_cleaning(out);
+                    self.advance_retention(out);
                     self.start_removal(out);
                 }
-                self.try_again(now, out);
+                self.retry_after_shortage(now, out);
             } else if self.wipe.is_none() {
-                self.start_listing(out);
-                self.advance_cleaning(out);
+                self.add_missing_segment_list(out);
+                self.advance_retention(out);
                 self.start_write(now, out);
                 self.start_sync(now, out);
                 self.start_trim(out);
@@ -458,7 +458,7 @@ impl Log {
                         && self.tail.queued_bytes() == 0
                         && self.removals.is_empty()
                         && self.segments.iter().rev().all(|segment| {
-                            segment.synced == segment.size && self.nothing_to_save(segment)
+                            segment.synced == segment.size && self.is_index_up_to_date(segment)
                         })
             }
         }

@@ -23,16 +23,16 @@ pub(crate) const SEGMENTS_LISTED_MAX: usize = 16 * 1024;
 
 /// Generation of a log. A generation ends when the partition is deleted or purged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Life {
+pub struct Generation {
     /// Incarnation: distinguishes the partitions that ever had this number.
     pub incarnation: u64,
     /// Number of purges so far.
     pub purge_epoch: u64,
 }
 
-impl Life {
+impl Generation {
     /// Seed of the checksums of derived files, so that a file of another generation never looks valid.
-    pub fn tag(self, salt: u64) -> u64 {
+    pub fn checksum_seed(self, salt: u64) -> u64 {
         let mut bytes = [0; 24];
         bytes[..8].copy_from_slice(&self.incarnation.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.purge_epoch.to_le_bytes());
@@ -44,7 +44,7 @@ impl Life {
 /// Contents of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
-    pub(crate) life: Life,
+    pub(crate) generation: Generation,
     /// True if the other files are being removed; remaining ones do not count.
     pub(crate) dropping: bool,
     /// Base offsets of the segments, ascending. None if the manifest has no list.
@@ -58,7 +58,7 @@ impl Manifest {
         let format = if self.segments.is_some() { 2 } else { 1 };
         let mut fields = format!(
             "{{\"format\":{format},\"incarnation\":{},\"purge_epoch\":{},\"contents\":\"{contents}\"",
-            self.life.incarnation, self.life.purge_epoch
+            self.generation.incarnation, self.generation.purge_epoch
         );
         if let Some(segments) = &self.segments {
             fields.push_str(",\"segments\":[");
@@ -91,7 +91,7 @@ impl Manifest {
             None
         };
         let manifest = Self {
-            life: Life {
+            generation: Generation {
                 incarnation: incarnation.parse().ok()?,
                 purge_epoch: purge_epoch.parse().ok()?,
             },
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn it_is_one_line_that_people_can_read() {
         let manifest = Manifest {
-            life: Life {
+            generation: Generation {
                 incarnation: 7,
                 purge_epoch: 2,
             },
@@ -130,12 +130,12 @@ mod tests {
     #[test]
     fn a_manifest_of_the_first_format_is_read() {
         let text = b"{\"format\":1,\"incarnation\":7,\"purge_epoch\":2,\"contents\":\"kept\",\"checksum\":\"194496b377eab5fa\"}\n";
-        let life = Life {
+        let life = Generation {
             incarnation: 7,
             purge_epoch: 2,
         };
         let manifest = Manifest {
-            life,
+            generation: life,
             dropping: false,
             segments: None,
         };
@@ -146,7 +146,7 @@ mod tests {
     fn the_longest_manifest_fits() {
         let bases = (0..SEGMENTS_LISTED_MAX as u64).map(|index| Offset(u64::MAX - index));
         let manifest = Manifest {
-            life: Life {
+            generation: Generation {
                 incarnation: u64::MAX,
                 purge_epoch: u64::MAX,
             },
@@ -162,15 +162,15 @@ mod tests {
             incarnation: u64, purge_epoch: u64, dropping: bool, segments: Option<Vec<u64>>,
         ) {
             let segments = segments.map(|bases| bases.into_iter().map(Offset).collect());
-            let manifest = Manifest { life: Life { incarnation, purge_epoch }, dropping, segments };
+            let manifest = Manifest { generation: Generation { incarnation, purge_epoch }, dropping, segments };
             prop_assert_eq!(Manifest::decode(&manifest.encode()), Some(manifest.clone()));
         }
 
         /// LOG-14: damage at any byte is detected.
         #[test]
         fn a_changed_or_cut_manifest_is_refused(place: prop::sample::Index, mask in 1_u8.., cut: prop::sample::Index) {
-            let life = Life { incarnation: 12, purge_epoch: 3 };
-            let manifest = Manifest { life, dropping: false, segments: Some([0, 40, 77].map(Offset).to_vec()) };
+            let life = Generation { incarnation: 12, purge_epoch: 3 };
+            let manifest = Manifest { generation: life, dropping: false, segments: Some([0, 40, 77].map(Offset).to_vec()) };
             let mut bytes = manifest.encode();
             prop_assert_eq!(Manifest::decode(&bytes[..cut.index(bytes.len())]), None);
             let place = place.index(bytes.len());

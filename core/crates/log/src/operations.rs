@@ -19,13 +19,13 @@ const REPEAT_MICROS: u64 = 20_000;
 #[derive(Debug)]
 pub struct Operations<P> {
     next_id: u64,
-    under_way: Vec<UnderWay<P>>,
+    under_way: Vec<InFlight<P>>,
     waiting: Vec<(P, StorageOperation)>,
     repeat_at: Option<Timestamp>,
 }
 
 #[derive(Debug)]
-struct UnderWay<P> {
+struct InFlight<P> {
     id: u64,
     purpose: P,
     /// Operation to repeat.
@@ -73,7 +73,7 @@ impl<P> Operations<P> {
     ) {
         let id = self.next_id;
         self.next_id += 1;
-        self.under_way.push(UnderWay { id, purpose, copy });
+        self.under_way.push(InFlight { id, purpose, copy });
         out.push(StorageRequest { id, operation });
     }
 
@@ -114,7 +114,7 @@ impl<P> Operations<P> {
     }
 
     /// Time of the next call of [`repeat`](Self::repeat).
-    pub fn deadline(&self) -> Option<Timestamp> {
+    pub fn repeat_deadline(&self) -> Option<Timestamp> {
         self.repeat_at
     }
 
@@ -143,14 +143,14 @@ impl<P> Operations<P> {
     }
 
     /// Drop the operations that wait for repetition.
-    pub fn give_up_waiting(&mut self) {
+    pub fn drop_waiting(&mut self) {
         self.waiting = Vec::new();
         self.repeat_at = None;
     }
 
     /// Replace the purpose of every operation under way, and drop those that wait for repetition.
-    pub fn disown(&mut self, mut purpose: impl FnMut() -> P) {
-        self.give_up_waiting();
+    pub fn replace_purposes(&mut self, mut purpose: impl FnMut() -> P) {
+        self.drop_waiting();
         for known in &mut self.under_way {
             known.purpose = purpose();
             known.copy = None;
@@ -191,9 +191,12 @@ mod tests {
         out.clear();
         operations.repeat(Timestamp(REPEAT_MICROS - 1), &mut out);
         assert!(out.is_empty() && !operations.is_empty());
-        assert_eq!(operations.deadline(), Some(Timestamp(REPEAT_MICROS)));
+        assert_eq!(operations.repeat_deadline(), Some(Timestamp(REPEAT_MICROS)));
         operations.repeat(Timestamp(REPEAT_MICROS), &mut out);
-        assert_eq!((out.len(), out[0].id, operations.deadline()), (1, 7, None));
+        assert_eq!(
+            (out.len(), out[0].id, operations.repeat_deadline()),
+            (1, 7, None)
+        );
         let failed = operations.end(Timestamp(0), completion(7, Some(StorageErrorKind::Other)));
         assert!(matches!(failed, Some(("repeated", Err(_)))));
         assert!(operations.is_empty());

@@ -63,7 +63,7 @@ pub(crate) struct Plans {
 
 impl Plans {
     /// Finish all waiting plans as empty after a purge.
-    pub(crate) fn forget_everything(&mut self) {
+    pub(crate) fn abort_all(&mut self) {
         for planning in self.waiting.drain(..) {
             let plan = RangePlan::default();
             self.finished.push((planning.id, Ok(plan)));
@@ -109,14 +109,14 @@ impl Log {
         if at < end {
             planning.target = match range.target_bytes {
                 0 => u64::MAX,
-                target => target.max(self.whole_bytes(at, end).div_ceil(SPLITS_MAX - 1)),
+                target => target.max(self.touched_segment_bytes(at, end).div_ceil(SPLITS_MAX - 1)),
             };
             planning.plan.splits.push(Split {
                 offset: at,
                 bytes: 0,
             });
         }
-        self.go_on_planning(planning, out);
+        self.advance_plan(planning, out);
     }
 
     /// Take a finished plan, in no particular order.
@@ -138,13 +138,13 @@ impl Log {
                     let failed = (planning.id, Err(error.clone()));
                     self.reads.plans.finished.push(failed);
                 }
-                _ => self.go_on_planning(planning, out),
+                _ => self.advance_plan(planning, out),
             }
         }
     }
 
     /// Total size of the segments that a range touches.
-    fn whole_bytes(&self, start: Offset, end: Offset) -> u64 {
+    fn touched_segment_bytes(&self, start: Offset, end: Offset) -> u64 {
         let touched = (self.segments.iter())
             .filter(|segment| segment.base < end && segment.end > start)
             .map(|segment| segment.size);
@@ -152,7 +152,7 @@ impl Log {
     }
 
     /// Plan segment by segment until an index is missing.
-    fn go_on_planning(&mut self, mut planning: Planning, out: &mut Vec<StorageRequest>) {
+    fn advance_plan(&mut self, mut planning: Planning, out: &mut Vec<StorageRequest>) {
         while planning.at < planning.end {
             // Skip segments that were removed meanwhile.
             planning.at = planning.at.max(self.first_offset());

@@ -8,7 +8,7 @@ use headrace_model::{Offset, Timestamp};
 
 use crate::cursor::{Cursor, Cursors, Place};
 use crate::error::ReadError;
-use crate::from_storage::Walked;
+use crate::from_storage::ExtractResult;
 use crate::load::Load;
 use crate::locate::Located;
 use crate::log::Log;
@@ -87,11 +87,11 @@ impl Reads {
     }
 
     /// End all reads as empty after a purge, and drop the cursors.
-    pub(crate) fn forget_everything(&mut self) {
+    pub(crate) fn abort_all(&mut self) {
         for job in self.jobs.drain(..) {
             self.finished.push((job.id, Ok(Messages::default())));
         }
-        self.plans.forget_everything();
+        self.plans.abort_all();
         self.repeat_at = None;
         self.cursors.clear();
         self.load = None;
@@ -102,14 +102,14 @@ impl Reads {
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) id: ReadId,
-    pub(crate) skip: Skip,
+    pub(crate) skip: SkipUntil,
     pub(crate) count: u32,
     pub(crate) bytes: u64,
     pub(crate) found: Messages,
     /// Place at which the read continues, once known.
     pub(crate) place: Option<Place>,
     /// Bytes read from `place` on.
-    pub(crate) ahead: Slice,
+    pub(crate) read_ahead: Slice,
     /// Size in bytes of the next message.
     pub(crate) needed: u64,
     pub(crate) asked: u64,
@@ -126,7 +126,7 @@ pub(crate) struct Job {
 
 /// Condition by which leading messages are skipped.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Skip {
+pub(crate) enum SkipUntil {
     Until(u64),
     OlderThan(u64),
 }
@@ -139,14 +139,14 @@ impl Log {
         let mut job = Job {
             id,
             skip: match from {
-                ReadFrom::Offset(offset) => Skip::Until(offset.0),
-                ReadFrom::Timestamp(timestamp) => Skip::OlderThan(timestamp.0),
+                ReadFrom::Offset(offset) => SkipUntil::Until(offset.0),
+                ReadFrom::Timestamp(timestamp) => SkipUntil::OlderThan(timestamp.0),
             },
             count,
             bytes: u64::from(self.config.poll_size_bytes_max),
             found: Messages::default(),
             place: None,
-            ahead: Slice::default(),
+            read_ahead: Slice::default(),
             needed: 0,
             asked: 0,
             asked_max: u64::MAX,
@@ -186,17 +186,17 @@ impl Log {
             _ if !is_there => self.advance(&mut job, out),
             Ok(StorageOutcome::Read(bytes)) => {
                 let is_short = (bytes.len() as u64) < job.asked;
-                job.ahead = bytes.freeze();
-                match self.walk(&mut job) {
-                    Walked::Complete => Some(Ok(self.finish(&mut job))),
-                    Walked::Partly if !is_short => self.advance(&mut job, out),
-                    Walked::Partly => self.damaged(&mut job, false, out),
-                    Walked::Damaged { way } => self.damaged(&mut job, way, out),
+                job.read_ahead = bytes.freeze();
+                match self.extract_messages(&mut job) {
+                    ExtractResult::Complete => Some(Ok(self.finish(&mut job))),
+                    ExtractResult::Partly if !is_short => self.advance(&mut job, out),
+                    ExtractResult::Partly => self.damaged(&mut job, false, out),
+                    ExtractResult::Damaged { way } => self.damaged(&mut job, way, out),
                 }
             }
             Ok(_) => Some(Err(ReadError::Busy)),
             Err(error) if error.kind == StorageErrorKind::Exhausted => {
-                self.read_less(&mut job, out)
+                self.shrink_or_defer_read(&mut job, out)
             }
             Err(source) if job.found.messages_count == 0 => Some(Err(ReadError::Storage {
                 namespace: self.config.namespace,
@@ -205,16 +205,16 @@ impl Log {
             })),
             Err(_) => Some(Ok(self.finish(&mut job))),
         };
-        let result = if result.is_none() && self.has_what_it_waits_for(&mut job) {
+        let result = if result.is_none() && self.has_load_ended(&mut job) {
             self.advance(&mut job, out)
         } else {
             result
         };
-        self.end_or_keep(job, result);
+        self.finish_or_requeue(job, result);
     }
 
     /// Request fewer bytes, or retry later, because memory for the read is lacking.
-    fn read_less(
+    fn shrink_or_defer_read(
         &mut self,
         job: &mut Job,
         out: &mut Vec<StorageRequest>,
@@ -247,7 +247,7 @@ impl Log {
         let waiting: Vec<Job> = self.reads.jobs.extract_if(.., is_waiting).collect();
         for mut job in waiting {
             let result = self.advance(&mut job, out);
-            self.end_or_keep(job, result);
+            self.finish_or_requeue(job, result);
         }
     }
 
@@ -266,12 +266,12 @@ impl Log {
                 (Some(segment), Some(error)) if segment == loaded => Some(Err(error.clone())),
                 (Some(_), _) => self.advance(&mut job, out),
             };
-            self.end_or_keep(job, result);
+            self.finish_or_requeue(job, result);
         }
         self.resume_plans(loaded, failure, out);
     }
 
-    fn end_or_keep(&mut self, job: Job, result: Option<Result<Messages, ReadError>>) {
+    fn finish_or_requeue(&mut self, job: Job, result: Option<Result<Messages, ReadError>>) {
         match result {
             Some(result) => self.reads.finished.push((job.id, result)),
             None => self.reads.jobs.push(job),
@@ -285,19 +285,19 @@ impl Log {
         out: &mut Vec<StorageRequest>,
     ) -> Option<Result<Messages, ReadError>> {
         loop {
-            let result = self.go_on(job, out);
-            if result.is_some() || !self.has_what_it_waits_for(job) {
+            let result = self.step(job, out);
+            if result.is_some() || !self.has_load_ended(job) {
                 return result;
             }
         }
     }
 
     /// Return whether the load that a read waits for has ended already: an empty index needs no storage read.
-    fn has_what_it_waits_for(&self, job: &mut Job) -> bool {
+    fn has_load_ended(&self, job: &mut Job) -> bool {
         self.reads.load.is_none() && job.waits_for.take().is_some()
     }
 
-    fn go_on(
+    fn step(
         &mut self,
         job: &mut Job,
         out: &mut Vec<StorageRequest>,
@@ -307,28 +307,28 @@ impl Log {
                 && self.segment_index(place.segment).is_none()
             {
                 job.place = None;
-                job.ahead = Slice::default();
+                job.read_ahead = Slice::default();
                 job.needed = 0;
                 if job.found.messages_count > 0 {
                     return Some(Ok(self.finish(job)));
                 }
             }
             let from = match (job.skip, job.place) {
-                (Skip::Until(offset), place) => {
+                (SkipUntil::Until(offset), place) => {
                     let passed = place.map_or(0, |place| place.offset);
                     Offset(offset.max(passed)).max(self.first_offset())
                 }
-                (Skip::OlderThan(_), Some(place)) => Offset(place.offset),
-                (Skip::OlderThan(timestamp), None) => match self.locate(timestamp) {
+                (SkipUntil::OlderThan(_), Some(place)) => Offset(place.offset),
+                (SkipUntil::OlderThan(timestamp), None) => match self.locate(timestamp) {
                     Located::InMemory(offset) => {
-                        job.skip = Skip::Until(offset.0);
+                        job.skip = SkipUntil::Until(offset.0);
                         offset
                     }
                     Located::InStorage(place) => {
                         job.place = Some(place);
                         Offset(place.offset)
                     }
-                    Located::Nowhere => return Some(Ok(self.finish(job))),
+                    Located::NotFound => return Some(Ok(self.finish(job))),
                     Located::NeedsIndex(segment) => {
                         return self.wait_for_index(job, segment, false, out);
                     }
@@ -338,10 +338,10 @@ impl Log {
                 return Some(Ok(self.finish(job)));
             }
             if self.tail.front().is_some_and(|front| from >= front.base) {
-                if let Skip::OlderThan(timestamp) = job.skip {
+                if let SkipUntil::OlderThan(timestamp) = job.skip {
                     // All messages before `from` are older.
                     match self.locate_in_memory_from(from, timestamp) {
-                        Some(offset) => job.skip = Skip::Until(offset.0.max(from.0)),
+                        Some(offset) => job.skip = SkipUntil::Until(offset.0.max(from.0)),
                         None => return Some(Ok(self.finish(job))),
                     }
                     job.place = None;
@@ -351,16 +351,16 @@ impl Log {
                 job.place = None;
                 return Some(Ok(self.finish(job)));
             }
-            let Some(place) = self.place_for(job, from) else {
+            let Some(place) = self.start_place(job, from) else {
                 let segment = self.segment_of(from);
                 return self.wait_for_index(job, segment, false, out);
             };
             job.place = Some(place);
-            if !job.ahead.is_empty() {
-                match self.walk(job) {
-                    Walked::Complete => return Some(Ok(self.finish(job))),
-                    Walked::Partly => continue,
-                    Walked::Damaged { way } => return self.damaged(job, way, out),
+            if !job.read_ahead.is_empty() {
+                match self.extract_messages(job) {
+                    ExtractResult::Complete => return Some(Ok(self.finish(job))),
+                    ExtractResult::Partly => continue,
+                    ExtractResult::Damaged { way } => return self.damaged(job, way, out),
                 }
             }
             return self.request(job, place, from, out);
@@ -378,7 +378,7 @@ impl Log {
         {
             self.reads.cursors.put(Cursor {
                 place,
-                ahead: core::mem::take(&mut job.ahead),
+                read_ahead: core::mem::take(&mut job.read_ahead),
                 message_bytes: found.size_bytes / u64::from(found.messages_count),
                 sequential: job.sequential,
                 at: self.now,

@@ -34,7 +34,7 @@ pub(crate) struct Recovery {
     pub(crate) files: Vec<(FileName, u64)>,
     pub(crate) offsets_bytes: Option<u64>,
     /// Base and size of the segment that is read.
-    pub(crate) active: (Offset, u64),
+    pub(crate) scanned_segment: (Offset, u64),
     pub(crate) index_bytes: Option<u64>,
     /// Number of valid entries in the index file, up to the one from which the scan starts.
     pub(crate) entries_saved: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Recovery {
     /// Valid entry before the trusted one, and the number of entries up to it.
     pub(crate) previous: Option<(Entry, Kind, u64)>,
     /// Entry trusted first, if the log had no valid message there.
-    pub(crate) doubted: Option<Entry>,
+    pub(crate) mistrusted_entry: Option<Entry>,
     pub(crate) scan: Option<Scan>,
     /// True if the bytes behind the last whole message were cut off.
     pub(crate) is_cut: bool,
@@ -51,7 +51,7 @@ pub(crate) struct Recovery {
     pub(crate) is_synced: bool,
     /// Segment that had bytes, but not one whole message. It vouches for the segment before, which is read only for the
     /// timestamp of its last message.
-    pub(crate) emptied: Option<Offset>,
+    pub(crate) truncated_to_empty: Option<Offset>,
 }
 
 /// Operation that recovery waits for.
@@ -74,16 +74,16 @@ impl Recovery {
             drop_all,
             files: Vec::new(),
             offsets_bytes: None,
-            active: (Offset(0), 0),
+            scanned_segment: (Offset(0), 0),
             index_bytes: None,
             entries_saved: 0,
             trusted: None,
             previous: None,
-            doubted: None,
+            mistrusted_entry: None,
             scan: None,
             is_cut: false,
             is_synced: false,
-            emptied: None,
+            truncated_to_empty: None,
         }
     }
 
@@ -115,10 +115,10 @@ impl Recovery {
     /// Name of the file for the next part that is cut from the segment.
     fn next_cut(&self) -> FileName {
         let number = self.next_number(|file| match file {
-            FileName::Cut(base, number) if base == self.active.0 => Some(number),
+            FileName::Cut(base, number) if base == self.scanned_segment.0 => Some(number),
             _ => None,
         });
-        FileName::Cut(self.active.0, number)
+        FileName::Cut(self.scanned_segment.0, number)
     }
 }
 
@@ -126,7 +126,7 @@ impl Log {
     pub(crate) fn begin_recovery(&mut self, out: &mut Vec<StorageRequest>) {
         self.operations.start_repeated(
             Pending::Recover(Step::List),
-            StorageOperation::Prepare,
+            StorageOperation::OpenDirectory,
             out,
         );
     }
@@ -163,7 +163,7 @@ impl Log {
                     self.cut_index(out);
                 }
                 Err(error) => {
-                    let file = FileName::Log(self.recovery().active.0);
+                    let file = FileName::Log(self.recovery().scanned_segment.0);
                     self.fail_recovery(file, error);
                 }
             },
@@ -226,14 +226,14 @@ impl Log {
         let Some(manifest) = manifest else {
             return self.fail_open(format!("{} is damaged", FileName::Manifest));
         };
-        if manifest.life.incarnation != self.life.incarnation {
+        if manifest.generation.incarnation != self.generation.incarnation {
             return self.drop_contents(false);
         }
-        if manifest.life.purge_epoch < self.life.purge_epoch {
+        if manifest.generation.purge_epoch < self.generation.purge_epoch {
             return self.drop_contents(false);
         }
         // A purge may have reached the disk before the settings were updated.
-        self.life.purge_epoch = manifest.life.purge_epoch;
+        self.generation.purge_epoch = manifest.generation.purge_epoch;
         if manifest.dropping {
             return self.drop_contents(true);
         }
@@ -241,10 +241,10 @@ impl Log {
         self.manifest_file = if manifest.segments.is_some() {
             ManifestFile::Current
         } else {
-            ManifestFile::Stale
+            ManifestFile::Outdated
         };
         self.listed.found(manifest.segments);
-        self.set_foreign_aside(out);
+        self.rename_foreign_logs(out);
     }
 
     /// Choose the last segment with bytes for the scan.
@@ -256,8 +256,8 @@ impl Log {
         let with_bytes = logs.iter().rfind(|(_, size)| *size > 0);
         match with_bytes.or(logs.first()).copied() {
             Some(active) => {
-                self.leave_out_empty_logs_before(active.0);
-                self.look_into(active, out);
+                self.remove_empty_logs_before(active.0);
+                self.scan_segment(active, out);
             }
             None => self.open_empty(),
         }
@@ -265,7 +265,7 @@ impl Log {
 
     /// Remove empty logs before the active segment; they are none of the segments. Such a log was begun behind a tail
     /// that was cut later, and could not be removed. The segment before it extends past its base offset.
-    fn leave_out_empty_logs_before(&mut self, active: Offset) {
+    fn remove_empty_logs_before(&mut self, active: Offset) {
         let is_empty = |(file, size): &mut (FileName, u64)| matches!(*file, FileName::Log(base) if base < active && *size == 0);
         let left: Vec<_> = self.recovery().files.extract_if(.., is_empty).collect();
         for (file, _) in left {
@@ -273,9 +273,9 @@ impl Log {
         }
     }
 
-    pub(crate) fn look_into(&mut self, active: (Offset, u64), out: &mut Vec<StorageRequest>) {
+    pub(crate) fn scan_segment(&mut self, active: (Offset, u64), out: &mut Vec<StorageRequest>) {
         let recovery = self.recovery();
-        recovery.active = active;
+        recovery.scanned_segment = active;
         recovery.index_bytes = recovery.size_of(FileName::Index(active.0));
         let entries = recovery.index_bytes.unwrap_or(0) / ENTRY_BYTES as u64;
         self.read_index_window(entries, out);
@@ -289,7 +289,7 @@ impl Log {
         if !files.is_empty() {
             self.wipe = Some(Box::new(Wipe::new(files, is_marked)));
         }
-        self.manifest_file = ManifestFile::Stale;
+        self.manifest_file = ManifestFile::Outdated;
         self.offsets_bytes_found = Some(0);
         self.phase = Phase::Open;
     }
@@ -304,7 +304,7 @@ impl Log {
     fn read_index_window(&mut self, entries: u64, out: &mut Vec<StorageRequest>) {
         let end = entries * ENTRY_BYTES as u64;
         let recovery = self.recovery();
-        let (base, size) = recovery.active;
+        let (base, size) = recovery.scanned_segment;
         if end == 0 || size == 0 {
             return self.scan_from(Entry::start(base), None, 0, out);
         }
@@ -319,8 +319,8 @@ impl Log {
     }
 
     fn index_window_read(&mut self, start: u64, outcome: Outcome, out: &mut Vec<StorageRequest>) {
-        let life = self.life;
-        let (base, size) = self.recovery().active;
+        let life = self.generation;
+        let (base, size) = self.recovery().scanned_segment;
         let Ok(StorageOutcome::Read(bytes)) = outcome else {
             // The index is optional (LOG-14).
             return self.scan_from(Entry::start(base), None, 0, out);
@@ -354,10 +354,10 @@ impl Log {
         out: &mut Vec<StorageRequest>,
     ) {
         let recovery = self.recovery();
-        let size = recovery.active.1;
-        let scan = match recovery.emptied {
-            Some(end) => Scan::over_damage(entry, size, end.0),
-            None => Scan::up_to_damage(entry, size),
+        let size = recovery.scanned_segment.1;
+        let scan = match recovery.truncated_to_empty {
+            Some(end) => Scan::skipping_damage(entry, size, end.0),
+            None => Scan::until_damage(entry, size),
         };
         recovery.entries_saved = entries_saved;
         recovery.trusted = kind.map(|kind| (entry, kind));
@@ -367,7 +367,7 @@ impl Log {
     }
 
     fn scanned(&mut self, asked: u32, outcome: Outcome, out: &mut Vec<StorageRequest>) {
-        let file = FileName::Log(self.recovery().active.0);
+        let file = FileName::Log(self.recovery().scanned_segment.0);
         let bytes = match outcome {
             Ok(StorageOutcome::Read(bytes)) => bytes,
             Ok(_) => return self.fail_open(format!("{file} cannot be read")),
@@ -378,12 +378,12 @@ impl Log {
         let progress = scan.feed(&bytes, asked);
         let reached = scan.reached;
         if progress == Progress::Stopped && !scan.goes_past_damage() {
-            if self.doubts_index(reached, out) {
+            if self.retry_without_index(reached, out) {
                 return;
             }
             let scan = self.recovery().scan.as_mut();
             let scan = scan.expect("a scan is under way");
-            let progress = scan.go_past_damage();
+            let progress = scan.continue_behind_damage();
             return self.follow_scan(progress, out);
         }
         self.follow_scan(progress, out);
@@ -392,16 +392,16 @@ impl Log {
     /// Decide whether the scan stopped because the index is wrong rather than the log. As long as the scan has not
     /// confirmed the index, the index may be another log's: the scan then starts again from an earlier entry, or from
     /// the beginning without the index, instead of cutting the log. Returns true if a scan was started again.
-    fn doubts_index(&mut self, reached: Entry, out: &mut Vec<StorageRequest>) -> bool {
+    fn retry_without_index(&mut self, reached: Entry, out: &mut Vec<StorageRequest>) -> bool {
         let recovery = self.recovery();
         let Some((trusted, _)) = recovery.trusted else {
             return false;
         };
-        let start = Entry::start(recovery.active.0);
-        match (recovery.doubted, recovery.previous.take()) {
+        let start = Entry::start(recovery.scanned_segment.0);
+        match (recovery.mistrusted_entry, recovery.previous.take()) {
             (None, Some((entry, kind, saved))) if reached == trusted => {
                 // A scan from the entry before should pass this boundary and stop here again.
-                recovery.doubted = Some(trusted);
+                recovery.mistrusted_entry = Some(trusted);
                 self.scan_from(entry, Some(kind), saved, out);
             }
             (None, None) if reached == trusted => self.scan_from(start, None, 0, out),
@@ -415,7 +415,7 @@ impl Log {
 
     fn follow_scan(&mut self, progress: Progress, out: &mut Vec<StorageRequest>) {
         let recovery = self.recovery();
-        let file = FileName::Log(recovery.active.0);
+        let file = FileName::Log(recovery.scanned_segment.0);
         match progress {
             Progress::Read { position, length } => {
                 let operation = StorageOperation::Read {
@@ -432,7 +432,7 @@ impl Log {
                 let scan = recovery.scan.as_ref().expect("a scan has ended");
                 let length = scan.reached.position;
                 let into = recovery.next_cut();
-                let operation = StorageOperation::SetAside { file, length, into };
+                let operation = StorageOperation::CutOff { file, length, into };
                 let step = Step::SetAside { into };
                 self.operations
                     .start_repeated(Pending::Recover(step), operation, out);
@@ -445,7 +445,7 @@ impl Log {
     /// a log that cannot be opened would be worse.
     fn set_aside(&mut self, into: FileName, outcome: &Outcome, out: &mut Vec<StorageRequest>) {
         let recovery = self.recovery();
-        let (base, size) = recovery.active;
+        let (base, size) = recovery.scanned_segment;
         let scan = recovery.scan.as_ref().expect("a scan has ended");
         let (file, position) = (FileName::Log(base), scan.reached.position);
         let bytes = size - position;
@@ -456,12 +456,12 @@ impl Log {
                     file,
                     position,
                     bytes,
-                    kept: into,
+                    saved_as: into,
                 });
                 self.sync_recovered(out);
             }
             Err(error) if error.kind == StorageErrorKind::NoSpace => {
-                self.notices.push(Notice::Lost {
+                self.notices.push(Notice::CutWithoutCopy {
                     file,
                     position,
                     bytes,
@@ -480,7 +480,7 @@ impl Log {
     fn sync_recovered(&mut self, out: &mut Vec<StorageRequest>) {
         let is_fsync = self.config.durability == Durability::Fsync;
         let recovery = self.recovery();
-        if recovery.emptied.is_some() {
+        if recovery.truncated_to_empty.is_some() {
             return self.finish_recovery(true, out);
         }
         let known = recovery.trusted.map_or(0, |(entry, _)| entry.position);
@@ -489,7 +489,7 @@ impl Log {
         let is_sealed = scan.damage.is_some();
         if recovery.is_cut || is_sealed || is_fsync && scan.reached.position > known {
             let operation = StorageOperation::Sync {
-                file: FileName::Log(recovery.active.0),
+                file: FileName::Log(recovery.scanned_segment.0),
             };
             self.operations
                 .start(Pending::Recover(Step::Sync), operation, out);
@@ -504,7 +504,7 @@ impl Log {
         let length = recovery.entries_saved * ENTRY_BYTES as u64;
         if recovery.index_bytes.is_some_and(|bytes| bytes != length) {
             let operation = StorageOperation::Truncate {
-                file: FileName::Index(recovery.active.0),
+                file: FileName::Index(recovery.scanned_segment.0),
                 length,
             };
             self.operations

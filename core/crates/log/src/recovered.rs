@@ -18,18 +18,18 @@ impl Log {
     pub(crate) fn finish_recovery(&mut self, index_is_usable: bool, out: &mut Vec<StorageRequest>) {
         let recovery = self.recovery();
         let logs = recovery.logs();
-        let (base, _) = recovery.active;
+        let (base, _) = recovery.scanned_segment;
         let scan = recovery.scan.take().expect("a scan has ended");
         let before = logs.iter().rfind(|(before, _)| *before < base).copied();
         if let Some(before) = before
             && scan.reached.position == 0
-            && recovery.emptied.is_none()
+            && recovery.truncated_to_empty.is_none()
         {
-            recovery.emptied = Some(base);
-            return self.look_into(before, out);
+            recovery.truncated_to_empty = Some(base);
+            return self.scan_segment(before, out);
         }
         let offsets_bytes = recovery.offsets_bytes;
-        let emptied = recovery.emptied;
+        let emptied = recovery.truncated_to_empty;
         self.offsets_bytes_found = offsets_bytes;
         for window in logs.windows(2) {
             let ((sealed, size), (next, _)) = (window[0], window[1]);
@@ -39,7 +39,7 @@ impl Log {
         }
         self.last_timestamp = scan.reached.timestamp;
         if let Some(open) = emptied {
-            let mut sealed = Segment::sealed(base, open, self.recovery().active.1);
+            let mut sealed = Segment::sealed(base, open, self.recovery().scanned_segment.1);
             sealed.last_timestamp = Some(self.last_timestamp);
             self.segments.push_back(sealed);
             self.next_offset = open;
@@ -90,7 +90,7 @@ impl Log {
 
     fn recovered_segment(&mut self, scan: Scan, index_is_usable: bool) -> Segment {
         let recovery = self.recovery();
-        let (base, _) = recovery.active;
+        let (base, _) = recovery.scanned_segment;
         let reached = scan.reached;
         let trusted = recovery.trusted;
         let is_synced = recovery.is_synced;
@@ -132,7 +132,7 @@ impl Log {
         let files = core::mem::take(&mut self.recovery().files);
         for (file, _) in &files {
             if matches!(file, FileName::Cut(..) | FileName::Foreign(..)) {
-                self.cuts.push(*file);
+                self.set_aside_files.push(*file);
             }
             if let FileName::Index(base) = file
                 && !files

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use headrace_model::Offset;
 
-use crate::foreign::Listed;
+use crate::foreign::SegmentList;
 use crate::log::{Log, ManifestFile, Pending, Phase};
 use crate::manifest::Manifest;
 use crate::recover::Recovery;
@@ -38,7 +38,7 @@ impl Removals {
         self.requested += 1;
     }
 
-    fn abandon(&mut self) -> impl Iterator<Item = FileName> {
+    fn take_all(&mut self) -> impl Iterator<Item = FileName> {
         self.done = self.requested;
         let in_flight = self.in_flight.take();
         in_flight
@@ -86,17 +86,17 @@ impl Wipe {
 
 /// Result of a request to remove segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Deletion {
+pub struct RemovalProgress {
     /// Mark for [`Log::removals_done`].
-    pub mark: u64,
+    pub sequence: u64,
     /// Number of further segments that may be removed once the oldest one, sealed just now, is on the device. Repeat
     /// the request then.
-    pub left: u32,
+    pub remaining: u32,
 }
 
 impl Log {
     /// Remove up to `count` sealed segments, oldest first, whose last message is not beyond `barrier`.
-    pub fn delete_segments(&mut self, count: u32, barrier: Option<Offset>) -> Deletion {
+    pub fn delete_segments(&mut self, count: u32, barrier: Option<Offset>) -> RemovalProgress {
         let mut left = count;
         while left > 0 {
             let Some(oldest) = self.segments.front() else {
@@ -123,20 +123,20 @@ impl Log {
             let base = oldest.base;
             self.size_bytes -= oldest.size;
             self.segments.pop_front();
-            self.tail.forget_segment(base);
+            self.tail.drop_segment(base);
             self.reads.forget_segment(base);
             self.removals.push(FileName::Log(base));
             self.removals.push(FileName::Index(base));
             let is_its_own =
                 |file: &mut FileName| matches!(file, FileName::Cut(of, _) if *of == base);
-            for cut in self.cuts.extract_if(.., is_its_own) {
+            for cut in self.set_aside_files.extract_if(.., is_its_own) {
                 self.removals.push(cut);
             }
             left -= 1;
         }
-        Deletion {
-            mark: self.removals.requested,
-            left,
+        RemovalProgress {
+            sequence: self.removals.requested,
+            remaining: left,
         }
     }
 
@@ -166,12 +166,12 @@ impl Log {
                 if let FileName::Log(base) = file {
                     self.listed.remove(base);
                 }
-                self.hurry();
+                self.retry_now();
             }
             Err(error) => {
                 // Removing later segments would leave a gap: all remaining ones stay and are found again at the next
                 // start.
-                let _ = self.removals.abandon().count();
+                let _ = self.removals.take_all().count();
                 self.removals.error = Some((file, error));
             }
         }
@@ -179,20 +179,20 @@ impl Log {
 
     /// Drop all messages and restart at offset 0. No effect if this epoch has been reached before.
     pub fn purge(&mut self, epoch: u64, out: &mut Vec<StorageRequest>) {
-        if epoch <= self.life.purge_epoch || self.is_closed() {
+        if epoch <= self.generation.purge_epoch || self.is_closed() {
             return;
         }
-        self.life.purge_epoch = epoch;
+        self.generation.purge_epoch = epoch;
         self.config.purge_epoch = epoch;
         self.failure = None;
         self.shortage = None;
-        self.disown_operations();
+        self.ignore_operations_in_flight();
         if !self.is_open() {
             self.phase = Phase::Opening(Box::new(Recovery::new(true)));
             self.begin_recovery(out);
             return;
         }
-        let mut files: Vec<FileName> = self.removals.abandon().collect();
+        let mut files: Vec<FileName> = self.removals.take_all().collect();
         if let Some(wipe) = self.wipe.take() {
             files.extend(wipe.files);
         }
@@ -202,20 +202,20 @@ impl Log {
                 files.push(FileName::Index(segment.base));
             }
         }
-        files.append(&mut self.cuts);
-        let has_files = !files.is_empty() || self.manifest_file != ManifestFile::Stale;
+        files.append(&mut self.set_aside_files);
+        let has_files = !files.is_empty() || self.manifest_file != ManifestFile::Outdated;
         files.push(FileName::Offsets);
-        self.forget_everything();
+        self.reset_contents();
         if has_files {
             self.wipe = Some(Box::new(Wipe::new(files, false)));
         }
     }
 
-    fn forget_everything(&mut self) {
+    fn reset_contents(&mut self) {
         self.segments.clear();
         self.tail.clear();
-        self.reads.forget_everything();
-        self.cleaning = None;
+        self.reads.abort_all();
+        self.retention_request = None;
         self.size_bytes = 0;
         self.last_timestamp = 0;
         for end in [
@@ -230,13 +230,13 @@ impl Log {
         }
         self.flush_deadline = None;
         self.sync_deadline = None;
-        self.manifest_file = ManifestFile::Stale;
-        self.listed = Listed::default();
+        self.manifest_file = ManifestFile::Outdated;
+        self.listed = SegmentList::default();
         self.offsets_bytes_found = Some(0);
     }
 
     /// Defer the removal of files while other files in the directory are still being written (`held`).
-    pub fn hold_wipe(&mut self, held: bool) {
+    pub fn defer_wipe(&mut self, held: bool) {
         self.wipe_held = held;
     }
 
@@ -257,7 +257,7 @@ impl Log {
             WipeStep::Draining if is_drained => {
                 wipe.step = WipeStep::Marking;
                 let manifest = Manifest {
-                    life: self.life,
+                    generation: self.generation,
                     dropping: true,
                     segments: None,
                 };

@@ -27,7 +27,7 @@ pub struct Retention {
 
 /// Request to apply the bounds in progress; timestamps may have to be read first.
 #[derive(Debug)]
-pub(crate) struct Cleaning {
+pub(crate) struct RetentionRequest {
     retention: Retention,
     /// Offset beyond which messages keep their segment.
     barrier: Option<Offset>,
@@ -48,7 +48,7 @@ impl Log {
     /// Apply these bounds from the next [`Log::end_of_turn`] on. Segments with messages beyond `barrier` stay. A
     /// request replaces the one before.
     pub fn retain(&mut self, retention: Retention, barrier: Option<Offset>) {
-        self.cleaning = Some(Box::new(Cleaning {
+        self.retention_request = Some(Box::new(RetentionRequest {
             retention,
             barrier,
             asked: None,
@@ -66,7 +66,7 @@ impl Log {
         if !self.is_open() || self.closing || self.wipe.is_some() {
             return false;
         }
-        if self.failure.is_some() && !self.is_short_of_space() {
+        if self.failure.is_some() && !self.is_out_of_space() {
             return false;
         }
         let (count, bytes) = (self.segments.len(), self.size_bytes);
@@ -87,15 +87,15 @@ impl Log {
     }
 
     /// Advance a retention request as far as timestamps are known, and read the next unknown one.
-    pub(crate) fn advance_cleaning(&mut self, out: &mut Vec<StorageRequest>) {
+    pub(crate) fn advance_retention(&mut self, out: &mut Vec<StorageRequest>) {
         if self.closing {
-            self.cleaning = None;
+            self.retention_request = None;
         }
-        let Some(mut cleaning) = self.cleaning.take() else {
+        let Some(mut cleaning) = self.retention_request.take() else {
             return;
         };
         if self.failure.is_none() && self.roll(&cleaning.retention, out) {
-            self.cleaning = Some(cleaning);
+            self.retention_request = Some(cleaning);
             return;
         }
         while self.segments.len() > 1 {
@@ -109,7 +109,7 @@ impl Log {
                         cleaning.asked = Some(segment);
                         self.start_load(segment, false, out);
                     }
-                    self.cleaning = Some(cleaning);
+                    self.retention_request = Some(cleaning);
                     return;
                 }
             };
@@ -159,7 +159,7 @@ impl Log {
     ) {
         let Ok(StorageOutcome::Read(bytes)) = result else {
             // The next request tries again.
-            self.cleaning = None;
+            self.retention_request = None;
             return;
         };
         let Some(segment) = self.segment_mut(base) else {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use headrace_wire::message::{HEADER_BYTES, HeaderView};
 
 use crate::entry::{Entry, INTERVAL_BYTES, Kind};
-use crate::walk::{Stop, checksum_matches, is_plausible, verified_message_at};
+use crate::walk::{NoMessage, checksum_matches, is_plausible, verified_message_at};
 
 /// Size of one read while scanning; more if a message is larger.
 const READ_BYTES: u64 = 1024 * 1024;
@@ -40,7 +40,7 @@ pub(crate) struct Scan {
     /// End of the file, or of the range to be scanned.
     end: u64,
     last_entry_position: u64,
-    behind_damage: BehindDamage,
+    behind_damage: DamagePolicy,
     /// Position from which the next message behind damage is searched.
     seeking: Option<u64>,
     read_bytes: u64,
@@ -49,19 +49,19 @@ pub(crate) struct Scan {
     /// Timestamp of the message that the end of the file truncates, 0 if there is none.
     stopped_timestamp: u64,
     /// Properties of the damaged region that is being passed.
-    hole: Hole,
+    hole: ZeroRuns,
 }
 
 /// Behavior of a scan where there is no whole valid message.
 #[derive(Debug, Clone, Copy)]
-enum BehindDamage {
+enum DamagePolicy {
     /// The scan ends.
     Unknown,
     /// The scan continues up to this offset after the last message.
     UpTo(u64),
     /// The scan continues with messages that must have followed the damaged ones, but not with the remains of a write
     /// torn by a loss of power.
-    Survivors,
+    IntactFollowers,
 }
 
 /// Damaged messages in the middle of a log.
@@ -77,14 +77,14 @@ pub(crate) struct Damage {
 
 /// Zero runs in the bytes of a damaged region.
 #[derive(Debug, Clone, Copy, Default)]
-struct Hole {
+struct ZeroRuns {
     /// Length of the run of zeros that ends at the last byte examined.
     zeros: u64,
     /// True if a sector ends in zeros, like one that was never or only partly written.
     is_unwritten: bool,
 }
 
-impl Hole {
+impl ZeroRuns {
     fn take(&mut self, position: u64, bytes: &[u8]) {
         for (end, byte) in (position + 1..).zip(bytes) {
             self.zeros = if *byte == 0 { self.zeros + 1 } else { 0 };
@@ -97,26 +97,26 @@ impl Hole {
 
 impl Scan {
     /// Scan from `start` to `end`, stopping at the first message that is not whole and valid.
-    pub(crate) fn up_to_damage(start: Entry, end: u64) -> Self {
+    pub(crate) fn until_damage(start: Entry, end: u64) -> Self {
         Self {
             reached: start,
             entries: Vec::new(),
             end,
             last_entry_position: start.position,
-            behind_damage: BehindDamage::Unknown,
+            behind_damage: DamagePolicy::Unknown,
             seeking: None,
             read_bytes: READ_BYTES,
             damage: None,
             stopped_timestamp: 0,
-            hole: Hole::default(),
+            hole: ZeroRuns::default(),
         }
     }
 
     /// Scan from `start` to `end`, where the message `end_offset` would start, skipping damage.
-    pub(crate) fn over_damage(start: Entry, end: u64, end_offset: u64) -> Self {
+    pub(crate) fn skipping_damage(start: Entry, end: u64, end_offset: u64) -> Self {
         Self {
-            behind_damage: BehindDamage::UpTo(end_offset),
-            ..Self::up_to_damage(start, end)
+            behind_damage: DamagePolicy::UpTo(end_offset),
+            ..Self::until_damage(start, end)
         }
     }
 
@@ -127,16 +127,16 @@ impl Scan {
     /// that whole messages follow a hole of zeros, because files grow in zeros. Those messages were not acknowledged
     /// and do not count as survivors. Neither do messages inside the payload of a torn message: their timestamps are
     /// earlier, because a server had stored them before.
-    pub(crate) fn go_past_damage(&mut self) -> Progress {
-        self.behind_damage = BehindDamage::Survivors;
-        self.hole = Hole::default();
+    pub(crate) fn continue_behind_damage(&mut self) -> Progress {
+        self.behind_damage = DamagePolicy::IntactFollowers;
+        self.hole = ZeroRuns::default();
         self.seeking = Some(self.reached.position);
         self.begin()
     }
 
     /// Return whether [`go_past_damage`](Self::go_past_damage) was called.
     pub(crate) fn goes_past_damage(&self) -> bool {
-        matches!(self.behind_damage, BehindDamage::Survivors)
+        matches!(self.behind_damage, DamagePolicy::IntactFollowers)
     }
 
     /// Return the first read, or the result if there is nothing to read.
@@ -161,10 +161,10 @@ impl Scan {
         loop {
             if let Some(from) = self.seeking {
                 match self.seek(from, &bytes[at..], at_end) {
-                    Sought::Found(found) => at += found,
-                    Sought::Nothing if at_end => return self.ended(),
-                    Sought::Unwritten => return Progress::Stopped,
-                    Sought::Nothing | Sought::Candidate => return self.begin(),
+                    SeekResult::Found(found) => at += found,
+                    SeekResult::Nothing if at_end => return self.ended(),
+                    SeekResult::Unwritten => return Progress::Stopped,
+                    SeekResult::Nothing | SeekResult::Candidate => return self.begin(),
                 }
             }
             match verified_message_at(&bytes[at..], self.reached.offset) {
@@ -172,23 +172,23 @@ impl Scan {
                     at += found.bytes;
                     self.pass(found.bytes as u64, found.timestamp);
                 }
-                Err(Stop::Incomplete { .. }) if at == bytes.len() && at_end => {
+                Err(NoMessage::Incomplete { .. }) if at == bytes.len() && at_end => {
                     return Progress::Complete;
                 }
-                Err(Stop::Incomplete { needed }) if !at_end => {
+                Err(NoMessage::Incomplete { needed }) if !at_end => {
                     self.read_bytes = needed.max(READ_BYTES);
                     return self.begin();
                 }
                 Err(stop) => {
-                    if matches!(stop, Stop::Incomplete { .. })
+                    if matches!(stop, NoMessage::Incomplete { .. })
                         && let Some(header) = bytes[at..].first_chunk::<HEADER_BYTES>()
                     {
                         self.stopped_timestamp = HeaderView(header).timestamp();
                     }
-                    if matches!(self.behind_damage, BehindDamage::Unknown) {
+                    if matches!(self.behind_damage, DamagePolicy::Unknown) {
                         return Progress::Stopped;
                     }
-                    self.hole = Hole::default();
+                    self.hole = ZeroRuns::default();
                     self.seeking = Some(self.reached.position);
                 }
             }
@@ -198,22 +198,22 @@ impl Scan {
     /// Result of a search behind damage that found no message.
     fn ended(&self) -> Progress {
         match self.behind_damage {
-            BehindDamage::Survivors => Progress::Stopped,
-            BehindDamage::Unknown | BehindDamage::UpTo(_) => Progress::Complete,
+            DamagePolicy::IntactFollowers => Progress::Stopped,
+            DamagePolicy::Unknown | DamagePolicy::UpTo(_) => Progress::Complete,
         }
     }
 
     /// Return whether a message with this header may start at `position`, behind at least one damaged message.
-    fn may_follow(&self, header: HeaderView<'_>, position: u64) -> bool {
+    fn is_possible_successor(&self, header: HeaderView<'_>, position: u64) -> bool {
         let Some(lost) = header.offset().checked_sub(self.reached.offset) else {
             return false;
         };
         // Each lost message has at least a header.
         let lost_max = (position - self.reached.position) / HEADER_BYTES as u64;
         let is_possible = match self.behind_damage {
-            BehindDamage::Unknown => false,
-            BehindDamage::UpTo(end_offset) => header.offset() < end_offset,
-            BehindDamage::Survivors => {
+            DamagePolicy::Unknown => false,
+            DamagePolicy::UpTo(end_offset) => header.offset() < end_offset,
+            DamagePolicy::IntactFollowers => {
                 header.timestamp() >= self.reached.timestamp.max(self.stopped_timestamp)
             }
         };
@@ -233,14 +233,14 @@ impl Scan {
     }
 
     /// Search for the next message that is certainly valid. `from` is the position of `bytes` in the file.
-    fn seek(&mut self, from: u64, bytes: &[u8], at_end: bool) -> Sought {
+    fn seek(&mut self, from: u64, bytes: &[u8], at_end: bool) -> SeekResult {
         let places = (bytes.len() + 1).saturating_sub(HEADER_BYTES);
         for at in 0..places {
             let Some(header) = bytes[at..].first_chunk::<HEADER_BYTES>() else {
                 break;
             };
             let header = HeaderView(header);
-            if !self.may_follow(header, from + at as u64) {
+            if !self.is_possible_successor(header, from + at as u64) {
                 continue;
             }
             let length = header.message_bytes();
@@ -252,13 +252,13 @@ impl Scan {
                 self.hole.take(from, &bytes[..at]);
                 self.seeking = Some(from + at as u64);
                 self.read_bytes = length.max(READ_BYTES);
-                return Sought::Candidate;
+                return SeekResult::Candidate;
             }
             let length = usize::try_from(length).expect("fits the bytes");
             if checksum_matches(&bytes[at..at + length]) {
                 self.hole.take(from, &bytes[..at]);
                 if self.goes_past_damage() && self.hole.is_unwritten {
-                    return Sought::Unwritten;
+                    return SeekResult::Unwritten;
                 }
                 let offset = header.offset();
                 let damage = self.damage.get_or_insert(Damage {
@@ -278,17 +278,17 @@ impl Scan {
                 // A reader that starts here does not meet the damage.
                 self.last_entry_position = self.reached.position;
                 self.entries.push((self.reached, Kind::Resumed));
-                return Sought::Found(at);
+                return SeekResult::Found(at);
             }
         }
         let passed = places.max(1);
         self.hole.take(from, &bytes[..passed.min(bytes.len())]);
         self.seeking = Some(from + passed as u64);
-        Sought::Nothing
+        SeekResult::Nothing
     }
 }
 
-enum Sought {
+enum SeekResult {
     /// A message starts here.
     Found(usize),
     /// A message may start here; it is longer than the bytes at hand.
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn an_undamaged_log_is_walked_to_its_end() {
         let file = log(&[400_000, 400_000, 400_000, 3_000_000, 10, 700_000]);
-        let mut scan = Scan::up_to_damage(START, file.len() as u64);
+        let mut scan = Scan::until_damage(START, file.len() as u64);
         assert_eq!(run(&mut scan, &file), Progress::Complete);
         assert_eq!(scan.reached.offset, 6);
         assert_eq!(scan.reached.position, file.len() as u64);
@@ -371,7 +371,7 @@ mod tests {
     fn a_torn_tail_ends_the_walk() {
         let file = log(&[100, 0, 30]);
         for cut in 0..file.len() {
-            let mut scan = Scan::up_to_damage(START, cut as u64);
+            let mut scan = Scan::until_damage(START, cut as u64);
             let progress = run(&mut scan, &file[..cut]);
             let whole = [164, 228, 322].iter().filter(|end| cut >= **end).count() as u64;
             assert_eq!(scan.reached.offset, whole, "cut at {cut}");
@@ -388,9 +388,9 @@ mod tests {
         for (harmed, survives) in [(512..1024, false), (700..1024, false), (700..1023, true)] {
             let mut harmed_file = file.clone();
             harmed_file[harmed].fill(0);
-            let mut scan = Scan::up_to_damage(START, file.len() as u64);
+            let mut scan = Scan::until_damage(START, file.len() as u64);
             assert_eq!(run(&mut scan, &harmed_file), Progress::Stopped);
-            let mut progress = scan.go_past_damage();
+            let mut progress = scan.continue_behind_damage();
             while let Progress::Read { position, .. } = progress {
                 let start = usize::try_from(position).expect("small");
                 progress = scan.feed(&harmed_file[start..], u32::MAX);
@@ -415,7 +415,7 @@ mod tests {
         let end = file.len() as u64;
         for place in 164..164 + 144 {
             file[place] ^= 0x55;
-            let mut scan = Scan::over_damage(START, end, 4);
+            let mut scan = Scan::skipping_damage(START, end, 4);
             assert_eq!(run(&mut scan, &file), Progress::Complete);
             assert_eq!(scan.entries.len(), 1, "damage at {place}");
             assert_eq!(scan.entries[0].1, Kind::Resumed);
@@ -429,7 +429,7 @@ mod tests {
     fn damage_larger_than_a_piece_is_passed() {
         let mut file = log(&[100, 2_500_000, 100, 100]);
         file[164..2_500_100].fill(0);
-        let mut scan = Scan::over_damage(START, file.len() as u64, 4);
+        let mut scan = Scan::skipping_damage(START, file.len() as u64, 4);
         assert_eq!(run(&mut scan, &file), Progress::Complete);
         assert_eq!(scan.reached.offset, 4);
         assert_eq!(scan.entries[0].0.offset, 2);

@@ -42,7 +42,7 @@ pub(crate) struct Segment {
     /// Size in bytes of the whole entries in the index file.
     pub(crate) index_length: u64,
     /// Number of operations under way that change one of the files as a whole.
-    pub(crate) reshaping: u8,
+    pub(crate) maintenance_in_flight: u8,
     /// True if the index file has the end of the messages, and it is still current.
     pub(crate) end_saved: bool,
     /// Timestamp of the first message, if known.
@@ -67,7 +67,7 @@ impl Segment {
             log_file: FileState::Missing,
             index_file: FileState::Missing,
             index_length: 0,
-            reshaping: 0,
+            maintenance_in_flight: 0,
             end_saved: false,
             first_timestamp: None,
             last_timestamp: Some(last_timestamp),
@@ -100,11 +100,11 @@ impl Segment {
 
     /// Return whether the files can be removed now.
     pub(crate) fn is_removable(&self) -> bool {
-        self.is_settled() && self.reshaping == 0
+        self.needs_no_storage() && self.maintenance_in_flight == 0
     }
 
     /// Return whether a sealed segment needs no more storage operations.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(crate) fn needs_no_storage(&self) -> bool {
         self.synced == self.size && (self.end_saved || self.index_file == FileState::Broken)
     }
 }

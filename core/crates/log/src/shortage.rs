@@ -16,17 +16,17 @@ const RETRY_MICROS: u64 = 1_000_000;
 
 /// State of a shortage of space.
 #[derive(Debug)]
-pub(crate) struct Shortage {
+pub(crate) struct OutOfSpace {
     retry_at: Timestamp,
     /// True if the file of stored offsets is among the files that lack space.
     offsets: bool,
     /// True if that file may be tried now.
-    offsets_turn: bool,
+    may_retry_offsets: bool,
 }
 
 impl Log {
     /// Record a lack of space. The log is read-only until there is space again.
-    pub(crate) fn run_short(
+    pub(crate) fn enter_out_of_space(
         &mut self,
         now: Timestamp,
         what: &str,
@@ -39,15 +39,15 @@ impl Log {
         let reason = format!("{what} {file} failed: {error}; it goes on when there is some");
         self.note_failure(true, reason);
         let had_offsets = self.shortage.take().is_some_and(|known| known.offsets);
-        self.shortage = Some(Shortage {
+        self.shortage = Some(OutOfSpace {
             retry_at: Timestamp(now.0 + RETRY_MICROS),
             offsets: had_offsets || file == FileName::Offsets,
-            offsets_turn: false,
+            may_retry_offsets: false,
         });
     }
 
     /// Return whether the log is read-only only until space is found.
-    pub fn is_short_of_space(&self) -> bool {
+    pub fn is_out_of_space(&self) -> bool {
         self.shortage.is_some()
     }
 
@@ -57,37 +57,37 @@ impl Log {
     }
 
     /// Retry without delay: an operation succeeded, a file was removed, or this is the last opportunity.
-    pub(crate) fn hurry(&mut self) {
+    pub(crate) fn retry_now(&mut self) {
         if let Some(shortage) = &mut self.shortage {
             shortage.retry_at = Timestamp(0);
         }
     }
 
     /// Return whether a write of changed offsets may be tried now; true once per retry.
-    pub fn take_turn_of_offsets(&mut self) -> bool {
+    pub fn take_offsets_retry(&mut self) -> bool {
         self.shortage
             .as_mut()
-            .is_some_and(|shortage| core::mem::take(&mut shortage.offsets_turn))
+            .is_some_and(|shortage| core::mem::take(&mut shortage.may_retry_offsets))
     }
 
     /// Note that changed offsets were written.
-    pub fn offsets_have_room(&mut self) {
+    pub fn offsets_written(&mut self) {
         if let Some(shortage) = &mut self.shortage {
             shortage.offsets = false;
-            self.hurry();
+            self.retry_now();
         }
     }
 
     /// Note that messages were written.
-    pub(crate) fn messages_have_room(&mut self) {
+    pub(crate) fn messages_written(&mut self) {
         if self.shortage.as_ref().is_some_and(|known| !known.offsets) {
             self.end_shortage();
         }
     }
 
     /// End a shortage of other components' files during a wipe, which frees space.
-    pub(crate) fn end_shortage_of_wipe(&mut self, now: Timestamp) {
-        let is_due = |shortage: &Shortage| shortage.retry_at <= now;
+    pub(crate) fn end_shortage_during_wipe(&mut self, now: Timestamp) {
+        let is_due = |shortage: &OutOfSpace| shortage.retry_at <= now;
         if self.is_wiping() && self.shortage.as_ref().is_some_and(is_due) {
             self.end_shortage();
         }
@@ -99,7 +99,7 @@ impl Log {
     }
 
     /// Retry whatever lacked space, if it is time.
-    pub(crate) fn try_again(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
+    pub(crate) fn retry_after_shortage(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         let has_messages = self.tail.queued_bytes() > 0 || self.under_way.write;
         let Some(shortage) = &mut self.shortage else {
             return;
@@ -108,7 +108,7 @@ impl Log {
             return;
         }
         shortage.retry_at = Timestamp(now.0 + RETRY_MICROS);
-        shortage.offsets_turn = shortage.offsets;
+        shortage.may_retry_offsets = shortage.offsets;
         if !has_messages && !shortage.offsets {
             return self.end_shortage();
         }

@@ -11,7 +11,7 @@ use crate::error::Failure;
 use crate::error::Notice;
 use crate::index::Index;
 use crate::log::{Log, Phase};
-use crate::manifest::Life;
+use crate::manifest::Generation;
 use crate::segment::Segment;
 
 impl Log {
@@ -44,8 +44,8 @@ impl Log {
     }
 
     /// Generation of the log. The one on disk may have a later purge epoch than the settings.
-    pub fn life(&self) -> Life {
-        self.life
+    pub fn generation(&self) -> Generation {
+        self.generation
     }
 
     /// First offset retained.

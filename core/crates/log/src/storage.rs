@@ -110,7 +110,7 @@ pub struct StorageRequest {
 pub enum StorageOperation {
     /// Create the directory if it is missing. Completes as [`StorageOutcome::Listed`] once the directory, its own name
     /// and those in it are durable: a process that was killed may have created names without syncing them.
-    Prepare,
+    OpenDirectory,
     /// Create an empty file; previous contents are dropped. The directory is synced before this completes.
     Create {
         /// The file.
@@ -147,7 +147,7 @@ pub enum StorageOperation {
         length: u64,
     },
     /// Truncate the file to this length after the bytes behind it are in another file, on the device.
-    SetAside {
+    CutOff {
         /// An existing file.
         file: FileName,
         /// New length.

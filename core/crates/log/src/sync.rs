@@ -114,7 +114,7 @@ impl Log {
         let mut is_settled = false;
         if let Some(segment) = self.segment_mut(base) {
             segment.synced = segment.synced.max(position);
-            is_settled = segment.is_settled();
+            is_settled = segment.needs_no_storage();
         }
         if is_settled {
             self.unload_beyond_limit();
@@ -167,7 +167,7 @@ impl Log {
         for index in (0..self.segments.len()).rev() {
             let is_sealed = index + 1 < self.segments.len();
             let segment = &mut self.segments[index];
-            if segment.is_settled() {
+            if segment.needs_no_storage() {
                 break;
             }
             if segment.has_reserve && segment.synced == segment.size && (is_sealed || self.closing)
@@ -179,14 +179,14 @@ impl Log {
                     file: FileName::Log(base),
                     length: segment.size,
                 };
-                self.reshape(base, operation, out);
+                self.start_maintenance(base, operation, out);
             }
         }
     }
 
     fn save(&self, index: usize, wants_end: bool) -> (Saving, Vec<u8>) {
         let segment = &self.segments[index];
-        let codec = Codec::new(self.life, segment.base);
+        let codec = Codec::new(self.generation, segment.base);
         let unsaved = segment.index.unsaved(segment.synced);
         let entries = &unsaved[..unsaved.len().min(ENTRIES_PER_SAVE_MAX)];
         let mut contents = Vec::with_capacity((entries.len() + 1) * ENTRY_BYTES);
@@ -216,16 +216,16 @@ impl Log {
             .segments
             .iter()
             .rev()
-            .take_while(|segment| !segment.is_settled())
+            .take_while(|segment| !segment.needs_no_storage())
             .enumerate()
-            .filter(|(_, segment)| !self.nothing_to_save(segment))
+            .filter(|(_, segment)| !self.is_index_up_to_date(segment))
             .map(|(from_end, _)| from_end)
             .last()?;
         Some(self.segments.len() - 1 - from_end)
     }
 
     /// Return whether the index file is as complete as it can be now.
-    pub(crate) fn nothing_to_save(&self, segment: &Segment) -> bool {
+    pub(crate) fn is_index_up_to_date(&self, segment: &Segment) -> bool {
         if segment.index_file == FileState::Broken
             || segment.size == 0
             || segment.end_saved && segment.synced == segment.size
@@ -288,7 +288,7 @@ impl Log {
             segment.index.forget_saved_before(position);
         }
         // Unload here as well: readers and producers at the end of the log never trigger a load.
-        if segment.is_settled() {
+        if segment.needs_no_storage() {
             self.unload_beyond_limit();
         }
     }

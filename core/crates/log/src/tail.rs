@@ -40,21 +40,21 @@ enum Bytes {
     /// Small batches, copied one behind the other, so that polls and writes get them in one piece.
     Block(Block),
     /// A batch in its receive buffer.
-    Whole(Slice),
+    Buffer(Slice),
 }
 
 impl Chunk {
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Block(block) => block,
-            Bytes::Whole(slice) => slice,
+            Bytes::Buffer(slice) => slice,
         }
     }
 
     pub(crate) fn slice(&self, start: usize, end: usize) -> Slice {
         match &self.bytes {
             Bytes::Block(block) => block.slice(start..end),
-            Bytes::Whole(slice) => slice.slice(start..end),
+            Bytes::Buffer(slice) => slice.slice(start..end),
         }
     }
 
@@ -65,7 +65,7 @@ impl Chunk {
     fn capacity_bytes(&self) -> usize {
         match &self.bytes {
             Bytes::Block(block) => block.capacity_bytes(),
-            Bytes::Whole(slice) => slice.capacity_bytes(),
+            Bytes::Buffer(slice) => slice.capacity_bytes(),
         }
     }
 
@@ -174,7 +174,7 @@ pub(crate) struct Tail {
 
 /// Place of the next batch, and the timestamp before it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spot {
+pub(crate) struct AppendPosition {
     pub(crate) segment: Offset,
     pub(crate) position: u64,
     pub(crate) base: Offset,
@@ -235,10 +235,10 @@ impl Tail {
     ///
     /// Reuses the last block if it belongs to the same segment, has room, and its bytes are not being written or sent.
     /// Otherwise begins a new block, larger if the last one was filled and smaller if it was not.
-    pub(crate) fn room(
+    pub(crate) fn reserve_small(
         &mut self,
         length: usize,
-        spot: Spot,
+        spot: AppendPosition,
         pool: &BufferPool,
     ) -> Option<&mut [u8]> {
         let mut reuse = false;
@@ -273,7 +273,7 @@ impl Tail {
         chunk.appended_at = spot.now;
         match &mut chunk.bytes {
             Bytes::Block(block) => block.spare_mut(length),
-            Bytes::Whole(_) => None,
+            Bytes::Buffer(_) => None,
         }
     }
 
@@ -289,9 +289,15 @@ impl Tail {
     }
 
     /// Take a batch in its own buffer.
-    pub(crate) fn push_whole(&mut self, slice: Slice, spot: Spot, end: Offset, timestamp: u64) {
+    pub(crate) fn push_buffer(
+        &mut self,
+        slice: Slice,
+        spot: AppendPosition,
+        end: Offset,
+        timestamp: u64,
+    ) {
         self.queued_bytes += slice.len() as u64;
-        self.push(Bytes::Whole(slice), spot);
+        self.push(Bytes::Buffer(slice), spot);
         let chunk = self.chunks.back_mut().expect("just pushed");
         chunk.end = end;
         chunk.last_timestamp = timestamp;
@@ -388,7 +394,7 @@ impl Tail {
     }
 
     /// Drop the chunks of a segment that is being removed.
-    pub(crate) fn forget_segment(&mut self, segment: Offset) {
+    pub(crate) fn drop_segment(&mut self, segment: Offset) {
         while self
             .chunks
             .front()
@@ -403,7 +409,7 @@ impl Tail {
         *self = Self::new(self.budget_bytes);
     }
 
-    fn push(&mut self, bytes: Bytes, spot: Spot) {
+    fn push(&mut self, bytes: Bytes, spot: AppendPosition) {
         // An empty chunk has no message whose offset or timestamp could be looked up.
         if self.chunks.back().is_some_and(|chunk| chunk.len() == 0) {
             self.pop_back();

@@ -14,7 +14,7 @@ pub(crate) struct Found {
 
 /// Reason why there is no whole message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum NoMessage {
     /// The bytes end before the message does. `needed` is the length of the message, or of its header.
     Incomplete {
         /// Number of bytes from the start of the message.
@@ -37,15 +37,15 @@ pub fn accepted_bytes(bytes: &[u8]) -> Option<usize> {
 /// Offsets have no gaps, so the expected offset is known. This offset and the limits of the lengths keep a walk from
 /// being misled by damage.
 #[inline]
-pub(crate) fn message_at(bytes: &[u8], expected_offset: u64) -> Result<Found, Stop> {
+pub(crate) fn message_at(bytes: &[u8], expected_offset: u64) -> Result<Found, NoMessage> {
     let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
-        return Err(Stop::Incomplete {
+        return Err(NoMessage::Incomplete {
             needed: HEADER_BYTES as u64,
         });
     };
     let header = HeaderView(header);
     if header.offset() != expected_offset || !is_plausible(header) {
-        return Err(Stop::Damaged);
+        return Err(NoMessage::Damaged);
     }
     let needed = header.message_bytes();
     match usize::try_from(needed) {
@@ -53,18 +53,18 @@ pub(crate) fn message_at(bytes: &[u8], expected_offset: u64) -> Result<Found, St
             bytes: length,
             timestamp: header.timestamp(),
         }),
-        _ => Err(Stop::Incomplete { needed }),
+        _ => Err(NoMessage::Incomplete { needed }),
     }
 }
 
 /// Find the message with this offset at the start of `bytes`, and verify its checksum.
 #[inline]
-pub(crate) fn verified_message_at(bytes: &[u8], expected_offset: u64) -> Result<Found, Stop> {
+pub(crate) fn verified_message_at(bytes: &[u8], expected_offset: u64) -> Result<Found, NoMessage> {
     let found = message_at(bytes, expected_offset)?;
     if checksum_matches(&bytes[..found.bytes]) {
         Ok(found)
     } else {
-        Err(Stop::Damaged)
+        Err(NoMessage::Damaged)
     }
 }
 

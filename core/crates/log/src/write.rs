@@ -127,7 +127,7 @@ impl Log {
     fn create_log_file(&mut self, index: usize, out: &mut Vec<StorageRequest>) {
         match self.manifest_file {
             ManifestFile::Replacing => return,
-            ManifestFile::Stale => return self.replace_manifest(out),
+            ManifestFile::Outdated => return self.replace_manifest(out),
             ManifestFile::Current if !self.listed.has(self.segments[index].base) => {
                 return self.replace_manifest(out);
             }
@@ -151,11 +151,11 @@ impl Log {
             Ok(()) => {
                 self.manifest_file = ManifestFile::Current;
                 self.listed.written();
-                self.hurry();
+                self.retry_now();
             }
             Err(error) => {
-                if self.fail_or_wait(now, "replacing", FileName::Manifest, error) {
-                    self.manifest_file = ManifestFile::Stale;
+                if self.fail_unless_out_of_space(now, "replacing", FileName::Manifest, error) {
+                    self.manifest_file = ManifestFile::Outdated;
                 }
             }
         }
@@ -169,11 +169,11 @@ impl Log {
     ) {
         let state = match result {
             Ok(()) => {
-                self.hurry();
+                self.retry_now();
                 FileState::Ready
             }
             Err(error) => {
-                if !self.fail_or_wait(now, "creating", FileName::Log(base), error) {
+                if !self.fail_unless_out_of_space(now, "creating", FileName::Log(base), error) {
                     return;
                 }
                 FileState::Missing
@@ -199,7 +199,7 @@ impl Log {
                     self.operations.back_off(now);
                     true
                 }
-                _ => self.fail_or_wait(now, "writing", FileName::Log(base), error),
+                _ => self.fail_unless_out_of_space(now, "writing", FileName::Log(base), error),
             };
             if waits {
                 let segment = self.segment_mut(base);
@@ -212,7 +212,7 @@ impl Log {
             }
             return;
         }
-        self.messages_have_room();
+        self.messages_written();
         if let Some(segment) = self.segment_mut(base) {
             segment.written += bytes;
         }
@@ -248,6 +248,6 @@ impl Log {
             position,
             length,
         };
-        self.reshape(base, operation, out);
+        self.start_maintenance(base, operation, out);
     }
 }

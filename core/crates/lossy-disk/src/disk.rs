@@ -27,17 +27,17 @@ pub struct Node {
 #[derive(Debug)]
 pub enum Content {
     File(Bytes),
-    Folder(Folder),
+    Directory(Directory),
 }
 
 #[derive(Debug, Default)]
-pub struct Folder {
+pub struct Directory {
     names: BTreeMap<String, u64>,
     /// Changes since the last sync, oldest first: the entries that each operation replaced, by name.
     unsynced: Vec<Vec<(String, Option<u64>)>>,
 }
 
-impl Folder {
+impl Directory {
     pub fn names(&self) -> &BTreeMap<String, u64> {
         &self.names
     }
@@ -81,7 +81,7 @@ pub enum Refusal {
     IsAFolder,
     NotEmpty,
     /// Unsupported: a move to another directory.
-    OtherFolder,
+    OtherDirectory,
 }
 
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Disk {
     /// Create an empty root directory with this owner and group.
     pub fn new(owner: u32, group: u32) -> Self {
         let root = Node {
-            content: Content::Folder(Folder::default()),
+            content: Content::Directory(Directory::default()),
             mode: 0o755,
             owner,
             group,
@@ -114,9 +114,9 @@ impl Disk {
         self.nodes.get_mut(&number).ok_or(Refusal::NotFound)
     }
 
-    pub fn folder(&self, number: u64) -> Result<&Folder, Refusal> {
+    pub fn directory(&self, number: u64) -> Result<&Directory, Refusal> {
         match &self.node(number)?.content {
-            Content::Folder(folder) => Ok(folder),
+            Content::Directory(directory) => Ok(directory),
             Content::File(_) => Err(Refusal::NotAFolder),
         }
     }
@@ -124,7 +124,7 @@ impl Disk {
     pub fn file(&self, number: u64) -> Result<&Bytes, Refusal> {
         match &self.node(number)?.content {
             Content::File(bytes) => Ok(bytes),
-            Content::Folder(_) => Err(Refusal::IsAFolder),
+            Content::Directory(_) => Err(Refusal::IsAFolder),
         }
     }
 
@@ -133,12 +133,12 @@ impl Disk {
         node.changed = SystemTime::now();
         match &mut node.content {
             Content::File(bytes) => Ok(bytes),
-            Content::Folder(_) => Err(Refusal::IsAFolder),
+            Content::Directory(_) => Err(Refusal::IsAFolder),
         }
     }
 
-    pub fn find(&self, folder: u64, name: &str) -> Result<u64, Refusal> {
-        self.folder(folder)?
+    pub fn find(&self, directory: u64, name: &str) -> Result<u64, Refusal> {
+        self.directory(directory)?
             .names
             .get(name)
             .copied()
@@ -146,44 +146,48 @@ impl Disk {
     }
 
     /// Create a file or a directory. Returns its number.
-    pub fn make(&mut self, folder: u64, name: &str, node: Node) -> Result<u64, Refusal> {
-        if self.find(folder, name).is_ok() {
+    pub fn make(&mut self, directory: u64, name: &str, node: Node) -> Result<u64, Refusal> {
+        if self.find(directory, name).is_ok() {
             return Err(Refusal::Exists);
         }
         let number = self.next;
-        self.change(folder, &[(name, Some(number))])?;
+        self.change(directory, &[(name, Some(number))])?;
         self.next += 1;
         self.nodes.insert(number, node);
         Ok(number)
     }
 
     /// Remove a name. Open files remain, and so do those that a power loss would restore.
-    pub fn remove_file(&mut self, folder: u64, name: &str) -> Result<(), Refusal> {
-        self.file(self.find(folder, name)?)?;
-        self.change(folder, &[(name, None)])
+    pub fn remove_file(&mut self, directory: u64, name: &str) -> Result<(), Refusal> {
+        self.file(self.find(directory, name)?)?;
+        self.change(directory, &[(name, None)])
     }
 
-    pub fn remove_folder(&mut self, folder: u64, name: &str) -> Result<(), Refusal> {
-        if !self.folder(self.find(folder, name)?)?.names.is_empty() {
+    pub fn remove_directory(&mut self, directory: u64, name: &str) -> Result<(), Refusal> {
+        if !self
+            .directory(self.find(directory, name)?)?
+            .names
+            .is_empty()
+        {
             return Err(Refusal::NotEmpty);
         }
-        self.change(folder, &[(name, None)])
+        self.change(directory, &[(name, None)])
     }
 
     /// Rename a file or directory atomically. An existing target is replaced.
     pub fn rename(&mut self, from: (u64, &str), to: (u64, &str)) -> Result<(), Refusal> {
         let moved = self.find(from.0, from.1)?;
         if from.0 != to.0 {
-            return Err(Refusal::OtherFolder);
+            return Err(Refusal::OtherDirectory);
         }
         if from.1 == to.1 {
             return Ok(());
         }
         if let Ok(replaced) = self.find(to.0, to.1) {
             match (&self.node(moved)?.content, &self.node(replaced)?.content) {
-                (Content::Folder(_), Content::File(_)) => return Err(Refusal::NotAFolder),
-                (Content::File(_), Content::Folder(_)) => return Err(Refusal::IsAFolder),
-                (Content::Folder(_), Content::Folder(there)) if !there.names.is_empty() => {
+                (Content::Directory(_), Content::File(_)) => return Err(Refusal::NotAFolder),
+                (Content::File(_), Content::Directory(_)) => return Err(Refusal::IsAFolder),
+                (Content::Directory(_), Content::Directory(there)) if !there.names.is_empty() => {
                     return Err(Refusal::NotEmpty);
                 }
                 _ => {}
@@ -195,7 +199,7 @@ impl Disk {
     pub fn sync(&mut self, number: u64) -> Result<(), Refusal> {
         match &mut self.node_mut(number)?.content {
             Content::File(bytes) => bytes.sync(),
-            Content::Folder(folder) => folder.unsynced.clear(),
+            Content::Directory(directory) => directory.unsynced.clear(),
         }
         Ok(())
     }
@@ -210,7 +214,9 @@ impl Disk {
         for number in numbers {
             match self.nodes.get_mut(&number).map(|node| &mut node.content) {
                 Some(Content::File(bytes)) => bytes.lose_power(random),
-                Some(Content::Folder(folder)) => lost.append(&mut folder.lose_power(random)),
+                Some(Content::Directory(directory)) => {
+                    lost.append(&mut directory.lose_power(random));
+                }
                 None => {}
             }
         }
@@ -218,11 +224,11 @@ impl Disk {
         lost
     }
 
-    fn change(&mut self, folder: u64, changes: &[(&str, Option<u64>)]) -> Result<(), Refusal> {
-        let node = self.node_mut(folder)?;
+    fn change(&mut self, directory: u64, changes: &[(&str, Option<u64>)]) -> Result<(), Refusal> {
+        let node = self.node_mut(directory)?;
         node.changed = SystemTime::now();
         match &mut node.content {
-            Content::Folder(folder) => folder.change(changes),
+            Content::Directory(directory) => directory.change(changes),
             Content::File(_) => return Err(Refusal::NotAFolder),
         }
         Ok(())
@@ -236,8 +242,8 @@ impl Disk {
             let Some(node) = self.nodes.remove(&number) else {
                 continue;
             };
-            if let Content::Folder(folder) = &node.content {
-                open.extend(folder.names.values());
+            if let Content::Directory(directory) = &node.content {
+                open.extend(directory.names.values());
             }
             named.insert(number, node);
         }

@@ -30,7 +30,7 @@ use crate::mount::{Mounted, Power};
 )]
 struct Arguments {
     /// An empty directory
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 fn main() -> ExitCode {
@@ -52,9 +52,9 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         MountOption::FSName("headrace-lossy-disk".to_owned()),
         MountOption::DefaultPermissions,
     ];
-    let folder = &arguments.folder;
-    let session = fuser::spawn_mount(Mounted(Arc::clone(&power)), folder, &config)
-        .map_err(|error| format!("{} cannot be mounted: {error}", folder.display()))?;
+    let directory = &arguments.directory;
+    let session = fuser::spawn_mount(Mounted(Arc::clone(&power)), directory, &config)
+        .map_err(|error| format!("{} cannot be mounted: {error}", directory.display()))?;
     answer("mounted")?;
     for line in io::stdin().lock().lines() {
         let line = line.map_err(|error| format!("standard input: {error}"))?;
@@ -72,7 +72,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     }
     session
         .umount_and_join()
-        .map_err(|error| format!("{} cannot be unmounted: {error}", folder.display()))
+        .map_err(|error| format!("{} cannot be unmounted: {error}", directory.display()))
 }
 
 fn answer(line: &str) -> Result<(), String> {

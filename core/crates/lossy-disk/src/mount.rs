@@ -13,7 +13,7 @@ use fuser::{
 };
 
 use crate::bytes::{Bytes, PAGE_BYTES};
-use crate::disk::{Content, Disk, Folder, Node, Refusal};
+use crate::disk::{Content, Directory, Disk, Node, Refusal};
 
 /// Cache lifetime in the kernel. Zero, because a power loss changes files without the kernel's knowledge.
 const REMEMBERED: Duration = Duration::ZERO;
@@ -74,7 +74,7 @@ impl Mounted {
     fn make(
         &self,
         request: &Request,
-        folder: INodeNo,
+        directory: INodeNo,
         name: &OsStr,
         mode: u32,
         content: Content,
@@ -88,7 +88,7 @@ impl Mounted {
             changed: SystemTime::now(),
         };
         let disk = &mut self.power().disk;
-        let number = disk.make(folder.0, name, node).map_err(errno)?;
+        let number = disk.make(directory.0, name, node).map_err(errno)?;
         attributes(disk, number).map_err(errno)
     }
 }
@@ -100,7 +100,7 @@ fn errno(refusal: Refusal) -> Errno {
         Refusal::NotAFolder => Errno::ENOTDIR,
         Refusal::IsAFolder => Errno::EISDIR,
         Refusal::NotEmpty => Errno::ENOTEMPTY,
-        Refusal::OtherFolder => Errno::EXDEV,
+        Refusal::OtherDirectory => Errno::EXDEV,
     }
 }
 
@@ -124,7 +124,7 @@ fn attributes(disk: &Disk, number: u64) -> Result<FileAttr, Refusal> {
     let node = disk.node(number)?;
     let (kind, length) = match &node.content {
         Content::File(bytes) => (FileType::RegularFile, bytes.length()),
-        Content::Folder(_) => (FileType::Directory, PAGE_BYTES),
+        Content::Directory(_) => (FileType::Directory, PAGE_BYTES),
     };
     Ok(FileAttr {
         ino: INodeNo(number),
@@ -236,7 +236,7 @@ impl Filesystem for Mounted {
                 parent,
                 name,
                 mode & !mask,
-                Content::Folder(Folder::default()),
+                Content::Directory(Directory::default()),
             ),
         );
     }
@@ -286,7 +286,7 @@ impl Filesystem for Mounted {
             text(name).and_then(|name| {
                 self.power()
                     .disk
-                    .remove_folder(parent.0, name)
+                    .remove_directory(parent.0, name)
                     .map_err(errno)
             }),
         );
@@ -425,16 +425,16 @@ impl Filesystem for Mounted {
         mut reply: ReplyDirectory,
     ) {
         let disk = &self.power().disk;
-        let folder = match disk.folder(number.0) {
-            Ok(folder) => folder,
+        let directory = match disk.directory(number.0) {
+            Ok(directory) => directory,
             Err(refusal) => return reply.error(errno(refusal)),
         };
         // Offsets are positions: a name removed during a listing shifts the others, so a listing in parts may miss one,
         // as on other file systems. The kernel requests some hundreds at a time.
         let skipped = usize::try_from(start).unwrap_or(usize::MAX);
-        for (index, (name, &entry)) in folder.names().iter().enumerate().skip(skipped) {
+        for (index, (name, &entry)) in directory.names().iter().enumerate().skip(skipped) {
             let kind = match disk.node(entry).map(|node| &node.content) {
-                Ok(Content::Folder(_)) => FileType::Directory,
+                Ok(Content::Directory(_)) => FileType::Directory,
                 _ => FileType::RegularFile,
             };
             if reply.add(INodeNo(entry), index as u64 + 1, kind, name) {

@@ -14,7 +14,8 @@ use headrace_partition::storage::{
     StorageCompletion, StorageOperation, StorageOutcome, StorageRequest,
 };
 use headrace_partition::{
-    Batch, ConsumerKey, Outbox, Partition, PartitionConfig, Poll, PollingStrategy, Request, Ticket,
+    Batch, ConsumerKey, Outbox, Partition, PartitionConfig, Poll, PollingStrategy, Request,
+    RequestId,
 };
 use headrace_wire::message::{CHECKSUM_BYTES, HEADER_BYTES, HeaderMut, Messages, checksum};
 
@@ -47,7 +48,7 @@ impl Host {
         self.partition.end_of_turn(NOW, &mut self.out);
         while let Some(StorageRequest { id, operation }) = self.out.storage.pop() {
             let outcome = match operation {
-                StorageOperation::Prepare => StorageOutcome::Listed(Vec::new()),
+                StorageOperation::OpenDirectory => StorageOutcome::Listed(Vec::new()),
                 _ => StorageOutcome::Done,
             };
             let completion = StorageCompletion {
@@ -57,7 +58,7 @@ impl Host {
             self.partition.complete(NOW, completion, &mut self.out);
         }
         self.out
-            .answers
+            .responses
             .drain(..)
             .filter(|(_, answer)| answer.is_ok())
             .count()
@@ -94,7 +95,7 @@ fn produce(criterion: &mut Criterion) {
             bencher.iter(|| {
                 let messages = black_box(&mut received);
                 host.partition
-                    .append_in_place(NOW, Ticket(1), messages, 10, &mut host.out);
+                    .append_copied(NOW, RequestId(1), messages, 10, &mut host.out);
                 assert_eq!(host.turn(), 1);
             });
         });
@@ -116,7 +117,7 @@ fn produce(criterion: &mut Criterion) {
                 let batch = Batch::new(buffer, range, 1000);
                 let request = Request::Append { batch };
                 host.partition
-                    .submit(NOW, Ticket(1), request, &mut host.out);
+                    .submit(NOW, RequestId(1), request, &mut host.out);
                 assert_eq!(host.turn(), 1);
             },
             BatchSize::PerIteration,
@@ -143,7 +144,7 @@ fn consume(criterion: &mut Criterion) {
     for _ in 0..1000 {
         let mut messages = packed(10, 100);
         host.partition
-            .append_in_place(NOW, Ticket(1), &mut messages, 10, &mut host.out);
+            .append_copied(NOW, RequestId(1), &mut messages, 10, &mut host.out);
         host.turn();
     }
     let end = host.partition.visible_end().0;
@@ -166,7 +167,7 @@ fn consume(criterion: &mut Criterion) {
                     minimum_bytes: 0,
                 });
                 host.partition
-                    .submit(NOW, Ticket(1), request, &mut host.out);
+                    .submit(NOW, RequestId(1), request, &mut host.out);
                 assert_eq!(host.turn(), 1);
             });
         });

@@ -13,7 +13,7 @@ use crate::stages::Published;
 
 /// Request id, chosen by the caller and returned with the response, exactly once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
+pub struct RequestId(pub u64);
 
 /// Owner of a stored offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -121,7 +121,7 @@ pub enum Response {
     /// Messages read.
     Polled(Polled),
     /// Fewer messages than the minimum of the poll are available.
-    NotEnough(Level),
+    BelowMinimum(Level),
     /// The stored offset, if there is one.
     Offset(Option<StoredOffset>),
     /// Split points of a range.
@@ -180,7 +180,7 @@ pub struct Outbox {
     /// Storage operations to execute; each is completed exactly once with `Partition::complete`.
     pub storage: Vec<StorageRequest>,
     /// Responses, in the order in which they became known.
-    pub answers: Vec<(Ticket, Result<Response, PartitionError>)>,
+    pub responses: Vec<(RequestId, Result<Response, PartitionError>)>,
     /// Complete publications. Each one passed to [`Partition::publish`](crate::Partition::publish) is reported once.
     pub published: Vec<Published>,
     /// Findings of recovery, each reported once.

@@ -18,12 +18,12 @@ mod settle;
 mod stages;
 
 pub use api::{
-    ConsumerKey, Gap, Level, Outbox, PartitionError, Poll, Polled, Request, Response, StoredOffset,
-    Ticket,
+    ConsumerKey, Gap, Level, Outbox, PartitionError, Poll, Polled, Request, RequestId, Response,
+    StoredOffset,
 };
 pub use headrace_log::storage;
 pub use headrace_log::{
-    Batch, CLOCK_SETBACK_MICROS_MAX, COPIED_BYTES_MAX, Failure, IndexCaching, Life,
+    Batch, CLOCK_SETBACK_MICROS_MAX, COPIED_BYTES_MAX, Failure, Generation, IndexCaching,
     LogConfig as PartitionConfig, Notice, RangePlan, RangeToPlan, ReadError, Retention, Split,
     StageLimits,
 };

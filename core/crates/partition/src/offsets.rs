@@ -70,7 +70,7 @@ enum Purpose {
         changes: u64,
     },
     /// The outcome makes no difference.
-    Disowned,
+    Ignored,
 }
 
 /// Stored offsets.
@@ -230,7 +230,7 @@ impl StoredOffsets {
     }
 
     /// Return whether the whole file has to be written, because a write failed.
-    pub(crate) const fn is_owed(&self) -> bool {
+    pub(crate) const fn needs_full_rewrite(&self) -> bool {
         self.is_owed
     }
 
@@ -247,8 +247,8 @@ impl StoredOffsets {
     /// Reset the state when the log begins a new generation or opens again. The log removes the file together with its
     /// own.
     pub(crate) fn reset(&mut self, is_loaded: bool) {
-        self.operations.disown(|| Purpose::Disowned);
-        self.forget_values();
+        self.operations.replace_purposes(|| Purpose::Ignored);
+        self.clear_values();
         self.queue.clear();
         self.file = File::Missing;
         self.length = 0;
@@ -271,7 +271,7 @@ impl StoredOffsets {
         self.tag = tag;
     }
 
-    fn forget_values(&mut self) {
+    fn clear_values(&mut self) {
         self.values.clear();
         self.consumers_count = 0;
     }
@@ -346,7 +346,7 @@ impl StoredOffsets {
                     let values = self.values.values_mut();
                     values.for_each(|offset| *offset = last.min(*offset));
                 }
-                None => self.forget_values(),
+                None => self.clear_values(),
             }
             self.loading = Loading::Correcting;
             self.replace(out);
@@ -448,13 +448,13 @@ impl StoredOffsets {
     }
 
     /// Drop operations that wait for memory or handles.
-    pub(crate) fn give_up_waiting(&mut self) {
-        self.operations.give_up_waiting();
+    pub(crate) fn drop_waiting(&mut self) {
+        self.operations.drop_waiting();
     }
 
     /// Time of the next call of [`repeat`](Self::repeat) or [`sync_in_background`](Self::sync_in_background).
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
-        [self.operations.deadline(), self.sync_deadline]
+        [self.operations.repeat_deadline(), self.sync_deadline]
             .into_iter()
             .flatten()
             .min()
@@ -471,7 +471,7 @@ impl StoredOffsets {
         let Some((purpose, result)) = self.operations.end(now, completion) else {
             return Ok(());
         };
-        if purpose == Purpose::Disowned {
+        if purpose == Purpose::Ignored {
             return Ok(());
         }
         let outcome = match result {
@@ -516,7 +516,7 @@ impl StoredOffsets {
                 }
             }
             Purpose::Sync { changes } => self.synced = self.synced.max(changes),
-            Purpose::Disowned => {}
+            Purpose::Ignored => {}
         }
         Ok(())
     }

@@ -6,8 +6,8 @@ use headrace_log::Notice;
 use headrace_log::storage::FileName;
 use headrace_model::Timestamp;
 
-use crate::api::{Outbox, PartitionError, Request, Ticket};
-use crate::partition::{Partition, answer};
+use crate::api::{Outbox, PartitionError, Request, RequestId};
+use crate::partition::{Partition, respond};
 
 /// Maximum number of requests queued while a partition opens.
 const REQUESTS_MAX: usize = 256;
@@ -18,13 +18,17 @@ const OFFSETS_SALT: u64 = u64::MAX;
 
 /// Queued requests in the order of their arrival.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
-    requests: VecDeque<(Ticket, Request)>,
+pub(crate) struct QueuedRequests {
+    requests: VecDeque<(RequestId, Request)>,
     bytes: usize,
 }
 
-impl Waiting {
-    pub(crate) fn push(&mut self, ticket: Ticket, request: Request) -> Result<(), PartitionError> {
+impl QueuedRequests {
+    pub(crate) fn push(
+        &mut self,
+        ticket: RequestId,
+        request: Request,
+    ) -> Result<(), PartitionError> {
         let bytes = match &request {
             Request::Append { batch } | Request::Stage { batch, .. } => batch.size_bytes(),
             _ => 0,
@@ -39,14 +43,14 @@ impl Waiting {
 
     pub(crate) fn refuse(self, error: &PartitionError, out: &mut Outbox) {
         for (ticket, _) in self.requests {
-            answer(out, ticket, Err(error.clone()));
+            respond(out, ticket, Err(error.clone()));
         }
     }
 }
 
 impl Partition {
     pub(crate) fn offsets_tag(&self) -> u64 {
-        self.log.life().tag(OFFSETS_SALT)
+        self.log.generation().checksum_seed(OFFSETS_SALT)
     }
 
     /// Advance opening: load stored offsets and stages in parallel with the log's recovery, complete a publication in

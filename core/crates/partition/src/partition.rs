@@ -4,14 +4,16 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use headrace_buffer::{BufferPool, Holding, Purpose};
+use headrace_buffer::{BufferPool, MemoryAccount, Purpose};
 use headrace_log::storage::{FileName, StorageCompletion};
-use headrace_log::{AppendError, Appended, Batch, Deletion, Failure, Life, Log, LogConfig};
+use headrace_log::{
+    AppendError, Appended, Batch, Failure, Generation, Log, LogConfig, RemovalProgress,
+};
 use headrace_model::{Durability, Namespace, Offset, PartitionStatistics, Timestamp};
 
-use crate::api::{ConsumerKey, Outbox, PartitionError, Request, Response, StoredOffset, Ticket};
+use crate::api::{ConsumerKey, Outbox, PartitionError, Request, RequestId, Response, StoredOffset};
 use crate::offsets::StoredOffsets;
-use crate::open::Waiting;
+use crate::open::QueuedRequests;
 use crate::poll::PendingPoll;
 use crate::stages::{Chunk, Stages};
 
@@ -25,17 +27,17 @@ use crate::stages::{Chunk, Stages};
 pub struct Partition {
     pub(crate) log: Log,
     pub(crate) offsets: StoredOffsets,
-    pub(crate) offsets_held: Holding,
+    pub(crate) offsets_held: MemoryAccount,
     pub(crate) stages: Stages,
     pub(crate) statistics: Arc<PartitionStatistics>,
     /// Total size of the messages that became visible since the partition was opened.
     pub(crate) visible_bytes: u64,
     /// Requests submitted before the partition was open.
-    pub(crate) waiting: Option<Waiting>,
+    pub(crate) waiting: Option<QueuedRequests>,
     closing: bool,
     pub(crate) appends: VecDeque<PendingAppend>,
     pub(crate) polls: Vec<PendingPoll>,
-    pub(crate) commits: VecDeque<PendingCommit>,
+    pub(crate) commits: VecDeque<PendingOffsetCommit>,
     pub(crate) flushes: Vec<PendingFlush>,
     pub(crate) removals: Vec<PendingRemoval>,
 }
@@ -43,15 +45,15 @@ pub struct Partition {
 #[derive(Debug)]
 pub(crate) struct PendingAppend {
     /// Request id. None if the request was answered with a lack of space; the batch is stored once there is space.
-    pub(crate) ticket: Option<Ticket>,
+    pub(crate) ticket: Option<RequestId>,
     pub(crate) bytes: u64,
     pub(crate) appended: Appended,
 }
 
 /// Response that waits until a change of stored offsets is in their file.
 #[derive(Debug)]
-pub(crate) struct PendingCommit {
-    pub(crate) ticket: Ticket,
+pub(crate) struct PendingOffsetCommit {
+    pub(crate) ticket: RequestId,
     pub(crate) change: u64,
     pub(crate) synced: bool,
     pub(crate) response: Response,
@@ -59,15 +61,15 @@ pub(crate) struct PendingCommit {
 
 #[derive(Debug)]
 pub(crate) struct PendingFlush {
-    pub(crate) ticket: Ticket,
+    pub(crate) ticket: RequestId,
     pub(crate) target: Offset,
     pub(crate) fsync: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct PendingRemoval {
-    pub(crate) ticket: Ticket,
-    pub(crate) begun: Deletion,
+    pub(crate) ticket: RequestId,
+    pub(crate) begun: RemovalProgress,
 }
 
 impl Partition {
@@ -84,12 +86,12 @@ impl Partition {
     ) -> Self {
         let mut partition = Self {
             stages: Stages::new(&config, seed),
-            offsets_held: Holding::new(pool.clone(), Purpose::Offsets),
+            offsets_held: MemoryAccount::new(pool.clone(), Purpose::Offsets),
             offsets: StoredOffsets::new(config.consumers_max as usize),
             log: Log::open(config, pool, seed, &mut out.storage),
             statistics,
             visible_bytes: 0,
-            waiting: Some(Waiting::default()),
+            waiting: Some(QueuedRequests::default()),
             closing: false,
             appends: VecDeque::new(),
             polls: Vec::new(),
@@ -97,33 +99,39 @@ impl Partition {
             flushes: Vec::new(),
             removals: Vec::new(),
         };
-        partition.settle(now, out);
+        partition.advance(now, out);
         partition
     }
 
     /// Handle a request. The response appears in `out.answers` of this or a later call.
-    pub fn submit(&mut self, now: Timestamp, ticket: Ticket, request: Request, out: &mut Outbox) {
+    pub fn submit(
+        &mut self,
+        now: Timestamp,
+        ticket: RequestId,
+        request: Request,
+        out: &mut Outbox,
+    ) {
         if self.closing {
-            return answer(out, ticket, Err(PartitionError::Closed));
+            return respond(out, ticket, Err(PartitionError::Closed));
         }
         if let Some(failure) = self.unreadable() {
-            return answer(out, ticket, Err(PartitionError::Failed(failure)));
+            return respond(out, ticket, Err(PartitionError::Failed(failure)));
         }
         if let Some(waiting) = &mut self.waiting {
             if let Err(error) = waiting.push(ticket, request) {
-                answer(out, ticket, Err(error));
+                respond(out, ticket, Err(error));
             }
             return;
         }
         self.handle(now, ticket, request, out);
-        self.show();
+        self.update_statistics();
     }
 
     /// Append a small batch by copying its messages out of a buffer that stays in use.
-    pub fn append_in_place(
+    pub fn append_copied(
         &mut self,
         now: Timestamp,
-        ticket: Ticket,
+        ticket: RequestId,
         messages: &mut [u8],
         messages_count: u32,
         out: &mut Outbox,
@@ -138,7 +146,7 @@ impl Partition {
         }
         let appended = self.log.append_copied(now, messages, messages_count);
         self.acknowledge(ticket, messages.len(), appended, out);
-        self.show();
+        self.update_statistics();
     }
 
     /// Handle the completion of a storage operation.
@@ -148,13 +156,13 @@ impl Partition {
     pub fn complete(&mut self, now: Timestamp, completion: StorageCompletion, out: &mut Outbox) {
         if StoredOffsets::owns(completion.id) {
             match self.offsets.complete(now, completion, &mut out.storage) {
-                Ok(()) if self.offsets.is_owed() => {}
-                Ok(()) => self.log.offsets_have_room(),
+                Ok(()) if self.offsets.needs_full_rewrite() => {}
+                Ok(()) => self.log.offsets_written(),
                 Err((error, repeatable)) => {
                     let file = ("writing", FileName::Offsets);
                     let is_opening = self.waiting.is_some();
                     self.log
-                        .fail_beside(now, file, error, repeatable, is_opening);
+                        .fail_companion_file(now, file, error, repeatable, is_opening);
                 }
             }
         } else if Stages::owns(completion.id) {
@@ -162,19 +170,19 @@ impl Partition {
         } else {
             self.log.complete(now, completion, &mut out.storage);
         }
-        self.settle(now, out);
+        self.advance(now, out);
     }
 
     /// End a turn: write everything queued in it as one group.
     pub fn end_of_turn(&mut self, now: Timestamp, out: &mut Outbox) {
         self.log.end_of_turn(now, &mut out.storage);
-        self.settle(now, out);
+        self.advance(now, out);
     }
 
     /// Handle the deadline that `next_deadline` returned.
     pub fn tick(&mut self, now: Timestamp, out: &mut Outbox) {
         self.log.tick(now, &mut out.storage);
-        self.settle(now, out);
+        self.advance(now, out);
     }
 
     /// Time of the next required call of `tick`; None for an idle partition.
@@ -200,32 +208,32 @@ impl Partition {
         out: &mut Outbox,
     ) {
         self.statistics = statistics;
-        if epoch <= self.log.life().purge_epoch || self.is_closed() {
-            self.show();
+        if epoch <= self.log.generation().purge_epoch || self.is_closed() {
+            self.update_statistics();
             return;
         }
         let was_open = self.log.is_open();
         self.log.purge(epoch, &mut out.storage);
         if !was_open {
-            self.stages.load_again();
+            self.stages.restart_loading();
         }
         self.stages.purge();
         self.offsets.reset(was_open && self.waiting.is_none());
         self.offsets.set_tag(self.offsets_tag());
-        self.log.hold_wipe(!self.offsets.is_drained());
+        self.log.defer_wipe(!self.offsets.is_drained());
         if !was_open && self.waiting.is_none() {
-            self.waiting = Some(Waiting::default());
+            self.waiting = Some(QueuedRequests::default());
         }
         for append in self.appends.drain(..) {
             if let Some(ticket) = append.ticket {
-                answer(out, ticket, Ok(appended_response(append.appended)));
+                respond(out, ticket, Ok(appended_response(append.appended)));
             }
         }
         for flush in self.flushes.drain(..) {
-            answer(out, flush.ticket, Ok(Response::Done));
+            respond(out, flush.ticket, Ok(Response::Done));
         }
         self.log.end_of_turn(now, &mut out.storage);
-        self.settle(now, out);
+        self.advance(now, out);
     }
 
     /// Write and sync everything, answer all requests, and refuse new ones. Continue to complete operations until
@@ -234,12 +242,12 @@ impl Partition {
         self.closing = true;
         if let Some(waiting) = self.waiting.take() {
             waiting.refuse(&PartitionError::Closed, out);
-            self.offsets.give_up_waiting();
+            self.offsets.drop_waiting();
             self.stages.give_up_waiting();
         }
         self.offsets.sync_all();
         self.log.close(now, &mut out.storage);
-        self.settle(now, out);
+        self.advance(now, out);
     }
 
     /// Return whether closing is complete: no storage operation is under way and none will follow.
@@ -269,7 +277,7 @@ impl Partition {
 
     /// Delete the stored offsets of groups that do not exist any more. Returns true if changes have to be written with
     /// the next [`end_of_turn`](Self::end_of_turn).
-    pub fn forget_groups(&mut self, exists: impl Fn(u32) -> bool) -> bool {
+    pub fn delete_offsets_of_missing_groups(&mut self, exists: impl Fn(u32) -> bool) -> bool {
         if !self.is_open() || self.closing || self.log.failure().is_some() {
             return false;
         }
@@ -321,8 +329,8 @@ impl Partition {
     }
 
     /// Generation of the partition's log.
-    pub fn life(&self) -> Life {
-        self.log.life()
+    pub fn generation(&self) -> Generation {
+        self.log.generation()
     }
 
     /// First offset retained.
@@ -395,7 +403,7 @@ impl Partition {
     pub(crate) fn handle(
         &mut self,
         now: Timestamp,
-        ticket: Ticket,
+        ticket: RequestId,
         request: Request,
         out: &mut Outbox,
     ) {
@@ -433,25 +441,25 @@ impl Partition {
                     current: self.current_offset(),
                     stored,
                 });
-                answer(out, ticket, Ok(Response::Offset(stored)));
+                respond(out, ticket, Ok(Response::Offset(stored)));
             }
             Request::StoreOffset { consumer, offset } => {
                 if offset >= self.log.visible_end() {
                     let error = PartitionError::InvalidOffset { requested: offset };
-                    return answer(out, ticket, Err(error));
+                    return respond(out, ticket, Err(error));
                 }
                 self.change_offset(ticket, consumer, Some(offset), out);
             }
             Request::DeleteOffset { consumer } => {
                 if self.offsets.get(consumer).is_none() {
-                    return answer(out, ticket, Err(PartitionError::OffsetNotFound));
+                    return respond(out, ticket, Err(PartitionError::OffsetNotFound));
                 }
                 self.change_offset(ticket, consumer, None, out);
             }
             Request::Flush { fsync } => {
                 if let Some(failure) = self.log.failure() {
                     let error = PartitionError::Failed(failure.clone());
-                    return answer(out, ticket, Err(error));
+                    return respond(out, ticket, Err(error));
                 }
                 self.log.flush(fsync);
                 self.flushes.push(PendingFlush {
@@ -462,10 +470,10 @@ impl Partition {
             }
             Request::DeleteSegments { count } => {
                 // Removal is allowed during a lack of space, because it frees some.
-                let failure = self.log.failure().filter(|_| !self.log.is_short_of_space());
+                let failure = self.log.failure().filter(|_| !self.log.is_out_of_space());
                 if let Some(failure) = failure {
                     let error = PartitionError::Failed(failure.clone());
-                    return answer(out, ticket, Err(error));
+                    return respond(out, ticket, Err(error));
                 }
                 let begun = self.log.delete_segments(count, self.offsets.smallest());
                 self.removals.push(PendingRemoval { ticket, begun });
@@ -476,7 +484,7 @@ impl Partition {
     /// Answer an append at once, or queue the response until the messages are as durable as configured.
     fn acknowledge(
         &mut self,
-        ticket: Ticket,
+        ticket: RequestId,
         bytes: usize,
         appended: Result<Appended, AppendError>,
         out: &mut Outbox,
@@ -485,51 +493,51 @@ impl Partition {
         match appended {
             Ok(appended) if appended.end_offset <= self.log.visible_end() => {
                 self.visible_bytes += bytes;
-                answer(out, ticket, Ok(appended_response(appended)));
+                respond(out, ticket, Ok(appended_response(appended)));
             }
             Ok(appended) => self.appends.push_back(PendingAppend {
                 ticket: Some(ticket),
                 bytes,
                 appended,
             }),
-            Err(error) => answer(out, ticket, Err(error.into())),
+            Err(error) => respond(out, ticket, Err(error.into())),
         }
     }
 
     fn change_offset(
         &mut self,
-        ticket: Ticket,
+        ticket: RequestId,
         consumer: ConsumerKey,
         offset: Option<Offset>,
         out: &mut Outbox,
     ) {
         if let Some(failure) = self.log.failure() {
-            return answer(out, ticket, Err(PartitionError::Failed(failure.clone())));
+            return respond(out, ticket, Err(PartitionError::Failed(failure.clone())));
         }
         if offset.is_some() && !self.offsets.has_room_for(consumer) {
-            return answer(out, ticket, Err(PartitionError::TooManyConsumers));
+            return respond(out, ticket, Err(PartitionError::TooManyConsumers));
         }
         let change = self.offsets.change(consumer, offset);
         let synced = self.log.config().durability == Durability::Fsync;
-        self.answer_when_stored(ticket, change, synced, Response::Done, out);
+        self.respond_when_stored(ticket, change, synced, Response::Done, out);
     }
 
     /// Answer once a change of the stored offsets is as durable as configured.
-    pub(crate) fn answer_when_stored(
+    pub(crate) fn respond_when_stored(
         &mut self,
-        ticket: Ticket,
+        ticket: RequestId,
         change: u64,
         synced: bool,
         response: Response,
         out: &mut Outbox,
     ) {
         if self.log.config().durability == Durability::Memory {
-            return answer(out, ticket, Ok(response));
+            return respond(out, ticket, Ok(response));
         }
         if synced {
             self.offsets.sync(change);
         }
-        self.commits.push_back(PendingCommit {
+        self.commits.push_back(PendingOffsetCommit {
             ticket,
             change,
             synced,
@@ -543,8 +551,12 @@ impl Partition {
     }
 }
 
-pub(crate) fn answer(out: &mut Outbox, ticket: Ticket, result: Result<Response, PartitionError>) {
-    out.answers.push((ticket, result));
+pub(crate) fn respond(
+    out: &mut Outbox,
+    ticket: RequestId,
+    result: Result<Response, PartitionError>,
+) {
+    out.responses.push((ticket, result));
 }
 
 pub(crate) fn appended_response(appended: Appended) -> Response {

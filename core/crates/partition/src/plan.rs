@@ -2,11 +2,11 @@
 
 use headrace_log::{PlanId, RangeToPlan};
 
-use crate::api::{Outbox, Response, Ticket};
-use crate::partition::{Partition, answer};
+use crate::api::{Outbox, RequestId, Response};
+use crate::partition::{Partition, respond};
 
 impl Partition {
-    pub(crate) fn plan(&mut self, ticket: Ticket, range: RangeToPlan, out: &mut Outbox) {
+    pub(crate) fn plan(&mut self, ticket: RequestId, range: RangeToPlan, out: &mut Outbox) {
         self.log.plan(PlanId(ticket.0), range, &mut out.storage);
         self.settle_plans(out);
     }
@@ -15,7 +15,7 @@ impl Partition {
     pub(crate) fn settle_plans(&mut self, out: &mut Outbox) {
         while let Some((PlanId(ticket), result)) = self.log.take_finished_plan() {
             let result = result.map(Response::Planned).map_err(Into::into);
-            answer(out, Ticket(ticket), result);
+            respond(out, RequestId(ticket), result);
         }
     }
 }

@@ -5,21 +5,21 @@ use headrace_model::{Offset, Timestamp};
 use headrace_wire::PollingStrategy;
 use headrace_wire::message::{HEADER_BYTES, HeaderView};
 
-use crate::api::{Gap, Level, Outbox, PartitionError, Poll, Polled, Response, Ticket};
-use crate::partition::{Partition, answer};
+use crate::api::{Gap, Level, Outbox, PartitionError, Poll, Polled, RequestId, Response};
+use crate::partition::{Partition, respond};
 
 /// A poll that waits for the storage.
 #[derive(Debug)]
 pub(crate) struct PendingPoll {
     read: ReadId,
-    ticket: Ticket,
+    ticket: RequestId,
     poll: Poll,
 }
 
 impl Partition {
-    pub(crate) fn poll(&mut self, ticket: Ticket, poll: Poll, out: &mut Outbox) {
+    pub(crate) fn poll(&mut self, ticket: RequestId, poll: Poll, out: &mut Outbox) {
         if !self.can_commit(&poll) {
-            return answer(out, ticket, Err(PartitionError::TooManyConsumers));
+            return respond(out, ticket, Err(PartitionError::TooManyConsumers));
         }
         let from = match poll.strategy {
             PollingStrategy::Timestamp(timestamp) => ReadFrom::Timestamp(Timestamp(timestamp)),
@@ -65,17 +65,17 @@ impl Partition {
 
     fn finish_poll(
         &mut self,
-        ticket: Ticket,
+        ticket: RequestId,
         poll: &Poll,
         result: Result<Messages, ReadError>,
         out: &mut Outbox,
     ) {
         let messages = match result {
             Ok(messages) => messages,
-            Err(error) => return answer(out, ticket, Err(error.into())),
+            Err(error) => return respond(out, ticket, Err(error.into())),
         };
-        if let Some(level) = self.missing(poll, &messages) {
-            return answer(out, ticket, Ok(Response::NotEnough(level)));
+        if let Some(level) = self.level_for_minimum(poll, &messages) {
+            return respond(out, ticket, Ok(Response::BelowMinimum(level)));
         }
         let last_offset = messages.last_offset;
         let gap = self.gap(poll, &messages);
@@ -89,17 +89,17 @@ impl Partition {
         });
         let commit_for = poll.consumer.filter(|_| poll.auto_commit);
         let (Some(consumer), Some(last_offset)) = (commit_for, last_offset) else {
-            return answer(out, ticket, Ok(response));
+            return respond(out, ticket, Ok(response));
         };
         if !self.can_commit(poll) {
             // Other consumers took the remaining room during the read.
-            return answer(out, ticket, Err(PartitionError::TooManyConsumers));
+            return respond(out, ticket, Err(PartitionError::TooManyConsumers));
         }
         let change = self.offsets.change(consumer, Some(last_offset));
         // The change is not synced before the response, even with `fsync`. After a loss of power the messages are
         // delivered again, which consumers have to expect anyway, whereas a sync would make every poll as expensive as
         // an append. The background sync bounds the number of repeated messages.
-        self.answer_when_stored(ticket, change, false, response, out);
+        self.respond_when_stored(ticket, change, false, response, out);
     }
 
     /// Range of removed messages between the start of a poll by offset and the first message found.
@@ -122,7 +122,7 @@ impl Partition {
     }
 
     /// Level at which the poll is worth repeating, if it found less than its minimum.
-    fn missing(&self, poll: &Poll, found: &Messages) -> Option<Level> {
+    fn level_for_minimum(&self, poll: &Poll, found: &Messages) -> Option<Level> {
         if found.size_bytes >= u64::from(poll.minimum_bytes) || found.messages_count >= poll.count {
             return None;
         }

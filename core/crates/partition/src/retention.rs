@@ -23,7 +23,7 @@ impl Partition {
         let barrier = self.unread_from(keeps_unread);
         self.log.retain(retention, barrier);
         self.log.end_of_turn(now, &mut out.storage);
-        self.settle(now, out);
+        self.advance(now, out);
     }
 
     /// Remove the oldest segment if it is sealed and on the device. Returns true if it was removed.
@@ -34,7 +34,7 @@ impl Partition {
         let is_gone = self.log.remove_oldest(self.unread_from(keeps_unread));
         if is_gone {
             self.log.end_of_turn(now, &mut out.storage);
-            self.settle(now, out);
+            self.advance(now, out);
         }
         is_gone
     }

@@ -3,16 +3,16 @@
 use headrace_model::Timestamp;
 
 use crate::api::{Outbox, PartitionError, Response};
-use crate::partition::{Partition, answer, appended_response};
+use crate::partition::{Partition, appended_response, respond};
 
 impl Partition {
     /// Answer requests whose results are known, and start the operations that are now possible.
-    pub(crate) fn settle(&mut self, now: Timestamp, out: &mut Outbox) {
+    pub(crate) fn advance(&mut self, now: Timestamp, out: &mut Outbox) {
         self.offsets.repeat(now, &mut out.storage);
         self.stages.repeat(now, &mut out.storage);
         self.advance_opening(now, out);
         out.notices.append(&mut self.log.take_notices());
-        self.log.hold_wipe(!self.offsets.is_drained());
+        self.log.defer_wipe(!self.offsets.is_drained());
         if self.log.is_wiping() && self.offsets.is_drained() {
             self.log.end_of_turn(now, &mut out.storage);
         }
@@ -21,13 +21,13 @@ impl Partition {
         self.start_offsets(out);
         self.advance_publishing(now, out);
         self.stages.settle(out);
-        self.go_on_deleting(now, out);
+        self.advance_removals(now, out);
         let visible_end = self.log.visible_end();
         while let Some(append) = self.appends.front()
             && append.appended.end_offset <= visible_end
         {
             if let Some(ticket) = append.ticket {
-                answer(out, ticket, Ok(appended_response(append.appended)));
+                respond(out, ticket, Ok(appended_response(append.appended)));
             }
             self.visible_bytes += append.bytes;
             self.appends.pop_front();
@@ -43,7 +43,7 @@ impl Partition {
             };
             if is_done {
                 let response = core::mem::replace(&mut commit.response, Response::Done);
-                answer(out, commit.ticket, Ok(response));
+                respond(out, commit.ticket, Ok(response));
             }
             !is_done
         });
@@ -56,15 +56,15 @@ impl Partition {
             };
             let is_done = end >= flush.target;
             if is_done {
-                answer(out, flush.ticket, Ok(Response::Done));
+                respond(out, flush.ticket, Ok(Response::Done));
             }
             !is_done
         });
         self.removals.retain(|removal| {
-            if removal.begun.left > 0 {
+            if removal.begun.remaining > 0 {
                 return true;
             }
-            let Some(result) = log.removals_done(removal.begun.mark) else {
+            let Some(result) = log.removals_done(removal.begun.sequence) else {
                 return true;
             };
             let result =
@@ -75,24 +75,24 @@ impl Partition {
                         file,
                         source,
                     });
-            answer(out, removal.ticket, result);
+            respond(out, removal.ticket, result);
             false
         });
-        self.settle_failure(out);
+        self.fail_waiting_requests(out);
         self.offsets_held.set(self.offsets.memory_bytes());
-        self.show();
+        self.update_statistics();
     }
 
     /// Continue removals that waited for segments to be synced.
-    fn go_on_deleting(&mut self, now: Timestamp, out: &mut Outbox) {
+    fn advance_removals(&mut self, now: Timestamp, out: &mut Outbox) {
         let barrier = self.offsets.smallest();
         for removal in &mut self.removals {
-            if removal.begun.left == 0 {
+            if removal.begun.remaining == 0 {
                 continue;
             }
             let before = removal.begun;
-            removal.begun = self.log.delete_segments(before.left, barrier);
-            if removal.begun.mark != before.mark {
+            removal.begun = self.log.delete_segments(before.remaining, barrier);
+            if removal.begun.sequence != before.sequence {
                 self.log.end_of_turn(now, &mut out.storage);
             }
         }
@@ -101,32 +101,32 @@ impl Partition {
     /// Write changed offsets, unless their file is about to be removed.
     pub(crate) fn start_offsets(&mut self, out: &mut Outbox) {
         let is_up = self.log.is_open() || self.log.is_closed();
-        let is_served = self.log.failure().is_none() || self.log.take_turn_of_offsets();
+        let is_served = self.log.failure().is_none() || self.log.take_offsets_retry();
         if is_up && self.waiting.is_none() && !self.log.is_wiping() && is_served {
             self.offsets.start(&mut out.storage);
         }
     }
 
     /// Answer requests that wait for a write with the failure of the log.
-    fn settle_failure(&mut self, out: &mut Outbox) {
+    fn fail_waiting_requests(&mut self, out: &mut Outbox) {
         let Some(failure) = self.log.failure() else {
             return;
         };
         let error = PartitionError::Failed(failure.clone());
         for append in &mut self.appends {
             if let Some(ticket) = append.ticket.take() {
-                answer(out, ticket, Err(error.clone()));
+                respond(out, ticket, Err(error.clone()));
             }
         }
-        if !self.log.is_short_of_space() {
-            self.offsets.give_up_waiting();
+        if !self.log.is_out_of_space() {
+            self.offsets.drop_waiting();
             self.appends.clear();
             for removal in self.removals.drain(..) {
-                answer(out, removal.ticket, Err(error.clone()));
+                respond(out, removal.ticket, Err(error.clone()));
             }
         }
         for flush in self.flushes.drain(..) {
-            answer(out, flush.ticket, Err(error.clone()));
+            respond(out, flush.ticket, Err(error.clone()));
         }
         for commit in self.commits.drain(..) {
             let result = match commit.response {
@@ -134,12 +134,12 @@ impl Partition {
                 polled @ Response::Polled(_) => Ok(polled),
                 _ => Err(error.clone()),
             };
-            answer(out, commit.ticket, result);
+            respond(out, commit.ticket, result);
         }
     }
 
     /// Update the shared statistics.
-    pub(crate) fn show(&self) {
+    pub(crate) fn update_statistics(&self) {
         let statistics = &*self.statistics;
         let messages = self.log.next_offset().0 - self.log.first_offset().0;
         statistics.set_messages_count(messages);

@@ -36,15 +36,15 @@ impl Edge {
 
     fn addresses(&self) -> BTreeMap<&'static str, String> {
         let bound = self.edge.bound();
-        let doors = [
+        let listeners = [
             ("tcp", bound.tcp),
             ("websocket", bound.websocket),
             ("quic", bound.quic),
             ("binary", bound.binary),
         ];
-        let bound = doors
+        let bound = listeners
             .into_iter()
-            .filter_map(|(door, address)| Some((door, address?.to_string())));
+            .filter_map(|(listener, address)| Some((listener, address?.to_string())));
         bound.collect()
     }
 
@@ -80,7 +80,7 @@ impl Edge {
 
     fn close_doors(&self, python: Python<'_>) -> PyResult<()> {
         self.home.check()?;
-        python.detach(|| self.edge.close_doors());
+        python.detach(|| self.edge.close_listeners());
         Ok(())
     }
 

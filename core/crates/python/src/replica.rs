@@ -62,7 +62,7 @@ impl MetadataReplica {
 
     fn take<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.home.check()?;
-        let events = python.detach(|| self.replica.take());
+        let events = python.detach(|| self.replica.take_events());
         let events: Vec<_> = events
             .into_iter()
             .map(|event| tuple_of(python, event))
@@ -112,7 +112,7 @@ impl MetadataReplica {
                     session,
                     number,
                     kind: request_kind(&kind)?,
-                    since: Release(since),
+                    min_release: Release(since),
                     command: slice(&command),
                 })
             })
@@ -157,7 +157,7 @@ impl MetadataReplica {
     fn renew_certificates(&self, python: Python<'_>) -> PyResult<bool> {
         self.home.check()?;
         python
-            .detach(|| self.replica.renew_certificates())
+            .detach(|| self.replica.reload_certificates())
             .map_err(|error| start_error(&error))
     }
 
@@ -213,8 +213,8 @@ fn tuple_of(python: Python<'_>, event: ReplicaEvent) -> PyResult<Bound<'_, PyTup
             };
             ("refused", ticket, refusal.name(), primary).into_pyobject(python)
         }
-        ReplicaEvent::Answered {
-            ticket,
+        ReplicaEvent::RequestCompleted {
+            request_id: ticket,
             session,
             reply,
         } => {

@@ -65,12 +65,12 @@ impl Watcher {
     }
 
     fn next(&self, python: Python<'_>, timeout_seconds: f64) -> PyResult<Vec<WatchedPartition>> {
-        let patience = Duration::try_from_secs_f64(timeout_seconds)
+        let timeout = Duration::try_from_secs_f64(timeout_seconds)
             .map_err(|error| PyValueError::new_err(format!("timeout_seconds: {error}")))?;
         #[expect(clippy::disallowed_methods, reason = "this is a client: it waits")]
         let begin = Instant::now();
         loop {
-            let rest = patience.saturating_sub(begin.elapsed());
+            let rest = timeout.saturating_sub(begin.elapsed());
             let told = self.with(python, |watcher| watcher.next(rest.min(INTERRUPTION_CHECK)))?;
             if !told.is_empty() || rest <= INTERRUPTION_CHECK {
                 return Ok(told.into_iter().map(WatchedPartition::from).collect());

@@ -19,7 +19,7 @@ const JOURNAL_FILE_BYTES_MIN: u64 = 1024 * 1024;
 #[serde(deny_unknown_fields)]
 pub struct ReplicaConfig {
     /// Data directory, used by this replica alone; created if missing.
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     /// Name of the cluster: replicas and data directories of other clusters are refused.
     pub cluster: String,
     /// Index of this replica in `replicas`.
@@ -44,7 +44,7 @@ pub struct ReplicaConfig {
     pub timeouts: TimeoutProfile,
     /// True if a command is durable only after a sync to the device. Only a single replica may disable this: a power
     /// loss may then lose the newest commands.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub sync: bool,
     /// Number of operations between two checkpoints.
     #[serde(default = "checkpoint_ops")]
@@ -92,7 +92,7 @@ pub enum TimeoutProfile {
     Wan,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
@@ -115,7 +115,7 @@ impl ReplicaConfig {
     }
 
     /// Return whether this replica has no peers.
-    pub fn is_alone(&self) -> bool {
+    pub fn is_single(&self) -> bool {
         self.replicas.len() == 1
     }
 
@@ -175,7 +175,7 @@ impl ReplicaConfig {
             ));
         }
         self.release()?;
-        if self.is_alone() {
+        if self.is_single() {
             return Ok(());
         }
         let is_short = |secret: &str| secret.len() < SECRET_BYTES_MIN;
@@ -222,7 +222,7 @@ mod tests {
 
     fn refusal(change: impl FnOnce(&mut ReplicaConfig)) -> String {
         let mut config = parsed(
-            r#"{"folder": "/x", "cluster": "c", "replica": 0, "secret": "0123456789abcdef0123456789abcdef",
+            r#"{"directory": "/x", "cluster": "c", "replica": 0, "secret": "0123456789abcdef0123456789abcdef",
                 "replicas": ["a:1", "b:1", "c:1"]}"#,
         );
         config.check().unwrap();
@@ -232,9 +232,9 @@ mod tests {
 
     #[test]
     fn one_replica_needs_little() {
-        let config = parsed(r#"{"folder": "/x", "cluster": "c", "replica": 0, "replicas": [""]}"#);
+        let config = parsed(r#"{"directory": "/x", "cluster": "c", "replica": 0, "replicas": [""]}"#);
         config.check().unwrap();
-        assert!(config.is_alone() && config.sync);
+        assert!(config.is_single() && config.sync);
         assert_eq!(config.journal_file_bytes, 64 * 1024 * 1024);
     }
 
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_name_makes_the_number() {
-        let json = r#"{"folder": "/x", "cluster": "c", "replica": 0, "replicas": [""]}"#;
+        let json = r#"{"directory": "/x", "cluster": "c", "replica": 0, "replicas": [""]}"#;
         let mut config = parsed(json);
         let number = config.cluster_id();
         assert_eq!(number, parsed(json).cluster_id());

@@ -7,7 +7,7 @@ use thiserror::Error;
 /// Advice for the operator about a data directory that has lost data.
 ///
 /// With peers, never restore a backup: the copy is consistent, but lacks what this replica has acknowledged since.
-pub(crate) const REPLACE_FOLDER: &str = "Nothing was changed. With peers that are whole, move the folder away and start with an \
+pub(crate) const REPLACE_DATA_DIRECTORY: &str = "Nothing was changed. With peers that are whole, move the folder away and start with an \
                                          empty one; do not put an older copy in its place, which has forgotten what was \
                                          acknowledged since. A replica that is alone: restore the folder from a backup";
 
@@ -18,29 +18,31 @@ pub enum StartError {
     #[error("the settings of the metadata replica are wrong: {0}")]
     Settings(String),
     /// Another process uses the data directory.
-    #[error("{folder} is used by another process; every replica needs a folder of its own")]
-    FolderInUse {
+    #[error(
+        "{data_directory} is used by another process; every replica needs a directory of its own"
+    )]
+    DirectoryInUse {
         /// Data directory of the replica.
-        folder: PathBuf,
+        data_directory: PathBuf,
     },
     /// The data directory belongs to a replica of another cluster.
     #[error(
-        "{folder} belongs to another cluster than {cluster:?}: check the name of the cluster, or use another folder"
+        "{directory} belongs to another cluster than {cluster:?}: check the name of the cluster, or use another folder"
     )]
     OtherCluster {
         /// Data directory of the replica.
-        folder: PathBuf,
+        directory: PathBuf,
         /// Cluster name in the settings.
         cluster: String,
     },
     /// The data directory belongs to another replica of this cluster.
     #[error(
-        "{folder} belongs to replica {found} of {found_of}, and the settings say replica {replica} of {replicas}: \
+        "{directory} belongs to replica {found} of {found_of}, and the settings say replica {replica} of {replicas}: \
          use the folder of that replica"
     )]
     OtherReplica {
         /// Data directory of the replica.
-        folder: PathBuf,
+        directory: PathBuf,
         /// Index in the superblock.
         found: u8,
         /// Number of members in the superblock.
@@ -51,12 +53,12 @@ pub enum StartError {
         replicas: u8,
     },
     /// Durable data is missing or altered, and a start would hide the loss.
-    #[error("{path}: {why}. {advice}")]
+    #[error("{path}: {finding}. {advice}")]
     Damaged {
         /// File concerned.
         path: PathBuf,
         /// Finding.
-        why: String,
+        finding: String,
         /// Advice for the operator.
         advice: &'static str,
     },
@@ -103,7 +105,7 @@ impl StartError {
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Settings(_) => "settings",
-            Self::FolderInUse { .. } => "folder_in_use",
+            Self::DirectoryInUse { .. } => "folder_in_use",
             Self::OtherCluster { .. } => "other_cluster",
             Self::OtherReplica { .. } => "other_replica",
             Self::Damaged { .. } => "damaged",

@@ -96,9 +96,9 @@ pub enum ReplicaEvent {
         op: u64,
     },
     /// A request of a session was executed, now or before.
-    Answered {
+    RequestCompleted {
         /// Request id of the caller.
-        ticket: u64,
+        request_id: u64,
         /// Session; for a request that opens one, the new session.
         session: u64,
         /// Reply of the state machine.

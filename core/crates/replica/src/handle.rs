@@ -19,12 +19,12 @@ use crate::{
     input::Input,
     mailbox::Mailbox,
     opening,
-    peers::{Material, Tls},
+    peers::{CertificateFiles, Tls},
     sessions::SessionRequest,
     shared::Shared,
     status::ReplicaStatus,
-    stepped::Stepped,
-    surroundings::Surroundings,
+    stepped::SteppedReplica,
+    surroundings::Environment,
 };
 
 /// Maximum length of a command in bytes. A group commit holds many commands.
@@ -56,15 +56,15 @@ pub struct Replica {
     inbox: Arc<Mailbox<Input>>,
     outbox: Arc<Mailbox<ReplicaEvent>>,
     shared: Arc<Shared>,
-    running: Arc<Running>,
-    tickets: AtomicU64,
+    running: Arc<ThreadState>,
+    next_request_id: AtomicU64,
     /// Digest of the certificate files that were read last.
     certificates: Mutex<Option<[u8; 32]>>,
 }
 
 /// Phase of the replica's thread.
 #[derive(Debug, Default)]
-pub(crate) struct Running {
+pub(crate) struct ThreadState {
     phase: Mutex<Phase>,
     changed: Condvar,
 }
@@ -77,7 +77,7 @@ enum Phase {
     Ended,
 }
 
-impl Running {
+impl ThreadState {
     fn phase(&self) -> MutexGuard<'_, Phase> {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -89,9 +89,9 @@ impl Running {
 }
 
 /// Guard that reports the end of the thread, including a panic.
-pub(crate) struct EndOfThread(Arc<Running>, Arc<Shared>, Arc<Mailbox<ReplicaEvent>>);
+pub(crate) struct ThreadExitGuard(Arc<ThreadState>, Arc<Shared>, Arc<Mailbox<ReplicaEvent>>);
 
-impl Drop for EndOfThread {
+impl Drop for ThreadExitGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let reason = "a fault in its thread".to_owned();
@@ -106,13 +106,13 @@ impl Replica {
     /// Validate the settings; nothing is opened yet.
     pub fn new(config: ReplicaConfig) -> Result<Self, StartError> {
         config.check()?;
-        let mailbox = |error| StartError::storage("get a descriptor for", &config.folder, error);
+        let mailbox = |error| StartError::storage("get a descriptor for", &config.directory, error);
         Ok(Self {
             inbox: Arc::new(Mailbox::new().map_err(mailbox)?),
             outbox: Arc::new(Mailbox::new().map_err(mailbox)?),
-            shared: Arc::new(Shared::new(opening::first_status(&config)?)),
+            shared: Arc::new(Shared::new(opening::initial_status(&config)?)),
             running: Arc::default(),
-            tickets: AtomicU64::new(1),
+            next_request_id: AtomicU64::new(1),
             certificates: Mutex::default(),
             config,
         })
@@ -124,14 +124,14 @@ impl Replica {
             return Err(StartError::Settings("it was started before".to_owned()));
         }
         if let Some(tls) = self.peers_tls() {
-            *self.certificates() = Some(Material::read(tls)?.digest());
+            *self.certificates_digest() = Some(CertificateFiles::read(tls)?.digest());
         }
-        let ended = EndOfThread(
+        let ended = ThreadExitGuard(
             Arc::clone(&self.running),
             Arc::clone(&self.shared),
             Arc::clone(&self.outbox),
         );
-        let opened = self.open(&opening::this_machine())?;
+        let opened = self.open(&opening::system_environment())?;
         let (thread, outputs, started) = opened
             .start_workers()
             .inspect_err(|error| self.shared.stopped(&error.to_string()))?;
@@ -143,13 +143,13 @@ impl Replica {
                 thread.run(outputs);
             })
             .map_err(|source| {
-                StartError::storage("start a thread for", &self.config.folder, source)
+                StartError::storage("start a thread for", &self.config.directory, source)
             })?;
         Ok(started)
     }
 
     /// Open the data directory, recover and listen.
-    fn open(&self, surroundings: &Surroundings) -> Result<opening::Opened, StartError> {
+    fn open(&self, surroundings: &Environment) -> Result<opening::Opened, StartError> {
         let mailboxes = opening::Mailboxes {
             inbox: Arc::clone(&self.inbox),
             outbox: Arc::clone(&self.outbox),
@@ -161,13 +161,16 @@ impl Replica {
 
     /// Start in the given surroundings and without threads; otherwise as [`start`](Self::start). The caller runs each
     /// step.
-    pub fn start_stepped(&self, surroundings: &Surroundings) -> Result<Stepped, StartError> {
+    pub fn start_single_stepped(
+        &self,
+        surroundings: &Environment,
+    ) -> Result<SteppedReplica, StartError> {
         if *self.running.phase() != Phase::New {
             return Err(StartError::Settings("it was started before".to_owned()));
         }
         let opened = self.open(surroundings)?;
         self.running.set(Phase::Started);
-        Ok(Stepped::new(opened, Arc::clone(&self.inbox)))
+        Ok(SteppedReplica::new(opened, Arc::clone(&self.inbox)))
     }
 
     /// Descriptor that is readable while events wait.
@@ -176,7 +179,7 @@ impl Replica {
     }
 
     /// Take the events since the last call, oldest first.
-    pub fn take(&self) -> Vec<ReplicaEvent> {
+    pub fn take_events(&self) -> Vec<ReplicaEvent> {
         self.outbox.take()
     }
 
@@ -196,7 +199,7 @@ impl Replica {
     pub fn propose(&self, commands: Vec<(Release, Slice)>) -> Result<u64, NotRunning> {
         self.check_running()?;
         let first = self
-            .tickets
+            .next_request_id
             .fetch_add(commands.len() as u64, Ordering::Relaxed);
         let mut proposals = Vec::with_capacity(commands.len());
         for (ticket, (since, command)) in (first..).zip(commands) {
@@ -220,7 +223,7 @@ impl Replica {
     pub fn request(&self, requests: Vec<SessionRequest>) -> Result<u64, NotRunning> {
         self.check_running()?;
         let first = self
-            .tickets
+            .next_request_id
             .fetch_add(requests.len() as u64, Ordering::Relaxed);
         let mut inputs = Vec::with_capacity(requests.len());
         for (ticket, request) in (first..).zip(requests) {
@@ -238,7 +241,7 @@ impl Replica {
     /// Request the op that a linearizable read must see. Returns the request id.
     pub fn read_index(&self) -> Result<u64, NotRunning> {
         self.check_running()?;
-        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        let ticket = self.next_request_id.fetch_add(1, Ordering::Relaxed);
         self.inbox.push(Input::ReadIndex { ticket });
         Ok(ticket)
     }
@@ -265,12 +268,12 @@ impl Replica {
 
     /// Reload the certificate files. Returns whether they changed; new connections with peers use the new ones. Fails
     /// if the files are unusable, once for each content of the files; the previous certificates then stay in use.
-    pub fn renew_certificates(&self) -> Result<bool, StartError> {
+    pub fn reload_certificates(&self) -> Result<bool, StartError> {
         let Some(tls) = self.peers_tls() else {
             return Ok(false);
         };
-        let mut seen = self.certificates();
-        let material = Material::read(tls).inspect_err(|_| *seen = None)?;
+        let mut seen = self.certificates_digest();
+        let material = CertificateFiles::read(tls).inspect_err(|_| *seen = None)?;
         let digest = material.digest();
         if seen.replace(digest) == Some(digest) {
             return Ok(false);
@@ -281,10 +284,13 @@ impl Replica {
     }
 
     fn peers_tls(&self) -> Option<&TlsConfig> {
-        self.config.tls.as_ref().filter(|_| !self.config.is_alone())
+        self.config
+            .tls
+            .as_ref()
+            .filter(|_| !self.config.is_single())
     }
 
-    fn certificates(&self) -> MutexGuard<'_, Option<[u8; 32]>> {
+    fn certificates_digest(&self) -> MutexGuard<'_, Option<[u8; 32]>> {
         self.certificates
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -4,7 +4,7 @@ use headrace_buffer::Slice;
 use headrace_model::Level;
 use headrace_vsr::{api::Event, frame::Release};
 
-use crate::peers::{Dialled, Tls};
+use crate::peers::{DialResult, Tls};
 use crate::sessions::SessionRequest;
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(crate) enum Input {
         clients: Slice,
         state: Slice,
     },
-    Dialled(Dialled),
+    Dialled(DialResult),
     /// The certificate files have changed.
     Renewed(Tls),
     /// The disk has become full, or has space again.

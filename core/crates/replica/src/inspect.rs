@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::{
     errors::StartError,
     opening::MESSAGE_BYTES_MAX,
-    storage::{Checkpoints, Folder, ImageName, Scanned, SuperblockFile, scan},
+    storage::{Checkpoints, DataDirectory, ImageDigest, Scanned, SuperblockFile, scan},
 };
 
 const SUPERBLOCK_READS: u32 = 10;
@@ -19,7 +19,7 @@ const SUPERBLOCK_READ_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Contents of a data directory.
 #[derive(Debug, Clone, Serialize)]
-pub struct FolderReport {
+pub struct DataDirectoryReport {
     /// Problems found; empty if everything was verified.
     pub problems: Vec<String>,
     /// Superblock in force.
@@ -119,12 +119,16 @@ pub struct RecordReport {
 ///
 /// # Errors
 /// The data directory contains no replica, or cannot be read at all.
-pub fn inspect(folder: &Path, first_op: u64, limit: usize) -> Result<FolderReport, StartError> {
-    let folder = &Folder::real(folder);
-    let Some(opened) = read_superblock(folder)? else {
+pub fn inspect(
+    directory: &Path,
+    first_op: u64,
+    limit: usize,
+) -> Result<DataDirectoryReport, StartError> {
+    let directory = &DataDirectory::on_disk(directory);
+    let Some(opened) = read_superblock(directory)? else {
         return Err(StartError::Damaged {
-            path: folder.path().to_owned(),
-            why: "there is no metadata replica in this folder".to_owned(),
+            path: directory.path().to_owned(),
+            finding: "there is no metadata replica in this folder".to_owned(),
             advice: "Name the folder that holds the file `superblock`",
         });
     };
@@ -133,7 +137,7 @@ pub fn inspect(folder: &Path, first_op: u64, limit: usize) -> Result<FolderRepor
         cluster: superblock.cluster,
         message_size_max: MESSAGE_BYTES_MAX,
     };
-    let scanned = scan(folder, &superblock, intake)?;
+    let scanned = scan(directory, &superblock, intake)?;
     let mut problems = Vec::new();
     if !opened.repair.is_empty() {
         problems.push(format!(
@@ -145,10 +149,10 @@ pub fn inspect(folder: &Path, first_op: u64, limit: usize) -> Result<FolderRepor
     for entry in scanned.scan.entries.iter().filter(|entry| !entry.intact) {
         problems.push(format!("journal: op {} is damaged", entry.op));
     }
-    let checkpoints = checkpoints(folder, &superblock, &mut problems)?;
+    let checkpoints = checkpoints(directory, &superblock, &mut problems)?;
     let files = files(&scanned);
     let records = records(&scanned, intake, first_op, limit);
-    Ok(FolderReport {
+    Ok(DataDirectoryReport {
         problems,
         superblock: describe(&superblock, opened.repair.len()),
         checkpoints,
@@ -158,15 +162,15 @@ pub fn inspect(folder: &Path, first_op: u64, limit: usize) -> Result<FolderRepor
 }
 
 /// Read the superblock, again if half of the copies are outdated because a running replica is writing them.
-fn read_superblock(folder: &Folder) -> Result<Option<Opened>, StartError> {
+fn read_superblock(directory: &DataDirectory) -> Result<Option<Opened>, StartError> {
     for _ in 1..SUPERBLOCK_READS {
-        match SuperblockFile::read(folder) {
+        match SuperblockFile::read(directory) {
             Ok(Some(opened)) if opened.repair.is_empty() => return Ok(Some(opened)),
             Ok(None) => return Ok(None),
             Ok(Some(_)) | Err(_) => std::thread::sleep(SUPERBLOCK_READ_AGAIN_AFTER),
         }
     }
-    SuperblockFile::read(folder)
+    SuperblockFile::read(directory)
 }
 
 fn describe(superblock: &Superblock, damaged_copies: usize) -> SuperblockReport {
@@ -188,12 +192,12 @@ fn describe(superblock: &Superblock, damaged_copies: usize) -> SuperblockReport 
 }
 
 fn checkpoints(
-    folder: &Folder,
+    directory: &DataDirectory,
     superblock: &Superblock,
     problems: &mut Vec<String>,
 ) -> Result<Vec<CheckpointReport>, StartError> {
-    let images = Checkpoints::new(folder);
-    let failed = |source| StartError::storage("list", folder.path(), source);
+    let images = Checkpoints::new(directory);
+    let failed = |source| StartError::storage("list", directory.path(), source);
     let ops = images.ops().map_err(failed)?;
     let named = superblock.checkpoint.op;
     if named > 0 && !ops.contains(&named) {
@@ -204,7 +208,7 @@ fn checkpoints(
         let path = images.path(op);
         let bytes = images.length(op).map_err(failed)?;
         let verdict = if op == named {
-            let name = ImageName {
+            let name = ImageDigest {
                 length: superblock.checkpoint.len,
                 digest: superblock.checkpoint.digest,
             };
@@ -313,7 +317,7 @@ fn name_of(operation: Operation) -> &'static str {
         Operation::NOOP => "noop",
         Operation::RECONFIGURE => "reconfigure",
         Operation::RELEASE => "release",
-        Operation::PULSE => "pulse",
+        Operation::ADVANCE_TIME => "pulse",
         operation if operation.is_metadata() => "commands",
         _ => "other",
     }

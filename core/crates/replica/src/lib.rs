@@ -36,7 +36,8 @@ pub use handle::{COMMAND_BYTES_MAX, NotRunning, Replica, Started};
 pub use headrace_model::Level;
 pub use headrace_vsr::frame::Release;
 pub use inspect::{
-    CheckpointReport, FolderReport, JournalFileReport, RecordReport, SuperblockReport, inspect,
+    CheckpointReport, DataDirectoryReport, JournalFileReport, RecordReport, SuperblockReport,
+    inspect,
 };
 pub use peers::handshake;
 pub use sessions::{RequestKind, SessionRequest};

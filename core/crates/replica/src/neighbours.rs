@@ -7,7 +7,7 @@ use headrace_vsr::{
     api::Event,
     clocks::Agreement,
     frame::{Frame, Release},
-    neighbours::{Neighbours, Reading},
+    neighbours::{Pings, Reading},
 };
 use rustix::{
     rand::{GetRandomFlags, getrandom},
@@ -18,14 +18,14 @@ use crate::{surroundings::Machine, thread::ReplicaThread};
 
 /// Pings of a replica, and the clock agreement that was last logged.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    pub(crate) neighbours: Neighbours,
+pub(crate) struct PingState {
+    pub(crate) neighbours: Pings,
     logged: &'static str,
     common: Release,
 }
 
-impl Watch {
-    pub(crate) fn new(neighbours: Neighbours) -> Self {
+impl PingState {
+    pub(crate) fn new(neighbours: Pings) -> Self {
         Self {
             neighbours,
             logged: Agreement::Unknown.name(),
@@ -36,9 +36,9 @@ impl Watch {
 
 /// Clocks and randomness of this machine.
 #[derive(Debug)]
-pub(crate) struct ThisMachine;
+pub(crate) struct SystemMachine;
 
-impl Machine for ThisMachine {
+impl Machine for SystemMachine {
     /// The monotonic clock continues during suspend.
     fn clock(&self) -> Reading {
         let nanoseconds = |clock| {
@@ -64,9 +64,9 @@ impl Machine for ThisMachine {
 impl ReplicaThread {
     /// Send pings that are due, and check clock agreement and the releases of the members.
     pub(crate) fn ping(&mut self, now: Reading) {
-        self.watch_releases(now);
+        self.update_common_release(now);
         let Some(peers) = &mut self.peers else {
-            return self.watch_clock(now);
+            return self.update_clock_agreement(now);
         };
         let pings = self.watch.neighbours.pings(now);
         if pings.is_empty() {
@@ -75,11 +75,11 @@ impl ReplicaThread {
         for (to, frame) in pings {
             peers.send(to, &frame);
         }
-        self.watch_clock(now);
+        self.update_clock_agreement(now);
     }
 
     /// Process a frame of a node. Its clock reading is taken relative to the time of processing.
-    pub(crate) fn hear_node(&mut self, frame: &Frame) {
+    pub(crate) fn on_node_frame(&mut self, frame: &Frame) {
         let answer = self.watch.neighbours.on_frame(self.machine.clock(), frame);
         if let (Some(answer), Some(peers)) = (answer, &mut self.peers) {
             peers.send(frame.header.replica, &answer);
@@ -87,16 +87,16 @@ impl ReplicaThread {
     }
 
     /// Report the release that all members run to the core when it changes.
-    fn watch_releases(&mut self, now: Reading) {
+    fn update_common_release(&mut self, now: Reading) {
         let common = self.watch.neighbours.common_release(now);
         let common = common.unwrap_or(Release::FIRST);
         if common != self.watch.common {
             self.watch.common = common;
-            self.work.events.push(Event::Common(common));
+            self.work.events.push(Event::CommonRelease(common));
         }
     }
 
-    fn watch_clock(&mut self, now: Reading) {
+    fn update_clock_agreement(&mut self, now: Reading) {
         let agreement = self.watch.neighbours.agreement(now);
         self.shared.clock(agreement);
         let before = std::mem::replace(&mut self.watch.logged, agreement.name());
@@ -116,7 +116,7 @@ impl ReplicaThread {
                 format!(
                     "the clock of this machine is {} those of the other metadata replicas: the log's time follows them; \
                      set this clock",
-                    apart(
+                    format_offset(
                         by_ns.unsigned_abs(),
                         if by_ns > 0 { "ahead of" } else { "behind" }
                     )
@@ -127,7 +127,7 @@ impl ReplicaThread {
                 format!(
                     "the clocks of the metadata replicas that can be reached are {}, and no majority agrees: the log's \
                      time goes on without them; set the clock that is wrong",
-                    apart(spread_ns, "apart")
+                    format_offset(spread_ns, "apart")
                 ),
             ),
         };
@@ -135,7 +135,7 @@ impl ReplicaThread {
     }
 }
 
-fn apart(by_ns: u64, how: &str) -> String {
+fn format_offset(by_ns: u64, how: &str) -> String {
     format!(
         "{}.{:01} s {how}",
         by_ns / 1_000_000_000,

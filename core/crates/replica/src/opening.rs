@@ -10,7 +10,7 @@ use headrace_vsr::{
     api::{Config, Output},
     clocks::Agreement,
     frame::{Intake, METADATA_GROUP, Origin, Release},
-    neighbours::Neighbours,
+    neighbours::Pings,
     quorum::Quorums,
     replica::{OpenError, Replica as Core},
     rules::Standard,
@@ -20,23 +20,23 @@ use headrace_vsr::{
 
 use crate::{
     config::{ReplicaConfig, TimeoutProfile},
-    errors::{REPLACE_FOLDER, StartError},
+    errors::{REPLACE_DATA_DIRECTORY, StartError},
     events::ReplicaEvent,
     handle::{COMMAND_BYTES_MAX, Started},
     input::Input,
     mailbox::Mailbox,
-    neighbours::{ThisMachine, Watch},
-    peers::{Dialled, Peers},
+    neighbours::{PingState, SystemMachine},
+    peers::{DialResult, Peers},
     rejoin, release,
     sessions::Sessions,
     shared::Shared,
     status::{ClockStatus, ReplicaStatus},
     storage::{
-        Background, Checkpoints, Disk, FileWorker, Folder, Image, ImageName, Journal,
-        JournalContext, JournalSide, MachineFiles, Scanned, SuperblockFile, Writer, WriterApart,
-        clear_unlisted, create_journal_list, has_files, scan,
+        Checkpoints, DataDirectory, Disk, FileWorker, FileWorkerHandle, Image, ImageDigest,
+        Journal, JournalContext, JournalWriter, MachineFiles, Scanned, SuperblockFile, Writer,
+        WriterThread, clear_unlisted, create_journal_list, has_files, scan,
     },
-    surroundings::{Machine, Surroundings},
+    surroundings::{Environment, Machine},
     thread::{ReplicaThread, Work},
 };
 
@@ -70,7 +70,7 @@ pub(crate) struct Opened {
 /// File workers beside the replica's thread.
 pub(crate) struct Workers {
     /// Journal writer; `None` for a single replica, which writes on its own thread.
-    pub(crate) writer: Option<WriterApart>,
+    pub(crate) writer: Option<WriterThread>,
     pub(crate) files: FileWorker,
 }
 
@@ -88,16 +88,16 @@ impl Opened {
 }
 
 /// Files, sockets and clocks of this machine.
-pub(crate) fn this_machine() -> Surroundings {
-    Surroundings {
+pub(crate) fn system_environment() -> Environment {
+    Environment {
         files: Arc::new(MachineFiles),
-        machine: Arc::new(ThisMachine),
+        machine: Arc::new(SystemMachine),
         network: None,
     }
 }
 
 /// Status of a replica before its start.
-pub(crate) fn first_status(config: &ReplicaConfig) -> Result<ReplicaStatus, StartError> {
+pub(crate) fn initial_status(config: &ReplicaConfig) -> Result<ReplicaStatus, StartError> {
     Ok(ReplicaStatus {
         cluster_id: format!("{:032x}", config.cluster_id()),
         replica: config.replica,
@@ -116,29 +116,29 @@ pub(crate) fn first_status(config: &ReplicaConfig) -> Result<ReplicaStatus, Star
 pub(crate) fn open(
     config: &ReplicaConfig,
     mailboxes: Mailboxes,
-    surroundings: &Surroundings,
+    surroundings: &Environment,
 ) -> Result<Opened, StartError> {
-    let folder = Folder::new(&config.folder, Arc::clone(&surroundings.files));
+    let directory = DataDirectory::new(&config.directory, Arc::clone(&surroundings.files));
     let machine = Arc::clone(&surroundings.machine);
-    let lock = folder.take()?;
-    folder
+    let lock = directory.create_and_lock()?;
+    directory
         .clear_unfinished()
-        .map_err(|source| StartError::storage("clear", &config.folder, source))?;
+        .map_err(|source| StartError::storage("clear", &config.directory, source))?;
     let release = config.release()?;
     let intake = Intake {
         cluster: config.cluster_id(),
         message_size_max: MESSAGE_BYTES_MAX,
     };
     // Refusals come first: nothing has been written, and no peer has been contacted.
-    let found = open_superblock(config, &folder, release)?;
-    let trust = rejoin::open(&folder)?;
-    let (superblock, mended) = (found.superblock, found.mended);
-    let image = restore(&folder, &superblock)?;
-    let scanned = read_journal(&folder, release, &superblock, intake)?;
+    let found = open_superblock(config, &directory, release)?;
+    let trust = rejoin::open(&directory)?;
+    let (superblock, mended) = (found.superblock, found.rewritten_copies);
+    let image = restore(&directory, &superblock)?;
+    let scanned = read_journal(&directory, release, &superblock, intake)?;
 
     let mut outputs = Vec::new();
     let clients = image.as_ref().map(|image| image.clients.clone());
-    let watch = Watch::new(neighbours_of(config, release, superblock.incarnation + 1));
+    let watch = PingState::new(create_pings(config, release, superblock.incarnation + 1));
     let core = Core::open(
         core_config(config, release, random(config, &*machine)?),
         Standard,
@@ -148,7 +148,7 @@ pub(crate) fn open(
         watch.neighbours.now(machine.clock()),
         &mut outputs,
     )
-    .map_err(|error| refused_by_core(&config.folder, error))?;
+    .map_err(|error| refused_by_core(&config.directory, error))?;
 
     let Mailboxes {
         inbox,
@@ -162,12 +162,12 @@ pub(crate) fn open(
         move |input| inbox.push(input)
     };
     let (files, file_worker) =
-        Background::new(&folder, config.sync, Arc::clone(&disk), tell.clone());
-    let work = first_work(&shared, &scanned, &superblock, mended, image);
+        FileWorkerHandle::new(&directory, config.sync, Arc::clone(&disk), tell.clone());
+    let work = initial_work(&shared, &scanned, &superblock, mended, image);
     let writer = Writer {
         journal: open_journal(
             config,
-            &folder,
+            &directory,
             scanned,
             intake,
             Arc::clone(&disk),
@@ -178,14 +178,14 @@ pub(crate) fn open(
         disk: Arc::clone(&disk),
         has_failed: false,
     };
-    let (journal, writer) = JournalSide::new(writer, config.is_alone(), tell);
+    let (journal, writer) = JournalWriter::new(writer, config.is_single(), tell);
     let started = started(config, peers.as_ref(), &superblock, core.report().op)?;
     let started_as = started.incarnation;
     shared.started(started_as);
     let process = random(config, &*machine)?;
     if let Some(peers) = &mut peers {
         let report = core.report();
-        peers.stand(trust.standing(&report, started_as, process), report.release);
+        peers.set_standing(trust.standing(&report, started_as, process), report.release);
     }
     let thread = ReplicaThread {
         core,
@@ -204,10 +204,10 @@ pub(crate) fn open(
         quorums: Quorums::of(members(config)).expect("the settings were checked"),
         incarnation: started_as,
         process,
-        given_up: config.given_up.clone(),
+        lost_replicas: config.given_up.clone(),
         sessions: Sessions::default(),
         origin: origin_of_sessions(config, release),
-        folder,
+        directory,
         machine,
         next_peers_tick_ns: 0,
         _lock: lock,
@@ -233,7 +233,7 @@ fn started(
     let address = peers.map_or(Ok(None), Peers::address);
     Ok(Started {
         address: address
-            .map_err(|source| StartError::storage("listen for", &config.folder, source))?,
+            .map_err(|source| StartError::storage("listen for", &config.directory, source))?,
         incarnation: superblock.incarnation + 1,
         checkpoint_op: superblock.checkpoint.op,
         head_op,
@@ -252,36 +252,36 @@ fn origin_of_sessions(config: &ReplicaConfig, release: Release) -> Origin {
 
 /// Read the journal, unless it needs a newer release.
 fn read_journal(
-    folder: &Folder,
+    directory: &DataDirectory,
     release: Release,
     superblock: &Superblock,
     intake: Intake,
 ) -> Result<Scanned, StartError> {
-    let scanned = scan(folder, superblock, intake)?;
+    let scanned = scan(directory, superblock, intake)?;
     let entries = scanned.scan.entries.iter();
     let writers = entries.filter_map(|entry| Some(entry.header.as_ref()?.release));
-    refuse_newer(folder.path(), release, writers)?;
-    clear_unlisted(folder, &scanned.listed())
-        .map_err(|source| StartError::storage("clear", folder.path(), source))?;
+    reject_newer_release(directory.path(), release, writers)?;
+    clear_unlisted(directory, &scanned.listed())
+        .map_err(|source| StartError::storage("clear", directory.path(), source))?;
     Ok(scanned)
 }
 
 fn open_peers(
     config: &ReplicaConfig,
     intake: Intake,
-    surroundings: &Surroundings,
+    surroundings: &Environment,
     inbox: &Arc<Mailbox<Input>>,
 ) -> Result<Option<Peers>, StartError> {
-    if config.is_alone() {
+    if config.is_single() {
         return Ok(None);
     }
     let inbox = Arc::clone(inbox);
-    let dialled = move |dialled: Dialled| inbox.push(Input::Dialled(dialled));
+    let dialled = move |dialled: DialResult| inbox.push(Input::Dialled(dialled));
     Peers::open(config, intake, surroundings, &dialled).map(Some)
 }
 
 /// Initial work: log lines about the scan, and the state to restore.
-fn first_work(
+fn initial_work(
     shared: &Shared,
     scanned: &Scanned,
     superblock: &Superblock,
@@ -305,17 +305,18 @@ fn first_work(
         );
         (Level::Info, line)
     });
-    work.told.extend(
+    work.host_events.extend(
         torn.into_iter()
             .chain(missing)
             .chain(mended)
             .chain(faulty)
             .map(|(level, message)| ReplicaEvent::Log { level, message }),
     );
-    work.told.extend(image.map(|image| ReplicaEvent::Restore {
-        op: superblock.checkpoint.op,
-        state: image.state,
-    }));
+    work.host_events
+        .extend(image.map(|image| ReplicaEvent::Restore {
+            op: superblock.checkpoint.op,
+            state: image.state,
+        }));
     work
 }
 
@@ -328,22 +329,22 @@ struct FoundSuperblock {
     file: SuperblockFile,
     superblock: Superblock,
     /// Number of copies that were rewritten.
-    mended: usize,
+    rewritten_copies: usize,
 }
 
 /// Open the superblock of the data directory, or create the first one in a new data directory.
 fn open_superblock(
     config: &ReplicaConfig,
-    folder: &Folder,
+    directory: &DataDirectory,
     release: Release,
 ) -> Result<FoundSuperblock, StartError> {
     let members = members(config);
-    let Some(opened) = SuperblockFile::read(folder)? else {
-        if has_files(folder)? {
+    let Some(opened) = SuperblockFile::read(directory)? else {
+        if has_files(directory)? {
             return Err(StartError::Damaged {
-                path: folder.join("superblock"),
-                why: "it is missing, and the journal is not".to_owned(),
-                advice: REPLACE_FOLDER,
+                path: directory.join("superblock"),
+                finding: "it is missing, and the journal is not".to_owned(),
+                advice: REPLACE_DATA_DIRECTORY,
             });
         }
         let nodes = (1..=u64::from(members)).collect();
@@ -358,25 +359,25 @@ fn open_superblock(
         );
         // The superblock comes last: a data directory with a superblock must have a list of journal files, and its replica
         // is proven unless there is a marker.
-        rejoin::mark_new(folder, config.is_alone())?;
-        create_journal_list(folder, config.sync)?;
-        let file = SuperblockFile::create(folder, &first, config.sync)?;
+        rejoin::mark_new(directory, config.is_single())?;
+        create_journal_list(directory, config.sync)?;
+        let file = SuperblockFile::create(directory, &first, config.sync)?;
         return Ok(FoundSuperblock {
             file,
             superblock: first,
-            mended: 0,
+            rewritten_copies: 0,
         });
     };
     let found = &opened.superblock;
     if found.cluster != config.cluster_id() {
         return Err(StartError::OtherCluster {
-            folder: config.folder.clone(),
+            directory: config.directory.clone(),
             cluster: config.cluster.clone(),
         });
     }
     if found.replica != config.replica || found.replica_count() != members {
         return Err(StartError::OtherReplica {
-            folder: config.folder.clone(),
+            directory: config.directory.clone(),
             found: found.replica,
             found_of: found.replica_count(),
             replica: config.replica,
@@ -384,47 +385,54 @@ fn open_superblock(
         });
     }
     let headers = found.view_headers.iter().chain([&found.checkpoint.header]);
-    refuse_newer(folder.path(), release, headers.map(|header| header.release))?;
-    let file = SuperblockFile::open(folder, &opened, config.sync)?;
+    reject_newer_release(
+        directory.path(),
+        release,
+        headers.map(|header| header.release),
+    )?;
+    let file = SuperblockFile::open(directory, &opened, config.sync)?;
     Ok(FoundSuperblock {
         file,
-        mended: opened.repair.len(),
+        rewritten_copies: opened.repair.len(),
         superblock: opened.superblock,
     })
 }
 
-fn refuse_newer(
-    folder: &Path,
+fn reject_newer_release(
+    directory: &Path,
     release: Release,
     mut writers: impl Iterator<Item = Release>,
 ) -> Result<(), StartError> {
-    let newer = writers.find(|&writer| !release::may_open(release, writer));
+    let newer = writers.find(|&writer| !release::can_open(release, writer));
     newer.map_or(Ok(()), |writer| {
         Err(StartError::NewerRelease {
-            path: folder.to_owned(),
+            path: directory.to_owned(),
             why: format!("needs release {writer}, which is in force in its group"),
         })
     })
 }
 
 /// Read the image that the superblock names.
-fn restore(folder: &Folder, superblock: &Superblock) -> Result<Option<Image>, StartError> {
+fn restore(
+    directory: &DataDirectory,
+    superblock: &Superblock,
+) -> Result<Option<Image>, StartError> {
     let checkpoint = &superblock.checkpoint;
     if checkpoint.op == 0 {
         return Ok(None);
     }
-    let name = ImageName {
+    let name = ImageDigest {
         length: checkpoint.len,
         digest: checkpoint.digest,
     };
-    let images = Checkpoints::new(folder);
+    let images = Checkpoints::new(directory);
     let path = images.path(checkpoint.op);
     match images.read(checkpoint.op, name) {
         Ok(Some(image)) => Ok(Some(image)),
         Ok(None) => Err(StartError::Damaged {
             path,
-            why: "it is missing or altered".to_owned(),
-            advice: REPLACE_FOLDER,
+            finding: "it is missing or altered".to_owned(),
+            advice: REPLACE_DATA_DIRECTORY,
         }),
         Err(source) => Err(StartError::storage("read", &path, source)),
     }
@@ -432,14 +440,14 @@ fn restore(folder: &Folder, superblock: &Superblock) -> Result<Option<Image>, St
 
 fn open_journal(
     config: &ReplicaConfig,
-    folder: &Folder,
+    directory: &DataDirectory,
     scanned: Scanned,
     intake: Intake,
     disk: Arc<Disk>,
     jobs: &mpsc::Sender<crate::storage::FileJob>,
 ) -> Result<Journal, StartError> {
     let context = JournalContext {
-        folder: folder.clone(),
+        directory: directory.clone(),
         file_bytes: config.journal_file_bytes,
         sync: config.sync,
         intake,
@@ -448,7 +456,7 @@ fn open_journal(
     };
     scanned
         .into_journal(context)
-        .map_err(|source| StartError::storage("open the journal of", &config.folder, source))
+        .map_err(|source| StartError::storage("open the journal of", &config.directory, source))
 }
 
 fn core_config(config: &ReplicaConfig, release: Release, seed: u64) -> Config {
@@ -472,7 +480,7 @@ fn core_config(config: &ReplicaConfig, release: Release, seed: u64) -> Config {
 }
 
 /// Create the ping state without knowledge of the other members.
-fn neighbours_of(config: &ReplicaConfig, release: Release, incarnation: u64) -> Neighbours {
+fn create_pings(config: &ReplicaConfig, release: Release, incarnation: u64) -> Pings {
     let origin = Origin {
         cluster: config.cluster_id(),
         replica: config.replica,
@@ -483,14 +491,14 @@ fn neighbours_of(config: &ReplicaConfig, release: Release, incarnation: u64) -> 
     let peers = (0..members(config))
         .filter(|peer| *peer != config.replica && !config.given_up.contains(peer));
     let ping_ms = timeouts(config.timeouts).ping_ms;
-    Neighbours::new(origin, members(config), peers.collect(), ping_ms)
+    Pings::new(origin, members(config), peers.collect(), ping_ms)
 }
 
 fn random(config: &ReplicaConfig, machine: &dyn Machine) -> Result<u64, StartError> {
     let mut bytes = [0; 8];
     machine
         .random(&mut bytes)
-        .map_err(|error| StartError::storage("get randomness for", &config.folder, error))?;
+        .map_err(|error| StartError::storage("get randomness for", &config.directory, error))?;
     Ok(u64::from_le_bytes(bytes))
 }
 
@@ -503,24 +511,24 @@ fn timeouts(profile: TimeoutProfile) -> Timeouts {
     .timeouts()
 }
 
-fn refused_by_core(folder: &Path, error: OpenError) -> StartError {
+fn refused_by_core(directory: &Path, error: OpenError) -> StartError {
     match error {
         OpenError::Members(_) | OpenError::Timeouts(_) | OpenError::Setting(_) => {
             StartError::Settings(error.to_string())
         }
         OpenError::Identity | OpenError::Superblock => StartError::Damaged {
-            path: folder.join("superblock"),
-            why: error.to_string(),
-            advice: REPLACE_FOLDER,
+            path: directory.join("superblock"),
+            finding: error.to_string(),
+            advice: REPLACE_DATA_DIRECTORY,
         },
         OpenError::Release { needed, .. } => StartError::NewerRelease {
-            path: folder.to_owned(),
+            path: directory.to_owned(),
             why: format!("needs release {needed}, which is in force in its group"),
         },
         OpenError::Clients | OpenError::Damaged { .. } => StartError::Damaged {
-            path: folder.to_owned(),
-            why: error.to_string(),
-            advice: REPLACE_FOLDER,
+            path: directory.to_owned(),
+            finding: error.to_string(),
+            advice: REPLACE_DATA_DIRECTORY,
         },
     }
 }

@@ -9,7 +9,7 @@ use headrace_vsr::frame::NO_REPLICA;
 
 use crate::{
     events::{Refusal, ReplicaEvent},
-    storage::{FileJob, ImageName, JournalJob},
+    storage::{FileJob, ImageDigest, JournalJob},
     thread::ReplicaThread,
 };
 
@@ -28,7 +28,8 @@ impl ReplicaThread {
         for output in std::mem::take(&mut self.work.outputs) {
             self.carry_out(output);
         }
-        self.journal.settle(&*self.machine, &mut self.work.events);
+        self.journal
+            .carry_out_waiting(&*self.machine, &mut self.work.events);
     }
 
     fn carry_out(&mut self, output: Output) {
@@ -65,7 +66,7 @@ impl ReplicaThread {
             Output::Apply(operation) => self.apply(operation),
             Output::Checkpoint { op, clients } => {
                 self.work.client_tables.insert(op, clients);
-                self.work.told.push(ReplicaEvent::Checkpoint { op });
+                self.work.host_events.push(ReplicaEvent::Checkpoint { op });
             }
             Output::ReadChunk {
                 token,
@@ -99,11 +100,14 @@ impl ReplicaThread {
                 length,
                 digest,
             } => {
-                let name = ImageName { length, digest };
+                let name = ImageDigest { length, digest };
                 self.file_job(FileJob::Install { token, op, name });
             }
             Output::Reply { client, frame } => self.answer_client(client, &frame),
-            Output::Proposed { ticket, outcome } => self.proposed(ticket, &outcome),
+            Output::Proposed {
+                request_id: ticket,
+                outcome,
+            } => self.proposed(ticket, &outcome),
             Output::ReadReady { id, outcome } => self.read_ready(id, outcome),
             Output::Notice(notice) => self.notice(notice),
             Output::Fatal(reason) => self.halt(reason),
@@ -130,12 +134,12 @@ impl ReplicaThread {
         let count = commands.len() as u64;
         self.shared
             .count(|counters| counters.applied_commands += count);
-        self.work.told.push(ReplicaEvent::Apply {
+        self.work.host_events.push(ReplicaEvent::Apply {
             op,
             timestamp_ns,
             commands: commands
                 .into_iter()
-                .map(|command| (command.ticket, command.body))
+                .map(|command| (command.request_id, command.body))
                 .collect(),
         });
     }
@@ -148,19 +152,21 @@ impl ReplicaThread {
             Outcome::Busy => Refusal::Busy,
             Outcome::Unknown => Refusal::Unknown,
             Outcome::Refused => Refusal::Oversize,
-            Outcome::TooNew { .. } => Refusal::Release,
+            Outcome::ReleaseNotInForce { .. } => Refusal::Release,
         };
         self.refuse(ticket, refusal);
     }
 
     fn read_ready(&mut self, ticket: u64, outcome: ReadOutcome) {
-        if self.end_doubt(ticket, outcome) {
+        if self.confirm_refusal(ticket, outcome) {
             return;
         }
         match outcome {
             ReadOutcome::Ready { op } => {
                 self.shared.count(|counters| counters.reads += 1);
-                self.work.told.push(ReplicaEvent::Read { ticket, op });
+                self.work
+                    .host_events
+                    .push(ReplicaEvent::Read { ticket, op });
             }
             ReadOutcome::Redirected { primary } => {
                 let refusal = self.redirected(primary);
@@ -246,7 +252,7 @@ impl ReplicaThread {
             let system = std::io::Error::from_raw_os_error(error.errno);
             text = format!(
                 "{:?} could not be written ({system}); what was acknowledged is safe: mend the disk and start again",
-                error.what
+                error.part
             );
         } else {
             let inputs: Vec<String> = self

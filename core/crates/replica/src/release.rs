@@ -28,12 +28,12 @@ fn minor(release: Release) -> u32 {
 
 /// Return whether replicas of both releases may form a group: adjacent ones, so that replicas can be upgraded one at a
 /// time.
-pub(crate) fn work_together(one: Release, other: Release) -> bool {
+pub(crate) fn are_compatible(one: Release, other: Release) -> bool {
     major(one) == major(other) && minor(one).abs_diff(minor(other)) <= 1
 }
 
 /// Return whether `reader` may open files written by `writer`: a downgrade may change the patch number at most.
-pub(crate) fn may_open(reader: Release, writer: Release) -> bool {
+pub(crate) fn can_open(reader: Release, writer: Release) -> bool {
     (major(reader), minor(reader)) >= (major(writer), minor(writer))
 }
 
@@ -55,12 +55,12 @@ mod tests {
     #[test]
     fn neighbours_work_together_and_files_are_not_opened_by_older_ones() {
         let this = Release::new(1, 4, 2);
-        assert!(work_together(this, Release::new(1, 5, 0)));
-        assert!(work_together(this, Release::new(1, 3, 7)));
-        assert!(!work_together(this, Release::new(1, 6, 0)));
-        assert!(!work_together(this, Release::new(2, 4, 2)));
-        assert!(may_open(this, Release::new(1, 4, 9)));
-        assert!(may_open(this, Release::new(1, 2, 0)));
-        assert!(!may_open(this, Release::new(1, 5, 0)));
+        assert!(are_compatible(this, Release::new(1, 5, 0)));
+        assert!(are_compatible(this, Release::new(1, 3, 7)));
+        assert!(!are_compatible(this, Release::new(1, 6, 0)));
+        assert!(!are_compatible(this, Release::new(2, 4, 2)));
+        assert!(can_open(this, Release::new(1, 4, 9)));
+        assert!(can_open(this, Release::new(1, 2, 0)));
+        assert!(!can_open(this, Release::new(1, 5, 0)));
     }
 }

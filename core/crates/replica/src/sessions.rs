@@ -21,9 +21,9 @@ use crate::thread::ReplicaThread;
 /// Maximum number of waiting requests of one session, copies included.
 const WAITING_MAX: usize = 4;
 /// Timeout after which a pending request is completed regardless of its state.
-const PATIENCE_NS: u64 = 60_000_000_000;
+const REQUEST_TIMEOUT_NS: u64 = 60_000_000_000;
 /// Interval between two checks for expired requests.
-const SWEEP_NS: u64 = 1_000_000_000;
+const EXPIRY_CHECK_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Type of a request of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,13 +48,13 @@ pub struct SessionRequest {
     /// Type of the request.
     pub kind: RequestKind,
     /// First release that supports the command.
-    pub since: Release,
+    pub min_release: Release,
     /// Encoded command, if there is one.
     pub command: Slice,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingRequest {
     ticket: u64,
     session: u64,
     number: u64,
@@ -66,14 +66,14 @@ struct Waiting {
 /// Pending requests of sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
-    waiting: BTreeMap<u128, Vec<Waiting>>,
+    waiting: BTreeMap<u128, Vec<PendingRequest>>,
     /// Refusals by request id, which wait for a confirmation that this replica still leads.
-    doubted: BTreeMap<u64, Doubted>,
+    unconfirmed_refusals: BTreeMap<u64, UnconfirmedRefusal>,
     next_sweep_ns: u64,
 }
 
 #[derive(Debug)]
-struct Doubted {
+struct UnconfirmedRefusal {
     /// Refusal to send; `None` if the request has timed out. The entry then remains until the core has answered.
     refusal: Option<Refusal>,
     since_ns: u64,
@@ -81,7 +81,7 @@ struct Doubted {
 
 impl Sessions {
     /// Remove the requests of a client that match `which`. Returns their request ids.
-    fn end(&mut self, client: u128, which: impl Fn(&Waiting) -> bool) -> Vec<u64> {
+    fn end(&mut self, client: u128, which: impl Fn(&PendingRequest) -> bool) -> Vec<u64> {
         let Some(waiting) = self.waiting.get_mut(&client) else {
             return Vec::new();
         };
@@ -95,7 +95,7 @@ impl Sessions {
 
     /// Remove the newest copy of a request. Returns its request id. Earlier copies may be in the log, and are answered
     /// when they execute.
-    fn end_newest(&mut self, client: u128, number: u64) -> Option<u64> {
+    fn remove_newest(&mut self, client: u128, number: u64) -> Option<u64> {
         let mut waiting = self.waiting.get(&client)?.iter();
         let newest = waiting
             .rfind(|waiting| waiting.number == number)
@@ -106,15 +106,15 @@ impl Sessions {
 
     /// Expire refusals that have waited too long, and return their request ids. An isolated primary learns late or
     /// never that it was replaced.
-    fn end_long_doubts(&mut self, now_ns: u64) -> Vec<u64> {
-        self.doubted
+    fn expire_refusals(&mut self, now_ns: u64) -> Vec<u64> {
+        self.unconfirmed_refusals
             .iter_mut()
-            .filter(|(_, doubted)| now_ns > doubted.since_ns + PATIENCE_NS)
+            .filter(|(_, doubted)| now_ns > doubted.since_ns + REQUEST_TIMEOUT_NS)
             .filter_map(|(ticket, doubted)| doubted.refusal.take().map(|_| *ticket))
             .collect()
     }
 
-    fn end_all(&mut self, which: impl Fn(&Waiting) -> bool) -> Vec<u64> {
+    fn end_all(&mut self, which: impl Fn(&PendingRequest) -> bool) -> Vec<u64> {
         let clients: Vec<u128> = self.waiting.keys().copied().collect();
         clients
             .into_iter()
@@ -126,7 +126,7 @@ impl Sessions {
 impl ReplicaThread {
     /// Submit a request of a session.
     pub(crate) fn request(&mut self, ticket: u64, request: SessionRequest, now_ns: u64) {
-        if !self.takes(ticket) {
+        if !self.admit_or_refuse(ticket) {
             return;
         }
         let SessionRequest {
@@ -134,7 +134,7 @@ impl ReplicaThread {
             session,
             number,
             kind,
-            since,
+            min_release: since,
             command,
         } = request;
         let is_stale = self.core.clients().get(client).is_some_and(|known| {
@@ -167,14 +167,14 @@ impl ReplicaThread {
         if waiting.len() >= WAITING_MAX {
             return self.refuse(ticket, Refusal::Busy);
         }
-        waiting.push(Waiting {
+        waiting.push(PendingRequest {
             ticket,
             session,
             number,
             checksum: frame.header.checksum,
             since_ns: now_ns,
         });
-        self.work.held.push(Event::Request(frame));
+        self.work.held_proposals.push(Event::Request(frame));
     }
 
     /// Process a frame from the core for a client.
@@ -190,7 +190,7 @@ impl ReplicaThread {
                 };
                 // A redirect refers to one copy, and precedes the search for earlier copies: only the newest copy was
                 // certainly not accepted.
-                if let Some(ticket) = self.sessions.end_newest(client, redirect.request) {
+                if let Some(ticket) = self.sessions.remove_newest(client, redirect.request) {
                     self.refuse(ticket, refusal);
                 }
             }
@@ -207,11 +207,11 @@ impl ReplicaThread {
                     .end(client, |waiting| waiting.session == session)
                 {
                     // A primary that was replaced without noticing does not know newer sessions.
-                    let doubted = Doubted {
+                    let doubted = UnconfirmedRefusal {
                         refusal: Some(refusal),
                         since_ns: self.machine.clock().monotonic_ns,
                     };
-                    self.sessions.doubted.insert(ticket, doubted);
+                    self.sessions.unconfirmed_refusals.insert(ticket, doubted);
                     self.work.reads.push(ticket);
                 }
             }
@@ -228,8 +228,8 @@ impl ReplicaThread {
             if reply.status == REQUEST_REUSED {
                 self.refuse(ticket, Refusal::Reused);
             } else {
-                self.work.told.push(ReplicaEvent::Answered {
-                    ticket,
+                self.work.host_events.push(ReplicaEvent::RequestCompleted {
+                    request_id: ticket,
                     session: reply.session,
                     reply: body.clone(),
                 });
@@ -238,8 +238,8 @@ impl ReplicaThread {
     }
 
     /// Complete a refusal that waits for this read index. Returns whether `ticket` belongs to such a refusal.
-    pub(crate) fn end_doubt(&mut self, ticket: u64, outcome: ReadOutcome) -> bool {
-        let Some(doubted) = self.sessions.doubted.remove(&ticket) else {
+    pub(crate) fn confirm_refusal(&mut self, ticket: u64, outcome: ReadOutcome) -> bool {
+        let Some(doubted) = self.sessions.unconfirmed_refusals.remove(&ticket) else {
             return false;
         };
         let Some(refusal) = doubted.refusal else {
@@ -254,17 +254,17 @@ impl ReplicaThread {
     }
 
     /// Complete requests that the core will not answer: `leads` is false if this replica is no longer the primary.
-    pub(crate) fn end_questions(&mut self, leads: bool, now_ns: u64) {
+    pub(crate) fn expire_requests(&mut self, leads: bool, now_ns: u64) {
         if leads && now_ns < self.sessions.next_sweep_ns {
             return;
         }
-        self.sessions.next_sweep_ns = now_ns + SWEEP_NS;
+        self.sessions.next_sweep_ns = now_ns + EXPIRY_CHECK_INTERVAL_NS;
         // Requests not yet passed to the core are kept: the core refuses them with the name of the primary.
-        let lost = !leads && self.work.held.is_empty();
+        let lost = !leads && self.work.held_proposals.is_empty();
         let mut ended = self
             .sessions
-            .end_all(|waiting| lost || now_ns > waiting.since_ns + PATIENCE_NS);
-        ended.extend(self.sessions.end_long_doubts(now_ns));
+            .end_all(|waiting| lost || now_ns > waiting.since_ns + REQUEST_TIMEOUT_NS);
+        ended.extend(self.sessions.expire_refusals(now_ns));
         for ticket in ended {
             self.refuse(ticket, Refusal::Unknown);
         }
@@ -275,8 +275,8 @@ impl ReplicaThread {
 mod tests {
     use super::*;
 
-    fn waiting(ticket: u64, number: u64) -> Waiting {
-        Waiting {
+    fn waiting(ticket: u64, number: u64) -> PendingRequest {
+        PendingRequest {
             ticket,
             session: 3,
             number,
@@ -305,11 +305,11 @@ mod tests {
         let mut sessions = Sessions::default();
         let copies = [(1, 5), (2, 5), (3, 4)].map(|(ticket, number)| waiting(ticket, number));
         sessions.waiting.insert(7, copies.into());
-        assert_eq!(sessions.end_newest(7, 5), Some(2));
-        assert_eq!(sessions.end_newest(7, 5), Some(1));
-        assert_eq!(sessions.end_newest(7, 5), None);
-        assert_eq!(sessions.end_newest(8, 4), None);
-        assert_eq!(sessions.end_newest(7, 4), Some(3));
+        assert_eq!(sessions.remove_newest(7, 5), Some(2));
+        assert_eq!(sessions.remove_newest(7, 5), Some(1));
+        assert_eq!(sessions.remove_newest(7, 5), None);
+        assert_eq!(sessions.remove_newest(8, 4), None);
+        assert_eq!(sessions.remove_newest(7, 4), Some(3));
         assert!(sessions.waiting.is_empty());
     }
 
@@ -317,14 +317,17 @@ mod tests {
     #[test]
     fn a_doubt_ends() {
         let mut sessions = Sessions::default();
-        let doubted = Doubted {
+        let doubted = UnconfirmedRefusal {
             refusal: Some(Refusal::SessionEnded),
             since_ns: 5,
         };
-        sessions.doubted.insert(1, doubted);
-        assert_eq!(sessions.end_long_doubts(5 + PATIENCE_NS), [0_u64; 0]);
-        assert_eq!(sessions.end_long_doubts(6 + PATIENCE_NS), [1]);
-        assert_eq!(sessions.end_long_doubts(7 + PATIENCE_NS), [0_u64; 0]);
-        assert!(sessions.doubted.contains_key(&1), "the core has yet to say");
+        sessions.unconfirmed_refusals.insert(1, doubted);
+        assert_eq!(sessions.expire_refusals(5 + REQUEST_TIMEOUT_NS), [0_u64; 0]);
+        assert_eq!(sessions.expire_refusals(6 + REQUEST_TIMEOUT_NS), [1]);
+        assert_eq!(sessions.expire_refusals(7 + REQUEST_TIMEOUT_NS), [0_u64; 0]);
+        assert!(
+            sessions.unconfirmed_refusals.contains_key(&1),
+            "the core has yet to say"
+        );
     }
 }

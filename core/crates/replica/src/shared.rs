@@ -74,7 +74,7 @@ impl Shared {
     }
 
     /// Publish the state of the core after a turn.
-    pub(crate) fn publish(
+    pub(crate) fn update_status(
         &self,
         report: Report,
         (role, primary): (Role, Option<u8>),

@@ -12,21 +12,21 @@ use crate::{
     input::Input,
     mailbox::Mailbox,
     opening::{Opened, Workers},
-    peers::Dialled,
-    storage::WriterApart,
+    peers::DialResult,
+    storage::WriterThread,
     surroundings::Connection,
     thread::ReplicaThread,
 };
 
 /// Replica with its workers. Dropping it simulates the death of the process.
-pub struct Stepped {
+pub struct SteppedReplica {
     thread: ReplicaThread,
     workers: Workers,
     inbox: Arc<Mailbox<Input>>,
     started: Started,
 }
 
-impl std::fmt::Debug for Stepped {
+impl std::fmt::Debug for SteppedReplica {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Stepped")
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Stepped {
     }
 }
 
-impl Stepped {
+impl SteppedReplica {
     pub(crate) fn new(opened: Opened, inbox: Arc<Mailbox<Input>>) -> Self {
         let Opened {
             mut thread,
@@ -58,14 +58,14 @@ impl Stepped {
     }
 
     /// Process everything that is due or has happened. Returns whether the replica continues.
-    pub fn look(&mut self) -> bool {
+    pub fn process(&mut self) -> bool {
         let now_ns = self.thread.machine.clock().monotonic_ns;
-        if self.thread.work.has_begun {
+        if self.thread.work.start_is_recorded {
             self.thread
                 .with_peers(|peers, out| peers.all_ready(now_ns, out));
         }
         self.thread.journal.seal_if_due(now_ns);
-        self.thread.look()
+        self.thread.process()
     }
 
     /// Monotonic time at which [`look`](Self::look) has work, if no event arrives earlier.
@@ -75,7 +75,7 @@ impl Stepped {
 
     /// Report the outcome of an attempt to dial a peer.
     pub fn dialled(&self, peer: u8, connection: io::Result<Box<dyn Connection>>) {
-        let dialled = Dialled::given(peer, connection);
+        let dialled = DialResult::given(peer, connection);
         self.inbox.push(Input::Dialled(dialled));
     }
 
@@ -84,7 +84,7 @@ impl Stepped {
         self.workers
             .writer
             .as_mut()
-            .is_some_and(WriterApart::has_jobs)
+            .is_some_and(WriterThread::has_jobs)
     }
 
     /// Carry out the current batch of the journal writer.
@@ -138,13 +138,13 @@ impl Stepped {
 
     /// Return whether peers can connect to this replica.
     pub const fn has_begun(&self) -> bool {
-        self.thread.work.has_begun
+        self.thread.work.start_is_recorded
     }
 
     /// Return whether this replica remembers a newer state of a peer than the peer's `standing`.
-    pub fn knows_more(&self, peer: u8, standing: Standing) -> bool {
+    pub fn remembers_newer_state(&self, peer: u8, standing: Standing) -> bool {
         let peers = self.thread.peers.as_ref();
-        peers.is_some_and(|peers| peers.knows_more(peer, standing))
+        peers.is_some_and(|peers| peers.remembers_newer_state(peer, standing))
     }
 
     /// State of the core.

@@ -12,7 +12,7 @@ use headrace_vsr::neighbours::Reading;
 
 /// Mode in which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Opening {
+pub enum OpenMode {
     /// Read an existing file.
     Read,
     /// Read and write an existing file.
@@ -24,21 +24,21 @@ pub enum Opening {
 /// File system, addressed by paths. The paths of one replica differ only in their last component.
 pub trait Files: Debug + Send + Sync {
     /// Create a directory and its parents, each durable before the next.
-    fn make_folder(&self, folder: &Path) -> io::Result<()>;
+    fn create_directory(&self, directory: &Path) -> io::Result<()>;
     /// Take a lock that is held until the returned guard is dropped. Fails with `WouldBlock` if the lock is taken.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Debug + Send>>;
     /// Open a file.
-    fn open(&self, path: &Path, opening: Opening) -> io::Result<Box<dyn OpenFile>>;
+    fn open(&self, path: &Path, opening: OpenMode) -> io::Result<Box<dyn OpenFile>>;
     /// Length of a file in bytes.
     fn length(&self, path: &Path) -> io::Result<u64>;
     /// Names in a directory, in any order.
-    fn names(&self, folder: &Path) -> io::Result<Vec<String>>;
+    fn names(&self, directory: &Path) -> io::Result<Vec<String>>;
     /// Rename a file, replacing an existing one.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Remove a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Make the names in a directory durable.
-    fn sync_folder(&self, folder: &Path) -> io::Result<()>;
+    fn sync_directory(&self, directory: &Path) -> io::Result<()>;
 }
 
 /// Open file, independent of later renames.
@@ -54,7 +54,7 @@ pub trait OpenFile: Debug + Send + Sync {
     /// Make the written data and all metadata of the file durable.
     fn sync_all(&self) -> io::Result<()>;
     /// Drop the cached pages, so that the next read comes from the device.
-    fn forget_cached(&self) -> io::Result<()>;
+    fn drop_cached_pages(&self) -> io::Result<()>;
 }
 
 /// Clocks and randomness.
@@ -78,7 +78,7 @@ pub trait Connection: Debug + Send + Read + Write {}
 
 /// Environment of a replica.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct Environment {
     /// File system of the data directory.
     pub files: Arc<dyn Files>,
     /// Clocks and randomness.

@@ -14,7 +14,7 @@ use headrace_vsr::{
     neighbours::Reading,
     quorum::Quorums,
     replica::Replica as Core,
-    trust::{Change, Trust},
+    trust::{Trust, TrustChange},
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -22,13 +22,13 @@ use crate::{
     events::{Refusal, ReplicaEvent, Role},
     input::Input,
     mailbox::Mailbox,
-    neighbours::Watch,
+    neighbours::PingState,
     outputs::applied,
-    peers::{PeerEvent, Peers, Place},
+    peers::{DescriptorOwner, PeerEvent, Peers},
     rejoin,
     sessions::Sessions,
     shared::Shared,
-    storage::{Background, Disk, FileJob, Folder, FolderLock, JournalSide},
+    storage::{DataDirectory, DirectoryLock, Disk, FileJob, FileWorkerHandle, JournalWriter},
     surroundings::Machine,
 };
 
@@ -37,7 +37,7 @@ const PEERS_TICK_NS: u64 = 20_000_000;
 /// Maximum number of proposals held while the state machine applies. Proposals above the limit are refused as `busy`.
 const PROPOSALS_HELD_MAX: usize = 8192;
 /// Time that a stopping primary waits for its last frames to be sent.
-const FAREWELL_NS: u64 = 50_000_000;
+const SHUTDOWN_FLUSH_NS: u64 = 50_000_000;
 
 /// State of the thread. The lock is declared last so that it is released last.
 pub(crate) struct ReplicaThread {
@@ -47,27 +47,27 @@ pub(crate) struct ReplicaThread {
     pub(crate) outbox: Arc<Mailbox<ReplicaEvent>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) peers: Option<Peers>,
-    pub(crate) journal: JournalSide,
-    pub(crate) files: Background,
+    pub(crate) journal: JournalWriter,
+    pub(crate) files: FileWorkerHandle,
     pub(crate) file_jobs: mpsc::Sender<FileJob>,
     pub(crate) disk: Arc<Disk>,
     pub(crate) work: Work,
     pub(crate) trust: Trust,
-    pub(crate) watch: Watch,
+    pub(crate) watch: PingState,
     pub(crate) quorums: Quorums,
     /// Incarnation: number of process starts on the data directory.
     pub(crate) incarnation: u64,
     /// Random number of this process.
     pub(crate) process: u64,
     /// Replicas whose data directories are lost for good, according to the operator.
-    pub(crate) given_up: Vec<u8>,
+    pub(crate) lost_replicas: Vec<u8>,
     pub(crate) sessions: Sessions,
     /// Origin of the frames of sessions.
     pub(crate) origin: Origin,
-    pub(crate) folder: Folder,
+    pub(crate) directory: DataDirectory,
     pub(crate) machine: Arc<dyn Machine>,
     pub(crate) next_peers_tick_ns: u64,
-    pub(crate) _lock: FolderLock,
+    pub(crate) _lock: DirectoryLock,
 }
 
 /// Work in progress.
@@ -81,14 +81,14 @@ pub(crate) struct Work {
     /// Events for the core, passed at the end of the turn.
     pub(crate) events: Vec<Event>,
     /// Events for the host, passed at the end of the turn.
-    pub(crate) told: Vec<ReplicaEvent>,
+    pub(crate) host_events: Vec<ReplicaEvent>,
     /// Client tables of checkpoints whose state is pending.
     pub(crate) client_tables: BTreeMap<u64, Slice>,
     /// Events to pass to the core after the state machine has restored the image of a peer.
     pub(crate) restoring: BTreeMap<u64, Event>,
     pub(crate) reads: Vec<u64>,
     /// Proposals that were not passed to the core yet.
-    pub(crate) held: Vec<Event>,
+    pub(crate) held_proposals: Vec<Event>,
     /// True if the state machine has not answered the last op.
     pub(crate) applying: bool,
     pub(crate) abdicate: bool,
@@ -96,7 +96,7 @@ pub(crate) struct Work {
     pub(crate) stopping: bool,
     /// True if the superblock of this start is durable. Peers are not contacted before: if this process contacted them
     /// and died, the next one would have the same incarnation, like an older copy of the data directory.
-    pub(crate) has_begun: bool,
+    pub(crate) start_is_recorded: bool,
     /// Reason for the halt, after which no more work is done.
     pub(crate) halted: Option<String>,
 }
@@ -105,7 +105,7 @@ impl ReplicaThread {
     /// Run until a stop request, or until the core halts. `outputs` are those of its opening.
     pub(crate) fn run(mut self, outputs: Vec<Output>) {
         self.begin(outputs);
-        while self.look() {
+        while self.process() {
             self.wait();
         }
         self.finish();
@@ -121,9 +121,9 @@ impl ReplicaThread {
     }
 
     /// Process everything that is due or has happened. Returns `false` at the end.
-    pub(crate) fn look(&mut self) -> bool {
+    pub(crate) fn process(&mut self) -> bool {
         let now = self.machine.clock();
-        if self.work.has_begun && now.monotonic_ns >= self.next_peers_tick_ns {
+        if self.work.start_is_recorded && now.monotonic_ns >= self.next_peers_tick_ns {
             self.next_peers_tick_ns = now.monotonic_ns + PEERS_TICK_NS;
             self.with_peers(|peers, out| peers.tick(now.monotonic_ns, out));
             self.ping(now);
@@ -172,7 +172,7 @@ impl ReplicaThread {
                 self.core.tick(time, &mut self.work.outputs);
             }
         }
-        self.stand(now.monotonic_ns);
+        self.update_standing(now.monotonic_ns);
         self.with_peers(|peers, out| peers.flush(now.monotonic_ns, out));
         self.publish(now);
     }
@@ -182,30 +182,31 @@ impl ReplicaThread {
     /// Each reply leads to the next proposal. Passing proposals on while other replies are pending would write one
     /// command per applied one, and none would share a sync.
     fn release_held(&mut self) -> bool {
-        if self.work.applying || self.work.held.is_empty() {
+        if self.work.applying || self.work.held_proposals.is_empty() {
             return false;
         }
-        self.work.events.append(&mut self.work.held);
+        self.work.events.append(&mut self.work.held_proposals);
         true
     }
 
     /// Publish the standing of this replica to its peers, and check whether its votes count again.
-    fn stand(&mut self, now_ns: u64) {
+    fn update_standing(&mut self, now_ns: u64) {
         let Some(peers) = &mut self.peers else {
             return;
         };
         let report = self.core.report();
-        peers.stand(
+        peers.set_standing(
             self.trust.standing(&report, self.incarnation, self.process),
             report.release,
         );
         if self.trust.is_proven() {
             return;
         }
-        let (members, replica, given_up) = (self.quorums.members, self.replica, &self.given_up);
+        let (members, replica, given_up) =
+            (self.quorums.members, self.replica, &self.lost_replicas);
         let awaited = || (0..members).filter(|peer| *peer != replica && !given_up.contains(peer));
-        for peer in self.trust.ask_whom(now_ns, awaited()) {
-            peers.ask_again(peer, now_ns);
+        for peer in self.trust.peers_to_query(now_ns, awaited()) {
+            peers.redial(peer, now_ns);
         }
         let has_unsynced = self.journal.has_unsynced();
         let change = self
@@ -214,10 +215,10 @@ impl ReplicaThread {
         self.trust_changed(change);
     }
 
-    fn trust_changed(&mut self, change: Change) {
+    fn trust_changed(&mut self, change: TrustChange) {
         let (level, line) = match change {
-            Change::Nothing => return,
-            Change::DiskWasLost => {
+            TrustChange::Nothing => return,
+            TrustChange::DiskWasLost => {
                 let line = "the folder is empty and the group is not: this metadata replica fetches the state, and does \
                             not vote until all other replicas have been heard in one view; when one of them is gone for \
                             good, name it in `cluster.given_up`";
@@ -225,19 +226,19 @@ impl ReplicaThread {
                 self.log(Level::Warning, line.to_owned());
                 return;
             }
-            Change::GroupIsNew => (Level::Info, "this metadata replica begins a new group"),
-            Change::Rejoined => (
+            TrustChange::GroupIsNew => (Level::Info, "this metadata replica begins a new group"),
+            TrustChange::Rejoined => (
                 Level::Info,
                 "this metadata replica has all of the state again, and votes from now on",
             ),
         };
-        match rejoin::prove(&self.folder) {
+        match rejoin::remove_marker(&self.directory) {
             Ok(trust) => {
                 self.trust = trust;
                 self.shared.rejoining(false);
                 self.log(level, line.to_owned());
             }
-            Err(error) => self.work.halted = Some(format!("{}: {error}", self.folder.display())),
+            Err(error) => self.work.halted = Some(format!("{}: {error}", self.directory.display())),
         }
     }
 
@@ -265,7 +266,7 @@ impl ReplicaThread {
             Input::Abdicate => self.work.abdicate = true,
             Input::Stop => self.work.stopping = true,
             Input::Done(event) => {
-                self.work.has_begun |= matches!(event, Event::SuperblockWritten { .. });
+                self.work.start_is_recorded |= matches!(event, Event::SuperblockWritten { .. });
                 self.work.events.push(event);
             }
             Input::Installed {
@@ -278,12 +279,14 @@ impl ReplicaThread {
                 self.work
                     .restoring
                     .insert(op, Event::Installed { token, clients });
-                self.work.told.push(ReplicaEvent::Restore { op, state });
+                self.work
+                    .host_events
+                    .push(ReplicaEvent::Restore { op, state });
             }
             Input::Dialled(dialled) => {
                 self.with_peers(|peers, out| peers.dialled(dialled, now.monotonic_ns, out));
             }
-            Input::Renewed(tls) => self.with_peers(|peers, _| peers.renew(tls)),
+            Input::Renewed(tls) => self.with_peers(|peers, _| peers.set_tls(tls)),
             Input::Log(level, message) => self.log(level, message),
             // Handled at the end of the turn.
             Input::DiskChanged => {}
@@ -295,13 +298,13 @@ impl ReplicaThread {
         if let Some(bytes) = self.disk.retry(now_ns) {
             self.file_job(FileJob::Spare { bytes });
         }
-        let Some(is_full) = self.disk.news() else {
+        let Some(is_full) = self.disk.take_full_change() else {
             return;
         };
-        let folder = self.folder.display();
+        let directory = self.directory.display();
         if is_full {
             let line = format!(
-                "the disk of {folder} is full: the metadata journal cannot grow. Nothing that was acknowledged is \
+                "the disk of {directory} is full: the metadata journal cannot grow. Nothing that was acknowledged is \
                  lost, and no command is taken here until some space is free"
             );
             self.log(Level::Error, line);
@@ -309,7 +312,7 @@ impl ReplicaThread {
             self.work.abdicate = self.peers.is_some() && self.is_primary();
         } else {
             let line =
-                format!("there is room for the metadata journal again on the disk of {folder}");
+                format!("there is room for the metadata journal again on the disk of {directory}");
             self.log(Level::Info, line);
         }
     }
@@ -319,26 +322,26 @@ impl ReplicaThread {
     }
 
     fn propose(&mut self, ticket: u64, since: Release, body: Slice) {
-        if self.takes(ticket) {
-            self.work.held.push(Event::Propose(Proposal {
-                ticket,
+        if self.admit_or_refuse(ticket) {
+            self.work.held_proposals.push(Event::Propose(Proposal {
+                request_id: ticket,
                 operation: Operation::METADATA_FIRST,
                 user_id: 0,
-                since,
+                min_release: since,
                 body,
             }));
         }
     }
 
     /// Return whether one more command is accepted now; otherwise refuse the command.
-    pub(crate) fn takes(&mut self, ticket: u64) -> bool {
+    pub(crate) fn admit_or_refuse(&mut self, ticket: u64) -> bool {
         self.shared.count(|counters| counters.proposed += 1);
         // Backups redirect the caller to the primary.
         if self.disk.is_full() && self.is_primary() {
             self.refuse(ticket, Refusal::Storage);
             return false;
         }
-        if self.work.held.len() >= PROPOSALS_HELD_MAX {
+        if self.work.held_proposals.len() >= PROPOSALS_HELD_MAX {
             self.refuse(ticket, Refusal::Busy);
             return false;
         }
@@ -348,12 +351,14 @@ impl ReplicaThread {
     pub(crate) fn refuse(&mut self, ticket: u64, refusal: Refusal) {
         self.shared.count(|counters| counters.refused += 1);
         self.work
-            .told
+            .host_events
             .push(ReplicaEvent::Refused { ticket, refusal });
     }
 
     pub(crate) fn log(&mut self, level: Level, message: String) {
-        self.work.told.push(ReplicaEvent::Log { level, message });
+        self.work
+            .host_events
+            .push(ReplicaEvent::Log { level, message });
     }
 
     pub(crate) fn file_job(&mut self, job: FileJob) {
@@ -377,45 +382,50 @@ impl ReplicaThread {
                     }
                     self.shared.count(|counters| counters.received_frames += 1);
                     if frame.header.command().is_of_node() {
-                        self.hear_node(&frame);
+                        self.on_node_frame(&frame);
                     } else if self.trust.may_receive(frame.header.command()) {
                         self.work.events.push(Event::Frame(frame));
                     }
                 }
-                PeerEvent::Met {
+                PeerEvent::HandshakeCompleted {
                     peer,
                     standing,
                     dialled,
                 } => {
-                    let known = self.peers.as_mut().map(|peers| peers.met(peer, standing));
+                    let known = self
+                        .peers
+                        .as_mut()
+                        .map(|peers| peers.on_handshake(peer, standing));
                     if let Some(Err(rolled_back)) = known {
                         let line = format!("metadata replica {peer} must not go on: {rolled_back}");
                         self.log(Level::Error, line);
                         continue;
                     }
-                    self.watch.neighbours.hurry();
+                    self.watch.neighbours.ping_now();
                     let others = (0..self.quorums.members).filter(|other| *other != self.replica);
-                    let change = self.trust.meet(peer, standing, dialled, others);
+                    let change = self.trust.on_handshake(peer, standing, dialled, others);
                     self.trust_changed(change);
                 }
-                PeerEvent::Forgetful(why) => self.work.halted = Some(self.forgetful(&why)),
+                PeerEvent::LocalStateOutdated(why) => {
+                    self.work.halted = Some(self.rolled_back_reason(&why));
+                }
                 PeerEvent::Log(level, message) => self.log(level, message),
             }
         }
     }
 
-    fn forgetful(&self, why: &str) -> String {
+    fn rolled_back_reason(&self, why: &str) -> String {
         format!(
             "{}: {why}. It was restored from a backup or rolled back by its file system; with its votes acknowledged \
              commands would be lost. Move the folder away and start with an empty one: this replica then fetches the \
              state from the others",
-            self.folder.display()
+            self.directory.display()
         )
     }
 
     /// Monotonic time of the next work, if no event arrives earlier.
     pub(crate) fn deadline_ns(&self) -> Option<u64> {
-        let has_peers = self.peers.is_some() && self.work.has_begun;
+        let has_peers = self.peers.is_some() && self.work.start_is_recorded;
         [
             self.core.next_deadline_ns(),
             has_peers.then_some(self.next_peers_tick_ns),
@@ -435,12 +445,12 @@ impl ReplicaThread {
             Timespec::try_from(left).unwrap_or_default()
         });
         let mut places = Vec::new();
-        if let Some(peers) = self.peers.as_ref().filter(|_| self.work.has_begun) {
+        if let Some(peers) = self.peers.as_ref().filter(|_| self.work.start_is_recorded) {
             peers.descriptors(&mut places);
         }
         let mut descriptors = Vec::with_capacity(places.len() + 1);
         descriptors.push(PollFd::new(&*self.inbox, PollFlags::IN));
-        let places: Vec<Place> = places
+        let places: Vec<DescriptorOwner> = places
             .into_iter()
             .map(|(place, descriptor)| {
                 descriptors.push(descriptor);
@@ -451,7 +461,7 @@ impl ReplicaThread {
             // Interrupted: the next turn checks every source of events.
             return;
         }
-        let ready: Vec<Place> = places
+        let ready: Vec<DescriptorOwner> = places
             .into_iter()
             .zip(&descriptors[1..])
             .filter(|(_, descriptor)| !descriptor.revents().is_empty())
@@ -469,13 +479,13 @@ impl ReplicaThread {
     fn publish(&mut self, now: Reading) {
         let report = self.core.report();
         let role = role_of(report.status, report.primary == self.replica);
-        self.end_questions(role == Role::Primary, now.monotonic_ns);
+        self.expire_requests(role == Role::Primary, now.monotonic_ns);
         let is_known = report.status == Status::Normal && report.primary != NO_REPLICA;
         let primary = is_known.then_some(report.primary);
         let role = (role, report.view, primary);
         if self.work.role != Some(role) && self.work.halted.is_none() {
             let (role, view, primary) = role;
-            self.work.told.push(ReplicaEvent::Role {
+            self.work.host_events.push(ReplicaEvent::Role {
                 role,
                 view,
                 primary,
@@ -492,7 +502,7 @@ impl ReplicaThread {
         } else {
             0
         };
-        self.shared.publish(
+        self.shared.update_status(
             report,
             (role.0, primary),
             log_ahead_ns,
@@ -502,16 +512,16 @@ impl ReplicaThread {
         );
         if let Some(reason) = &self.work.halted {
             self.shared.stopped(reason);
-            self.work.told.push(ReplicaEvent::Stopped {
+            self.work.host_events.push(ReplicaEvent::Stopped {
                 reason: reason.clone(),
             });
         }
-        self.outbox.push_all(&mut self.work.told);
+        self.outbox.push_all(&mut self.work.host_events);
     }
 
     /// Send the last frames and make the last writes durable.
     fn finish(mut self) {
-        let until_ns = self.machine.clock().monotonic_ns + FAREWELL_NS;
+        let until_ns = self.machine.clock().monotonic_ns + SHUTDOWN_FLUSH_NS;
         while self.peers.as_ref().is_some_and(Peers::has_unsent) {
             let now_ns = self.machine.clock().monotonic_ns;
             if now_ns >= until_ns {

@@ -93,7 +93,7 @@ impl Server {
 
 /// Results of one server under one load.
 #[derive(Clone, Copy)]
-struct Figures {
+struct Statistics {
     requests_per_second: f64,
     p50: Duration,
     p99: Duration,
@@ -135,37 +135,37 @@ fn main() {
             .into_iter()
             .filter(|server| server.name().contains(only.as_str()))
             .collect();
-        let mut figures = vec![Vec::new(); servers.len()];
+        let mut statistics = vec![Vec::new(); servers.len()];
         for round in 0..rounds {
-            for (server, figures) in servers.iter().zip(&mut figures) {
+            for (server, statistics) in servers.iter().zip(&mut statistics) {
                 let measured = measure(*server, load, seconds, pin);
                 if round > 0 || rounds == 1 {
-                    figures.push(measured);
+                    statistics.push(measured);
                 }
             }
         }
-        for (server, figures) in servers.iter().zip(&figures) {
-            let median = |value: fn(&Figures) -> f64| {
-                let mut values: Vec<f64> = figures.iter().map(value).collect();
+        for (server, statistics) in servers.iter().zip(&statistics) {
+            let median = |value: fn(&Statistics) -> f64| {
+                let mut values: Vec<f64> = statistics.iter().map(value).collect();
                 values.sort_by(f64::total_cmp);
                 values[values.len() / 2]
             };
-            let rate = median(|figures| figures.requests_per_second);
+            let rate = median(|statistics| statistics.requests_per_second);
             println!(
                 "{:>20} {:>10.0} {:>9.1} {:>9.1} {:>9.2} {:>8.2} {:>8.0}",
                 server.name(),
                 rate,
-                median(|figures| figures.p50.as_secs_f64() * 1e6),
-                median(|figures| figures.p99.as_secs_f64() * 1e6),
-                median(|figures| figures.cpu_per_request.as_secs_f64() * 1e6),
-                median(|figures| figures.enters_per_request),
+                median(|statistics| statistics.p50.as_secs_f64() * 1e6),
+                median(|statistics| statistics.p99.as_secs_f64() * 1e6),
+                median(|statistics| statistics.cpu_per_request.as_secs_f64() * 1e6),
+                median(|statistics| statistics.enters_per_request),
                 rate * (load.request_bytes + load.reply_bytes) as f64 / 1e6,
             );
         }
     }
 }
 
-fn measure(server: Server, load: Load, length: Duration, pin: bool) -> Figures {
+fn measure(server: Server, load: Load, length: Duration, pin: bool) -> Statistics {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let address = listener.local_addr().expect("it is bound");
     let stop = Arc::new(AtomicBool::new(false));
@@ -199,7 +199,7 @@ fn measure(server: Server, load: Load, length: Duration, pin: bool) -> Figures {
     let (cpu, enters) = serving.join().expect("the server does not fail");
     latencies.sort_unstable();
     let count = latencies.len().max(1);
-    Figures {
+    Statistics {
         requests_per_second: count as f64 / length.as_secs_f64(),
         p50: latencies[count / 2],
         p99: latencies[count * 99 / 100],

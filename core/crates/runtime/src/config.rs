@@ -100,7 +100,7 @@ pub struct NodeConfig {
     /// Maximum lifetime of tickets that users request.
     pub ticket_lifetime_micros_max: u64,
     /// Time that unsent requests wait for a node that cannot be reached.
-    pub link_patience_micros: u64,
+    pub link_timeout_micros: u64,
     /// Time without any received byte, while answers are due, after which a link is closed.
     pub link_silence_micros_max: u64,
     /// Maximum number of bytes in flight on one link.
@@ -170,8 +170,8 @@ impl Default for NodeConfig {
             cluster_secret: Secret::default(),
             cluster_accepted_secret: Secret::default(),
             ticket_lifetime_micros_max: 86_400_000_000,
-            link_patience_micros: links.patience_micros,
-            link_silence_micros_max: links.silence_micros_max,
+            link_timeout_micros: links.unsent_timeout_micros,
+            link_silence_micros_max: links.silence_timeout_micros,
             link_in_flight_bytes_max: links.in_flight_bytes_max,
             link_connect_timeout_micros: 3_000_000,
             cleaner_interval_micros: 60_000_000,
@@ -204,8 +204,8 @@ impl NodeConfig {
 
     pub(crate) fn links(&self) -> LinksConfig {
         LinksConfig {
-            patience_micros: self.link_patience_micros,
-            silence_micros_max: self.link_silence_micros_max,
+            unsent_timeout_micros: self.link_timeout_micros,
+            silence_timeout_micros: self.link_silence_micros_max,
             in_flight_bytes_max: self.link_in_flight_bytes_max,
         }
     }

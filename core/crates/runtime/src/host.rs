@@ -12,7 +12,7 @@ use std::{
 
 use headrace_model::{Level, Namespace, ShardId, Timestamp};
 use headrace_proto::control::v1 as control;
-use headrace_shard::{Arrival, ConnectionKey, Effect, Input, Luggage, Mail, Origin, Shard};
+use headrace_shard::{Arrival, ConnectionKey, Effect, Input, Mail, MovedConnection, Origin, Shard};
 
 use crate::{
     bridge::ControlBridge,
@@ -46,7 +46,10 @@ pub(crate) enum Message {
     /// A connection that another shard accepted, or that was opened in this process.
     Connection { socket: OwnedFd, arrival: Arrival },
     /// A connection that moves to the receiver, which owns the partitions that it uses.
-    Moved { socket: OwnedFd, luggage: Luggage },
+    Moved {
+        socket: OwnedFd,
+        connection_state: MovedConnection,
+    },
     /// The control plane's answer.
     ControlReply {
         origin: Origin,
@@ -233,9 +236,9 @@ impl Host {
                 Effect::Move {
                     connection,
                     to,
-                    luggage,
+                    connection_state,
                 } => {
-                    self.move_connection(connection, to, luggage);
+                    self.move_connection(connection, to, connection_state);
                 }
                 Effect::Finish { connection } => {
                     if let Some(socket) = self.state.sockets.get(connection) {
@@ -261,13 +264,13 @@ impl Host {
                     );
                 }
                 Effect::ReleaseFiles { namespace } => self.storage.release(namespace),
-                Effect::RemoveFolder { namespace } => {
-                    let folder = self.storage.folder(namespace);
-                    let token = Token::RemoveFolder(namespace.packed()).encode();
+                Effect::RemoveDirectory { namespace } => {
+                    let directory = self.storage.directory(namespace);
+                    let token = Token::RemoveDirectory(namespace.packed()).encode();
                     self.driver.submit(
                         token,
                         Operation::Task(Box::new(move || {
-                            crate::storage::remove_folder(&folder)?;
+                            crate::storage::remove_directory(&directory)?;
                             Ok(TaskOutput::nothing())
                         })),
                     );
@@ -307,7 +310,7 @@ impl Host {
             Token::Close(connection) => self.state.sockets.end(connection),
             Token::Accept(listener) => self.accepted(listener, completion.outcome),
             Token::Connect(link) => self.link_connected(link, completion.outcome),
-            Token::RemoveFolder(packed) => self.folder_removed(packed, &completion.outcome),
+            Token::RemoveDirectory(packed) => self.directory_removed(packed, &completion.outcome),
             Token::GiveBack => {
                 if let Some(giving_back) = &mut self.giving_back {
                     giving_back.done();
@@ -330,7 +333,7 @@ impl Host {
         }
     }
 
-    fn folder_removed(&mut self, packed: u64, outcome: &Outcome) {
+    fn directory_removed(&mut self, packed: u64, outcome: &Outcome) {
         let Some(namespace) = Namespace::from_packed(packed) else {
             return;
         };
@@ -341,7 +344,7 @@ impl Host {
         }
         self.state
             .inputs
-            .push_back(Input::FolderRemoved { namespace });
+            .push_back(Input::DirectoryRemoved { namespace });
     }
 
     fn close(&mut self, connection: ConnectionKey) {
@@ -430,27 +433,37 @@ impl Host {
         });
     }
 
-    fn move_connection(&mut self, connection: ConnectionKey, to: ShardId, luggage: Luggage) {
+    fn move_connection(
+        &mut self,
+        connection: ConnectionKey,
+        to: ShardId,
+        connection_state: MovedConnection,
+    ) {
         let Some(socket) = self.state.sockets.remove(connection) else {
             return;
         };
         self.driver.release(socket);
         // SAFETY: the table owned the descriptor and has just released it.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-        let message = Message::Moved { socket, luggage };
-        if let Err(Message::Moved { socket, luggage }) =
-            self.peers[usize::from(to.0)].try_send(message)
+        let message = Message::Moved {
+            socket,
+            connection_state,
+        };
+        if let Err(Message::Moved {
+            socket,
+            connection_state,
+        }) = self.peers[usize::from(to.0)].try_send(message)
         {
             // The other shard's mailbox is full: the connection stays and tries again later.
-            self.adopt(socket, luggage);
+            self.adopt(socket, connection_state);
         }
     }
 
-    fn adopt(&mut self, socket: OwnedFd, luggage: Luggage) {
+    fn adopt(&mut self, socket: OwnedFd, connection_state: MovedConnection) {
         let connection = self.state.sockets.insert(socket.into_raw_fd());
         self.state.inputs.push_back(Input::Adopted {
             connection,
-            luggage,
+            connection_state,
         });
     }
 
@@ -459,7 +472,10 @@ impl Host {
             match message {
                 Message::Mail(mail) => self.state.inputs.push_back(Input::Mail(mail)),
                 Message::Connection { socket, arrival } => self.connected(socket, arrival),
-                Message::Moved { socket, luggage } => self.adopt(socket, luggage),
+                Message::Moved {
+                    socket,
+                    connection_state,
+                } => self.adopt(socket, connection_state),
                 Message::ControlReply { origin, reply } => {
                     self.state.inputs.push_back(Input::ControlReply {
                         origin,

@@ -65,7 +65,7 @@ pub enum StartError {
     },
     /// The data directory cannot be used.
     #[error("the data folder {path} cannot be used: {source}")]
-    DataFolder {
+    DataDirectory {
         /// Path of the directory.
         path: String,
         /// Error of the system.
@@ -227,7 +227,7 @@ impl Node {
         let selection = Selection::decide(self.driver)?;
         create_durably(&self.config.data_path.join("streams")).map_err(|source| {
             let path = self.config.data_path.display().to_string();
-            StartError::DataFolder { path, source }
+            StartError::DataDirectory { path, source }
         })?;
         let mut listeners = Vec::new();
         let proxies: Arc<[_]> = self.config.proxies.clone().into();

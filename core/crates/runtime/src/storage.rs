@@ -8,9 +8,9 @@
 //! Operations are executed in any order, one at a time or many in parallel; partitions submit an operation that depends
 //! on another one only after that has completed.
 
+mod directory;
 mod errors;
 mod files;
-mod folder;
 mod layout;
 #[cfg(test)]
 mod tests;
@@ -39,7 +39,7 @@ use self::{
 };
 use crate::driver::{Driver, Operation, Outcome, Task, TaskOutput};
 
-pub use folder::{create_durably, remove_folder};
+pub use directory::{create_durably, remove_directory};
 
 /// Tokens of this module have the highest bit set; the host's own do not.
 const TOKEN_BIT: u64 = 1 << 63;
@@ -145,8 +145,8 @@ impl Storage {
     }
 
     /// Directory of a partition's files (LOG-13).
-    pub fn folder(&self, namespace: Namespace) -> PathBuf {
-        self.layout.folder(namespace)
+    pub fn directory(&self, namespace: Namespace) -> PathBuf {
+        self.layout.directory(namespace)
     }
 
     /// Execute an operation, or begin to. `answers` is called exactly once for it: before this returns, or in a later
@@ -161,43 +161,45 @@ impl Storage {
         let StorageRequest { id, operation } = request;
         let request = Request { namespace, id };
         match operation {
-            StorageOperation::Prepare => {
-                let folder = self.layout.folder(namespace);
-                let work = move || folder::prepare(&folder).map(TaskOutput::new);
+            StorageOperation::OpenDirectory => {
+                let directory = self.layout.directory(namespace);
+                let work = move || directory::prepare(&directory).map(TaskOutput::new);
                 self.task(driver, Job::Prepare(request), Box::new(work));
             }
             StorageOperation::Create { file } => {
                 self.files.close(namespace, file);
-                let (folder, path) = self.layout.file(namespace, file);
-                let work = move || folder::create(&folder, &path).map(TaskOutput::new);
+                let (directory, path) = self.layout.file(namespace, file);
+                let work = move || directory::create(&directory, &path).map(TaskOutput::new);
                 self.task(driver, Job::Create(request, file), Box::new(work));
             }
             StorageOperation::Replace { file, contents } => {
-                let (folder, path) = self.layout.file(namespace, file);
+                let (directory, path) = self.layout.file(namespace, file);
                 let work = move || {
-                    folder::replace(&folder, &path, &contents).map(|()| TaskOutput::nothing())
+                    directory::replace(&directory, &path, &contents).map(|()| TaskOutput::nothing())
                 };
                 self.task(driver, Job::Replace(request, file), Box::new(work));
             }
             StorageOperation::Remove { file } => {
                 self.files.close(namespace, file);
-                let (folder, path) = self.layout.file(namespace, file);
-                let work = move || folder::remove(&folder, &path).map(|()| TaskOutput::nothing());
+                let (directory, path) = self.layout.file(namespace, file);
+                let work =
+                    move || directory::remove(&directory, &path).map(|()| TaskOutput::nothing());
                 self.task(driver, Job::Other(request), Box::new(work));
             }
             StorageOperation::Rename { file, into } => {
                 self.files.close(namespace, file);
-                let (folder, from) = self.layout.file(namespace, file);
+                let (directory, from) = self.layout.file(namespace, file);
                 let (_, to) = self.layout.file(namespace, into);
-                let work =
-                    move || folder::rename(&folder, &from, &to).map(|()| TaskOutput::nothing());
+                let work = move || {
+                    directory::rename(&directory, &from, &to).map(|()| TaskOutput::nothing())
+                };
                 self.task(driver, Job::Other(request), Box::new(work));
             }
             StorageOperation::Write { file, .. }
             | StorageOperation::Read { file, .. }
             | StorageOperation::Sync { file }
             | StorageOperation::Truncate { file, .. }
-            | StorageOperation::SetAside { file, .. }
+            | StorageOperation::CutOff { file, .. }
             | StorageOperation::Allocate { file, .. } => {
                 self.with_file(driver, request, file, operation, &mut answers);
             }
@@ -306,7 +308,7 @@ impl Storage {
                 self.files
                     .opening(request.namespace, name, (request.id, operation));
                 let (_, path) = self.layout.file(request.namespace, name);
-                let work = move || folder::open(&path).map(TaskOutput::new);
+                let work = move || directory::open(&path).map(TaskOutput::new);
                 self.task(driver, Job::Open(request.namespace, name), Box::new(work));
             }
         }
@@ -372,10 +374,11 @@ impl Storage {
                 let job = Job::Sync(request, name, bytes);
                 self.start(driver, job, Operation::SyncFile { file });
             }
-            StorageOperation::SetAside { length, into, .. } => {
-                let (folder, path) = self.layout.file(request.namespace, into);
+            StorageOperation::CutOff { length, into, .. } => {
+                let (directory, path) = self.layout.file(request.namespace, into);
                 let work = move || {
-                    folder::set_aside(&folder, &file, length, &path).map(|()| TaskOutput::nothing())
+                    directory::set_aside(&directory, &file, length, &path)
+                        .map(|()| TaskOutput::nothing())
                 };
                 self.task(driver, Job::Other(request), Box::new(work));
             }
@@ -390,11 +393,11 @@ impl Storage {
                 position, length, ..
             } => {
                 let work = move || {
-                    folder::allocate(&file, position, length).map(|()| TaskOutput::nothing())
+                    directory::allocate(&file, position, length).map(|()| TaskOutput::nothing())
                 };
                 self.task(driver, Job::Advice(request), Box::new(work));
             }
-            StorageOperation::Prepare
+            StorageOperation::OpenDirectory
             | StorageOperation::Create { .. }
             | StorageOperation::Replace { .. }
             | StorageOperation::Rename { .. }

@@ -3,7 +3,7 @@
 use std::{fmt, num::NonZeroU32, sync::Arc};
 
 use headrace_buffer::{Buffer, Slice};
-use headrace_link::{Membership, Refusal, StopWaiting, View, WhenReady};
+use headrace_link::{EndWait, Membership, Refusal, WatchedState, WhenReady};
 use headrace_log::storage::{StorageCompletion, StorageRequest};
 use headrace_model::{Namespace, ShardId, Timestamp};
 use headrace_partition::{Poll, Request, Response};
@@ -55,7 +55,7 @@ pub enum Input {
         /// Key of the connection on this shard.
         connection: ConnectionKey,
         /// Connection state from [`Effect::Move`].
-        luggage: Luggage,
+        connection_state: MovedConnection,
     },
     /// Completion of [`Effect::Connect`].
     Connected {
@@ -88,7 +88,7 @@ pub enum Input {
         completion: StorageCompletion,
     },
     /// The directory of a deleted partition was removed. After a failure the next startup tries again.
-    FolderRemoved {
+    DirectoryRemoved {
         /// Deleted partition.
         namespace: Namespace,
     },
@@ -163,7 +163,7 @@ pub enum Effect {
         /// Shard that owns the partitions of the connection.
         to: ShardId,
         /// Connection state to hand over.
-        luggage: Luggage,
+        connection_state: MovedConnection,
     },
     /// Execute a storage operation; answered by [`Input::Storage`].
     Storage {
@@ -177,8 +177,8 @@ pub enum Effect {
         /// Closed partition.
         namespace: Namespace,
     },
-    /// Remove the directory of a deleted partition; answered by [`Input::FolderRemoved`].
-    RemoveFolder {
+    /// Remove the directory of a deleted partition; answered by [`Input::DirectoryRemoved`].
+    RemoveDirectory {
         /// Deleted partition.
         namespace: Namespace,
     },
@@ -209,9 +209,9 @@ pub enum Effect {
 }
 
 /// State of a connection that moves between two shards: its session, and the bytes received but not yet processed.
-pub struct Luggage(pub(crate) Box<Connection>);
+pub struct MovedConnection(pub(crate) Box<Connection>);
 
-impl fmt::Debug for Luggage {
+impl fmt::Debug for MovedConnection {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_tuple("Luggage")
@@ -259,10 +259,10 @@ pub enum Mail {
         /// Partition that is polled.
         namespace: Namespace,
         /// Way in which the poll ends.
-        stop: StopWaiting,
+        stop: EndWait,
     },
     /// Notification that a waiting poll would now find enough messages.
-    Told {
+    MessagesAvailable {
         /// Request of the poll.
         origin: Origin,
         /// Partition that is polled.
@@ -275,7 +275,7 @@ pub enum Mail {
         /// Shard to notify.
         shard: ShardId,
         /// View last seen; `None` if there is none yet.
-        seen: Option<View>,
+        seen: Option<WatchedState>,
     },
     /// Cancel a watch.
     Unwatch {
@@ -285,11 +285,11 @@ pub enum Mail {
         shard: ShardId,
     },
     /// Notification that a watched partition has changed.
-    Seen {
+    ViewChanged {
         /// Watched partition.
         namespace: Namespace,
         /// Current view of the partition.
-        view: View,
+        view: WatchedState,
     },
     /// Memory is short: release a part of the caches of this shard.
     Reclaim {
@@ -299,5 +299,5 @@ pub enum Mail {
         held_bytes: u64,
     },
     /// Notification that memory is available for a receiver that waits on this shard.
-    Room,
+    MemoryAvailable,
 }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Errors that a newer catalog may revoke. Includes missing permissions, which may have been granted a moment ago.
-const BY_ABSENCE: [Status; 6] = [
+const STALE_CATALOG_STATUSES: [Status; 6] = [
     Status::STREAM_ID_NOT_FOUND,
     Status::TOPIC_ID_NOT_FOUND,
     Status::PARTITION_NOT_FOUND,
@@ -40,8 +40,8 @@ pub(crate) enum CatchingUp {
 }
 
 /// Return whether a refusal may be caused by an entity that only another gateway knows yet.
-pub(crate) fn is_by_absence(status: Status) -> bool {
-    BY_ABSENCE.contains(&status)
+pub(crate) fn may_be_stale_catalog(status: Status) -> bool {
+    STALE_CATALOG_STATUSES.contains(&status)
 }
 
 impl Shard {

@@ -10,7 +10,7 @@ use crate::{
     catching_up::CatchingUp,
     config::Hosting,
     connection::{Connection, Inbox, Session, Standing, WebSocket},
-    served::Served,
+    served::GatewayLink,
     shard::Shard,
 };
 
@@ -32,7 +32,7 @@ const LINGER_RECEIVE_BYTES: usize = 16 * 1024;
 
 /// Condition that a connection must meet by a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Awaited {
+pub(crate) enum DeadlineKind {
     /// The client has requested the WebSocket upgrade.
     Upgrade,
     /// All requests in flight of a closing connection are answered.
@@ -42,7 +42,7 @@ pub(crate) enum Awaited {
     /// The payload that has begun has arrived completely.
     Payload,
     /// The catalog is as new as that of the connection's gateway.
-    Catalogue,
+    CatalogVersion,
     /// The shard to which the connection is to move has room for it.
     Room,
 }
@@ -70,7 +70,7 @@ impl Shard {
             connection.inbox = Inbox::new(None, false);
             let (client, may_be_member) =
                 (connection.session.client, connection.session.may_be_member);
-            let is_client = connection.served.is_none();
+            let is_client = connection.gateway_link.is_none();
             effects.push(Effect::Finish { connection: key });
             if is_client {
                 self.disconnected(client, may_be_member, effects);
@@ -99,7 +99,11 @@ impl Shard {
     }
 
     /// Start to close a connection whose WebSocket has ended. Returns false if it has not ended.
-    pub(crate) fn conclude(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) -> bool {
+    pub(crate) fn begin_websocket_close(
+        &mut self,
+        key: ConnectionKey,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
         let now = self.now;
         let Some(connection) = self.connection_mut(key) else {
             return false;
@@ -107,97 +111,108 @@ impl Shard {
         if !connection.conclude() {
             return false;
         }
-        self.give_wait_up(key, effects);
+        self.cancel_wait(key, effects);
         let Some(connection) = self.connection_mut(key) else {
             return true;
         };
         if !connection.pipeline.is_idle() {
             let until = Timestamp(now.0 + CONCLUSION_MICROS);
-            self.expect(until, key, Awaited::Answers);
+            self.add_deadline(until, key, DeadlineKind::Answers);
         }
         true
     }
 
     /// Check a condition of a connection at a deadline.
-    pub(crate) fn expect(&mut self, until: Timestamp, key: ConnectionKey, awaited: Awaited) {
-        self.impatient.push(Reverse((until, key, awaited)));
+    pub(crate) fn add_deadline(
+        &mut self,
+        until: Timestamp,
+        key: ConnectionKey,
+        awaited: DeadlineKind,
+    ) {
+        self.deadlines.push(Reverse((until, key, awaited)));
     }
 
     /// Require a login or a ticket within a time limit: unauthenticated connections would use up connection slots.
-    pub(crate) fn expect_login(&mut self, key: ConnectionKey, session: &mut Session) {
+    pub(crate) fn add_login_deadline(&mut self, key: ConnectionKey, session: &mut Session) {
         let timeout_micros = match self.config.hosting {
             Hosting::Placed { .. } => Some(TICKET_TIMEOUT_MICROS),
             Hosting::Everything | Hosting::Nothing => self.config.login_timeout_micros,
         };
         if let Some(micros) = timeout_micros {
             session.login_until = Timestamp(self.now.0 + micros);
-            self.expect(session.login_until, key, Awaited::Login);
+            self.add_deadline(session.login_until, key, DeadlineKind::Login);
         }
     }
 
     /// Set the deadline of a payload of this size that has begun to arrive. A connection has one entry at most,
     /// regardless of the number of payloads.
-    pub(crate) fn expect_payload(&mut self, connection: &mut Connection, bytes: usize) {
+    pub(crate) fn add_payload_deadline(&mut self, connection: &mut Connection, bytes: usize) {
         let micros = PAYLOAD_MICROS + bytes as u64 / PAYLOAD_BYTES_PER_SECOND_MIN * 1_000_000;
         connection.payload_until = Timestamp(self.now.0 + micros);
         if !connection.is_payload_awaited {
             connection.is_payload_awaited = true;
-            self.expect(connection.payload_until, connection.key, Awaited::Payload);
+            self.add_deadline(
+                connection.payload_until,
+                connection.key,
+                DeadlineKind::Payload,
+            );
         }
     }
 
     /// Process expired deadlines, such as those of missing upgrades and of the last answers of closing connections.
-    pub(crate) fn lose_patience(&mut self) {
+    pub(crate) fn process_deadlines(&mut self) {
         let now = self.now;
-        while let Some(Reverse((until, key, awaited))) = self.impatient.peek().copied()
+        while let Some(Reverse((until, key, awaited))) = self.deadlines.peek().copied()
             && until <= now
         {
-            self.impatient.pop();
+            self.deadlines.pop();
             let Some(connection) = self.connection_mut(key) else {
                 continue;
             };
             match awaited {
-                Awaited::Answers => connection.pipeline.abandon(),
-                Awaited::Upgrade => {
+                DeadlineKind::Answers => connection.pipeline.abandon(),
+                DeadlineKind::Upgrade => {
                     if let Some(websocket) = connection.inbox.websocket_mut() {
                         websocket.give_up_handshake();
                     }
                 }
-                Awaited::Login => {
+                DeadlineKind::Login => {
                     let session = &connection.session;
-                    let is_late = session.login_until <= now && !session.is_anybody();
+                    let is_late = session.login_until <= now && !session.is_authenticated();
                     let ends = |websocket: &mut WebSocket| websocket.is_over();
                     let ends = connection.inbox.websocket_mut().is_some_and(ends);
-                    if connection.served.is_none() && is_late && !ends {
+                    if connection.gateway_link.is_none() && is_late && !ends {
                         if connection.pipeline.is_idle() {
                             connection.closing = true;
                         } else {
                             // A login is in flight, or queued behind other requests.
                             let again = Timestamp(now.0 + LINGER_MICROS);
-                            self.impatient.push(Reverse((again, key, Awaited::Login)));
+                            self.deadlines
+                                .push(Reverse((again, key, DeadlineKind::Login)));
                         }
                     }
                 }
-                Awaited::Payload => {
+                DeadlineKind::Payload => {
                     connection.is_payload_awaited = connection.inbox.awaits_large();
                     let until = connection.payload_until;
                     if !connection.is_payload_awaited {
                         continue;
                     }
                     if until > now {
-                        self.impatient.push(Reverse((until, key, Awaited::Payload)));
+                        self.deadlines
+                            .push(Reverse((until, key, DeadlineKind::Payload)));
                         continue;
                     }
                     connection.closing = true;
                 }
-                Awaited::Room => {
-                    let served = connection.served.as_deref();
-                    connection.moving_to = served.and_then(Served::wanted_shard);
+                DeadlineKind::Room => {
+                    let served = connection.gateway_link.as_deref();
+                    connection.moving_to = served.and_then(GatewayLink::wanted_shard);
                 }
-                Awaited::Catalogue => {
-                    let served = connection.served.as_deref();
+                DeadlineKind::CatalogVersion => {
+                    let served = connection.gateway_link.as_deref();
                     if served.is_some_and(|served| served.is_late(now)) {
-                        self.part_with(key);
+                        self.drain_link(key);
                     }
                 }
             }
@@ -223,7 +238,7 @@ impl Shard {
         self.links.forget(key);
         if let Some(connection) = self.take_connection(key) {
             self.count(&connection, -1);
-            if connection.lingers_until.is_none() && connection.served.is_none() {
+            if connection.lingers_until.is_none() && connection.gateway_link.is_none() {
                 let session = &connection.session;
                 self.disconnected(session.client, session.may_be_member, effects);
             }
@@ -241,7 +256,7 @@ impl Shard {
 
     /// Report again that connections are closed whose memberships are still in the catalog. The first notice may have
     /// been lost, or may have arrived before the join that it was to undo.
-    pub(crate) fn report_ghosts(&mut self, effects: &mut Vec<Effect>) {
+    pub(crate) fn report_stale_members(&mut self, effects: &mut Vec<Effect>) {
         if self.config.shard != ShardId(0) {
             return;
         }
@@ -278,7 +293,7 @@ impl Shard {
             // An in-process API lives as long as the process, and sends nothing while idle.
             .filter(|connection| !connection.session.arrival.is_in_process())
             // A gateway is not a client.
-            .filter(|connection| connection.served.is_none())
+            .filter(|connection| connection.gateway_link.is_none())
             // A client cannot send a heartbeat before its request is answered, and a node may take its time.
             .filter(|connection| !asks_nodes || connection.pipeline.is_idle())
             .filter(|connection| connection.session.catching_up != CatchingUp::Asked)
@@ -318,10 +333,10 @@ impl Shard {
             return;
         }
         self.shutting_down = true;
-        self.part_with_all();
+        self.drain_all_links();
         for connection in self.connections.iter_mut().flatten() {
             // Requests in flight are answered first, followed by the frame that redirects the client.
-            connection.say_goodbye();
+            connection.begin_graceful_close();
         }
         self.end_all_waits(effects);
         self.links.shut_down();

@@ -9,13 +9,15 @@ use headrace_buffer::{Buffer, Slice};
 use headrace_model::{ShardId, Timestamp};
 use headrace_wire::{CommandCode, Status, frame::ResponseHeader, response::encode_frame};
 
-pub(crate) use inbox::{Head, Inbox, SMALL_PAYLOAD_BYTES_MAX, STRANGERS_PAYLOAD_BYTES_MAX, Source};
+pub(crate) use inbox::{
+    Head, Inbox, SMALL_PAYLOAD_BYTES_MAX, Source, UNAUTHENTICATED_PAYLOAD_BYTES_MAX,
+};
 pub(crate) use pipeline::Pipeline;
 pub use pipeline::Sequence;
 pub(crate) use session::{Affinity, Login, SendRoute, Session, Standing};
 pub(crate) use websocket::WebSocket;
 
-use crate::{api::ConnectionKey, arrival::Framing, config::WebSocketConfig, served::Served};
+use crate::{api::ConnectionKey, arrival::Framing, config::WebSocketConfig, served::GatewayLink};
 
 /// State of a connection.
 #[allow(
@@ -28,7 +30,7 @@ pub(crate) struct Connection {
     pub(crate) pipeline: Pipeline,
     pub(crate) session: Session,
     /// Set if the peer is a gateway, which uses frames of its own.
-    pub(crate) served: Option<Box<Served>>,
+    pub(crate) gateway_link: Option<Box<GatewayLink>>,
     /// True while a receive of the host is in flight.
     pub(crate) receiving: bool,
     /// True while a send of the host is in flight.
@@ -69,7 +71,7 @@ impl Connection {
             inbox,
             pipeline,
             session,
-            served: None,
+            gateway_link: None,
             receiving: false,
             sending: false,
             closing: false,
@@ -100,7 +102,7 @@ impl Connection {
     pub(crate) fn received(&mut self, buffer: Buffer, count: usize) {
         self.inbox.received(buffer, count);
         if let Some(replies) = self.inbox.websocket_mut().and_then(WebSocket::take_replies) {
-            self.pipeline.say_between(replies);
+            self.pipeline.queue_between_responses(replies);
         }
     }
 
@@ -119,42 +121,42 @@ impl Connection {
             self.pipeline.abandon();
         } else if !websocket.is_over() || has_whole_request {
             return false;
-        } else if let Some(words) = websocket.take_last_words() {
-            self.pipeline.say_last(words);
+        } else if let Some(words) = websocket.take_final_bytes() {
+            self.pipeline.queue_final(words);
         }
         self.closing = true;
         true
     }
 
     /// Announce the shutdown after the answers to all requests in flight, and accept no more requests.
-    pub(crate) fn say_goodbye(&mut self) {
+    pub(crate) fn begin_graceful_close(&mut self) {
         if self.closing {
             return;
         }
         self.closing = true;
-        if self.served.is_some() {
+        if self.gateway_link.is_some() {
             // A gateway is notified after its last answer.
             return;
         }
         let words = match self.inbox.websocket_mut() {
             None => status_response(Status::DISCONNECTED),
-            Some(websocket) => websocket.goodbye(),
+            Some(websocket) => websocket.close_frame(),
         };
-        self.pipeline.say_last(words);
+        self.pipeline.queue_final(words);
     }
 
     /// Return whether receiving is paused because of back-pressure.
     pub(crate) fn is_held_back(&self) -> bool {
-        match &self.served {
+        match &self.gateway_link {
             None => self.pipeline.is_full(),
-            Some(served) => served.is_deaf(&self.pipeline),
+            Some(served) => served.is_paused(&self.pipeline),
         }
     }
 
     /// Return whether a closing connection has sent all answers and its closing frame.
     pub(crate) fn has_ended(&self) -> bool {
-        let has_parted = |served: &Served| served.has_parted();
-        self.pipeline.is_idle() && self.served.as_deref().is_none_or(has_parted)
+        let has_parted = |served: &GatewayLink| served.is_drained();
+        self.pipeline.is_idle() && self.gateway_link.as_deref().is_none_or(has_parted)
     }
 
     /// Return whether a complete request is queued.

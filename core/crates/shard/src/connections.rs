@@ -4,10 +4,10 @@ use headrace_model::Timestamp;
 
 use crate::{
     Shard,
-    api::{ConnectionKey, Effect, Luggage},
+    api::{ConnectionKey, Effect, MovedConnection},
     arrival::{Arrival, Framing},
     catching_up::CatchingUp,
-    closing::Awaited,
+    closing::DeadlineKind,
     connection::{Affinity, Connection, Login, Session, Source, Standing},
     dispatch::note_certificate_login,
 };
@@ -20,7 +20,8 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         // In-process APIs limit their own connections.
-        let is_full = self.guests_count >= self.config.connections_max && !arrival.is_in_process();
+        let is_full =
+            self.counted_connections >= self.config.connections_max && !arrival.is_in_process();
         if self.shutting_down || is_full {
             effects.push(Effect::Close { connection: key });
             return;
@@ -43,10 +44,10 @@ impl Shard {
         };
         if arrival.framing == Framing::WebSocket {
             let until = Timestamp(self.now.0 + self.config.websocket.handshake_timeout_micros);
-            self.expect(until, key, Awaited::Upgrade);
+            self.add_deadline(until, key, DeadlineKind::Upgrade);
         }
-        if !session.is_anybody() {
-            self.expect_login(key, &mut session);
+        if !session.is_authenticated() {
+            self.add_login_deadline(key, &mut session);
         } else if !arrival.is_in_process() {
             note_certificate_login(&session, effects);
         }
@@ -58,20 +59,20 @@ impl Shard {
     pub(crate) fn adopted(
         &mut self,
         key: ConnectionKey,
-        luggage: Luggage,
+        connection_state: MovedConnection,
         effects: &mut Vec<Effect>,
     ) {
-        let mut connection = luggage.0;
+        let mut connection = connection_state.0;
         connection.key = key;
         connection.touched = false;
         connection.session.affinity = Affinity::default();
         connection.is_payload_awaited = false;
         connection.share_turn = 0;
         if self.shutting_down {
-            connection.say_goodbye();
+            connection.begin_graceful_close();
         }
         self.receive_link(&mut connection);
-        self.expect_expiry(connection.session.expires_at());
+        self.note_login_expiry(connection.session.expires_at());
         self.admit(connection);
         // Disconnection requests during the move were seen by neither shard.
         self.disconnections_seen = 0;
@@ -94,10 +95,10 @@ impl Shard {
     pub(crate) fn count(&mut self, connection: &Connection, change: isize) {
         let count = |number: &mut usize| *number = number.saturating_add_signed(change);
         count(&mut self.connections_count);
-        if connection.served.is_some() {
+        if connection.gateway_link.is_some() {
             count(&mut self.links_count);
         } else if !connection.session.arrival.is_in_process() {
-            count(&mut self.guests_count);
+            count(&mut self.counted_connections);
         }
     }
 
@@ -137,15 +138,15 @@ impl Shard {
             return false;
         };
         match connection.inbox.take_source() {
-            Source::Said(Some(address)) => {
+            Source::Received(Some(address)) => {
                 connection.session.arrival.address = address;
                 clients.set_address(connection.session.client, address);
             }
-            Source::Unsaid => {
+            Source::Missing => {
                 self.close(key, effects);
                 return false;
             }
-            Source::Known | Source::Awaited | Source::Said(None) => {}
+            Source::Known | Source::Awaited | Source::Received(None) => {}
         }
         true
     }

@@ -6,7 +6,6 @@
 mod answers;
 mod control;
 mod descriptions;
-mod figures;
 mod groups;
 mod holders;
 mod lookups;
@@ -15,6 +14,7 @@ mod notes;
 mod partitions;
 mod plans;
 mod stages;
+mod statistics;
 mod streams;
 mod system;
 mod tickets;
@@ -37,7 +37,7 @@ use headrace_wire::{Command, CommandCode, Identifier, Status, WatchAction};
 pub use holders::issuer_may;
 
 pub(crate) use answers::{count_outcome, encode_partition_answer, nothing_polled, refusal_status};
-pub(crate) use holders::{Holder, NOBODY};
+pub(crate) use holders::{TICKET_HOLDER, TicketHolder};
 pub use notes::Refusals;
 pub(crate) use notes::note_certificate_login;
 pub(crate) use waits::Plan;
@@ -47,9 +47,10 @@ use lookups::{LookedUp, find_stream, stream_number};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Origin},
-    catching_up::is_by_absence,
+    catching_up::may_be_stale_catalog,
     connection::{
-        Pipeline, STRANGERS_PAYLOAD_BYTES_MAX, Session, Standing, payload_response, status_response,
+        Pipeline, Session, Standing, UNAUTHENTICATED_PAYLOAD_BYTES_MAX, payload_response,
+        status_response,
     },
     served::Opening,
 };
@@ -117,7 +118,7 @@ pub(crate) struct Context<'a> {
     pub(crate) client: ClientId,
     pub(crate) user: UserId,
     /// Set if a ticket grants the permissions.
-    pub(crate) ticket: Option<Holder>,
+    pub(crate) ticket: Option<TicketHolder>,
 }
 
 impl<'a> Context<'a> {
@@ -306,7 +307,7 @@ impl Shard {
             if payload_bytes > limits::CONTROL_PAYLOAD_SIZE_BYTES_MAX as usize {
                 return Some(Status::INVALID_COMMAND);
             }
-            let is_large = payload_bytes > STRANGERS_PAYLOAD_BYTES_MAX;
+            let is_large = payload_bytes > UNAUTHENTICATED_PAYLOAD_BYTES_MAX;
             return (is_large && self.current_user(session).is_none())
                 .then_some(Status::UNAUTHENTICATED);
         }
@@ -322,7 +323,7 @@ impl Shard {
         let catalog = self.catalog.load();
         match (&session.login, &session.ticket) {
             (Some(login), _) => login.holds(catalog, self.now).then(|| login.user()),
-            (None, Some(holder)) => holder.holds(catalog).then_some(NOBODY),
+            (None, Some(holder)) => holder.holds(catalog).then_some(TICKET_HOLDER),
             (None, None) => None,
         }
     }
@@ -343,14 +344,14 @@ impl Shard {
         if self.gather((key, session, pipeline), code, payload, effects) {
             return true;
         }
-        let was_anybody = session.is_anybody();
+        let was_anybody = session.is_authenticated();
         let outcome =
             Command::decode(code, payload).and_then(|command| self.handle(session, &command));
-        if was_anybody && !session.is_anybody() {
-            self.expect_login(key, session);
+        if was_anybody && !session.is_authenticated() {
+            self.add_login_deadline(key, session);
         }
         let misses_something = match &outcome {
-            Err(status) => is_by_absence(*status),
+            Err(status) => may_be_stale_catalog(*status),
             Ok(outcome) => matches!(outcome, Outcome::Missing),
         };
         if misses_something && self.catches_up(key, session, effects) {
@@ -437,12 +438,14 @@ impl Shard {
             Command::LoginWithPersonalAccessToken(request) => {
                 return Ok(users::login_with_token(request));
             }
-            Command::OpenLink(request) => return Ok(Outcome::Link(self.let_in(session, request))),
+            Command::OpenLink(request) => {
+                return Ok(Outcome::Link(self.check_link_request(session, request)));
+            }
             Command::LoginWithTicket(request) => return self.login_with_ticket(session, request),
             _ => {}
         }
         let user = self.current_user(session).ok_or(Status::UNAUTHENTICATED)?;
-        if session.ticket.is_some() && !holders::is_for_holders(command) {
+        if session.ticket.is_some() && !holders::is_allowed_with_ticket(command) {
             return Err(Status::UNAUTHORIZED);
         }
         if matches!(command, Command::LogoutUser) {

@@ -32,13 +32,13 @@ mod tracer;
 mod waits;
 mod watches;
 
-pub use api::{ConnectionKey, Effect, Input, LinkNumber, Luggage, Mail, Origin};
+pub use api::{ConnectionKey, Effect, Input, LinkNumber, Mail, MovedConnection, Origin};
 pub use arrival::{Arrival, Framing};
 pub use config::{ClusterView, Hosting, NodeView, RetentionConfig, ShardConfig, WebSocketConfig};
 pub use connection::Sequence;
 pub use dispatch::{Refusals, issuer_may};
 pub use headrace_link::{
-    MESSAGES_HEAD_BYTES_MAX, Membership, Refusal, StopWaiting, TraceContext, View, WhenReady,
+    EndWait, MESSAGES_HEAD_BYTES_MAX, Membership, Refusal, TraceContext, WatchedState, WhenReady,
 };
 pub use links::LinksConfig;
 pub use memory::Memory;

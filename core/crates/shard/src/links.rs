@@ -28,7 +28,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use headrace_buffer::{Buffer, BufferPool};
 use headrace_catalog::{Catalog, Node};
-use headrace_link::{Refusal, TraceContext, View};
+use headrace_link::{Refusal, TraceContext, WatchedState};
 use headrace_model::{Namespace, NodeId, ShardId, Timestamp};
 use headrace_partition::Response;
 
@@ -52,7 +52,7 @@ pub(crate) struct Peer {
 
 /// Result of a call or another event of a link.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum LinkEvent {
     /// An answer to a call.
     Answer {
         origin: Origin,
@@ -62,18 +62,21 @@ pub(crate) enum Told {
         has_waited: bool,
     },
     /// A waiting poll would now find enough messages.
-    Enough {
+    MessagesAvailable {
         origin: Origin,
         namespace: Namespace,
     },
     /// A watched partition has changed.
-    Seen { namespace: Namespace, view: View },
+    Seen {
+        namespace: Namespace,
+        view: WatchedState,
+    },
     /// The outcome of a request of this connection is unknown. The connection is closed, as if the server had crashed.
-    Unknown { connection: ConnectionKey },
+    OutcomeUnknown { connection: ConnectionKey },
     /// The budget again has room for what this connection wants to send.
     Room { connection: ConnectionKey },
     /// The statistics that this request waited for are in the catalog, as far as they are available.
-    Figures {
+    StatisticsGathered {
         origin: Origin,
         request: (u32, Box<[u8]>),
     },
@@ -106,7 +109,7 @@ pub(crate) struct Links {
     budgets: Budgets,
     /// Links with something to send or receive.
     touched: Vec<Peer>,
-    told: Vec<Told>,
+    told: Vec<LinkEvent>,
     /// Trace of the next request.
     trace: Option<TraceContext>,
     /// Catalog at the last review of lanes and watches.
@@ -148,12 +151,12 @@ impl Links {
 
     /// Return whether results are pending.
     #[inline]
-    pub(crate) fn has_told(&self) -> bool {
+    pub(crate) fn has_events(&self) -> bool {
         !self.told.is_empty()
     }
 
     /// Take the results since the last call.
-    pub(crate) fn take_told(&mut self) -> Vec<Told> {
+    pub(crate) fn take_events(&mut self) -> Vec<LinkEvent> {
         core::mem::take(&mut self.told)
     }
 
@@ -189,7 +192,7 @@ impl Links {
     }
 
     /// Return the node's shard that hosts a partition.
-    fn way(&self, catalog: &Catalog, namespace: Namespace) -> Option<Peer> {
+    fn peer_of(&self, catalog: &Catalog, namespace: Namespace) -> Option<Peer> {
         match self.config.owner(catalog, namespace) {
             Owner::Remote { node, shard } => Some(Peer { node, shard }),
             Owner::Here | Owner::Shard(_) | Owner::Nowhere => None,
@@ -273,7 +276,7 @@ impl Links {
 
     /// Apply a new catalog: redirect calls and watches of partitions that are now elsewhere.
     pub(crate) fn follow(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
-        let is_placed_alike = moment.catalog.is_placed_like(&self.reviewed);
+        let is_placed_alike = moment.catalog.shares_placements_with(&self.reviewed);
         self.reviewed = Arc::clone(moment.catalog);
         if !is_placed_alike {
             self.leave_gone_nodes(moment, effects);

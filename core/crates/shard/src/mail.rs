@@ -7,7 +7,7 @@ use crate::{
     Shard,
     api::{Effect, Mail, Origin},
     owner::Owner,
-    partitions::{Answer, Whom},
+    partitions::{Answer, NotificationTarget},
 };
 
 impl Shard {
@@ -21,7 +21,7 @@ impl Shard {
     ///
     /// All requests that arise on this shard are routed to the place that answers them here.
     #[inline]
-    pub(crate) fn hand_over(&mut self, owner: Owner, mail: Mail, effects: &mut Vec<Effect>) {
+    pub(crate) fn route_mail(&mut self, owner: Owner, mail: Mail, effects: &mut Vec<Effect>) {
         match owner {
             Owner::Here => self.take_mail(mail, effects),
             Owner::Shard(to) => effects.push(Effect::Mail { to, mail }),
@@ -46,10 +46,10 @@ impl Shard {
             // The former owner has answered the waiting polls and watches, or will answer them.
             Mail::StopWaiting { .. } | Mail::Watch { .. } | Mail::Unwatch { .. } => {}
             Mail::Answer { .. }
-            | Mail::Told { .. }
-            | Mail::Seen { .. }
+            | Mail::MessagesAvailable { .. }
+            | Mail::ViewChanged { .. }
             | Mail::Reclaim { .. }
-            | Mail::Room => {
+            | Mail::MemoryAvailable => {
                 debug_assert!(false, "answers go to shards");
             }
         }
@@ -90,8 +90,8 @@ impl Shard {
                 namespace,
                 stop,
             } => self.partitions.stop_waiting(origin, namespace, stop),
-            Mail::Told { origin, namespace } => {
-                self.wait_told(origin, namespace, effects);
+            Mail::MessagesAvailable { origin, namespace } => {
+                self.wait_notified(origin, namespace, effects);
             }
             Mail::Watch {
                 namespace,
@@ -99,50 +99,55 @@ impl Shard {
                 seen,
             } => {
                 let catalog = self.catalog.load();
-                let watcher = (Whom::Shard(shard), seen);
+                let watcher = (NotificationTarget::Shard(shard), seen);
                 self.partitions
                     .watch(catalog, namespace, watcher, now, effects);
             }
             Mail::Unwatch { namespace, shard } => {
-                self.partitions.unwatch(namespace, Whom::Shard(shard));
+                self.partitions
+                    .unwatch(namespace, NotificationTarget::Shard(shard));
             }
-            Mail::Seen { namespace, view } => self.watch_told(namespace, view),
+            Mail::ViewChanged { namespace, view } => self.watch_notified(namespace, view),
             Mail::Reclaim { bytes, held_bytes } => self.partitions.reclaim(bytes, held_bytes),
             // Handled by `end_of_turn`.
-            Mail::Room => {}
+            Mail::MemoryAvailable => {}
         }
     }
 
     /// Deliver answers of this shard's partitions and of other nodes to their destinations.
     pub(crate) fn deliver_answers(&mut self, effects: &mut Vec<Effect>) {
-        while self.partitions.has_answers() || self.links.has_told() {
-            if self.links.has_told() {
-                self.deliver_told(effects);
+        while self.partitions.has_answers() || self.links.has_events() {
+            if self.links.has_events() {
+                self.deliver_link_events(effects);
             }
-            for (origin, namespace) in self.partitions.take_told() {
+            for (origin, namespace) in self.partitions.take_wakeups() {
                 if origin.shard == self.config.shard {
-                    if !self.tell_link(origin) {
-                        self.wait_told(origin, namespace, effects);
+                    if !self.notify_link(origin) {
+                        self.wait_notified(origin, namespace, effects);
                     }
                 } else {
                     effects.push(Effect::Mail {
                         to: origin.shard,
-                        mail: Mail::Told { origin, namespace },
+                        mail: Mail::MessagesAvailable { origin, namespace },
                     });
                 }
             }
-            for (whom, namespace, view) in self.partitions.take_seen() {
+            for (whom, namespace, view) in self.partitions.take_view_changes() {
                 match (whom, view) {
-                    (Whom::Link(key), view) => self.show_link(key, namespace, view),
-                    (Whom::Shard(shard), Some(view)) if shard == self.config.shard => {
-                        self.watch_told(namespace, view);
+                    (NotificationTarget::Link(key), view) => {
+                        self.notify_link_view(key, namespace, view);
                     }
-                    (Whom::Shard(to), Some(view)) => {
-                        let mail = Mail::Seen { namespace, view };
+                    (NotificationTarget::Shard(shard), Some(view))
+                        if shard == self.config.shard =>
+                    {
+                        self.watch_notified(namespace, view);
+                    }
+                    (NotificationTarget::Shard(to), Some(view)) => {
+                        let mail = Mail::ViewChanged { namespace, view };
                         effects.push(Effect::Mail { to, mail });
                     }
                     // Watchers on this shard get the change from the catalog.
-                    (Whom::Shard(_), None) => {}
+                    (NotificationTarget::Shard(_), None) => {}
                 }
             }
             let mut answers = self.partitions.take_answers();
@@ -184,7 +189,7 @@ impl Shard {
         let Some(connection) = self.connection_mut(origin.connection) else {
             return;
         };
-        if connection.served.is_some() {
+        if connection.gateway_link.is_some() {
             return self.answer_link(origin, namespace, result);
         }
         crate::dispatch::encode_partition_answer(

@@ -53,14 +53,14 @@ pub(crate) fn owns(membership: Membership, catalog: &Catalog, namespace: Namespa
 type Place = (Namespace, u32);
 
 /// Delivery to the member that polled last.
-struct Given {
+struct Delivered {
     incarnation: u64,
     in_flight: u32,
     last: Option<Offset>,
 }
 
 /// A revocation in progress.
-struct Ending {
+struct PendingRevocation {
     group: GroupId,
     /// Incarnation of the member that is to release the partition.
     owner: u64,
@@ -70,8 +70,8 @@ struct Ending {
 
 #[derive(Default)]
 pub(crate) struct Members {
-    given: HashMap<Place, Given, FixedState>,
-    endings: HashMap<Place, Ending, FixedState>,
+    given: HashMap<Place, Delivered, FixedState>,
+    endings: HashMap<Place, PendingRevocation, FixedState>,
 }
 
 impl Members {
@@ -99,7 +99,7 @@ impl Members {
 
     /// Record that a member's request goes to the partition.
     pub(crate) fn began(&mut self, namespace: Namespace, membership: Membership) {
-        let fresh = || Given {
+        let fresh = || Delivered {
             incarnation: membership.incarnation,
             in_flight: 0,
             last: None,
@@ -162,7 +162,7 @@ impl Members {
                     let reported = before.remove(&place).is_some_and(|known| {
                         known.reported && known.revocation == revocation.incarnation
                     });
-                    let ending = Ending {
+                    let ending = PendingRevocation {
                         group: group.id,
                         owner: member.incarnation,
                         revocation: revocation.incarnation,

@@ -14,7 +14,7 @@ use std::{
     },
 };
 
-use headrace_buffer::{Buffer, BufferPool, Holding, PoolExhausted, Purpose};
+use headrace_buffer::{Buffer, BufferPool, MemoryAccount, PoolExhausted, Purpose};
 use headrace_catalog::{Catalog, Partition, Stream, Topic, User};
 use headrace_model::{ShardId, Timestamp};
 
@@ -191,7 +191,7 @@ impl Memory {
 
     fn changed(&self, queue: &Queue) {
         let first = queue.waiters.front().map_or(0, |first| first.bytes);
-        self.pool.promise(first);
+        self.pool.reserve_against_reads(first);
         self.line
             .count
             .store(queue.waiters.len(), Ordering::Release);
@@ -209,16 +209,16 @@ impl Drop for Turn {
 pub(crate) struct MemoryWork {
     reclaim_at: Timestamp,
     count_at: Timestamp,
-    catalog: Holding,
-    links: Holding,
-    subscriptions: Holding,
+    catalog: MemoryAccount,
+    links: MemoryAccount,
+    subscriptions: MemoryAccount,
     /// Number of the receiver on another shard that was last notified of available memory.
     called: u64,
 }
 
 impl MemoryWork {
     pub(crate) fn new(pool: &BufferPool) -> Self {
-        let holding = |purpose| Holding::new(pool.clone(), purpose);
+        let holding = |purpose| MemoryAccount::new(pool.clone(), purpose);
         Self {
             reclaim_at: Timestamp(0),
             count_at: Timestamp(0),
@@ -246,14 +246,14 @@ impl Shard {
     #[inline]
     pub(crate) fn see_to_memory(&mut self, effects: &mut Vec<Effect>) {
         let pool = self.memory.pool();
-        if pool.is_wanted() || pool.caches_excess_bytes() > 0 {
+        if pool.is_eviction_requested() || pool.caches_excess_bytes() > 0 {
             self.reclaim(effects);
         }
         if !self.excess.is_empty() {
             self.serve_excess();
         }
         if self.memory.is_waiting() {
-            self.serve_line(effects);
+            self.serve_memory_queue(effects);
         }
     }
 
@@ -265,7 +265,7 @@ impl Shard {
         }
         self.memory_work.reclaim_at = Timestamp(self.now.0 + RECLAIM_PAUSE_MICROS);
         let pool = self.memory.pool();
-        let missing = pool.take_wanted().max(pool.caches_excess_bytes());
+        let missing = pool.take_eviction_request().max(pool.caches_excess_bytes());
         let bytes = missing + pool.capacity_bytes() / RECLAIM_DIVISOR;
         let held_bytes = pool.caches_bytes();
         if held_bytes == 0 {
@@ -281,18 +281,18 @@ impl Shard {
     }
 
     /// Serve waiting receivers in order, as long as memory is available.
-    fn serve_line(&mut self, effects: &mut Vec<Effect>) {
+    fn serve_memory_queue(&mut self, effects: &mut Vec<Effect>) {
         while let Some(first) = self.memory.first() {
             let pool = self.memory.pool();
             if !pool.has_room_to_receive(first.bytes) {
-                pool.want(first.bytes);
+                pool.request_eviction(first.bytes);
                 return;
             }
             if first.place.shard != self.config.shard {
                 if self.memory_work.called != first.number {
                     self.memory_work.called = first.number;
                     let to = first.place.shard;
-                    let mail = Mail::Room;
+                    let mail = Mail::MemoryAvailable;
                     effects.push(Effect::Mail { to, mail });
                 }
                 return;
@@ -333,7 +333,9 @@ impl Shard {
 
     /// Return whether something waits for memory, so that the next check must come soon.
     pub(crate) fn waits_for_memory(&self) -> bool {
-        self.memory.is_waiting() || !self.excess.is_empty() || self.memory.pool().is_wanted()
+        self.memory.is_waiting()
+            || !self.excess.is_empty()
+            || self.memory.pool().is_eviction_requested()
     }
 }
 

@@ -44,7 +44,7 @@ impl ShardConfig {
     }
 
     fn placed_owner(&self, catalog: &Catalog, namespace: Namespace) -> Owner {
-        let Some(holder) = catalog.holder(namespace) else {
+        let Some(holder) = catalog.leader(namespace) else {
             return Owner::Nowhere;
         };
         if self.is_node(holder) {
@@ -65,7 +65,7 @@ impl ShardConfig {
     pub(crate) fn hosts(&self, catalog: &Catalog, namespace: Namespace) -> bool {
         self.hosting == Hosting::Everything
             || catalog
-                .holder(namespace)
+                .leader(namespace)
                 .is_some_and(|holder| self.is_node(holder))
     }
 

@@ -26,13 +26,13 @@ use headrace_model::{Namespace, Timestamp};
 use headrace_partition::{Partition, PartitionError, Request, Response};
 
 pub use self::isolation::panic_message;
-pub(crate) use self::{lives::find, watchers::Whom};
+pub(crate) use self::{lives::find, watchers::NotificationTarget};
 
 use self::{
     isolation::Steps,
-    lives::{Hosted, Life},
+    lives::{HostedPartition, HostingState},
     publications::Publications,
-    tickets::{Asked, Origins},
+    tickets::{Origins, RequestPurpose},
     traces::Traces,
     waiters::Waiters,
     watchers::Watchers,
@@ -69,7 +69,7 @@ pub(crate) struct Partitions {
     config: Arc<ShardConfig>,
     pool: BufferPool,
     seeds: fastrand::Rng,
-    hosted: HashMap<Namespace, Hosted, FixedState>,
+    hosted: HashMap<Namespace, HostedPartition, FixedState>,
     dirty: Vec<Namespace>,
     origins: Origins,
     steps: Steps,
@@ -130,12 +130,12 @@ impl Partitions {
     }
 
     pub(crate) fn has_answers(&self) -> bool {
-        !self.answers.is_empty() || self.waiters.has_told() || self.watchers.has_seen()
+        !self.answers.is_empty() || self.waiters.has_wakeups() || self.watchers.has_seen()
     }
 
     /// Number of staged batches, and the bytes of their files.
     pub(crate) fn staged(&self) -> (usize, u64) {
-        let partitions = (self.hosted.values()).filter_map(|hosted| hosted.life.partition());
+        let partitions = (self.hosted.values()).filter_map(|hosted| hosted.state.partition());
         partitions.fold((0, 0), |(stages, bytes), partition| {
             let (more, larger) = (partition.stages_count(), partition.staged_bytes());
             (stages + more, bytes + larger)
@@ -148,10 +148,10 @@ impl Partitions {
             .hosted
             .values()
             .filter(
-                |hosted| matches!(&hosted.life, Life::Open(partition) if !partition.is_open() && partition.failure().is_none()),
+                |hosted| matches!(&hosted.state, HostingState::Open(partition) if !partition.is_open() && partition.failure().is_none()),
             )
             .count();
-        let away = |hosted: &&Hosted| matches!(hosted.life, Life::Away);
+        let away = |hosted: &&HostedPartition| matches!(hosted.state, HostingState::Elsewhere);
         let away_count = self.hosted.values().filter(away).count();
         (self.hosted.len() - away_count, recovering)
     }
@@ -160,9 +160,11 @@ impl Partitions {
     pub(crate) fn failures(&self) -> Vec<(Namespace, String)> {
         self.hosted
             .iter()
-            .filter_map(|(namespace, hosted)| match &hosted.life {
-                Life::Open(partition) => Some((*namespace, partition.failure()?.reason.clone())),
-                Life::Broken(broken) => Some((*namespace, broken.failure.reason.clone())),
+            .filter_map(|(namespace, hosted)| match &hosted.state {
+                HostingState::Open(partition) => {
+                    Some((*namespace, partition.failure()?.reason.clone()))
+                }
+                HostingState::Broken(broken) => Some((*namespace, broken.failure.reason.clone())),
                 _ => None,
             })
             .collect()
@@ -190,8 +192,8 @@ impl Partitions {
             return self.refuse(origin, namespace, refusal);
         }
         let hosted = self.hosted.get_mut(&namespace).expect("ensured above");
-        match &mut hosted.life {
-            Life::Open(partition) => {
+        match &mut hosted.state {
+            HostingState::Open(partition) => {
                 if let Some(membership) = origin.member {
                     self.members.began(namespace, membership);
                 }
@@ -203,13 +205,15 @@ impl Partitions {
                     hosted.waiting.push_back((origin, request));
                     return;
                 }
-                let ticket = self.origins.insert(namespace, Asked::Request(origin));
+                let ticket = self
+                    .origins
+                    .insert(namespace, RequestPurpose::Request(origin));
                 let is_append = matches!(request, Request::Append { .. });
-                self.steps.take(&mut hosted.life, |partition, outbox| {
+                self.steps.take(&mut hosted.state, |partition, outbox| {
                     partition.submit(now, ticket, request, outbox);
                 });
                 if let Some(key) = traced(&origin)
-                    && let Some(partition) = hosted.life.partition()
+                    && let Some(partition) = hosted.state.partition()
                 {
                     let who = (key, self.config.shard, ticket);
                     self.traces.begin(who, namespace, partition, is_append, now);
@@ -246,18 +250,20 @@ impl Partitions {
             return true;
         }
         let hosted = self.hosted.get_mut(&namespace).expect("ensured above");
-        let Life::Open(partition) = &hosted.life else {
+        let HostingState::Open(partition) = &hosted.state else {
             return false;
         };
         if !hosted.waiting.is_empty() || !partition.has_room_for(messages.len()) {
             return false;
         }
-        let ticket = self.origins.insert(namespace, Asked::Request(origin));
-        self.steps.take(&mut hosted.life, |partition, outbox| {
-            partition.append_in_place(now, ticket, messages, messages_count, outbox);
+        let ticket = self
+            .origins
+            .insert(namespace, RequestPurpose::Request(origin));
+        self.steps.take(&mut hosted.state, |partition, outbox| {
+            partition.append_copied(now, ticket, messages, messages_count, outbox);
         });
         if let Some(key) = traced(&origin)
-            && let Some(partition) = hosted.life.partition()
+            && let Some(partition) = hosted.state.partition()
         {
             let who = (key, self.config.shard, ticket);
             self.traces.begin(who, namespace, partition, true, now);
@@ -289,15 +295,16 @@ impl Partitions {
             return;
         };
         hosted.operations = hosted.operations.saturating_sub(1);
-        self.steps.take(&mut hosted.life, |partition, outbox| {
+        self.steps.take(&mut hosted.state, |partition, outbox| {
             partition.complete(now, completion, outbox);
         });
         if !self.traces.is_empty()
-            && let Some(partition) = hosted.life.partition()
+            && let Some(partition) = hosted.state.partition()
         {
-            self.traces.look(namespace, partition, false, now);
+            self.traces
+                .record_progress(namespace, partition, false, now);
         }
-        let is_open = matches!(hosted.life, Life::Open(_));
+        let is_open = matches!(hosted.state, HostingState::Open(_));
         self.mark_dirty(namespace);
         self.drain(namespace, effects);
         if !is_open {
@@ -333,13 +340,13 @@ impl Partitions {
         for namespace in dirty.drain(..) {
             if let Some(hosted) = self.hosted.get_mut(&namespace) {
                 hosted.dirty = false;
-                self.steps.take(&mut hosted.life, |partition, outbox| {
+                self.steps.take(&mut hosted.state, |partition, outbox| {
                     partition.end_of_turn(now, outbox);
                 });
                 if !self.traces.is_empty()
-                    && let Some(partition) = hosted.life.partition()
+                    && let Some(partition) = hosted.state.partition()
                 {
-                    self.traces.look(namespace, partition, true, now);
+                    self.traces.record_progress(namespace, partition, true, now);
                 }
             }
             self.drain(namespace, effects);
@@ -347,14 +354,14 @@ impl Partitions {
                 self.wake(catalog, namespace, now, effects);
             }
             if !self.watchers.is_empty() {
-                self.tell_watchers(namespace);
+                self.notify_watchers(namespace);
             }
             self.submit_waiting(namespace, now, effects);
         }
         if self.dirty.is_empty() {
             self.dirty = dirty;
         }
-        self.tell_publications(effects);
+        self.report_publications(effects);
     }
 
     /// Submit batches that found no memory earlier, as far as memory is available now.
@@ -363,17 +370,19 @@ impl Partitions {
             return;
         };
         let before = hosted.waiting.len();
-        while let Life::Open(partition) = &hosted.life
+        while let HostingState::Open(partition) = &hosted.state
             && let Some((_, Request::Append { batch })) = hosted.waiting.front()
             && partition.has_room_for(batch.size_bytes())
             && let Some((origin, request)) = hosted.waiting.pop_front()
         {
-            let ticket = self.origins.insert(namespace, Asked::Request(origin));
-            self.steps.take(&mut hosted.life, |partition, outbox| {
+            let ticket = self
+                .origins
+                .insert(namespace, RequestPurpose::Request(origin));
+            self.steps.take(&mut hosted.state, |partition, outbox| {
                 partition.submit(now, ticket, request, outbox);
             });
             if let Some(key) = traced(&origin)
-                && let Some(partition) = hosted.life.partition()
+                && let Some(partition) = hosted.state.partition()
             {
                 let who = (key, self.config.shard, ticket);
                 self.traces.begin(who, namespace, partition, true, now);
@@ -391,7 +400,7 @@ impl Partitions {
             .hosted
             .iter()
             .filter(|(_, hosted)| {
-                (hosted.life.partition())
+                (hosted.state.partition())
                     .and_then(Partition::next_deadline)
                     .is_some_and(|deadline| deadline <= now)
             })
@@ -399,14 +408,14 @@ impl Partitions {
             .collect();
         for namespace in due {
             if let Some(hosted) = self.hosted.get_mut(&namespace) {
-                self.steps.take(&mut hosted.life, |partition, outbox| {
+                self.steps.take(&mut hosted.state, |partition, outbox| {
                     partition.tick(now, outbox);
                 });
             }
             self.mark_dirty(namespace);
             self.drain(namespace, effects);
         }
-        self.tell_publications_again(now, effects);
+        self.repeat_publication_reports(now, effects);
         // Waiting requests may need memory, and no event reports that memory is available.
         let waiting = (self.hosted.iter()).filter(|(_, hosted)| !hosted.waiting.is_empty());
         for namespace in waiting.map(|(namespace, _)| *namespace).collect::<Vec<_>>() {

@@ -109,7 +109,7 @@ impl ClientRegistry {
     }
 
     /// Connections that are to be closed and are still open.
-    pub(crate) fn unwanted(&self) -> BTreeSet<ClientId> {
+    pub(crate) fn to_disconnect(&self) -> BTreeSet<ClientId> {
         self.lock().unwanted.clone()
     }
 

@@ -15,7 +15,7 @@ use std::num::NonZeroU32;
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 use headrace_buffer::Slice;
-use headrace_link::{Call, ToGateway, ToNode, TraceContext, WhenReady};
+use headrace_link::{RequestId, ToGateway, ToNode, TraceContext, WhenReady};
 use headrace_model::{Namespace, ShardId, Timestamp};
 
 use crate::{connection::Pipeline, meter::Place as Command};
@@ -32,7 +32,7 @@ const OUTGOING_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const SMALL_FRAME_BYTES_MAX: usize = 512;
 
 /// An unanswered call of a gateway.
-struct Asked {
+struct PendingCall {
     namespace: Namespace,
     /// Set for a waiting poll.
     when_ready: Option<WhenReady>,
@@ -57,16 +57,16 @@ struct Held {
 struct Refused {
     /// Version of the catalog that assigns the partition elsewhere.
     version: u64,
-    calls: HashSet<Call, FixedState>,
+    calls: HashSet<RequestId, FixedState>,
 }
 
 /// State of a link.
-pub(crate) struct Served {
+pub(crate) struct GatewayLink {
     /// Requested parameters, set until the link is on the requested shard.
     opening: Option<Opening>,
     /// Catalog version that the gateway relies on.
     announced: u64,
-    calls: HashMap<Call, Asked, FixedState>,
+    calls: HashMap<RequestId, PendingCall, FixedState>,
     in_flight_bytes: u64,
     waiting_count: usize,
     watched: HashSet<Namespace, FixedState>,
@@ -75,14 +75,14 @@ pub(crate) struct Served {
     not_here: HashMap<Namespace, Refused, FixedState>,
     held: Option<Box<Held>>,
     /// Small frames that are ready to be sent.
-    said: Vec<u8>,
+    queued_frames: Vec<u8>,
     /// True after a protocol violation by the gateway.
     is_broken: bool,
     /// True after the gateway was notified that no further frames follow.
     has_parted: bool,
 }
 
-impl Served {
+impl GatewayLink {
     fn new(opening: Opening) -> Self {
         Self {
             announced: opening.catalog_version,
@@ -93,21 +93,21 @@ impl Served {
             watched: HashSet::default(),
             not_here: HashMap::default(),
             held: None,
-            said: Vec::new(),
+            queued_frames: Vec::new(),
             is_broken: false,
             has_parted: false,
         }
     }
 
     /// Return whether receiving is paused.
-    pub(crate) fn is_deaf(&self, pipeline: &Pipeline) -> bool {
+    pub(crate) fn is_paused(&self, pipeline: &Pipeline) -> bool {
         self.opening.is_some() || self.is_broken || self.held.is_some() || !self.has_room(pipeline)
     }
 
     fn has_room(&self, pipeline: &Pipeline) -> bool {
         self.calls.len() - self.waiting_count < IN_FLIGHT_MAX
             && self.in_flight_bytes < IN_FLIGHT_BYTES_MAX
-            && pipeline.outgoing_bytes() + (self.said.len() as u64) < OUTGOING_BYTES_MAX
+            && pipeline.outgoing_bytes() + (self.queued_frames.len() as u64) < OUTGOING_BYTES_MAX
     }
 
     /// Return whether calls are unanswered.
@@ -121,7 +121,7 @@ impl Served {
     }
 
     /// Return whether the gateway has violated the protocol.
-    pub(crate) fn is_broken(&self) -> bool {
+    pub(crate) fn has_violated_protocol(&self) -> bool {
         self.is_broken
     }
 
@@ -131,41 +131,41 @@ impl Served {
     }
 
     /// Return whether the final frame was queued.
-    pub(crate) fn has_parted(&self) -> bool {
+    pub(crate) fn is_drained(&self) -> bool {
         self.has_parted
     }
 
-    fn begin(&mut self, call: Call, asked: Asked) {
+    fn begin(&mut self, call: RequestId, asked: PendingCall) {
         self.in_flight_bytes += asked.bytes;
         self.waiting_count += usize::from(asked.when_ready.is_some());
         self.calls.insert(call, asked);
     }
 
-    fn end(&mut self, call: Call) -> Option<Asked> {
+    fn end(&mut self, call: RequestId) -> Option<PendingCall> {
         let asked = self.calls.remove(&call)?;
         self.in_flight_bytes -= asked.bytes;
         self.waiting_count -= usize::from(asked.when_ready.is_some());
         Some(asked)
     }
 
-    fn say(&mut self, frame: ToGateway, pipeline: &mut Pipeline) {
+    fn queue(&mut self, frame: ToGateway, pipeline: &mut Pipeline) {
         let slices = frame.encode();
         if let [small] = &slices[..]
             && small.len() <= SMALL_FRAME_BYTES_MAX
         {
-            self.said.extend_from_slice(small);
+            self.queued_frames.extend_from_slice(small);
             return;
         }
-        self.speak_out(pipeline);
+        self.flush_frames(pipeline);
         for slice in slices {
-            pipeline.say(slice);
+            pipeline.queue(slice);
         }
     }
 
     /// Pass collected small frames to the pipeline for sending.
-    pub(crate) fn speak_out(&mut self, pipeline: &mut Pipeline) {
-        if !self.said.is_empty() {
-            pipeline.say(Slice::from_vec(core::mem::take(&mut self.said)));
+    pub(crate) fn flush_frames(&mut self, pipeline: &mut Pipeline) {
+        if !self.queued_frames.is_empty() {
+            pipeline.queue(Slice::from_vec(core::mem::take(&mut self.queued_frames)));
         }
     }
 }

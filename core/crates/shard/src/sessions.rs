@@ -11,7 +11,7 @@ use crate::{
     api::{ConnectionKey, Effect},
     closing::client_gone,
     config::Hosting,
-    dispatch::NOBODY,
+    dispatch::TICKET_HOLDER,
 };
 
 impl Shard {
@@ -20,11 +20,11 @@ impl Shard {
         if !changes.has_users() {
             return;
         }
-        let is_touched = |user| changes.has_user(user) || user == NOBODY;
+        let is_touched = |user| changes.has_user(user) || user == TICKET_HOLDER;
         let keys: Vec<ConnectionKey> = (self.connections.iter().flatten())
             .filter(|connection| {
                 let session = &connection.session;
-                let user = session.user().or(session.ticket.map(|_| NOBODY));
+                let user = session.user().or(session.ticket.map(|_| TICKET_HOLDER));
                 user.is_some_and(is_touched)
             })
             .map(|connection| connection.key)
@@ -66,7 +66,7 @@ impl Shard {
     }
 
     /// Note the time at which a login expires.
-    pub(crate) fn expect_expiry(&mut self, expires_at: Option<Timestamp>) {
+    pub(crate) fn note_login_expiry(&mut self, expires_at: Option<Timestamp>) {
         if let Some(expires_at) = expires_at {
             let next = self.logins_expire_at.unwrap_or(expires_at);
             self.logins_expire_at = Some(next.min(expires_at));
@@ -93,7 +93,7 @@ impl Shard {
                 self.review_waits(&changes, effects);
                 self.review_watches(&changes, effects);
             } else {
-                self.expect_expiry(Some(expires_at));
+                self.note_login_expiry(Some(expires_at));
             }
         }
     }
@@ -105,7 +105,7 @@ impl Shard {
             return;
         }
         self.disconnections_seen = disconnections;
-        let unwanted = self.clients.unwanted();
+        let unwanted = self.clients.to_disconnect();
         let keys: Vec<ConnectionKey> = (self.connections.iter().flatten())
             .filter(|connection| unwanted.contains(&connection.session.client))
             .map(|connection| connection.key)

@@ -8,9 +8,9 @@ use headrace_model::{ShardId, Timestamp};
 use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
 
 use crate::{
-    api::{ConnectionKey, Effect, Input, Luggage},
+    api::{ConnectionKey, Effect, Input, MovedConnection},
     catching_up::CatchingUp,
-    closing::Awaited,
+    closing::DeadlineKind,
     config::ShardConfig,
     connection::{Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
     dispatch::Refusals,
@@ -20,7 +20,7 @@ use crate::{
     owner::Owner,
     partitions::Partitions,
     registry::ClientRegistry,
-    served::{Opening, Served},
+    served::{GatewayLink, Opening},
     tracer::Tracer,
     waits::Waits,
     watches::Watches,
@@ -29,7 +29,7 @@ use crate::{
 /// Interval between retries of connections that found the buffer pool empty.
 const STARVED_RETRY_MICROS: u64 = 5_000;
 /// Interval between checks for consumer group members whose connections are closed.
-const GHOST_CHECK_MICROS: u64 = 5_000_000;
+const STALE_MEMBER_CHECK_MICROS: u64 = 5_000_000;
 
 /// State of one shard. Feed it with [`Shard::step`] and call [`Shard::end_of_turn`] afterwards.
 pub struct Shard {
@@ -54,14 +54,14 @@ pub struct Shard {
     pub(crate) connections: Vec<Option<Box<Connection>>>,
     pub(crate) connections_count: usize,
     /// Number of connections that count against the limit: all but in-process ones and links.
-    pub(crate) guests_count: usize,
+    pub(crate) counted_connections: usize,
     /// Number of connections that are links of gateways.
     pub(crate) links_count: usize,
     pub(crate) touched: Vec<ConnectionKey>,
     /// Connections that wait for their peer to close.
     pub(crate) lingering: Vec<ConnectionKey>,
     /// Deadlines of connections, with the condition that each must meet.
-    pub(crate) impatient: BinaryHeap<Reverse<(Timestamp, ConnectionKey, Awaited)>>,
+    pub(crate) deadlines: BinaryHeap<Reverse<(Timestamp, ConnectionKey, DeadlineKind)>>,
     starved: Vec<ConnectionKey>,
     pub(crate) retry_at: Option<Timestamp>,
     pub(crate) heartbeats_at: Timestamp,
@@ -115,12 +115,12 @@ impl Shard {
             random: fastrand::Rng::with_seed(seed),
             connections: Vec::new(),
             connections_count: 0,
-            guests_count: 0,
+            counted_connections: 0,
             links_count: 0,
             touched: Vec::new(),
             starved: Vec::new(),
             lingering: Vec::new(),
-            impatient: BinaryHeap::new(),
+            deadlines: BinaryHeap::new(),
             retry_at: None,
             heartbeats_at: Timestamp(0),
             ghosts_at: Timestamp(0),
@@ -180,8 +180,8 @@ impl Shard {
             } => self.accepted(connection, arrival, effects),
             Input::Adopted {
                 connection,
-                luggage,
-            } => self.adopted(connection, luggage, effects),
+                connection_state,
+            } => self.adopted(connection, connection_state, effects),
             Input::CatalogChanged => {
                 let catalog = Arc::clone(self.catalog.load());
                 self.partitions.reconcile(&catalog, now, effects);
@@ -200,10 +200,10 @@ impl Shard {
                 self.partitions.pass_stage_horizon(catalog, horizon);
             }
             Input::Connected { .. } => self.link_input(input, effects),
-            Input::FolderRemoved { namespace } => {
+            Input::DirectoryRemoved { namespace } => {
                 let catalog = self.catalog.load();
                 self.partitions
-                    .folder_removed(catalog, namespace, now, effects);
+                    .directory_removed(catalog, namespace, now, effects);
             }
             Input::Congested(congested) => {
                 self.congested = congested;
@@ -248,14 +248,14 @@ impl Shard {
         if !self.lingering.is_empty() {
             self.close_lingering(effects);
         }
-        if !self.impatient.is_empty() {
-            self.lose_patience();
+        if !self.deadlines.is_empty() {
+            self.process_deadlines();
         }
         self.end_expired_sessions(effects);
         self.end_unwanted(effects);
         if self.ghosts_at <= now {
-            self.ghosts_at = Timestamp(now.0 + GHOST_CHECK_MICROS);
-            self.report_ghosts(effects);
+            self.ghosts_at = Timestamp(now.0 + STALE_MEMBER_CHECK_MICROS);
+            self.report_stale_members(effects);
         }
         self.tick_retention(effects);
         self.tick_heartbeats(effects);
@@ -359,7 +359,10 @@ impl Shard {
                 self.begin_link(&mut connection, opening);
             }
         }
-        let is_broken = connection.served.as_deref().is_some_and(Served::is_broken);
+        let is_broken = connection
+            .gateway_link
+            .as_deref()
+            .is_some_and(GatewayLink::has_violated_protocol);
         self.put_connection(connection);
         if is_broken {
             self.close(key, effects);
@@ -368,8 +371,8 @@ impl Shard {
 
     /// Start one request. Returns false if there is none, or if it has to wait.
     fn drive_one(&mut self, connection: &mut Connection, effects: &mut Vec<Effect>) -> bool {
-        if connection.served.is_some() {
-            return self.serve_one(connection, effects);
+        if connection.gateway_link.is_some() {
+            return self.process_frame(connection, effects);
         }
         if let Some((code, mut payload)) = connection.inbox.take_large() {
             if !connection.may_start(code) {
@@ -437,7 +440,7 @@ impl Shard {
             {
                 return false;
             }
-            self.expect_payload(connection, payload_bytes);
+            self.add_payload_deadline(connection, payload_bytes);
             return connection.inbox.is_large_whole();
         }
         let key = connection.key;
@@ -467,7 +470,7 @@ impl Shard {
             self.drive(key, effects);
             self.deliver_answers(effects);
         }
-        self.conclude(key, effects);
+        self.begin_websocket_close(key, effects);
         self.conclude_link(key);
         self.notify(key, effects);
         let pool = self.pool.clone();
@@ -504,7 +507,8 @@ impl Shard {
         if connection.is_held_back() {
             return;
         }
-        let is_somebody = connection.session.is_anybody() || connection.served.is_some();
+        let is_somebody =
+            connection.session.is_authenticated() || connection.gateway_link.is_some();
         match connection.inbox.next_receive(&pool, is_somebody) {
             Ok(Some(receive)) => {
                 connection.receiving = true;
@@ -529,7 +533,7 @@ impl Shard {
             effects.push(Effect::Move {
                 connection: key,
                 to,
-                luggage: Luggage(connection),
+                connection_state: MovedConnection(connection),
             });
         }
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use headrace_link::{Refusal, StopWaiting, WhenReady};
+use headrace_link::{EndWait, Refusal, WhenReady};
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::{Poll, Response};
 use headrace_wire::{Status, message::HEADER_BYTES};
@@ -46,7 +46,7 @@ enum Phase {
     /// Parked at the only partition, which answers.
     Parked,
     /// All partitions have been asked to notify when they have messages.
-    Told,
+    Notified,
     /// One partition is polled.
     Trying {
         place: Namespace,
@@ -79,7 +79,7 @@ impl Wait {
         let polled = match self.phase {
             Phase::Trying { place, .. } => Some(place),
             Phase::Taking { place } => self.plan.places.get(place).copied(),
-            Phase::Nowhere | Phase::Parked | Phase::Told => None,
+            Phase::Nowhere | Phase::Parked | Phase::Notified => None,
         };
         polled.is_some_and(|place| place != namespace)
     }
@@ -170,7 +170,7 @@ fn next_step(wait: &Wait, result: &Result<Response, Refusal>) -> Step {
         _ => false,
     };
     match (&wait.phase, result) {
-        (Phase::Told | Phase::Nowhere, _) => Step::Ignore,
+        (Phase::Notified | Phase::Nowhere, _) => Step::Ignore,
         // The catalog shows what has become of the partition.
         (_, Err(Refusal::NotFound)) | (Phase::Parked, Err(Refusal::NotReady)) => Step::Anew,
         (Phase::Parked, Err(Refusal::NothingAssigned)) if !wait.plan.is_named => Step::Anew,
@@ -228,10 +228,9 @@ impl Shard {
             [first, ..] => {
                 let catalog = self.catalog.load();
                 // The start rotates, so that partitions that always have messages do not starve the others.
-                let turn = wait
-                    .plan
-                    .member
-                    .and_then(|membership| find_member(membership, catalog, first)?.next_turn());
+                let turn = wait.plan.member.and_then(|membership| {
+                    find_member(membership, catalog, first)?.next_partition()
+                });
                 let found = wait.plan.places.iter().copied();
                 let place = found
                     .clone()
@@ -256,7 +255,7 @@ impl Shard {
             is_armed,
             ready,
         };
-        self.ask(key, wait, place, WhenReady::AtOnce, effects);
+        self.ask(key, wait, place, WhenReady::AnswerNow, effects);
     }
 
     /// Send a poll to a partition, which looks once or waits.
@@ -284,14 +283,14 @@ impl Shard {
             poll,
             when_ready,
         };
-        self.hand_over(owner, mail, effects);
+        self.route_mail(owner, mail, effects);
     }
 
     fn stop(
         &mut self,
         origin: Origin,
         namespace: Namespace,
-        stop: StopWaiting,
+        stop: EndWait,
         effects: &mut Vec<Effect>,
     ) {
         let owner = self.owner(namespace);
@@ -300,13 +299,13 @@ impl Shard {
             namespace,
             stop,
         };
-        self.hand_over(owner, mail, effects);
+        self.route_mail(owner, mail, effects);
     }
 
     /// Cancel the pending notifications of all partitions.
     fn disarm(&mut self, key: ConnectionKey, wait: &Wait, effects: &mut Vec<Effect>) {
         let except = match wait.phase {
-            Phase::Told => None,
+            Phase::Notified => None,
             Phase::Trying {
                 place,
                 is_armed: true,
@@ -317,7 +316,7 @@ impl Shard {
         let origin = wait.origin(self, key);
         for place in &wait.plan.places {
             if Some(*place) != except {
-                self.stop(origin, *place, StopWaiting::Disarm, effects);
+                self.stop(origin, *place, EndWait::Cancel, effects);
             }
         }
     }
@@ -359,7 +358,7 @@ impl Shard {
         if let (Some(member), false) = (wait.plan.member, wait.plan.is_named) {
             let member = find_member(member, self.catalog.load(), namespace);
             if let Some(member) = member {
-                member.took_turn(namespace.partition());
+                member.set_last_polled(namespace.partition());
             }
         }
         let explanation = self.explanation(namespace, &result);
@@ -393,7 +392,7 @@ impl Shard {
         is_lost: bool,
         effects: &mut Vec<Effect>,
     ) {
-        let phase = core::mem::replace(&mut wait.phase, Phase::Told);
+        let phase = core::mem::replace(&mut wait.phase, Phase::Notified);
         let Phase::Trying {
             place,
             is_armed,
@@ -410,7 +409,7 @@ impl Shard {
         for other in places {
             // The member no longer owns this partition and does not watch it: the catalog brings a new plan.
             if !(is_lost && other == place) {
-                self.ask(key, wait, other, WhenReady::Tell, effects);
+                self.ask(key, wait, other, WhenReady::Notify, effects);
             }
         }
         if let Some(next) = ready.pop() {
@@ -429,7 +428,7 @@ impl Shard {
         // A partition that sent no notification has less than the minimum. If the minimum is small, that means no
         // messages.
         let is_small = (wait.plan.poll.minimum_bytes as usize) <= HEADER_BYTES;
-        let nobody_told = matches!(wait.phase, Phase::Told);
+        let nobody_told = matches!(wait.phase, Phase::Notified);
         let place_left = wait.plan.places.get(place).copied();
         let Some(namespace) = place_left.filter(|_| !(is_small && nobody_told)) else {
             return self.end_wait(key, wait.sequence, |pipeline, sequence| {
@@ -438,12 +437,12 @@ impl Shard {
             });
         };
         wait.phase = Phase::Taking { place };
-        self.ask(key, &wait, namespace, WhenReady::AtOnce, effects);
+        self.ask(key, &wait, namespace, WhenReady::AnswerNow, effects);
         self.waits.insert(key, wait);
     }
 
     /// Process a partition's notification that it has enough messages.
-    pub(crate) fn wait_told(
+    pub(crate) fn wait_notified(
         &mut self,
         origin: Origin,
         namespace: Namespace,
@@ -456,7 +455,7 @@ impl Shard {
         let Some(mut wait) = self.waits.take(key) else {
             return;
         };
-        if matches!(wait.phase, Phase::Told) && wait.plan.places.contains(&namespace) {
+        if matches!(wait.phase, Phase::Notified) && wait.plan.places.contains(&namespace) {
             self.try_place(key, &mut wait, namespace, true, Vec::new(), effects);
         } else {
             wait.note_ready(namespace);

@@ -12,7 +12,7 @@ use std::{
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, hash_map::Entry};
 use headrace_catalog::{Action, Catalog, Changes, authorise};
-use headrace_link::View;
+use headrace_link::WatchedState;
 use headrace_model::{Namespace, UserId};
 use headrace_wire::{
     Status, WatchAction,
@@ -31,7 +31,7 @@ const FRAME_PARTITIONS_MAX: usize = 1024;
 /// State of a partition that at least one connection watches.
 #[derive(Default)]
 struct Seen {
-    view: Option<View>,
+    view: Option<WatchedState>,
     /// True if the partition's shard will notify when the view changes. If false, no watcher has been sent the view
     /// yet.
     is_armed: bool,
@@ -177,7 +177,7 @@ impl Watches {
     }
 }
 
-fn entry(namespace: Namespace, status: Status, view: Option<View>) -> WatchedPartition {
+fn entry(namespace: Namespace, status: Status, view: Option<WatchedState>) -> WatchedPartition {
     let view = view.unwrap_or_default();
     WatchedPartition {
         status,
@@ -251,7 +251,7 @@ impl Shard {
         let shard = self.config.shard;
         for namespace in self.watches.remove(key, namespaces) {
             let owner = self.owner(namespace);
-            self.hand_over(owner, Mail::Unwatch { namespace, shard }, effects);
+            self.route_mail(owner, Mail::Unwatch { namespace, shard }, effects);
         }
     }
 
@@ -268,11 +268,11 @@ impl Shard {
             shard,
             seen,
         };
-        self.hand_over(owner, mail, effects);
+        self.route_mail(owner, mail, effects);
     }
 
     /// Process a notification about a watched partition.
-    pub(crate) fn watch_told(&mut self, namespace: Namespace, view: View) {
+    pub(crate) fn watch_notified(&mut self, namespace: Namespace, view: WatchedState) {
         let Some(seen) = self.watches.seen.get_mut(&namespace) else {
             return;
         };

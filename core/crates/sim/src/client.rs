@@ -5,14 +5,14 @@ use headrace_vsr::api::Outcome;
 use headrace_vsr::frame::area::{Area, EvictionReason, RedirectReason, Request};
 use headrace_vsr::frame::{Frame, NO_REPLICA, Operation, Origin, Release};
 
-use crate::checker::{Ending, History, Question, Violation};
+use crate::checker::{CallResult, History, Invocation, Violation};
 use crate::machine::{Action, Answer, Command, Machines};
 use crate::options::{MILLISECOND, WorkloadOptions};
 use crate::random::{Domain, Draw, Fates};
 
 /// Request of a client to a replica.
 #[derive(Clone, Debug)]
-pub enum Ask {
+pub enum ClientRequest {
     /// A frame of a session.
     Frame(Slice),
     /// Command without a session, through the process of the replica.
@@ -33,7 +33,7 @@ pub enum Ask {
 
 /// Response of a replica's process to a client.
 #[derive(Clone, Debug)]
-pub enum Tell {
+pub enum ClientResponse {
     /// A frame of the session.
     Frame(Slice),
     /// Result of a proposal.
@@ -54,9 +54,9 @@ pub enum Tell {
 
 /// Action requested by a client.
 #[derive(Clone, Debug)]
-pub enum Deed {
+pub enum ClientAction {
     /// Send to a replica.
-    Send(u8, Ask),
+    Send(u8, ClientRequest),
     /// Wake the client at this time.
     Wake(u64),
 }
@@ -82,7 +82,7 @@ enum Pending {
 
 /// Context shared by all clients.
 #[derive(Debug)]
-pub struct World<'a> {
+pub struct ClientContext<'a> {
     /// Virtual time.
     pub now_ns: u64,
     /// Randomness of the run.
@@ -106,7 +106,7 @@ pub struct World<'a> {
 }
 
 /// Encoded next command; `None` if a program fails to provide one.
-fn command(world: &mut World<'_>, draw: &mut Draw, key: u8, id: u64) -> Option<Slice> {
+fn command(world: &mut ClientContext<'_>, draw: &mut Draw, key: u8, id: u64) -> Option<Slice> {
     let run = world.fates.draw(Domain::Workload, u64::MAX, 0, 0).word();
     match world.machines.draw(run, draw, id) {
         Ok(Some(body)) => return Some(body),
@@ -146,7 +146,7 @@ pub fn since(body: &[u8]) -> Release {
 pub struct Client {
     index: u8,
     /// Number of sessions opened so far, each with a new identity.
-    life: u64,
+    session_generation: u64,
     session: u64,
     request: u64,
     calls: u64,
@@ -171,7 +171,7 @@ impl Client {
     pub fn new(index: u8, requests: u32) -> Self {
         Self {
             index,
-            life: 1,
+            session_generation: 1,
             session: 0,
             request: 0,
             calls: 0,
@@ -189,7 +189,7 @@ impl Client {
 
     /// Identity of the current session.
     pub fn identity(&self) -> u128 {
-        (u128::from(self.life) << 8) | (u128::from(self.index) + 1)
+        (u128::from(self.session_generation) << 8) | (u128::from(self.index) + 1)
     }
 
     /// Return whether no call is in flight and none will follow.
@@ -203,14 +203,14 @@ impl Client {
     }
 
     /// Make `more` calls without pauses from now on.
-    pub fn hurry(&mut self, more: u64) {
+    pub fn make_final_calls(&mut self, more: u64) {
         self.limit = self.calls + more;
         self.quick = true;
         self.rests_until_ns = 0;
     }
 
     /// Retry the pending call or start the next one, if due.
-    pub fn wake(&mut self, world: &mut World<'_>) -> Vec<Deed> {
+    pub fn wake(&mut self, world: &mut ClientContext<'_>) -> Vec<ClientAction> {
         if self.pending.is_some() {
             if world.now_ns < self.retry_ns {
                 return Vec::new();
@@ -228,22 +228,26 @@ impl Client {
     }
 
     /// Handle a response.
-    pub fn tell(&mut self, world: &mut World<'_>, tell: Tell) -> Vec<Deed> {
+    pub fn handle_response(
+        &mut self,
+        world: &mut ClientContext<'_>,
+        tell: ClientResponse,
+    ) -> Vec<ClientAction> {
         match tell {
-            Tell::Frame(bytes) => self.frame(world, &bytes),
-            Tell::Proposed { call, outcome } => self.proposed(world, call, &outcome),
-            Tell::Read { call, outcome } => self.read(world, call, outcome),
+            ClientResponse::Frame(bytes) => self.frame(world, &bytes),
+            ClientResponse::Proposed { call, outcome } => self.proposed(world, call, &outcome),
+            ClientResponse::Read { call, outcome } => self.read(world, call, outcome),
         }
     }
 
-    fn draw(&mut self, world: &World<'_>) -> Draw {
+    fn draw(&mut self, world: &ClientContext<'_>) -> Draw {
         self.draws += 1;
         world
             .fates
             .draw(Domain::Workload, self.index.into(), 0, self.draws)
     }
 
-    fn start(&mut self, world: &mut World<'_>) -> Vec<Deed> {
+    fn start(&mut self, world: &mut ClientContext<'_>) -> Vec<ClientAction> {
         let mut draw = self.draw(world);
         self.attempts = 0;
         if draw.chance(world.options.restart_ppm) {
@@ -254,7 +258,7 @@ impl Client {
         // Half of the clients use sessions.
         let sessions = self.index.is_multiple_of(2);
         if read {
-            let call = world.history.begin(world.now_ns, Question::Read { key });
+            let call = world.history.begin(world.now_ns, Invocation::Read { key });
             self.calls += 1;
             self.pending = Some(Pending::Read { call, key });
             return self.send(world);
@@ -271,7 +275,7 @@ impl Client {
             return Vec::new();
         };
         let command = Command::decode(&body).expect("it was encoded a moment ago");
-        let call = (world.history).begin(world.now_ns, Question::Execute { command });
+        let call = (world.history).begin(world.now_ns, Invocation::Execute { command });
         let repeat = draw.chance(world.options.repeat_ppm);
         self.pending = Some(if sessions {
             self.request += if draw.chance(world.options.gap_ppm) {
@@ -292,14 +296,14 @@ impl Client {
         if let (true, Some(Pending::Request { frame, .. })) = (repeat, &self.pending) {
             // The same request to a second replica, and an old one again.
             let other = (self.primary + 1) % world.replicas;
-            deeds.push(Deed::Send(
+            deeds.push(ClientAction::Send(
                 other,
-                Ask::Frame(Slice::from_vec(frame.encode())),
+                ClientRequest::Frame(Slice::from_vec(frame.encode())),
             ));
             if let Some(previous) = &self.previous {
-                deeds.push(Deed::Send(
+                deeds.push(ClientAction::Send(
                     self.primary,
-                    Ask::Frame(Slice::from_vec(previous.encode())),
+                    ClientRequest::Frame(Slice::from_vec(previous.encode())),
                 ));
             }
         }
@@ -308,7 +312,7 @@ impl Client {
 
     fn request_frame(
         &self,
-        world: &World<'_>,
+        world: &ClientContext<'_>,
         operation: Operation,
         request: u64,
         body: Slice,
@@ -332,22 +336,22 @@ impl Client {
         Frame::seal(origin, area.into(), body)
     }
 
-    fn send(&mut self, world: &World<'_>) -> Vec<Deed> {
+    fn send(&mut self, world: &ClientContext<'_>) -> Vec<ClientAction> {
         let ask = match &self.pending {
             Some(Pending::Register(frame) | Pending::Request { frame, .. }) => {
-                Ask::Frame(Slice::from_vec(frame.encode()))
+                ClientRequest::Frame(Slice::from_vec(frame.encode()))
             }
-            Some(Pending::Propose { call, body, .. }) => Ask::Propose {
+            Some(Pending::Propose { call, body, .. }) => ClientRequest::Propose {
                 call: *call,
                 body: body.clone(),
             },
-            Some(Pending::Read { call, key }) => Ask::Read {
+            Some(Pending::Read { call, key }) => ClientRequest::Read {
                 call: *call,
                 key: *key,
             },
             None => return Vec::new(),
         };
-        if matches!(ask, Ask::Propose { .. }) && self.attempts > 0 {
+        if matches!(ask, ClientRequest::Propose { .. }) && self.attempts > 0 {
             // A proposal is attempted once: a retry would be a different command.
             self.pending = None;
             self.limit += u64::from(self.quick);
@@ -357,11 +361,14 @@ impl Client {
         self.attempts += 1;
         let wait_ns = (draw.within(150, 400) * MILLISECOND) << self.attempts.min(3);
         self.retry_ns = world.now_ns + wait_ns;
-        vec![Deed::Send(self.primary, ask), Deed::Wake(self.retry_ns)]
+        vec![
+            ClientAction::Send(self.primary, ask),
+            ClientAction::Wake(self.retry_ns),
+        ]
     }
 
     /// Abandon the call with unknown result. The session continues with the next number or is dropped.
-    fn give_up(&mut self, world: &World<'_>) -> Vec<Deed> {
+    fn give_up(&mut self, world: &ClientContext<'_>) -> Vec<ClientAction> {
         let mut draw = self.draw(world);
         self.pending = None;
         if draw.chance(500_000) {
@@ -371,13 +378,13 @@ impl Client {
     }
 
     fn forget_session(&mut self) {
-        self.life += 1;
+        self.session_generation += 1;
         self.session = 0;
         self.request = 0;
         self.previous = None;
     }
 
-    fn next(&mut self, world: &World<'_>) -> Vec<Deed> {
+    fn next(&mut self, world: &ClientContext<'_>) -> Vec<ClientAction> {
         let mut draw = self.draw(world);
         let pause_ns = if self.quick {
             5 * MILLISECOND
@@ -385,21 +392,31 @@ impl Client {
             draw.exponential(world.options.pause_mean_ns)
         };
         self.rests_until_ns = world.now_ns + pause_ns;
-        vec![Deed::Wake(self.rests_until_ns)]
+        vec![ClientAction::Wake(self.rests_until_ns)]
     }
 
-    fn end(&mut self, world: &mut World<'_>, call: usize, ending: Ending) -> Vec<Deed> {
+    fn end(
+        &mut self,
+        world: &mut ClientContext<'_>,
+        call: usize,
+        ending: CallResult,
+    ) -> Vec<ClientAction> {
         world.history.end(call, ending);
         self.pending = None;
-        if matches!(ending, Ending::Answered { .. }) {
+        if matches!(ending, CallResult::Answered { .. }) {
             return self.next(world);
         }
         // After healing a client continues until it gets an answer.
         self.limit += u64::from(self.quick);
-        vec![Deed::Wake(world.now_ns + 20 * MILLISECOND)]
+        vec![ClientAction::Wake(world.now_ns + 20 * MILLISECOND)]
     }
 
-    fn ask_again(&mut self, world: &World<'_>, primary: u8, wait_ns: u64) -> Vec<Deed> {
+    fn ask_again(
+        &mut self,
+        world: &ClientContext<'_>,
+        primary: u8,
+        wait_ns: u64,
+    ) -> Vec<ClientAction> {
         self.primary = if primary < world.replicas {
             primary
         } else {
@@ -408,10 +425,10 @@ impl Client {
         // `wake` advances to the next replica.
         self.primary = (self.primary + world.replicas - 1) % world.replicas;
         self.retry_ns = world.now_ns + wait_ns;
-        vec![Deed::Wake(self.retry_ns)]
+        vec![ClientAction::Wake(self.retry_ns)]
     }
 
-    fn frame(&mut self, world: &mut World<'_>, bytes: &Slice) -> Vec<Deed> {
+    fn frame(&mut self, world: &mut ClientContext<'_>, bytes: &Slice) -> Vec<ClientAction> {
         let intake = headrace_vsr::frame::Intake {
             cluster: world.cluster,
             message_size_max: 16 << 20,
@@ -426,7 +443,7 @@ impl Client {
             {
                 self.session = reply.session;
                 self.pending = None;
-                vec![Deed::Wake(world.now_ns)]
+                vec![ClientAction::Wake(world.now_ns)]
             }
             (
                 Area::Reply(reply),
@@ -444,7 +461,7 @@ impl Client {
                 self.end(
                     world,
                     call,
-                    Ending::Answered {
+                    CallResult::Answered {
                         at_ns: world.now_ns,
                         op: reply.op,
                         answer,
@@ -456,7 +473,7 @@ impl Client {
                     && redirect.reason == RedirectReason::Release =>
             {
                 // Another primary may have accepted an earlier copy.
-                self.end(world, call, Ending::Unknown)
+                self.end(world, call, CallResult::Unknown)
             }
             (Area::Redirect(redirect), Some(Pending::Register(_) | Pending::Request { .. }))
                 if redirect.client == self.identity() =>
@@ -472,13 +489,18 @@ impl Client {
                     return self.ask_again(world, NO_REPLICA, 20 * MILLISECOND);
                 }
                 self.forget_session();
-                self.end(world, call, Ending::Unknown)
+                self.end(world, call, CallResult::Unknown)
             }
             _ => Vec::new(),
         }
     }
 
-    fn proposed(&mut self, world: &mut World<'_>, call: usize, outcome: &Outcome) -> Vec<Deed> {
+    fn proposed(
+        &mut self,
+        world: &mut ClientContext<'_>,
+        call: usize,
+        outcome: &Outcome,
+    ) -> Vec<ClientAction> {
         let current = match &self.pending {
             Some(Pending::Propose {
                 call: pending, id, ..
@@ -492,7 +514,7 @@ impl Client {
                     Some(answer) => self.end(
                         world,
                         call,
-                        Ending::Answered {
+                        CallResult::Answered {
                             at_ns: world.now_ns,
                             op: *op,
                             answer,
@@ -508,22 +530,22 @@ impl Client {
                     (self.primary + 1) % world.replicas
                 };
                 world.refused.push(id);
-                self.end(world, call, Ending::Refused)
+                self.end(world, call, CallResult::Refused)
             }
-            Outcome::Busy | Outcome::Refused | Outcome::TooNew { .. } => {
+            Outcome::Busy | Outcome::Refused | Outcome::ReleaseNotInForce { .. } => {
                 world.refused.push(id);
-                self.end(world, call, Ending::Refused)
+                self.end(world, call, CallResult::Refused)
             }
-            Outcome::Unknown => self.end(world, call, Ending::Unknown),
+            Outcome::Unknown => self.end(world, call, CallResult::Unknown),
         }
     }
 
     fn read(
         &mut self,
-        world: &mut World<'_>,
+        world: &mut ClientContext<'_>,
         call: usize,
         outcome: Result<(u64, Answer), u8>,
-    ) -> Vec<Deed> {
+    ) -> Vec<ClientAction> {
         if !matches!(&self.pending, Some(Pending::Read { call: pending, .. }) if *pending == call) {
             return Vec::new();
         }
@@ -531,7 +553,7 @@ impl Client {
             Ok((op, answer)) => self.end(
                 world,
                 call,
-                Ending::Answered {
+                CallResult::Answered {
                     at_ns: world.now_ns,
                     op,
                     answer,

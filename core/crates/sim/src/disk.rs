@@ -15,13 +15,13 @@ pub(crate) struct FileId(u64);
 
 /// Bytes of a file as left by injected damage.
 #[derive(Clone, Debug)]
-pub struct Scar {
+pub struct DamagedBytes {
     file: FileId,
     start: usize,
     bytes: Vec<u8>,
 }
 
-impl Scar {
+impl DamagedBytes {
     /// Offset of the first of the bytes in the file.
     pub const fn start(&self) -> usize {
         self.start
@@ -242,7 +242,7 @@ impl Disk {
         end: usize,
         damage: Damage,
         draw: &mut Draw,
-    ) -> Option<Scar> {
+    ) -> Option<DamagedBytes> {
         let id = self.file(name)?;
         let file = self.files.get_mut(&id)?;
         let end = end.min(file.durable.len()).min(file.cache.len());
@@ -275,7 +275,7 @@ impl Disk {
         let (durable, cache) = (&file.durable, &mut file.cache);
         let start = sector.start;
         cache[sector.clone()].copy_from_slice(&durable[sector.clone()]);
-        Some(Scar {
+        Some(DamagedBytes {
             file: id,
             start,
             bytes: durable[sector].to_vec(),
@@ -283,7 +283,7 @@ impl Disk {
     }
 
     /// Return whether the bytes are still as the damage has left them.
-    pub fn shows(&self, scar: &Scar) -> bool {
+    pub fn is_still_damaged(&self, scar: &DamagedBytes) -> bool {
         let end = scar.start + scar.bytes.len();
         self.contents(scar.file)
             .and_then(|contents| contents.get(scar.start..end))
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_survives_and_the_rest_is_at_the_mercy_of_the_loss() {
+    fn synced_data_survives_power_loss() {
         for (loss, kept) in [(Loss::All, 1), (Loss::None, 2)] {
             let mut disk = disk();
             disk.write("log", 0, &[2; 2_048]);
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn names_need_a_sync_of_the_folder() {
+    fn names_need_a_sync_of_the_directory() {
         let mut disk = disk();
         disk.create("new");
         disk.write("new", 0, b"x");

@@ -261,7 +261,7 @@ impl Sweep {
         let total = Mutex::new(Tally::default());
         thread::scope(|scope| {
             let workers: Vec<_> = (0..jobs.max(1))
-                .map(|_| scope.spawn(|| self.some(&next, &failed, &total)))
+                .map(|_| scope.spawn(|| self.run_seeds(&next, &failed, &total)))
                 .collect();
             workers.into_iter().try_for_each(|worker| {
                 worker
@@ -301,7 +301,12 @@ impl Sweep {
     }
 
     /// Run seeds until none is left or enough have failed.
-    fn some(&self, next: &AtomicU64, failed: &AtomicU64, total: &Mutex<Tally>) -> io::Result<()> {
+    fn run_seeds(
+        &self,
+        next: &AtomicU64,
+        failed: &AtomicU64,
+        total: &Mutex<Tally>,
+    ) -> io::Result<()> {
         let mut tally = Tally::default();
         let ready = self.subject.ready()?;
         loop {

@@ -64,7 +64,7 @@ pub enum Mutant {
     /// Host: the superblock is reported durable without a sync.
     HostNoSuperblockSync,
     /// Host: checkpoints are renamed without a sync of the directory.
-    HostFolderNotSynced,
+    HostDirectoryNotSynced,
     /// Host: a failed sync is ignored.
     HostErrorsIgnored,
     /// Host: records read after a restart are taken for durable without a sync.
@@ -95,7 +95,7 @@ pub enum Mutant {
 
 /// Fault of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misdeed {
+pub enum HostFault {
     /// The journal is not synced.
     JournalNotSynced,
     /// Only one copy of the superblock is written.
@@ -103,7 +103,7 @@ pub enum Misdeed {
     /// The superblock is not synced.
     SuperblockNotSynced,
     /// The directory is not synced.
-    FolderNotSynced,
+    DirectoryNotSynced,
     /// Storage errors are ignored.
     ErrorsIgnored,
     /// The journal is not synced before it is read at a start.
@@ -139,7 +139,8 @@ pub struct Planted(pub Mutant);
 impl Mutant {
     /// All planted bugs of the core and of the simulator's host, or those of the production host.
     pub fn all(of_production_host: bool) -> Vec<Self> {
-        let in_production = |mutant: &Self| mutant.misdeed().is_some_and(Misdeed::is_in_production);
+        let in_production =
+            |mutant: &Self| mutant.misdeed().is_some_and(HostFault::is_in_production);
         let only_there = |mutant: &Self| {
             matches!(
                 mutant,
@@ -162,31 +163,31 @@ impl Mutant {
     }
 
     /// Fault of the host, if the bug is one of the host.
-    pub const fn misdeed(self) -> Option<Misdeed> {
+    pub const fn misdeed(self) -> Option<HostFault> {
         match self {
-            Self::HostNoJournalSync => Some(Misdeed::JournalNotSynced),
-            Self::HostOneCopy => Some(Misdeed::OneCopy),
-            Self::HostNoSuperblockSync => Some(Misdeed::SuperblockNotSynced),
-            Self::HostFolderNotSynced => Some(Misdeed::FolderNotSynced),
-            Self::HostErrorsIgnored => Some(Misdeed::ErrorsIgnored),
-            Self::HostNoSyncAtStart => Some(Misdeed::NoSyncAtStart),
-            Self::HostHoleIsDamage => Some(Misdeed::HoleIsDamage),
-            Self::HostDamageOverlooked => Some(Misdeed::DamageOverlooked),
-            Self::HostIntactIsDamage => Some(Misdeed::IntactIsDamage),
-            Self::HostEmptyQuorumIsNew => Some(Misdeed::EmptyQuorumIsNew),
-            Self::HostReleaseUnasked => Some(Misdeed::ReleaseUnasked),
-            Self::HostClockBelieved => Some(Misdeed::ClockBelieved),
-            Self::HostOlderCopyBelieved => Some(Misdeed::OlderCopyBelieved),
-            Self::HostForgetful => Some(Misdeed::Forgetful),
-            Self::HostNamesUnsyncedAtStart => Some(Misdeed::NamesUnsyncedAtStart),
-            Self::HostListNotSynced => Some(Misdeed::ListNotSynced),
-            Self::HostCheckpointNotSynced => Some(Misdeed::CheckpointNotSynced),
+            Self::HostNoJournalSync => Some(HostFault::JournalNotSynced),
+            Self::HostOneCopy => Some(HostFault::OneCopy),
+            Self::HostNoSuperblockSync => Some(HostFault::SuperblockNotSynced),
+            Self::HostDirectoryNotSynced => Some(HostFault::DirectoryNotSynced),
+            Self::HostErrorsIgnored => Some(HostFault::ErrorsIgnored),
+            Self::HostNoSyncAtStart => Some(HostFault::NoSyncAtStart),
+            Self::HostHoleIsDamage => Some(HostFault::HoleIsDamage),
+            Self::HostDamageOverlooked => Some(HostFault::DamageOverlooked),
+            Self::HostIntactIsDamage => Some(HostFault::IntactIsDamage),
+            Self::HostEmptyQuorumIsNew => Some(HostFault::EmptyQuorumIsNew),
+            Self::HostReleaseUnasked => Some(HostFault::ReleaseUnasked),
+            Self::HostClockBelieved => Some(HostFault::ClockBelieved),
+            Self::HostOlderCopyBelieved => Some(HostFault::OlderCopyBelieved),
+            Self::HostForgetful => Some(HostFault::Forgetful),
+            Self::HostNamesUnsyncedAtStart => Some(HostFault::NamesUnsyncedAtStart),
+            Self::HostListNotSynced => Some(HostFault::ListNotSynced),
+            Self::HostCheckpointNotSynced => Some(HostFault::CheckpointNotSynced),
             _ => None,
         }
     }
 }
 
-impl Misdeed {
+impl HostFault {
     /// Return whether the fault can be injected into the production host, which is the case for omitted file
     /// operations.
     pub const fn is_in_production(self) -> bool {
@@ -195,7 +196,7 @@ impl Misdeed {
             Self::JournalNotSynced
                 | Self::OneCopy
                 | Self::SuperblockNotSynced
-                | Self::FolderNotSynced
+                | Self::DirectoryNotSynced
                 | Self::ErrorsIgnored
                 | Self::NoSyncAtStart
                 | Self::Forgetful
@@ -218,7 +219,7 @@ impl Misdeed {
                 steps.truncate(1);
                 steps.push(Step::Sync(crate::cluster::SUPERBLOCK.to_owned()));
             }
-            (Self::FolderNotSynced, Part::Checkpoint) => {
+            (Self::DirectoryNotSynced, Part::Checkpoint) => {
                 steps.retain(|step| *step != Step::SyncNames);
             }
             _ => {}

@@ -91,7 +91,7 @@ pub enum Fault {
         /// Affected replica.
         replica: u8,
         /// True for a sync of the directory, false for one of a journal file.
-        of_folder: bool,
+        of_directory: bool,
         /// Number of these syncs that are still executed.
         after: u8,
         /// Time until the restart.
@@ -165,12 +165,12 @@ pub enum Fault {
         down_ns: u64,
     },
     /// The data directory of a node is copied.
-    FolderCopied {
+    DirectoryCopied {
         /// Affected replica.
         replica: u8,
     },
     /// The data directory of a node is replaced by the copy, provided that all other members remember a newer state.
-    FolderRestored {
+    DirectoryRestored {
         /// Affected replica.
         replica: u8,
         /// Time until the restart.

@@ -6,7 +6,7 @@ use crate::checker::Violation;
 use crate::cluster::Cluster;
 use crate::host::Host;
 use crate::machine::Machines;
-use crate::mutants::Misdeed;
+use crate::mutants::HostFault;
 use crate::scenario::Scenario;
 use crate::tally::Tally;
 use crate::trace::Trace;
@@ -28,7 +28,7 @@ pub fn run(scenario: &Scenario) -> Outcome {
 }
 
 /// Run a scenario with the production host, optionally with a fault of the host.
-pub fn run_host(scenario: &Scenario, misdeed: Option<Misdeed>, trace: Trace) -> Outcome {
+pub fn run_host(scenario: &Scenario, misdeed: Option<HostFault>, trace: Trace) -> Outcome {
     match Host::new(scenario.clone(), misdeed, trace) {
         Ok(host) => host.run(),
         Err(violation) => Outcome {
@@ -43,7 +43,7 @@ pub fn run_host(scenario: &Scenario, misdeed: Option<Misdeed>, trace: Trace) -> 
 pub fn run_with<R: Rules + Clone>(
     scenario: &Scenario,
     rules: R,
-    misdeed: Option<Misdeed>,
+    misdeed: Option<HostFault>,
     machines: &Machines,
     trace: Trace,
 ) -> Outcome {

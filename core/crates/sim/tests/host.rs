@@ -1,14 +1,14 @@
 //! The production host under faults (CTL-5, CTL-6, CTL-7).
 #![allow(clippy::unwrap_used)]
 
-use headrace_sim::mutants::{Misdeed, Mutant};
+use headrace_sim::mutants::{HostFault, Mutant};
 use headrace_sim::plan::{Fault, Mishap, Planned};
 use headrace_sim::run::{Outcome, run_host};
 use headrace_sim::scenario::{Profile, Scenario};
 use headrace_sim::tally::Tally;
 use headrace_sim::trace::Trace;
 
-fn of(profile: Profile, seed: u64, misdeed: Option<Misdeed>) -> Outcome {
+fn of(profile: Profile, seed: u64, misdeed: Option<HostFault>) -> Outcome {
     run_host(&Scenario::of(profile, seed), misdeed, Trace::silent())
 }
 
@@ -183,7 +183,7 @@ fn ctl_7_planted_bugs_are_found() {
     };
     for (profile, mutant) in [
         (Profile::Power, Mutant::HostNoJournalSync),
-        (Profile::Power, Mutant::HostFolderNotSynced),
+        (Profile::Power, Mutant::HostDirectoryNotSynced),
         (Profile::Power, Mutant::HostListNotSynced),
         (Profile::Replaced, Mutant::HostForgetful),
         (Profile::Killed, Mutant::HostNoSyncAtStart),

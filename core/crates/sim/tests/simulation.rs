@@ -137,8 +137,8 @@ fn ctl_1_a_replica_denies_what_it_never_had() {
 /// Minimized runs that have failed once. The name of each file describes the failure.
 #[test]
 fn ctl_7_runs_that_failed_once_pass() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
-    let mut files: Vec<_> = std::fs::read_dir(folder)
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
+    let mut files: Vec<_> = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
@@ -155,7 +155,7 @@ fn ctl_7_runs_that_failed_once_pass() {
 
 /// Peers that remember the newer state detect a data directory that was restored from a backup, and no data is lost.
 #[test]
-fn ctl_5_older_copies_of_folders_are_found_out() {
+fn ctl_5_older_copies_of_directories_are_found_out() {
     let mut found_out = 0;
     for seed in 0..12 {
         let outcome = run(&Scenario::of(Profile::Restored, seed));

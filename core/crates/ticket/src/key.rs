@@ -43,7 +43,7 @@ impl Key {
     }
 
     /// Verify a signature. The time does not depend on the place of a mismatch.
-    pub(crate) fn is_right(&self, bytes: &[u8], signature: &[u8]) -> bool {
+    pub(crate) fn verify(&self, bytes: &[u8], signature: &[u8]) -> bool {
         let is_of = |key: &hmac::Key| hmac::verify(key, bytes, signature).is_ok();
         is_of(&self.own) || self.accepted.as_ref().is_some_and(is_of)
     }

@@ -41,4 +41,6 @@ mod ticket;
 
 pub use key::Key;
 pub use scope::{Access, Scope};
-pub use ticket::{HOLDER_BYTES_MAX, InvalidHolder, InvalidTicket, Issuer, LIFE_SECONDS, Ticket};
+pub use ticket::{
+    HOLDER_BYTES_MAX, InvalidHolder, InvalidTicket, Issuer, LIFETIME_SECONDS, Ticket,
+};

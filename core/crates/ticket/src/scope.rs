@@ -66,7 +66,7 @@ pub enum Scope {
 
 impl Scope {
     /// Return whether `wanted` access to a partition is permitted; the incarnations are those of its topic and itself.
-    pub fn opens(
+    pub fn permits(
         &self,
         place: Namespace,
         (topic_incarnation, partition_incarnation): (u64, u64),

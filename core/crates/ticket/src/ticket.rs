@@ -11,7 +11,7 @@ use crate::key::{Key, SIGNATURE_BYTES};
 use crate::scope::{Access, Scope};
 
 /// Default lifetime of a ticket.
-pub const LIFE_SECONDS: u64 = 30;
+pub const LIFETIME_SECONDS: u64 = 30;
 /// Maximum length of a holder's name in bytes.
 pub const HOLDER_BYTES_MAX: usize = 255;
 
@@ -108,7 +108,7 @@ impl Ticket {
             .split_last_chunk::<SIGNATURE_BYTES>()
             .filter(|(said, _)| said.len() > PREFIX.len() + HEAD_BYTES)
             .ok_or(InvalidTicket::Malformed)?;
-        if !key.is_right(said, signature) {
+        if !key.verify(said, signature) {
             return Err(InvalidTicket::Forged);
         }
         let ticket = Self::read(&said[PREFIX.len()..]).ok_or(InvalidTicket::Malformed)?;

@@ -117,18 +117,18 @@ proptest! {
     #[test]
     fn a_scope_opens_what_it_names(scope in scope(), word in 0..1_u64 << 44, incarnation in any::<u64>(), wanted in access()) {
         let place = Namespace::from_packed(word).expect("fits");
-        let opens = scope.opens(place, (incarnation, incarnation), wanted);
+        let opens = scope.permits(place, (incarnation, incarnation), wanted);
         match scope {
             Scope::Cluster => prop_assert!(opens),
             Scope::Topic { stream, topic, incarnation: known, access } => {
                 let inside = namespace(stream.0, topic.0, place.partition().0);
-                prop_assert_eq!(scope.opens(inside, (known, incarnation), wanted), access.includes(wanted));
-                prop_assert!(!scope.opens(inside, (known ^ 1, known), wanted));
+                prop_assert_eq!(scope.permits(inside, (known, incarnation), wanted), access.includes(wanted));
+                prop_assert!(!scope.permits(inside, (known ^ 1, known), wanted));
                 prop_assert_eq!(opens, inside == place && known == incarnation && access.includes(wanted));
             }
             Scope::Partition { namespace, incarnation: known, access } => {
-                prop_assert_eq!(scope.opens(namespace, (incarnation, known), wanted), access.includes(wanted));
-                prop_assert!(!scope.opens(namespace, (known, known ^ 1), wanted));
+                prop_assert_eq!(scope.permits(namespace, (incarnation, known), wanted), access.includes(wanted));
+                prop_assert!(!scope.permits(namespace, (known, known ^ 1), wanted));
                 prop_assert_eq!(opens, namespace == place && known == incarnation && access.includes(wanted));
             }
         }
@@ -161,7 +161,7 @@ fn holders_have_names() {
 
 /// The format must not change by accident: services of one cluster may have different releases.
 #[test]
-fn the_text_is_what_it_always_was() {
+fn the_text_format_is_stable() {
     let ticket = Ticket {
         holder: "gateway a".to_owned(),
         scope: Scope::Partition {

@@ -76,7 +76,7 @@ pub enum Event {
     /// [`Output::Proposed`].
     Propose(Proposal),
     /// All members of the group run this release or a later one.
-    Common(Release),
+    CommonRelease(Release),
     /// All frames of [`Output::Append`] are durable (covered by a completed sync).
     Appended {
         /// Token of the output.
@@ -143,13 +143,13 @@ pub enum Event {
 #[derive(Debug, Clone)]
 pub struct Proposal {
     /// Request id chosen by the caller, not 0; returned in [`Output::Proposed`] and in [`Command::ticket`].
-    pub ticket: u64,
+    pub request_id: u64,
     /// Type of the operation.
     pub operation: Operation,
     /// User on whose behalf the command is proposed; 0 for the system.
     pub user_id: u32,
     /// First release that supports the command.
-    pub since: Release,
+    pub min_release: Release,
     /// Encoded command.
     pub body: Slice,
 }
@@ -158,7 +158,7 @@ pub struct Proposal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageError {
     /// Part of the storage that failed.
-    pub what: StoragePart,
+    pub part: StoragePart,
     /// Error number of the operating system.
     pub errno: i32,
 }
@@ -184,7 +184,7 @@ pub struct Command {
     /// Number of the request within the session.
     pub request: u64,
     /// Request id of a [`Proposal`] of *this* process that is answered by this command; 0 otherwise.
-    pub ticket: u64,
+    pub request_id: u64,
     /// Encoded command.
     pub body: Slice,
 }
@@ -238,7 +238,7 @@ pub enum Outcome {
     /// Rejected: larger than a prepare may be, or not an operation for the state machine.
     Refused,
     /// Rejected and never executed: some member may not support the command yet.
-    TooNew {
+    ReleaseNotInForce {
         /// Release in force.
         in_force: Release,
     },
@@ -362,7 +362,7 @@ pub enum Output {
     /// Answer to a [`Proposal`].
     Proposed {
         /// Request id of the proposal.
-        ticket: u64,
+        request_id: u64,
         /// Outcome of the proposal.
         outcome: Outcome,
     },

@@ -80,7 +80,7 @@ impl ClientTable {
     }
 
     /// Validate a request. `checksum` is that of its command.
-    pub fn judge(
+    pub fn check(
         &self,
         rules: &impl Rules,
         client: u128,
@@ -280,7 +280,7 @@ mod tests {
         let mut table = table();
         table.record(7, executed(4, 5));
         let judge = |client, session, request, checksum| {
-            table.judge(&Standard, client, session, request, checksum)
+            table.check(&Standard, client, session, request, checksum)
         };
         assert_eq!(judge(8, 3, 1, 0), Verdict::NoSession);
         assert_eq!(judge(7, 2, 5, 0), Verdict::Fenced);
@@ -306,7 +306,7 @@ mod tests {
     fn ctl_1_a_second_registration_fences_the_first() {
         let mut table = table();
         table.register(7, 9, 90, 2, 2);
-        assert_eq!(table.judge(&Standard, 7, 3, 1, 0), Verdict::Fenced);
+        assert_eq!(table.check(&Standard, 7, 3, 1, 0), Verdict::Fenced);
         table.unregister(7, 3);
         assert!(
             !table.is_empty(),

@@ -15,9 +15,9 @@ use crate::frame::area::{Ping, Pong};
 use crate::frame::{Area, Frame, Origin, Release};
 
 /// Number of ping intervals without an answer after which the known release of a member expires.
-const PINGS_UNHEARD: u64 = 3;
+const RELEASE_EXPIRY_PINGS: u64 = 3;
 /// Maximum ping interval while too few clocks have been read.
-const HURRY_NS: u64 = 100_000_000;
+const INITIAL_PING_INTERVAL_NS: u64 = 100_000_000;
 
 /// Reading of the host's own clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,7 +30,7 @@ pub struct Reading {
 
 /// State of the other members, learned from pings and their answers.
 #[derive(Debug)]
-pub struct Neighbours {
+pub struct Pings {
     origin: Origin,
     peers: Vec<u8>,
     every_ns: u64,
@@ -40,7 +40,7 @@ pub struct Neighbours {
     releases: BTreeMap<u8, (Release, u64)>,
 }
 
-impl Neighbours {
+impl Pings {
     /// Create an instance without any knowledge of the `peers`. The origin identifies this node; its group and view do
     /// not matter.
     pub fn new(origin: Origin, members: u8, peers: Vec<u8>, ping_ms: u32) -> Self {
@@ -65,7 +65,7 @@ impl Neighbours {
     }
 
     /// Send the next pings immediately, because a connection was established.
-    pub const fn hurry(&mut self) {
+    pub const fn ping_now(&mut self) {
         self.ping_at_ns = 0;
     }
 
@@ -78,7 +78,7 @@ impl Neighbours {
         let wait_ns = if is_known {
             self.every_ns
         } else {
-            self.every_ns.min(HURRY_NS)
+            self.every_ns.min(INITIAL_PING_INTERVAL_NS)
         };
         self.ping_at_ns = now.monotonic_ns + wait_ns;
         let ping = Ping {
@@ -123,7 +123,7 @@ impl Neighbours {
     pub fn common_release(&self, now: Reading) -> Option<Release> {
         let oldest_ns = now
             .monotonic_ns
-            .saturating_sub(PINGS_UNHEARD * self.every_ns);
+            .saturating_sub(RELEASE_EXPIRY_PINGS * self.every_ns);
         self.peers
             .iter()
             .map(|peer| {
@@ -167,13 +167,13 @@ mod tests {
         }
     }
 
-    fn node(replica: u8) -> Neighbours {
+    fn node(replica: u8) -> Pings {
         let origin = Origin {
             replica,
             ..Origin::default()
         };
         let peers = (0..3).filter(|peer| *peer != replica).collect();
-        Neighbours::new(origin, 3, peers, 500)
+        Pings::new(origin, 3, peers, 500)
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
         let (old, new) = (Release::new(1, 0, 0), Release::new(1, 1, 0));
         let (mut us, mut one, mut two) = (node(0), node(1), node(2));
         (us.origin.release, one.origin.release, two.origin.release) = (new, new, old);
-        let hear = |us: &mut Neighbours, peer: &mut Neighbours, ms| {
+        let hear = |us: &mut Pings, peer: &mut Pings, ms| {
             let pings = peer.pings(at(ms, 0));
             us.on_frame(at(ms, 0), &pings[0].1);
         };
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_group_of_one_pings_nobody() {
-        let mut alone = Neighbours::new(Origin::default(), 1, Vec::new(), 500);
+        let mut alone = Pings::new(Origin::default(), 1, Vec::new(), 500);
         assert_eq!(alone.next_ping_ns(), None);
         assert_eq!(alone.pings(at(0, 0)), Vec::new());
         assert_eq!(alone.now(at(5, 0)).wall, Window::exact(at(5, 0).wall_ns));

@@ -80,7 +80,7 @@ pub struct Rejoin {
 
 /// Change of trust caused by an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum TrustChange {
     /// No change.
     Nothing,
     /// The group is new: the marker may be removed.
@@ -147,32 +147,32 @@ impl Trust {
 
     /// Process a completed handshake with one of the `others`. `dialled`: by this replica, so that the connection has
     /// replaced one of its former process.
-    pub fn meet(
+    pub fn on_handshake(
         &mut self,
         peer: u8,
         standing: Standing,
         dialled: bool,
         mut others: impl Iterator<Item = u8>,
-    ) -> Change {
+    ) -> TrustChange {
         match self {
-            Self::Proven => Change::Nothing,
+            Self::Proven => TrustChange::Nothing,
             Self::Unproven(_) if standing.has_history => {
                 let mut rejoin = Rejoin::default();
                 rejoin.hear(peer, standing, dialled);
                 *self = Self::Rejoining(rejoin);
-                Change::DiskWasLost
+                TrustChange::DiskWasLost
             }
             Self::Unproven(new) => {
                 new.insert(peer);
                 if others.all(|other| new.contains(&other)) {
-                    Change::GroupIsNew
+                    TrustChange::GroupIsNew
                 } else {
-                    Change::Nothing
+                    TrustChange::Nothing
                 }
             }
             Self::Rejoining(rejoin) => {
                 rejoin.hear(peer, standing, dialled);
-                Change::Nothing
+                TrustChange::Nothing
             }
         }
     }
@@ -185,9 +185,9 @@ impl Trust {
         has_unsynced: bool,
         others: impl Iterator<Item = u8> + Clone,
         quorums: Quorums,
-    ) -> Change {
+    ) -> TrustChange {
         let Self::Rejoining(rejoin) = self else {
-            return Change::Nothing;
+            return TrustChange::Nothing;
         };
         if others.clone().count() < usize::from(quorums.view_change.max(quorums.replication)) {
             // Without this replica there is no view to serve in, and from now on no quorum without all of the others:
@@ -196,14 +196,14 @@ impl Trust {
                 .clone()
                 .all(|other| rejoin.heard.contains_key(&other));
             return if all_met {
-                Change::Rejoined
+                TrustChange::Rejoined
             } else {
-                Change::Nothing
+                TrustChange::Nothing
             };
         }
         if report.status != Status::Normal || report.log_view != report.view {
             rejoin.adopted = None;
-            return Change::Nothing;
+            return TrustChange::Nothing;
         }
         let (view, head) = match rejoin.adopted {
             Some((view, head)) if view == report.view => (view, head),
@@ -211,14 +211,14 @@ impl Trust {
         };
         let all_agree = { others }.all(|other| rejoin.stands_in(other, view));
         if all_agree && report.commit_min >= head && !report.syncing && !has_unsynced {
-            Change::Rejoined
+            TrustChange::Rejoined
         } else {
-            Change::Nothing
+            TrustChange::Nothing
         }
     }
 
     /// Return those of the `others` whose standing must be requested now.
-    pub fn ask_whom(&mut self, now_ns: u64, others: impl Iterator<Item = u8>) -> Vec<u8> {
+    pub fn peers_to_query(&mut self, now_ns: u64, others: impl Iterator<Item = u8>) -> Vec<u8> {
         let Self::Rejoining(rejoin) = self else {
             return Vec::new();
         };
@@ -241,7 +241,7 @@ impl Trust {
 /// peers that have heard of its later state can detect the rollback. The memory is not durable: it covers only what
 /// this process has met and received.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct PeerMemory {
     peers: BTreeMap<u8, Remembered>,
 }
 
@@ -255,7 +255,7 @@ struct Remembered {
 
 /// Evidence that a peer has lost state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum RolledBack {
+pub enum StateRolledBack {
     /// A later process has used the peer's data directory.
     #[error(
         "its folder is an older copy: it comes as start {incarnation} of that folder, and start {known} has been met"
@@ -283,7 +283,7 @@ pub enum RolledBack {
     },
 }
 
-impl Memory {
+impl PeerMemory {
     /// Record that a peer's log is durable up to `op` in `view`, as one of its frames states.
     pub fn acknowledged(&mut self, peer: u8, view: u32, op: u64) {
         let remembered = self.peers.entry(peer).or_default();
@@ -291,7 +291,7 @@ impl Memory {
     }
 
     /// Record a completed handshake with a peer that has lost no state.
-    pub fn meet(&mut self, peer: u8, standing: Standing) {
+    pub fn on_handshake(&mut self, peer: u8, standing: Standing) {
         if standing.is_proven {
             let remembered = self.peers.entry(peer).or_default();
             (remembered.incarnation, remembered.process) = (standing.incarnation, standing.process);
@@ -301,7 +301,7 @@ impl Memory {
     }
 
     /// Fail if a peer with this standing has lost state. A peer whose votes do not count knows that already.
-    pub fn check(&self, peer: u8, standing: Standing) -> Result<(), RolledBack> {
+    pub fn check(&self, peer: u8, standing: Standing) -> Result<(), StateRolledBack> {
         let remembered = match self.peers.get(&peer) {
             Some(remembered) if standing.is_proven => remembered,
             _ => return Ok(()),
@@ -310,14 +310,14 @@ impl Memory {
             || standing.incarnation == remembered.incarnation
                 && standing.process != remembered.process;
         if is_older {
-            return Err(RolledBack::Incarnation {
+            return Err(StateRolledBack::Incarnation {
                 incarnation: standing.incarnation,
                 known: remembered.incarnation,
             });
         }
         let (known_view, known_op) = remembered.acknowledged;
         if (standing.log_view, standing.op) < (known_view, known_op) {
-            return Err(RolledBack::Log {
+            return Err(StateRolledBack::Log {
                 log_view: standing.log_view,
                 op: standing.op,
                 known_view,
@@ -388,35 +388,50 @@ mod tests {
     }
 
     #[test]
-    fn new_folders_are_a_new_group_when_all_have_met() {
+    fn new_directories_are_a_new_group_when_all_have_met() {
         let mut trust = Trust::unproven();
         assert!(!trust.may_send(Command::PrepareOk));
         assert!(trust.may_send(Command::RequestStartView));
         let new = standing(false, 0);
-        assert_eq!(trust.meet(1, new, true, others()), Change::Nothing);
-        assert_eq!(trust.meet(1, new, false, others()), Change::Nothing);
-        assert_eq!(trust.meet(2, new, false, others()), Change::GroupIsNew);
+        assert_eq!(
+            trust.on_handshake(1, new, true, others()),
+            TrustChange::Nothing
+        );
+        assert_eq!(
+            trust.on_handshake(1, new, false, others()),
+            TrustChange::Nothing
+        );
+        assert_eq!(
+            trust.on_handshake(2, new, false, others()),
+            TrustChange::GroupIsNew
+        );
     }
 
     /// CTL-5. Two replicas lost their disks, or one did and another has never started: together they are a quorum, and
     /// the history is on the third.
     #[test]
-    fn two_empty_folders_do_not_begin_a_group_while_a_third_may_have_history() {
+    fn two_empty_directories_do_not_begin_a_group_while_a_third_may_have_history() {
         let (mut one, mut two) = (Trust::unproven(), Trust::unproven());
         let empty = |trust: &Trust| trust.standing(&report(0, 0, 0), 1, 1);
         let (of_one, of_two) = (empty(&one), empty(&two));
-        assert_eq!(one.meet(1, of_two, true, others()), Change::Nothing);
         assert_eq!(
-            two.meet(0, of_one, true, [0, 2].into_iter()),
-            Change::Nothing
+            one.on_handshake(1, of_two, true, others()),
+            TrustChange::Nothing
+        );
+        assert_eq!(
+            two.on_handshake(0, of_one, true, [0, 2].into_iter()),
+            TrustChange::Nothing
         );
         let history = Trust::Proven.standing(&report(3, 900, 900), 4, 4);
-        assert_eq!(one.meet(2, history, false, others()), Change::DiskWasLost);
+        assert_eq!(
+            one.on_handshake(2, history, false, others()),
+            TrustChange::DiskWasLost
+        );
         // Knowledge of history spreads from one replica to the other.
         let rejoining = one.standing(&report(0, 0, 0), 1, 1);
         assert_eq!(
-            two.meet(0, rejoining, false, [0, 2].into_iter()),
-            Change::DiskWasLost
+            two.on_handshake(0, rejoining, false, [0, 2].into_iter()),
+            TrustChange::DiskWasLost
         );
     }
 
@@ -425,8 +440,8 @@ mod tests {
     fn a_lost_disk_keeps_silent_until_all_others_stand_where_it_does() {
         let mut trust = Trust::unproven();
         assert_eq!(
-            trust.meet(1, standing(true, 4), true, others()),
-            Change::DiskWasLost
+            trust.on_handshake(1, standing(true, 4), true, others()),
+            TrustChange::DiskWasLost
         );
         assert!(
             !trust.may_send(Command::DoViewChange) && !trust.may_receive(Command::DoViewChange)
@@ -434,15 +449,15 @@ mod tests {
         let observe = |trust: &mut Trust, op, commit_min, has_unsynced| {
             trust.observe(&report(4, op, commit_min), has_unsynced, others(), THREE)
         };
-        assert_eq!(observe(&mut trust, 10, 8, false), Change::Nothing);
-        assert_eq!(trust.ask_whom(1, others()), [2]);
-        trust.meet(2, standing(true, 3), true, others());
-        trust.meet(2, standing(true, 4), false, others());
-        assert_eq!(observe(&mut trust, 12, 10, false), Change::Nothing);
-        trust.meet(2, standing(true, 4), true, others());
-        assert_eq!(observe(&mut trust, 12, 9, false), Change::Nothing);
-        assert_eq!(observe(&mut trust, 12, 10, true), Change::Nothing);
-        assert_eq!(observe(&mut trust, 12, 10, false), Change::Rejoined);
+        assert_eq!(observe(&mut trust, 10, 8, false), TrustChange::Nothing);
+        assert_eq!(trust.peers_to_query(1, others()), [2]);
+        trust.on_handshake(2, standing(true, 3), true, others());
+        trust.on_handshake(2, standing(true, 4), false, others());
+        assert_eq!(observe(&mut trust, 12, 10, false), TrustChange::Nothing);
+        trust.on_handshake(2, standing(true, 4), true, others());
+        assert_eq!(observe(&mut trust, 12, 9, false), TrustChange::Nothing);
+        assert_eq!(observe(&mut trust, 12, 10, true), TrustChange::Nothing);
+        assert_eq!(observe(&mut trust, 12, 10, false), TrustChange::Rejoined);
     }
 
     /// CTL-5. The operator has declared the other stopped replica lost. The remaining one has no view without this
@@ -456,15 +471,19 @@ mod tests {
         };
         let there = [1].into_iter();
         let observe = |trust: &mut Trust| trust.observe(&recovering, false, there.clone(), THREE);
-        trust.meet(1, standing(true, 4), false, others());
-        assert_eq!(observe(&mut trust), Change::Nothing, "it may still send");
-        trust.meet(1, standing(true, 4), true, others());
-        assert_eq!(observe(&mut trust), Change::Rejoined);
+        trust.on_handshake(1, standing(true, 4), false, others());
+        assert_eq!(
+            observe(&mut trust),
+            TrustChange::Nothing,
+            "it may still send"
+        );
+        trust.on_handshake(1, standing(true, 4), true, others());
+        assert_eq!(observe(&mut trust), TrustChange::Rejoined);
     }
 
     /// CTL-5.
     #[test]
-    fn an_older_copy_of_a_folder_is_noticed() {
+    fn an_older_copy_of_a_directory_is_noticed() {
         let come = |incarnation, process, log_view, op| Standing {
             is_proven: true,
             incarnation,
@@ -473,15 +492,15 @@ mod tests {
             op,
             ..Standing::default()
         };
-        let mut memory = Memory::default();
+        let mut memory = PeerMemory::default();
         assert_eq!(memory.check(1, come(3, 30, 2, 50)), Ok(()));
-        memory.meet(1, come(3, 30, 2, 50));
+        memory.on_handshake(1, come(3, 30, 2, 50));
         memory.acknowledged(1, 2, 60);
         memory.acknowledged(1, 1, 900);
         let again = memory.check(1, come(3, 30, 2, 60));
         assert_eq!(again, Ok(()), "it dials again");
         let known = |incarnation| {
-            Err(RolledBack::Incarnation {
+            Err(StateRolledBack::Incarnation {
                 incarnation,
                 known: 3,
             })
@@ -490,7 +509,7 @@ mod tests {
         // The copy was made before the start that was met.
         assert_eq!(memory.check(1, come(3, 31, 9, 99)), known(3));
         let lost = memory.check(1, come(4, 40, 2, 59));
-        let expected = RolledBack::Log {
+        let expected = StateRolledBack::Log {
             log_view: 2,
             op: 59,
             known_view: 2,
@@ -504,22 +523,25 @@ mod tests {
         assert_eq!(memory.check(2, come(1, 1, 0, 0)), Ok(()), "another one");
         // A replica with an empty data directory starts over.
         assert_eq!(memory.check(1, Standing::default()), Ok(()));
-        memory.meet(1, Standing::default());
+        memory.on_handshake(1, Standing::default());
         assert_eq!(memory.check(1, come(1, 9, 3, 10)), Ok(()));
     }
 
     #[test]
     fn a_change_of_view_starts_the_proof_over() {
         let mut trust = Trust::unproven();
-        trust.meet(1, standing(true, 4), true, others());
-        trust.meet(2, standing(true, 4), true, others());
+        trust.on_handshake(1, standing(true, 4), true, others());
+        trust.on_handshake(2, standing(true, 4), true, others());
         let observe =
             |trust: &mut Trust, report: Report| trust.observe(&report, false, others(), THREE);
-        assert_eq!(observe(&mut trust, report(4, 10, 8)), Change::Nothing);
-        assert_eq!(observe(&mut trust, report(5, 20, 12)), Change::Nothing);
-        trust.meet(1, standing(true, 5), true, others());
-        trust.meet(2, standing(true, 5), true, others());
-        assert_eq!(observe(&mut trust, report(5, 20, 19)), Change::Nothing);
-        assert_eq!(observe(&mut trust, report(5, 20, 20)), Change::Rejoined);
+        assert_eq!(observe(&mut trust, report(4, 10, 8)), TrustChange::Nothing);
+        assert_eq!(observe(&mut trust, report(5, 20, 12)), TrustChange::Nothing);
+        trust.on_handshake(1, standing(true, 5), true, others());
+        trust.on_handshake(2, standing(true, 5), true, others());
+        assert_eq!(observe(&mut trust, report(5, 20, 19)), TrustChange::Nothing);
+        assert_eq!(
+            observe(&mut trust, report(5, 20, 20)),
+            TrustChange::Rejoined
+        );
     }
 }

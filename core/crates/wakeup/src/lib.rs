@@ -16,7 +16,7 @@ use std::{
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use order::Bell;
+use order::WakeupSignal;
 
 /// Descriptor that is readable from the first [`wake`](Self::wake) until the next [`take`](Self::take).
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct Wakeup(Eventfd);
 #[derive(Debug)]
 struct Eventfd {
     event: OwnedFd,
-    rung: AtomicBool,
+    is_set: AtomicBool,
 }
 
 impl Wakeup {
@@ -36,7 +36,7 @@ impl Wakeup {
     pub fn new() -> io::Result<Self> {
         Ok(Self(Eventfd {
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-            rung: AtomicBool::new(false),
+            is_set: AtomicBool::new(false),
         }))
     }
 
@@ -57,14 +57,14 @@ impl AsFd for Wakeup {
     }
 }
 
-impl Bell for Eventfd {
+impl WakeupSignal for Eventfd {
     fn set_flag(&self) -> bool {
-        self.rung.swap(true, Ordering::SeqCst)
+        self.is_set.swap(true, Ordering::SeqCst)
     }
 
     fn clear_flag(&self) {
         // A read-modify-write and not a store: it must see the writes before the flag that it clears.
-        self.rung.swap(false, Ordering::SeqCst);
+        self.is_set.swap(false, Ordering::SeqCst);
     }
 
     fn signal(&self) {

@@ -4,7 +4,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use sha1::{Digest, Sha1};
 
 /// GUID with which the server proves that it handled the key as a WebSocket key. Source: RFC 6455, section 1.3.
-const PROOF: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+const ACCEPT_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Maximum number of header fields of a request or a response.
 const FIELDS_MAX: usize = 64;
 /// Bytes of a client's key.
@@ -129,7 +129,7 @@ pub fn read_request(bytes: &[u8]) -> Result<Option<Upgrade>, Refused> {
 pub fn accept_key(key: &[u8]) -> String {
     let mut hash = Sha1::new();
     hash.update(key);
-    hash.update(PROOF);
+    hash.update(ACCEPT_GUID);
     BASE64_STANDARD.encode(hash.finalize())
 }
 

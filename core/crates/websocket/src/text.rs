@@ -79,7 +79,7 @@ mod tests {
     proptest! {
         /// The result is independent of the splitting of a text.
         #[test]
-        fn pieces_are_judged_as_the_whole(
+        fn pieces_validate_like_the_whole_text(
             bytes in prop_oneof![
                 prop::collection::vec(any::<u8>(), 0..12),
                 any::<String>().prop_map(String::into_bytes),

@@ -60,7 +60,7 @@ codes! {
     /// Outcome of a commit or abort of a transaction.
     TransactionOutcome {
         /// The command took effect: the batch is committed, or aborted.
-        Done = 1,
+        Applied = 1,
         /// The batch was committed earlier; nothing was changed.
         AlreadyCommitted = 2,
     }

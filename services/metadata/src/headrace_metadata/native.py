@@ -88,7 +88,7 @@ class ReplicaDescription:
         alone = len(self.cluster.members) == 1
         return json.dumps(
             {
-                "folder": str(self.folder),
+                "directory": str(self.folder),
                 "cluster": self.cluster.name,
                 "replica": self.cluster.replica,
                 "replicas": [""] if alone else list(self.cluster.members),

@@ -55,7 +55,7 @@ fn trimming_gives_free_memory_back() {
 
 /// GW-2: after a peak, memory shrinks to what is needed.
 #[test]
-fn what_nobody_has_needed_for_a_while_is_given_back() {
+fn idle_buffers_are_released() {
     let pool = BufferPool::new(1 << 30);
     let acquire = |count: usize| -> Vec<_> {
         (0..count)
@@ -124,9 +124,9 @@ fn reads_leave_room_for_others() {
     assert_eq!(pool.statistics().reads_bytes, 512 << 10);
     assert!(pool.acquire_to_receive(384 << 10).is_ok());
     held.truncate(2);
-    pool.promise(768 << 10);
+    pool.reserve_against_reads(768 << 10);
     assert!(pool.acquire_to_read(1000).is_err());
-    pool.promise(0);
+    pool.reserve_against_reads(0);
     assert!(pool.acquire_to_read(1000).is_ok());
     drop(held);
     assert_eq!(pool.statistics().reads_bytes, 0);
@@ -138,11 +138,14 @@ fn reads_leave_room_for_others() {
 #[test]
 fn what_was_refused_is_wanted() {
     let pool = BufferPool::new(8192);
-    assert!(!pool.is_wanted());
+    assert!(!pool.is_eviction_requested());
     let held = pool.acquire(8192).expect("within the budget");
     assert!(pool.acquire(300).is_err() && pool.acquire(3000).is_err());
-    assert!(pool.acquire(200).is_err() && pool.is_wanted());
-    assert_eq!((pool.take_wanted(), pool.take_wanted()), (4096, 0));
+    assert!(pool.acquire(200).is_err() && pool.is_eviction_requested());
+    assert_eq!(
+        (pool.take_eviction_request(), pool.take_eviction_request()),
+        (4096, 0)
+    );
     drop(held);
 }
 
@@ -150,7 +153,7 @@ fn what_was_refused_is_wanted() {
 #[test]
 fn memory_outside_buffers_is_within_the_budget() {
     let pool = BufferPool::new(1 << 20);
-    let mut index = crate::Holding::new(pool.clone(), Purpose::Index);
+    let mut index = crate::MemoryAccount::new(pool.clone(), Purpose::Index);
     index.set(128 << 10);
     assert!(pool.acquire(1 << 20).is_err());
     assert!(pool.acquire(768 << 10).is_ok());
@@ -158,7 +161,7 @@ fn memory_outside_buffers_is_within_the_budget() {
     index.set(1 << 30);
     assert!(pool.has_too_many_indexes());
     assert!(pool.acquire(768 << 10).is_ok());
-    let mut tail = crate::Holding::new(pool.clone(), Purpose::Tail);
+    let mut tail = crate::MemoryAccount::new(pool.clone(), Purpose::Tail);
     tail.set(600 << 10);
     assert_eq!(pool.caches_excess_bytes(), 88 << 10);
     assert_eq!(pool.statistics().outside_bytes, 1 << 30);

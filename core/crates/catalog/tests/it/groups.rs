@@ -100,7 +100,7 @@ fn client(id: u32) -> ClientKey {
 fn turns(group: &Group, count: usize) -> Vec<Option<u32>> {
     let member = group.member(client(10)).expect("is a member");
     (0..count)
-        .map(|_| member.next_turn().map(|partition| partition.0))
+        .map(|_| member.next_partition().map(|partition| partition.0))
         .collect()
 }
 
@@ -141,7 +141,7 @@ fn a_snapshot_holds_them_all() {
 
 /// Deleting a topic or a stream removes its groups, and so does replacing it by another one.
 #[test]
-fn they_go_with_what_they_belong_to() {
+fn groups_are_removed_with_their_topic() {
     let deleted = Change::TopicDeleted(v1::TopicKey {
         stream_id: 1,
         topic_id: 0,
@@ -188,7 +188,7 @@ fn a_member_polls_one_partition_after_the_other() {
     let grown = applied(&before, put(vec![member(0, &[0, 1, 2, 3], &[])])).expect("is valid");
     let same = group(&grown, 0, 0).expect("exists");
     assert_eq!(turns(same, 3), [Some(3), Some(0), Some(1)]);
-    let last = |group: &Group| group.member(client(10)).expect("is a member").last_turn();
+    let last = |group: &Group| group.member(client(10)).expect("is a member").last_polled();
     assert_eq!(last(same), Some(PartitionId(1)));
     let revoked_all = applied(&grown, put(vec![member(0, &[2, 3], &[2, 3])])).expect("is valid");
     let revoked_all = group(&revoked_all, 0, 0).expect("exists");
@@ -239,7 +239,7 @@ fn records_that_make_no_sense_are_refused() {
 
 /// GW-7: changes between versions include exactly the users and topics whose earlier checks have to be repeated.
 #[test]
-fn what_changed_is_told() {
+fn changes_list_affected_users_and_topics() {
     let before = catalog();
     let changes = |changes| {
         let after = applied(&before, changes).expect("is valid");

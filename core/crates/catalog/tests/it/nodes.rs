@@ -93,7 +93,7 @@ fn nodes_and_placements_are_looked_up() {
 fn the_holder_is_looked_up() {
     let first = Namespace::new(StreamId(0), TopicId(0), PartitionId(0)).expect("fits");
     let second = Namespace::new(StreamId(0), TopicId(0), PartitionId(1)).expect("fits");
-    let holder = |catalog: &Catalog| catalog.holder(first).map(|node| node.id);
+    let holder = |catalog: &Catalog| catalog.leader(first).map(|node| node.id);
     let held_by = |node: u32| {
         let mut placement = placement();
         placement.partitions[0].holder_node_id = node;
@@ -104,7 +104,7 @@ fn the_holder_is_looked_up() {
     assert_eq!(holder(&held_by(0)), None);
     // Node 3, the only one with the messages, is no longer known.
     assert_eq!(holder(&held_by(3)), None);
-    assert_eq!(placed().holder(second), None);
+    assert_eq!(placed().leader(second), None);
     assert_eq!(holder(&Catalog::default()), None);
 }
 

@@ -185,11 +185,11 @@ fn what_has_nothing_to_do_with_them_leaves_them_shared() {
     assert!(
         applied(&catalog, same)
             .expect("fits")
-            .is_staged_like(&catalog)
+            .shares_stages_with(&catalog)
     );
     let other = vec![Change::PublicationsDeleted(key(0, 0, 5))];
     let after = applied(&catalog, other).expect("fits");
-    assert!(!after.is_staged_like(&catalog));
+    assert!(!after.shares_stages_with(&catalog));
     let (before, after) = (
         catalog.publications_of(place(0, 0)),
         after.publications_of(place(0, 0)),
@@ -199,7 +199,7 @@ fn what_has_nothing_to_do_with_them_leaves_them_shared() {
     assert!(
         !applied(&catalog, other)
             .expect("fits")
-            .is_staged_like(&catalog)
+            .shares_stages_with(&catalog)
     );
 }
 

@@ -162,7 +162,7 @@ fn capabilities_come_as_they_are() {
 /// GW-7: the time of the wait does not count towards the timeout of the answer, which starts after it.
 #[test]
 fn a_wait_may_take_longer_than_an_answer() {
-    let patience = Duration::from_millis(200);
+    let timeout = Duration::from_millis(200);
     let long = wait(Duration::from_secs(10));
     let short = wait(Duration::from_millis(1));
     let address = serve(move |mut stream| {
@@ -182,7 +182,7 @@ fn a_wait_may_take_longer_than_an_answer() {
         // No answer: the client disconnects.
         let _ = stream.read(&mut [0]);
     });
-    let mut client = connect(address, patience);
+    let mut client = connect(address, timeout);
     let mut buffer = ResponseBuffer::default();
     let polled = client.wait(&long, &mut buffer).expect("in time");
     assert_eq!(
@@ -194,7 +194,7 @@ fn a_wait_may_take_longer_than_an_answer() {
     let begin = Instant::now();
     let late = client.wait(&short, &mut buffer).expect_err("too late");
     assert!(matches!(late, ClientError::Timeout { .. }), "{late}");
-    assert!(begin.elapsed() >= patience);
+    assert!(begin.elapsed() >= timeout);
     assert!(!late.leaves_connection_usable());
     assert!(matches!(client.ping(), Err(ClientError::Disconnected)));
 }

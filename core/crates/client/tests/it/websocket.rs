@@ -28,7 +28,7 @@ pub enum Cut {
 }
 
 /// Serve WebSocket in front of `server`.
-pub fn door(server: SocketAddr, cut: Cut) -> SocketAddr {
+pub fn listener(server: SocketAddr, cut: Cut) -> SocketAddr {
     listen(move |stream| {
         let inside = TcpStream::connect(server).expect("the server listens");
         serve(stream, inside, cut);

@@ -84,7 +84,7 @@ pub struct Encoder {
     /// Total size of all open batches.
     open_bytes: usize,
     /// Current round-robin partition.
-    turn: u32,
+    round_robin_partition: u32,
     full: Vec<Batch>,
     /// Buffer for the user headers of the row being encoded.
     user_headers: Vec<u8>,
@@ -100,7 +100,7 @@ impl Encoder {
             settings,
             open,
             open_bytes: 0,
-            turn: settings.first_partition % settings.partitions_count,
+            round_robin_partition: settings.first_partition % settings.partitions_count,
             full: Vec::new(),
             user_headers: Vec::new(),
         })
@@ -143,7 +143,7 @@ impl Encoder {
         });
         // Closing a batch may advance the round-robin partition.
         let partition = loop {
-            let partition = assigned.unwrap_or(self.turn);
+            let partition = assigned.unwrap_or(self.round_robin_partition);
             if bytes <= self.room(partition) {
                 break partition;
             }
@@ -179,8 +179,9 @@ impl Encoder {
             index,
             messages,
         });
-        if partition == self.turn {
-            self.turn = (self.turn + 1) % self.settings.partitions_count;
+        if partition == self.round_robin_partition {
+            self.round_robin_partition =
+                (self.round_robin_partition + 1) % self.settings.partitions_count;
         }
     }
 

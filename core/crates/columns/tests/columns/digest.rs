@@ -1,7 +1,7 @@
 //! Digests: definition, addition of parts, and detection of every kind of damage.
 
 use headrace_columns::digest::{Contents, digest};
-use headrace_columns::{Binary, Column, Numbers, Positions, Slots};
+use headrace_columns::{Binary, Column, Numbers, Positions, Validity};
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 
@@ -46,7 +46,7 @@ impl Table {
     }
 
     fn contents(&self, first: usize, count: usize) -> Contents<'_> {
-        let all = Slots {
+        let all = Validity {
             validity: None,
             first,
         };
@@ -61,7 +61,7 @@ impl Table {
                 values: &self.times,
             },
             key: Binary {
-                slots: Slots {
+                slots: Validity {
                     validity: Some(&self.key_bits),
                     first,
                 },

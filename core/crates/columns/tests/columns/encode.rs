@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use headrace_columns::decode::Decoder;
 use headrace_columns::encode::{Batch, Defect, EncodeError, Encoder, Settings, SettingsError};
-use headrace_columns::{Binary, Column, Lists, Numbers, Positions, Rows, Slots, decode};
+use headrace_columns::{Binary, Column, Lists, Numbers, Positions, Rows, Validity, decode};
 use headrace_wire::batch::validate;
 use headrace_wire::message::{HeaderMut, MessageView, Messages};
 use headrace_wire::{Partitioning, headers};
@@ -214,7 +214,7 @@ proptest! {
         kinds in vec(0..3_u8, 4),
     ) {
         let part = |index: usize| &bytes[cuts[index].index(bytes.len() + 1)..];
-        let slots = |index: usize| Slots { validity: index.is_multiple_of(2).then(|| part(index)), first };
+        let slots = |index: usize| Validity { validity: index.is_multiple_of(2).then(|| part(index)), first };
         let positions = |index: usize| match kinds[index % 4] {
             0 => Positions::Small(part(index)),
             1 => Positions::Large(part(index)),
@@ -322,7 +322,7 @@ fn columns_may_be_left_out_and_ids_be_of_fixed_size() {
         key: None,
         headers: None,
         id: Some(Binary {
-            slots: Slots {
+            slots: Validity {
                 validity: None,
                 first: 1,
             },

@@ -1,7 +1,7 @@
 //! Columns in the layouts of other producers: slices of larger arrays, with and without validity bitmap, with 32-bit
 //! and 64-bit positions.
 
-use headrace_columns::{Binary, Lists, Numbers, Positions, Rows, Slots};
+use headrace_columns::{Binary, Lists, Numbers, Positions, Rows, Validity};
 use proptest::prelude::*;
 
 /// A row of a test.
@@ -114,8 +114,8 @@ impl BinaryBuffers {
     }
 }
 
-fn slots(style: Style, validity: Option<&[u8]>) -> Slots<'_> {
-    Slots {
+fn slots(style: Style, validity: Option<&[u8]>) -> Validity<'_> {
+    Validity {
         validity,
         first: style.before,
     }

@@ -84,7 +84,7 @@ impl Credentials for Outgoing {
         Ok(())
     }
 
-    fn announce(&self, door: &str, ready: &Ready, events: &Events) {
+    fn announce(&self, listener: &str, ready: &Ready, events: &Events) {
         let shown = match &ready.facts {
             Some(facts) => format!(
                 "shows nodes the certificate of {} (signed by {}, valid until {})",
@@ -94,7 +94,7 @@ impl Credentials for Outgoing {
         };
         let authority = self.0.authority_file.display();
         let message =
-            format!("{door}: encrypted; {shown}, and trusts the authorities in {authority}");
+            format!("{listener}: encrypted; {shown}, and trusts the authorities in {authority}");
         events.push(Level::Info, message);
     }
 

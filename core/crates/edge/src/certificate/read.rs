@@ -192,7 +192,7 @@ impl Credentials for Identity {
         Ok(())
     }
 
-    fn announce(&self, door: &str, ready: &Ready, events: &Events) {
+    fn announce(&self, listener: &str, ready: &Ready, events: &Events) {
         let facts = &ready.facts;
         let origin = if ready.is_self_signed {
             "self-signed, made by this process".to_owned()
@@ -202,22 +202,22 @@ impl Credentials for Identity {
         events.push(
             Level::Info,
             format!(
-                "{door}: shows the certificate of {} ({origin}, valid until {})",
+                "{listener}: shows the certificate of {} ({origin}, valid until {})",
                 facts.subject, facts.valid_until
             ),
         );
         if let Some((_, revocations)) = &ready.revocations {
-            revocations.announce(door, events);
+            revocations.announce(listener, events);
         }
         if let (true, Some(file)) = (ready.is_self_signed, &self.files.cert_file) {
-            let message = format!("{door}: {} does not exist", file.display());
+            let message = format!("{listener}: {} does not exist", file.display());
             events.push(Level::Warning, message);
         }
         if self.purpose == Purpose::Quic && !facts.is_p256 {
             events.push(
             Level::Warning,
             format!(
-                "{door}: the certificate's key is not on the curve P-256: official clients that do not verify \
+                "{listener}: the certificate's key is not on the curve P-256: official clients that do not verify \
                  certificates cannot connect"
             ),
         );

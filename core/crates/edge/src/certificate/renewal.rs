@@ -27,7 +27,7 @@ pub(crate) trait Credentials {
     fn check_succession(new: &Self::Ready, old: &Self::Ready) -> Result<(), CertificateProblem>;
 
     /// Log the certificate that is used from now on.
-    fn announce(&self, door: &str, ready: &Self::Ready, events: &Events);
+    fn announce(&self, listener: &str, ready: &Self::Ready, events: &Events);
 
     /// Description of the certificate that stays in use, for the warning about a refused one.
     fn name_in_use(ready: &Self::Ready) -> String;
@@ -35,7 +35,7 @@ pub(crate) trait Credentials {
 
 /// Credentials of one listener and their renewal.
 pub(crate) struct Renewal<C: Credentials> {
-    door: &'static str,
+    listener: &'static str,
     credentials: C,
     events: Events,
     /// Contents that were read last: in use, or refused and reported already.
@@ -53,21 +53,21 @@ impl<C: Credentials> Renewal<C> {
     /// Read the first certificate. An expired one is used all the same, with a warning: clients that do not verify
     /// continue, and the others get a meaningful error.
     pub(crate) fn begin(
-        door: &'static str,
+        listener: &'static str,
         credentials: C,
         events: Events,
     ) -> Result<Self, CertificateProblem> {
         let material = credentials.read()?;
         let ready = credentials.build(&material)?;
-        credentials.announce(door, &ready, &events);
+        credentials.announce(listener, &ready, &events);
         if let Err(problem) = C::check_time(&ready) {
             events.push(
                 Level::Warning,
-                format!("{door}: {problem}; it is shown all the same"),
+                format!("{listener}: {problem}; it is shown all the same"),
             );
         }
         Ok(Self {
-            door,
+            listener,
             credentials,
             events,
             seen: Mutex::new(Seen {
@@ -109,7 +109,8 @@ impl<C: Credentials> Renewal<C> {
             Ok(ready) => {
                 seen.complaint = None;
                 seen.in_use = ready.clone();
-                self.credentials.announce(self.door, &ready, &self.events);
+                self.credentials
+                    .announce(self.listener, &ready, &self.events);
                 Some(ready)
             }
             Err(problem) => {
@@ -122,7 +123,7 @@ impl<C: Credentials> Renewal<C> {
     fn complain(&self, seen: &mut Seen<C>, problem: &CertificateProblem) {
         let complaint = format!(
             "{}: the new certificate is not used: {problem}; {} stays",
-            self.door,
+            self.listener,
             C::name_in_use(&seen.in_use)
         );
         if seen.complaint.as_ref() != Some(&complaint) {

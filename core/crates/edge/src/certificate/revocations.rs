@@ -24,13 +24,13 @@ pub(crate) struct RevocationFacts {
 }
 
 impl RevocationFacts {
-    pub(super) fn announce(&self, door: &str, events: &Events) {
+    pub(super) fn announce(&self, listener: &str, events: &Events) {
         let Self {
             revoked_count,
             valid_until,
         } = self;
         let message = format!(
-            "{door}: {revoked_count} certificates of clients are revoked (as of a list that is valid until {valid_until})"
+            "{listener}: {revoked_count} certificates of clients are revoked (as of a list that is valid until {valid_until})"
         );
         events.push(Level::Info, message);
     }

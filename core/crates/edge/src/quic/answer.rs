@@ -4,7 +4,7 @@ use headrace_wire::{Status, frame::ResponseHeader};
 use quinn::{SendStream, VarInt, WriteError};
 use tokio::{sync::mpsc, time::timeout};
 
-use super::budget::{Room, patience};
+use super::budget::{Room, time_limit};
 
 /// Error code of a stream that was reset because its peer missed a deadline.
 pub(super) const TOO_SLOW: VarInt = VarInt::from_u32(1);
@@ -27,7 +27,7 @@ pub(super) async fn deliver(stream: &mut SendStream, mut pieces: mpsc::Unbounded
     let Some(first) = pieces.recv().await else {
         return;
     };
-    let limit = patience(first.answer_bytes);
+    let limit = time_limit(first.answer_bytes);
     let write = async {
         stream.write_all(&first.bytes).await?;
         drop(first);
@@ -47,7 +47,7 @@ pub(super) async fn deliver(stream: &mut SendStream, mut pieces: mpsc::Unbounded
 /// Write an answer that does not need the session.
 pub(super) async fn refuse(stream: &mut SendStream, status: Status) {
     let header = ResponseHeader::error(status).encode();
-    if let Ok(Ok(())) = timeout(patience(0), stream.write_all(&header)).await {
+    if let Ok(Ok(())) = timeout(time_limit(0), stream.write_all(&header)).await {
         finish(stream).await;
     }
 }
@@ -55,6 +55,6 @@ pub(super) async fn refuse(stream: &mut SendStream, status: Status) {
 /// Finish a stream, and wait until the peer has received everything: a connection that closes drops unsent data.
 async fn finish(stream: &mut SendStream) {
     if stream.finish().is_ok() {
-        let _ = timeout(patience(0), stream.stopped()).await;
+        let _ = timeout(time_limit(0), stream.stopped()).await;
     }
 }

@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_secs(20);
 const BYTES_PER_SECOND_MIN: u64 = 128 * 1024;
 
 /// Time that a peer has to send or to receive this number of bytes.
-pub(super) fn patience(bytes: usize) -> Duration {
+pub(super) fn time_limit(bytes: usize) -> Duration {
     GRACE + Duration::from_secs(bytes as u64 / BYTES_PER_SECOND_MIN)
 }
 
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn more_bytes_may_take_longer() {
-        assert_eq!(patience(0), GRACE);
-        assert_eq!(patience(64 << 20), GRACE + Duration::from_secs(512));
+        assert_eq!(time_limit(0), GRACE);
+        assert_eq!(time_limit(64 << 20), GRACE + Duration::from_secs(512));
     }
 }

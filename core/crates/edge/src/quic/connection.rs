@@ -17,7 +17,7 @@ use super::{
     request::{Limits, NoRequest, receive},
     session::{Asked, expected, read_answers, write_requests},
 };
-use crate::counters::DoorCounters;
+use crate::counters::ListenerCounters;
 
 /// Maximum number of complete requests that wait for the session.
 const WAITING_MAX: usize = 64;
@@ -40,7 +40,7 @@ pub(super) async fn serve(
     session: UnixStream,
     budget: &SharedBudget,
     send_payload_bytes_max: usize,
-    counters: &DoorCounters,
+    counters: &ListenerCounters,
 ) {
     let (reader, writer) = session.into_split();
     let (requests, waiting) = mpsc::channel(WAITING_MAX);

@@ -13,9 +13,9 @@
 mod answer;
 mod budget;
 mod connection;
-mod door;
 mod failure;
+mod listener;
 mod request;
 mod session;
 
-pub(crate) use door::{QuicDoor, QuicListener};
+pub(crate) use listener::{QuicListener, QuicServer};

@@ -8,7 +8,9 @@ use headrace_wire::{
 use quinn::{ReadExactError, RecvStream};
 use tokio::time::timeout;
 
-use super::budget::{Budget, Room, SMALL_REQUEST_BYTES_MAX, STRANGERS_REQUEST_BYTES_MAX, patience};
+use super::budget::{
+    Budget, Room, SMALL_REQUEST_BYTES_MAX, STRANGERS_REQUEST_BYTES_MAX, time_limit,
+};
 
 /// A request that was received completely.
 #[derive(Debug)]
@@ -77,7 +79,7 @@ pub(super) async fn receive(
     }
     let room = budget.request(payload_bytes).await;
     let payload = receive_payload(stream, header, payload_bytes);
-    let received = timeout(patience(payload_bytes), payload).await;
+    let received = timeout(time_limit(payload_bytes), payload).await;
     let frame = received.map_err(|_late| NoRequest::TooSlow)??;
     Ok(Request {
         code,
@@ -106,8 +108,8 @@ async fn receive_payload(
 }
 
 async fn in_time(stream: &mut RecvStream, bytes: &mut [u8]) -> Result<(), NoRequest> {
-    let patience = patience(bytes.len());
-    match timeout(patience, stream.read_exact(bytes)).await {
+    let time_limit = time_limit(bytes.len());
+    match timeout(time_limit, stream.read_exact(bytes)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(ReadExactError::FinishedEarly(_) | ReadExactError::ReadError(_))) => {
             Err(NoRequest::NoFrame)

@@ -20,7 +20,7 @@ use super::{
     budget::{Budget, PIECE_BYTES},
     request::Request,
 };
-use crate::counters::{DoorCounters, add};
+use crate::counters::{ListenerCounters, add};
 
 /// Maximum number of requests that the session has not answered. Further requests wait here rather than in its socket.
 const IN_SESSION_MAX: usize = 256;
@@ -49,7 +49,7 @@ pub(super) async fn write_requests(
     mut session: OwnedWriteHalf,
     mut requests: mpsc::Receiver<Asked>,
     expected: mpsc::Sender<Expected>,
-    counters: &DoorCounters,
+    counters: &ListenerCounters,
 ) {
     while let Some(Asked { request, answer }) = requests.recv().await {
         if answer.is_closed() {
@@ -73,7 +73,7 @@ pub(super) async fn read_answers(
     mut expected: mpsc::Receiver<Expected>,
     budget: &Budget,
     is_logged_in: &AtomicBool,
-    counters: &DoorCounters,
+    counters: &ListenerCounters,
 ) -> io::Result<()> {
     let mut session = BufReader::new(session);
     loop {
@@ -207,7 +207,7 @@ mod tests {
                 let (reader, writer) = ours.into_split();
                 let (requests, waiting) = mpsc::channel(4);
                 let (asked, to_be_answered) = expected();
-                let counters = Arc::new(DoorCounters::default());
+                let counters = Arc::new(ListenerCounters::default());
                 tokio::spawn(echo(theirs, streams.len()));
                 let (known, count) = (Arc::clone(&counters), Arc::clone(&counters));
                 tokio::spawn(async move { write_requests(writer, waiting, asked, &known).await });
@@ -256,14 +256,18 @@ mod tests {
                 answers.push(pieces);
             }
             tokio::spawn(echo(theirs, 2));
-            let counters = DoorCounters::default();
+            let counters = ListenerCounters::default();
             let is_logged_in = AtomicBool::new(false);
             let reading = read_answers(reader, to_be_answered, &budget, &is_logged_in, &counters);
             let second = answers.pop().unwrap();
             let first = answers.pop().unwrap();
-            let patience = std::time::Duration::from_millis(300);
+            let time_limit = std::time::Duration::from_millis(300);
             let mut reading = std::pin::pin!(reading);
-            assert!(tokio::time::timeout(patience, &mut reading).await.is_err());
+            assert!(
+                tokio::time::timeout(time_limit, &mut reading)
+                    .await
+                    .is_err()
+            );
             let taken = counters.report().bytes_out;
             assert!((1..=512 * 1024).contains(&taken), "{taken}");
             assert!(is_logged_in.load(Ordering::Relaxed));

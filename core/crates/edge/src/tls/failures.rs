@@ -12,7 +12,7 @@ use headrace_model::Level;
 use headrace_runtime::Events;
 use rustls::{AlertDescription, CertificateError, Error};
 
-use crate::counters::DoorCounters;
+use crate::counters::ListenerCounters;
 
 /// Time after a log line about a failure during which further failures share one line.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -141,22 +141,22 @@ impl Pace {
 
 /// Failure log of one listener.
 pub(crate) struct FailureLog {
-    door: &'static str,
+    listener: &'static str,
     events: Events,
     pace: Mutex<Pace>,
 }
 
 impl FailureLog {
-    pub(crate) fn new(door: &'static str, events: Events) -> Self {
+    pub(crate) fn new(listener: &'static str, events: Events) -> Self {
         Self {
-            door,
+            listener,
             events,
             pace: Mutex::default(),
         }
     }
 
     /// Count a failure, and log it unless another one was logged recently.
-    pub(crate) fn failed(&self, counters: &DoorCounters, peer: SocketAddr, reason: &Reason) {
+    pub(crate) fn failed(&self, counters: &ListenerCounters, peer: SocketAddr, reason: &Reason) {
         counters.failed(reason.name);
         let line = self
             .pace
@@ -164,10 +164,10 @@ impl FailureLog {
             .unwrap_or_else(PoisonError::into_inner)
             .line();
         if let Some(before) = line {
-            let door = self.door;
+            let listener = self.listener;
             self.events.push(
                 Level::Warning,
-                format!("{door}: {peer} was not let in: {}{before}", reason.text),
+                format!("{listener}: {peer} was not let in: {}{before}", reason.text),
             );
         }
     }
@@ -189,7 +189,7 @@ impl NodeFailureLog {
     }
 
     /// Count a failure, and log it unless the same one was logged recently.
-    pub(crate) fn failed(&self, counters: &DoorCounters, node: &str, reason: &Reason) {
+    pub(crate) fn failed(&self, counters: &ListenerCounters, node: &str, reason: &Reason) {
         counters.failed(reason.name);
         let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
         let line = paces
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn failures_are_counted_one_by_one_and_told_together() {
         let events = Events::default();
-        let counters = DoorCounters::default();
+        let counters = ListenerCounters::default();
         let log = FailureLog::new("tcp", events.clone());
         let peer = SocketAddr::from(([10, 0, 0, 1], 5));
         for _ in 0..100 {
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_node_hides_nothing_of_another() {
         let events = Events::default();
-        let counters = DoorCounters::default();
+        let counters = ListenerCounters::default();
         let log = NodeFailureLog::new(events.clone());
         for problem in [
             CertificateError::Expired,

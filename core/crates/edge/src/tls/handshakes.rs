@@ -10,7 +10,7 @@ use tokio::{
 use super::failures::Reason;
 
 /// Time after which a handshake is aborted if others wait for its place.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval at which waiting handshakes request a place.
 const KNOCK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -34,7 +34,7 @@ impl Handshakes {
         }
     }
 
-    /// Acquire a place. While none is free, handshakes slower than [`PATIENCE`] are aborted.
+    /// Acquire a place. While none is free, handshakes slower than [`TIMEOUT`] are aborted.
     pub(crate) async fn place(&self) -> OwnedSemaphorePermit {
         loop {
             let place = Arc::clone(&self.places).acquire_owned();
@@ -61,7 +61,7 @@ impl Handshakes {
         handshake: impl Future<Output = Result<T, Reason>>,
     ) -> Result<T, Reason> {
         let crowded_out = async {
-            sleep(PATIENCE.min(self.deadline)).await;
+            sleep(TIMEOUT.min(self.deadline)).await;
             self.crowded.notified().await;
         };
         tokio::select! {

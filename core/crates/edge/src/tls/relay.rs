@@ -20,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::counters::{DoorCounters, add};
+use crate::counters::{ListenerCounters, add};
 
 /// Number of bytes per read: four TLS records.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -40,7 +40,7 @@ thread_local! {
 pub(crate) async fn relay<P, S>(
     mut peer: P,
     mut shard: S,
-    counters: &DoorCounters,
+    counters: &ListenerCounters,
 ) -> Option<io::Error>
 where
     P: AsyncRead + AsyncWrite + Unpin,
@@ -91,7 +91,7 @@ fn poll_both<P, S>(
     mut shard: Pin<&mut S>,
     [inward, outward]: [&mut Flow; 2],
     chunk: &mut [u8],
-    counters: &DoorCounters,
+    counters: &ListenerCounters,
 ) -> Poll<Ended>
 where
     P: AsyncRead + AsyncWrite,
@@ -264,7 +264,7 @@ mod tests {
                 (0..count).map(|index| (index * 31 + salt).to_le_bytes()[0]).collect()
             };
             let (from_peer, from_shard) = (bytes(sizes.0, 1), bytes(sizes.1, 2));
-            let counters = DoorCounters::default();
+            let counters = ListenerCounters::default();
             let (peer, peer_end) = duplex(rooms.0);
             let (shard, shard_end) = duplex(rooms.1);
             let as_peer = async {
@@ -301,7 +301,7 @@ mod tests {
         run(async {
             let (peer, peer_end) = duplex(1000);
             let (shard, mut shard_end) = duplex(1000);
-            let counters = DoorCounters::default();
+            let counters = ListenerCounters::default();
             let (reader, mut writer) = split(peer_end);
             let chatter = async { while writer.write_all(&[7; 100]).await.is_ok() {} };
             let goodbye = async {

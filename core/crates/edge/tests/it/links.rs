@@ -17,7 +17,7 @@ use std::{
 
 use headrace_edge::{
     CertificateFiles, ClientCertificates, Edge, EdgeConfig, LinkTlsConfig, RefusedCertificate,
-    Shards, TlsDoorConfig,
+    Shards, TlsListenerConfig,
 };
 use headrace_model::UserId;
 use headrace_shard::{Arrival, Framing};
@@ -59,7 +59,7 @@ impl Shards for Echo {
 
 /// An authority, and the directory of its certificates.
 struct Authority {
-    folder: TempDir,
+    directory: TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
@@ -71,7 +71,7 @@ impl Authority {
         let issuer =
             CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap();
         let authority = Self {
-            folder: TempDir::new().unwrap(),
+            directory: TempDir::new().unwrap(),
             issuer,
         };
         std::fs::write(authority.path("authority.pem"), authority.issuer.pem()).unwrap();
@@ -79,7 +79,7 @@ impl Authority {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     /// Issue a certificate and its key for a host, as `NAME.pem` and `NAME.key`.
@@ -120,7 +120,7 @@ fn node_of(
     shards: &Arc<dyn Shards>,
 ) -> (Edge, SocketAddr) {
     let edge = Edge::bind(EdgeConfig {
-        binary: Some(TlsDoorConfig {
+        binary: Some(TlsListenerConfig {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             certificate: CertificateFiles {
                 cert_file: Some(files.0),
@@ -193,8 +193,8 @@ fn failure(edge: &Edge) -> String {
     }
 }
 
-fn failures(edge: &Edge, door: &str) -> Vec<&'static str> {
-    edge.report()[door].failures.keys().copied().collect()
+fn failures(edge: &Edge, listener: &str) -> Vec<&'static str> {
+    edge.report()[listener].failures.keys().copied().collect()
 }
 
 #[test]

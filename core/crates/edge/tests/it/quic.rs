@@ -15,7 +15,7 @@ use std::{
 };
 
 use headrace_edge::{
-    CertificateFiles, Edge, EdgeConfig, QuicDoorConfig, RefusedCertificate, Shards,
+    CertificateFiles, Edge, EdgeConfig, QuicListenerConfig, RefusedCertificate, Shards,
 };
 use headrace_model::UserId;
 use headrace_shard::Arrival;
@@ -115,7 +115,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let edge = Edge::bind(EdgeConfig {
-            quic: Some(QuicDoorConfig {
+            quic: Some(QuicListenerConfig {
                 address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
                 certificate: CertificateFiles {
                     cert_file: None,
@@ -229,7 +229,7 @@ fn who_gives_an_answer_up_has_the_connection_for_other_things() {
 }
 
 #[test]
-fn connections_are_told_when_the_doors_stop() {
+fn connections_are_told_when_the_listeners_stop() {
     let bench = Bench::new();
     let began = Instant::now();
     bench.runtime.block_on(async {

@@ -7,7 +7,7 @@ use headrace_partition::{ConsumerKey, Poll, PollingStrategy};
 use headrace_wire::Malformed;
 
 use super::reader::Reader;
-use crate::{Call, Membership, Place, TraceContext, View};
+use crate::{Membership, PartitionRef, RequestId, TraceContext, WatchedState};
 
 /// Flag of a request: a membership follows.
 const MEMBER: u8 = 1;
@@ -27,7 +27,7 @@ pub(super) trait Fields {
         self.u8(u8::from(value));
     }
 
-    fn call(&mut self, call: Call) {
+    fn call(&mut self, call: RequestId) {
         self.u64(call.0);
     }
 
@@ -35,13 +35,13 @@ pub(super) trait Fields {
         self.u64(namespace.packed());
     }
 
-    fn place(&mut self, place: Place) {
+    fn place(&mut self, place: PartitionRef) {
         self.namespace(place.namespace);
         self.u64(place.incarnation);
         self.u64(place.purge_epoch);
     }
 
-    fn view(&mut self, view: View) {
+    fn view(&mut self, view: WatchedState) {
         self.u64(view.incarnation);
         self.u64(view.purge_epoch);
         self.u64(view.first.0);
@@ -49,7 +49,7 @@ pub(super) trait Fields {
     }
 
     /// Write the optional membership and trace context of a request.
-    fn asker(&mut self, member: Option<Membership>, trace: Option<TraceContext>) {
+    fn requester(&mut self, member: Option<Membership>, trace: Option<TraceContext>) {
         let member_flag = if member.is_some() { MEMBER } else { 0 };
         let trace_flag = if trace.is_some() { TRACE } else { 0 };
         self.u8(member_flag | trace_flag);
@@ -106,24 +106,24 @@ impl Fields for Vec<u8> {
 }
 
 impl Reader<'_> {
-    pub(super) fn call(&mut self) -> Result<Call, Malformed> {
-        self.u64().map(Call)
+    pub(super) fn call(&mut self) -> Result<RequestId, Malformed> {
+        self.u64().map(RequestId)
     }
 
     pub(super) fn offset(&mut self) -> Result<Offset, Malformed> {
         self.u64().map(Offset)
     }
 
-    pub(super) fn place(&mut self) -> Result<Place, Malformed> {
-        Ok(Place {
+    pub(super) fn place(&mut self) -> Result<PartitionRef, Malformed> {
+        Ok(PartitionRef {
             namespace: self.namespace()?,
             incarnation: self.u64()?,
             purge_epoch: self.u64()?,
         })
     }
 
-    pub(super) fn view(&mut self) -> Result<View, Malformed> {
-        Ok(View {
+    pub(super) fn view(&mut self) -> Result<WatchedState, Malformed> {
+        Ok(WatchedState {
             incarnation: self.u64()?,
             purge_epoch: self.u64()?,
             first: self.offset()?,

@@ -12,13 +12,13 @@ use headrace_wire::Malformed;
 use super::fields::Fields;
 use super::reader::Reader;
 use super::{DecodeError, begin, finish, refusals};
-use crate::{Call, Figures, ToGateway};
+use crate::{RequestId, StatisticsSnapshot, ToGateway};
 
 const WELCOME: u32 = 11_101;
 const ANSWER: u32 = 11_102;
-const TOLD: u32 = 11_103;
-const SEEN: u32 = 11_104;
-const NOT_HERE: u32 = 11_105;
+const READY: u32 = 11_103;
+const STATE_CHANGED: u32 = 11_104;
+const WRONG_NODE: u32 = 11_105;
 const NOT_WATCHED: u32 = 11_106;
 const STATISTICS: u32 = 11_107;
 
@@ -34,19 +34,19 @@ const STAGED: u8 = 7;
 /// Maximum number of payload bytes of most frames.
 const USUAL_BYTES: usize = 48;
 /// Bytes of the statistics of one partition.
-const FIGURES_BYTES: usize = 95;
+const STATISTICS_BYTES: usize = 95;
 /// Bytes of one split of a range.
 const SPLIT_BYTES: usize = 16;
 
 /// A parsed frame, without the messages of a response.
 enum Parsed {
     Polled {
-        call: Call,
+        call: RequestId,
         polled: Polled,
         /// Start of the messages in the payload.
         start: usize,
     },
-    Whole(ToGateway),
+    Complete(ToGateway),
 }
 
 impl ToGateway {
@@ -79,30 +79,33 @@ impl ToGateway {
                 }
                 ANSWER
             }
-            Self::Told { call } => {
+            Self::PollReady { call } => {
                 head.call(call);
-                TOLD
+                READY
             }
-            Self::Seen { namespace, view } => {
+            Self::StateChanged { namespace, view } => {
                 head.namespace(namespace);
                 head.view(view);
-                SEEN
+                STATE_CHANGED
             }
-            Self::NotHere { call, version } => {
+            Self::WrongNode { call, version } => {
                 head.call(call);
                 head.u64(version);
-                NOT_HERE
+                WRONG_NODE
             }
             Self::NotWatched { namespace, version } => {
                 head.namespace(namespace);
                 head.u64(version);
                 NOT_WATCHED
             }
-            Self::Statistics { call, figures } => {
-                head.reserve(figures.len() * FIGURES_BYTES);
+            Self::Statistics {
+                call,
+                partitions: statistics,
+            } => {
+                head.reserve(statistics.len() * STATISTICS_BYTES);
                 head.call(call);
-                for figures in &figures {
-                    write_figures(&mut head, figures);
+                for statistics in &statistics {
+                    write_statistics(&mut head, statistics);
                 }
                 STATISTICS
             }
@@ -121,7 +124,7 @@ impl ToGateway {
                 let messages = &payload[start..];
                 with_messages(call, polled, || Slice::from_vec(messages.to_vec()))
             }
-            Parsed::Whole(frame) => frame,
+            Parsed::Complete(frame) => frame,
         })
     }
 
@@ -133,12 +136,16 @@ impl ToGateway {
                 polled,
                 start,
             } => with_messages(call, polled, || payload.freeze().slice(start..)),
-            Parsed::Whole(frame) => frame,
+            Parsed::Complete(frame) => frame,
         })
     }
 }
 
-fn with_messages(call: Call, mut polled: Polled, messages: impl FnOnce() -> Slice) -> ToGateway {
+fn with_messages(
+    call: RequestId,
+    mut polled: Polled,
+    messages: impl FnOnce() -> Slice,
+) -> ToGateway {
     if polled.size_bytes > 0 {
         polled.slices.push(messages());
     }
@@ -148,7 +155,7 @@ fn with_messages(call: Call, mut polled: Polled, messages: impl FnOnce() -> Slic
     }
 }
 
-fn encode_polled(mut head: Vec<u8>, call: Call, polled: Polled) -> Vec<Slice> {
+fn encode_polled(mut head: Vec<u8>, call: RequestId, polled: Polled) -> Vec<Slice> {
     head.call(call);
     head.u8(POLLED);
     head.u64(polled.current_offset.0);
@@ -179,7 +186,7 @@ fn write_response(head: &mut Vec<u8>, response: &Response) {
             head.u64(base_offset.0);
             head.u32(*messages_count);
         }
-        Response::NotEnough(level) => {
+        Response::BelowMinimum(level) => {
             head.u8(NOT_ENOUGH);
             head.u64(level.end.0);
             head.u64(level.bytes);
@@ -214,22 +221,22 @@ fn write_response(head: &mut Vec<u8>, response: &Response) {
     }
 }
 
-fn write_figures(head: &mut Vec<u8>, figures: &Figures) {
-    head.namespace(figures.namespace);
-    head.u64(figures.incarnation);
-    head.u64(figures.purge_epoch);
-    head.u64(figures.messages_count);
-    head.u64(figures.size_bytes);
-    head.u32(figures.segments_count);
-    head.u64(figures.current_offset.0);
-    head.u64(figures.first_offset.0);
-    head.u64(figures.unsynced_bytes);
-    head.bool(figures.failed);
-    head.u64(figures.oldest_segment_timestamp);
-    head.u64(figures.removed_segments);
-    head.u64(figures.removed_bytes);
-    head.bool(figures.retention_held);
-    head.bool(figures.is_cleaned);
+fn write_statistics(head: &mut Vec<u8>, statistics: &StatisticsSnapshot) {
+    head.namespace(statistics.namespace);
+    head.u64(statistics.incarnation);
+    head.u64(statistics.purge_epoch);
+    head.u64(statistics.messages_count);
+    head.u64(statistics.size_bytes);
+    head.u32(statistics.segments_count);
+    head.u64(statistics.current_offset.0);
+    head.u64(statistics.first_offset.0);
+    head.u64(statistics.unsynced_bytes);
+    head.bool(statistics.failed);
+    head.u64(statistics.oldest_segment_timestamp);
+    head.u64(statistics.removed_segments);
+    head.u64(statistics.removed_bytes);
+    head.bool(statistics.retention_held);
+    head.bool(statistics.is_cleaned);
 }
 
 fn parse(code: u32, payload: &[u8]) -> Result<Parsed, DecodeError> {
@@ -239,10 +246,10 @@ fn parse(code: u32, payload: &[u8]) -> Result<Parsed, DecodeError> {
     let mut reader = Reader::new(payload);
     let parsed = match code {
         ANSWER => read_answer(&mut reader, payload.len()),
-        _ => read_other(code, &mut reader).map(Parsed::Whole),
+        _ => read_other(code, &mut reader).map(Parsed::Complete),
     };
     let rest = match &parsed {
-        Ok(Parsed::Whole(_)) => reader.finish(),
+        Ok(Parsed::Complete(_)) => reader.finish(),
         _ => Ok(()),
     };
     rest.and(parsed)
@@ -265,7 +272,7 @@ fn read_answer(reader: &mut Reader<'_>, payload_bytes: usize) -> Result<Parsed, 
             base_offset: reader.offset()?,
             messages_count: reader.u32()?,
         }),
-        NOT_ENOUGH => Ok(Response::NotEnough(Level {
+        NOT_ENOUGH => Ok(Response::BelowMinimum(Level {
             end: reader.offset()?,
             bytes: reader.u64()?,
         })),
@@ -283,7 +290,7 @@ fn read_answer(reader: &mut Reader<'_>, payload_bytes: usize) -> Result<Parsed, 
         code if code >= refusals::FIRST => Err(refusals::read(code, reader)?),
         code => return Err(Malformed::UnknownCode(code)),
     };
-    Ok(Parsed::Whole(ToGateway::Answer { call, result }))
+    Ok(Parsed::Complete(ToGateway::Answer { call, result }))
 }
 
 /// Read a plan up to the end of the frame.
@@ -345,14 +352,14 @@ fn read_other(code: u32, reader: &mut Reader<'_>) -> Result<ToGateway, Malformed
             node: NodeId(reader.u32()?),
             shards: NonZeroU16::new(reader.u16()?).ok_or(Malformed::UnknownCode(0))?,
         },
-        TOLD => ToGateway::Told {
+        READY => ToGateway::PollReady {
             call: reader.call()?,
         },
-        SEEN => ToGateway::Seen {
+        STATE_CHANGED => ToGateway::StateChanged {
             namespace: reader.namespace()?,
             view: reader.view()?,
         },
-        NOT_HERE => ToGateway::NotHere {
+        WRONG_NODE => ToGateway::WrongNode {
             call: reader.call()?,
             version: reader.u64()?,
         },
@@ -362,17 +369,20 @@ fn read_other(code: u32, reader: &mut Reader<'_>) -> Result<ToGateway, Malformed
         },
         _ => {
             let call = reader.call()?;
-            let mut figures = Vec::with_capacity(reader.remaining() / FIGURES_BYTES);
+            let mut statistics = Vec::with_capacity(reader.remaining() / STATISTICS_BYTES);
             while reader.remaining() > 0 {
-                figures.push(read_figures(reader)?);
+                statistics.push(read_statistics(reader)?);
             }
-            ToGateway::Statistics { call, figures }
+            ToGateway::Statistics {
+                call,
+                partitions: statistics,
+            }
         }
     })
 }
 
-fn read_figures(reader: &mut Reader<'_>) -> Result<Figures, Malformed> {
-    Ok(Figures {
+fn read_statistics(reader: &mut Reader<'_>) -> Result<StatisticsSnapshot, Malformed> {
+    Ok(StatisticsSnapshot {
         namespace: reader.namespace()?,
         incarnation: reader.u64()?,
         purge_epoch: reader.u64()?,

@@ -12,7 +12,7 @@ use headrace_wire::Malformed;
 use super::fields::Fields;
 use super::reader::Reader;
 use super::{DecodeError, begin, finish};
-use crate::{Call, Membership, Place, Scope, StopWaiting, ToNode, TraceContext, WhenReady};
+use crate::{EndWait, Membership, PartitionRef, RequestId, Scope, ToNode, TraceContext, WhenReady};
 
 const REQUEST: u32 = 11_001;
 const WAIT: u32 = 11_002;
@@ -44,9 +44,9 @@ pub enum SmallToNode<'a> {
     /// Request to append.
     Append {
         /// Request id.
-        call: Call,
+        call: RequestId,
         /// The partition.
-        place: Place,
+        place: PartitionRef,
         /// Membership, if the request is on behalf of a member of a consumer group.
         member: Option<Membership>,
         /// Parent span, if the request is traced.
@@ -57,12 +57,12 @@ pub enum SmallToNode<'a> {
         messages_count: u32,
     },
     /// Any other frame.
-    Whole(ToNode),
+    Other(ToNode),
 }
 
 impl SmallToNode<'_> {
     /// Convert to a frame that does not borrow from the receive buffer.
-    pub fn keep(self) -> ToNode {
+    pub fn into_owned(self) -> ToNode {
         match self {
             Self::Append {
                 call,
@@ -81,7 +81,7 @@ impl SmallToNode<'_> {
                     request: Request::Append { batch },
                 }
             }
-            Self::Whole(frame) => frame,
+            Self::Other(frame) => frame,
         }
     }
 }
@@ -89,8 +89,8 @@ impl SmallToNode<'_> {
 /// A parsed frame, without the messages of a batch.
 enum Parsed {
     Append {
-        call: Call,
-        place: Place,
+        call: RequestId,
+        place: PartitionRef,
         member: Option<Membership>,
         trace: Option<TraceContext>,
         messages_count: u32,
@@ -98,8 +98,8 @@ enum Parsed {
         start: usize,
     },
     Stage {
-        call: Call,
-        place: Place,
+        call: RequestId,
+        place: PartitionRef,
         member: Option<Membership>,
         trace: Option<TraceContext>,
         head: StageHead,
@@ -132,13 +132,13 @@ impl StageHead {
 
 fn head_of_request(
     head: &mut Vec<u8>,
-    (call, place): (Call, Place),
+    (call, place): (RequestId, PartitionRef),
     member: Option<Membership>,
     trace: Option<TraceContext>,
 ) {
     head.call(call);
     head.place(place);
-    head.asker(member, trace);
+    head.requester(member, trace);
 }
 
 impl ToNode {
@@ -179,27 +179,30 @@ impl ToNode {
                 head_of_request(&mut head, (call, place), member, None);
                 head.u8(match when_ready {
                     WhenReady::Answer => 1,
-                    WhenReady::AtOnce => 2,
-                    WhenReady::Tell => 3,
+                    WhenReady::AnswerNow => 2,
+                    WhenReady::Notify => 3,
                 });
                 head.poll(&poll);
                 WAIT
             }
-            Self::StopWaiting {
+            Self::EndWait {
                 call,
                 namespace,
-                stop,
+                reaction: stop,
             } => {
                 head.call(call);
                 head.namespace(namespace);
                 head.u8(match stop {
-                    StopWaiting::Take => 1,
-                    StopWaiting::GiveUp => 2,
-                    StopWaiting::Disarm => 3,
+                    EndWait::Take => 1,
+                    EndWait::Refuse => 2,
+                    EndWait::Cancel => 3,
                 });
                 STOP_WAITING
             }
-            Self::Watch { place, seen } => {
+            Self::Watch {
+                place,
+                last_state: seen,
+            } => {
                 head.place(place);
                 head.bool(seen.is_some());
                 if let Some(view) = seen {
@@ -214,7 +217,7 @@ impl ToNode {
             Self::Statistics { call, scope } => {
                 head.call(call);
                 let (kind, stream, topic) = match scope {
-                    Scope::Everything => (1, 0, 0),
+                    Scope::All => (1, 0, 0),
                     Scope::Stream(stream) => (2, stream.0, 0),
                     Scope::Topic(stream, topic) => (3, stream.0, topic.0),
                 };
@@ -259,7 +262,7 @@ impl ToNode {
             } => {
                 let messages = Buffer::unpooled(&payload[start..]);
                 let range = 0..messages.len();
-                SmallToNode::Whole(ToNode::Request {
+                SmallToNode::Other(ToNode::Request {
                     call,
                     place,
                     member,
@@ -267,7 +270,7 @@ impl ToNode {
                     request: head.request(messages, range),
                 })
             }
-            Parsed::Whole(frame) => SmallToNode::Whole(frame),
+            Parsed::Whole(frame) => SmallToNode::Other(frame),
         })
     }
 
@@ -464,8 +467,8 @@ fn read_wait(reader: &mut Reader<'_>) -> Result<ToNode, Malformed> {
     }
     let when_ready = match reader.u8()? {
         1 => WhenReady::Answer,
-        2 => WhenReady::AtOnce,
-        3 => WhenReady::Tell,
+        2 => WhenReady::AnswerNow,
+        3 => WhenReady::Notify,
         code => return Err(Malformed::UnknownCode(code)),
     };
     Ok(ToNode::Wait {
@@ -479,19 +482,19 @@ fn read_wait(reader: &mut Reader<'_>) -> Result<ToNode, Malformed> {
 
 fn read_other(code: u32, reader: &mut Reader<'_>) -> Result<ToNode, Malformed> {
     Ok(match code {
-        STOP_WAITING => ToNode::StopWaiting {
+        STOP_WAITING => ToNode::EndWait {
             call: reader.call()?,
             namespace: reader.namespace()?,
-            stop: match reader.u8()? {
-                1 => StopWaiting::Take,
-                2 => StopWaiting::GiveUp,
-                3 => StopWaiting::Disarm,
+            reaction: match reader.u8()? {
+                1 => EndWait::Take,
+                2 => EndWait::Refuse,
+                3 => EndWait::Cancel,
                 code => return Err(Malformed::UnknownCode(code)),
             },
         },
         WATCH => ToNode::Watch {
             place: reader.place()?,
-            seen: if reader.bool()? {
+            last_state: if reader.bool()? {
                 Some(reader.view()?)
             } else {
                 None
@@ -503,7 +506,7 @@ fn read_other(code: u32, reader: &mut Reader<'_>) -> Result<ToNode, Malformed> {
         STATISTICS => ToNode::Statistics {
             call: reader.call()?,
             scope: match (reader.u8()?, reader.u32()?, reader.u32()?) {
-                (1, 0, 0) => Scope::Everything,
+                (1, 0, 0) => Scope::All,
                 (2, stream, 0) => Scope::Stream(StreamId(stream)),
                 (3, stream, topic) => Scope::Topic(StreamId(stream), TopicId(topic)),
                 (1 | 2, ..) => return Err(Malformed::ReservedNotZero),

@@ -8,7 +8,7 @@ mod samples;
 
 use headrace_buffer::{Buffer, BufferPool, Slice};
 use headrace_link::{
-    Call, DecodeError, MESSAGES_HEAD_BYTES_MAX, SmallToNode, ToGateway, ToNode, refusal,
+    DecodeError, MESSAGES_HEAD_BYTES_MAX, RequestId, SmallToNode, ToGateway, ToNode, refusal,
 };
 use headrace_partition::{Batch, Request, Response};
 use headrace_wire::{
@@ -32,7 +32,7 @@ fn split(slices: &[Slice]) -> (u32, Vec<u8>) {
 }
 
 /// Comparable form of a frame: its debug output, and the messages of a batch separately.
-fn told(frame: ToNode) -> (String, Option<Vec<u8>>) {
+fn comparable(frame: ToNode) -> (String, Option<Vec<u8>>) {
     if let ToNode::Request {
         call,
         place,
@@ -66,7 +66,7 @@ fn told(frame: ToNode) -> (String, Option<Vec<u8>>) {
 }
 
 fn decode_small(code: u32, payload: &mut [u8]) -> Result<ToNode, DecodeError> {
-    ToNode::decode(code, payload).map(SmallToNode::keep)
+    ToNode::decode(code, payload).map(SmallToNode::into_owned)
 }
 
 proptest! {
@@ -74,11 +74,11 @@ proptest! {
     #[test]
     fn a_gateway_is_understood(sample in to_node()) {
         let (code, mut payload) = split(&sample.clone().frame().encode());
-        let expected = told(sample.frame());
+        let expected = comparable(sample.frame());
         let owned = ToNode::decode_owned(code, Buffer::unpooled(payload.clone())).expect("well-formed");
-        prop_assert_eq!(told(owned), expected.clone());
+        prop_assert_eq!(comparable(owned), expected.clone());
         let small = decode_small(code, &mut payload).expect("well-formed");
-        prop_assert_eq!(told(small), expected);
+        prop_assert_eq!(comparable(small), expected);
         prop_assert!(ToGateway::decode(code, &payload) == Err(DecodeError::UnknownFrame(code)));
     }
 
@@ -94,7 +94,7 @@ proptest! {
     /// A truncated frame is refused. Exceptions: truncated messages of a batch or a response, which their readers
     /// validate, and complete items of a list that extends to the end of its frame.
     #[test]
-    fn what_is_cut_off_is_missed(sample in to_node(), frame in to_gateway(), cut in any::<prop::sample::Index>()) {
+    fn truncated_frames_are_refused(sample in to_node(), frame in to_gateway(), cut in any::<prop::sample::Index>()) {
         let has_messages = sample.messages_bytes();
         let (code, mut payload) = split(&sample.frame().encode());
         let kept = cut.index(payload.len());
@@ -117,7 +117,7 @@ proptest! {
 
     /// Trailing bytes are refused, except after messages.
     #[test]
-    fn what_is_too_much_is_refused(sample in to_node(), frame in to_gateway()) {
+    fn trailing_bytes_are_refused(sample in to_node(), frame in to_gateway()) {
         let is_batch = sample.is_batch();
         let (code, mut payload) = split(&sample.frame().encode());
         payload.push(0);
@@ -148,8 +148,8 @@ proptest! {
         let (code, mut payload) = split(&sample.frame().encode());
         let at_byte = at.index(payload.len());
         payload[at_byte] ^= 1 << bit;
-        let owned = ToNode::decode_owned(code, Buffer::unpooled(payload.clone())).map(told);
-        prop_assert_eq!(decode_small(code, &mut payload).map(told), owned);
+        let owned = ToNode::decode_owned(code, Buffer::unpooled(payload.clone())).map(comparable);
+        prop_assert_eq!(decode_small(code, &mut payload).map(comparable), owned);
 
         let (code, mut payload) = split(&frame.encode());
         let at_byte = at.index(payload.len());
@@ -193,7 +193,7 @@ fn messages_are_not_copied() {
     let address = received[500..].as_ptr();
     let batch = Batch::new(received, 500..69_000, 3);
     let frame = ToNode::Request {
-        call: Call(1),
+        call: RequestId(1),
         place: place(),
         member: None,
         trace: None,
@@ -222,7 +222,7 @@ fn messages_are_not_copied() {
 fn small_batches_are_one_slice() {
     for (messages_bytes, slices) in [(0, 1), (4096, 1), (4097, 2)] {
         let frame = ToNode::Request {
-            call: Call(8),
+            call: RequestId(8),
             place: place(),
             member: None,
             trace: None,
@@ -261,7 +261,7 @@ fn a_refusal_is_no_frame() {
 
 #[test]
 fn errors_name_the_frame() {
-    let (code, payload) = split(&ToGateway::Told { call: Call(1) }.encode());
+    let (code, payload) = split(&ToGateway::PollReady { call: RequestId(1) }.encode());
     let error = ToGateway::decode(code, &payload[1..]).expect_err("a byte is missing");
     let reason = Malformed::Truncated;
     assert_eq!(error, DecodeError::Malformed { code, reason });

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use headrace_buffer::Slice;
 use headrace_link::{
-    Call, Figures, Membership, Place, Refusal, Scope, StopWaiting, ToGateway, ToNode, TraceContext,
-    View, WhenReady,
+    EndWait, Membership, PartitionRef, Refusal, RequestId, Scope, StatisticsSnapshot, ToGateway,
+    ToNode, TraceContext, WatchedState, WhenReady,
 };
 use headrace_model::{
     ClientId, ClientKey, GroupId, Namespace, NodeId, Offset, PartitionId, StageId, StreamId,
@@ -24,26 +24,32 @@ use proptest::prelude::*;
 #[derive(Debug, Clone)]
 pub enum Sample {
     Append {
-        call: Call,
-        place: Place,
+        call: RequestId,
+        place: PartitionRef,
         member: Option<Membership>,
         trace: Option<TraceContext>,
         messages: Vec<u8>,
         messages_count: u32,
         /// Set for staged messages: stage, lifetime, number of the chunk, and whether it is the last.
-        part: Option<(Option<StageId>, u64, u32, bool)>,
+        stage_chunk: Option<(Option<StageId>, u64, u32, bool)>,
     },
     Other(Other),
 }
 
 #[derive(Debug, Clone)]
 pub enum Other {
-    Request(Call, Place, Option<Membership>, Option<TraceContext>, Asked),
-    Wait(Call, Place, Option<Membership>, Poll, WhenReady),
-    StopWaiting(Call, Namespace, StopWaiting),
-    Watch(Place, Option<View>),
+    Request(
+        RequestId,
+        PartitionRef,
+        Option<Membership>,
+        Option<TraceContext>,
+        Asked,
+    ),
+    Wait(RequestId, PartitionRef, Option<Membership>, Poll, WhenReady),
+    StopWaiting(RequestId, Namespace, EndWait),
+    Watch(PartitionRef, Option<WatchedState>),
     Unwatch(Namespace),
-    Statistics(Call, Scope),
+    Statistics(RequestId, Scope),
     CatalogVersion(u64),
 }
 
@@ -79,7 +85,7 @@ impl Sample {
                 trace,
                 messages,
                 messages_count,
-                part,
+                stage_chunk: part,
             } => ToNode::Request {
                 call,
                 place,
@@ -122,12 +128,15 @@ impl Other {
                 poll,
                 when_ready,
             },
-            Self::StopWaiting(call, namespace, stop) => ToNode::StopWaiting {
+            Self::StopWaiting(call, namespace, stop) => ToNode::EndWait {
                 call,
                 namespace,
-                stop,
+                reaction: stop,
             },
-            Self::Watch(place, seen) => ToNode::Watch { place, seen },
+            Self::Watch(place, seen) => ToNode::Watch {
+                place,
+                last_state: seen,
+            },
             Self::Unwatch(namespace) => ToNode::Unwatch { namespace },
             Self::Statistics(call, scope) => ToNode::Statistics { call, scope },
             Self::CatalogVersion(version) => ToNode::CatalogVersion(version),
@@ -150,8 +159,8 @@ impl Asked {
 }
 
 /// An arbitrary partition.
-pub fn place() -> Place {
-    Place {
+pub fn place() -> PartitionRef {
+    PartitionRef {
         namespace: Namespace::new(StreamId(1), TopicId(2), PartitionId(3)).unwrap(),
         incarnation: 4,
         purge_epoch: 5,
@@ -161,7 +170,7 @@ pub fn place() -> Place {
 /// A batch with the longest possible head before its messages.
 pub fn longest() -> Sample {
     Sample::Append {
-        call: Call(u64::MAX),
+        call: RequestId(u64::MAX),
         place: place(),
         member: Some(Membership {
             group: GroupId(1),
@@ -178,21 +187,21 @@ pub fn longest() -> Sample {
         }),
         messages: vec![1; 64],
         messages_count: 1,
-        part: Some((Some(StageId(1)), 2, 3, true)),
+        stage_chunk: Some((Some(StageId(1)), 2, 3, true)),
     }
 }
 
-fn call() -> impl Strategy<Value = Call> {
-    any::<u64>().prop_map(Call)
+fn call() -> impl Strategy<Value = RequestId> {
+    any::<u64>().prop_map(RequestId)
 }
 
 fn namespace() -> impl Strategy<Value = Namespace> {
     (0..1_u64 << 44).prop_map(|word| Namespace::from_packed(word).unwrap())
 }
 
-fn places() -> impl Strategy<Value = Place> {
+fn places() -> impl Strategy<Value = PartitionRef> {
     (namespace(), any::<u64>(), any::<u64>()).prop_map(|(namespace, incarnation, purge_epoch)| {
-        Place {
+        PartitionRef {
             namespace,
             incarnation,
             purge_epoch,
@@ -248,8 +257,8 @@ fn poll() -> impl Strategy<Value = Poll> {
     )
 }
 
-fn view() -> impl Strategy<Value = View> {
-    any::<(u64, u64, u64, u64)>().prop_map(|(incarnation, purge_epoch, first, end)| View {
+fn view() -> impl Strategy<Value = WatchedState> {
+    any::<(u64, u64, u64, u64)>().prop_map(|(incarnation, purge_epoch, first, end)| WatchedState {
         incarnation,
         purge_epoch,
         first: Offset(first),
@@ -300,21 +309,21 @@ pub fn to_node() -> impl Strategy<Value = Sample> {
                 trace,
                 messages,
                 messages_count,
-                part,
+                stage_chunk: part,
             },
         );
     let when_ready = prop_oneof![
         Just(WhenReady::Answer),
-        Just(WhenReady::AtOnce),
-        Just(WhenReady::Tell),
+        Just(WhenReady::AnswerNow),
+        Just(WhenReady::Notify),
     ];
     let stop = prop_oneof![
-        Just(StopWaiting::Take),
-        Just(StopWaiting::GiveUp),
-        Just(StopWaiting::Disarm),
+        Just(EndWait::Take),
+        Just(EndWait::Refuse),
+        Just(EndWait::Cancel),
     ];
     let scope = prop_oneof![
-        Just(Scope::Everything),
+        Just(Scope::All),
         any::<u32>().prop_map(|stream| Scope::Stream(StreamId(stream))),
         any::<(u32, u32)>()
             .prop_map(|(stream, topic)| Scope::Topic(StreamId(stream), TopicId(topic))),
@@ -463,7 +472,7 @@ fn response() -> impl Strategy<Value = Response> {
             messages_count,
         }),
         polled().prop_map(Response::Polled),
-        any::<(u64, u64)>().prop_map(|(end, bytes)| Response::NotEnough(Level {
+        any::<(u64, u64)>().prop_map(|(end, bytes)| Response::BelowMinimum(Level {
             end: Offset(end),
             bytes
         })),
@@ -481,7 +490,7 @@ fn response() -> impl Strategy<Value = Response> {
     ]
 }
 
-fn figures() -> impl Strategy<Value = Figures> {
+fn statistics() -> impl Strategy<Value = StatisticsSnapshot> {
     (
         namespace(),
         any::<[u64; 10]>(),
@@ -489,22 +498,24 @@ fn figures() -> impl Strategy<Value = Figures> {
         any::<[bool; 3]>(),
     )
         .prop_map(
-            |(namespace, numbers, segments_count, [failed, retention_held, is_cleaned])| Figures {
-                namespace,
-                incarnation: numbers[0],
-                messages_count: numbers[1],
-                size_bytes: numbers[2],
-                segments_count,
-                current_offset: Offset(numbers[3]),
-                first_offset: Offset(numbers[4]),
-                unsynced_bytes: numbers[5],
-                purge_epoch: numbers[6],
-                failed,
-                oldest_segment_timestamp: numbers[7],
-                removed_segments: numbers[8],
-                removed_bytes: numbers[9],
-                retention_held,
-                is_cleaned,
+            |(namespace, numbers, segments_count, [failed, retention_held, is_cleaned])| {
+                StatisticsSnapshot {
+                    namespace,
+                    incarnation: numbers[0],
+                    messages_count: numbers[1],
+                    size_bytes: numbers[2],
+                    segments_count,
+                    current_offset: Offset(numbers[3]),
+                    first_offset: Offset(numbers[4]),
+                    unsynced_bytes: numbers[5],
+                    purge_epoch: numbers[6],
+                    failed,
+                    oldest_segment_timestamp: numbers[7],
+                    removed_segments: numbers[8],
+                    removed_bytes: numbers[9],
+                    retention_held,
+                    is_cleaned,
+                }
             },
         )
 }
@@ -521,12 +532,12 @@ pub fn to_gateway() -> impl Strategy<Value = ToGateway> {
             }
         }),
         6 => (call(), result).prop_map(|(call, result)| ToGateway::Answer { call, result }),
-        1 => call().prop_map(|call| ToGateway::Told { call }),
-        1 => (namespace(), view()).prop_map(|(namespace, view)| ToGateway::Seen { namespace, view }),
-        1 => (call(), any::<u64>()).prop_map(|(call, version)| ToGateway::NotHere { call, version }),
+        1 => call().prop_map(|call| ToGateway::PollReady { call }),
+        1 => (namespace(), view()).prop_map(|(namespace, view)| ToGateway::StateChanged { namespace, view }),
+        1 => (call(), any::<u64>()).prop_map(|(call, version)| ToGateway::WrongNode { call, version }),
         1 => (namespace(), any::<u64>())
             .prop_map(|(namespace, version)| ToGateway::NotWatched { namespace, version }),
-        1 => (call(), prop::collection::vec(figures(), 0..4))
-            .prop_map(|(call, figures)| ToGateway::Statistics { call, figures }),
+        1 => (call(), prop::collection::vec(statistics(), 0..4))
+            .prop_map(|(call, partitions)| ToGateway::Statistics { call, partitions }),
     ]
 }

@@ -21,8 +21,8 @@ impl Filler {
         }
     }
 
-    fn spot(&self) -> Spot {
-        Spot {
+    fn spot(&self) -> AppendPosition {
+        AppendPosition {
             segment: SEGMENT,
             position: self.position,
             base: Offset(self.next),
@@ -34,7 +34,7 @@ impl Filler {
     /// Push a batch of one message, whose bytes the tail never reads.
     fn small(&mut self, length: usize) {
         let spot = self.spot();
-        let room = self.tail.room(length, spot, &self.pool);
+        let room = self.tail.reserve_small(length, spot, &self.pool);
         room.expect("memory")
             .fill(u8::try_from(self.next % 256).expect("a byte"));
         self.advance(length);
@@ -46,7 +46,7 @@ impl Filler {
         self.advance(length);
         let slice = Slice::from_vec(vec![0; length]);
         self.tail
-            .push_whole(slice, spot, Offset(self.next), self.next);
+            .push_buffer(slice, spot, Offset(self.next), self.next);
     }
 
     fn advance(&mut self, length: usize) {

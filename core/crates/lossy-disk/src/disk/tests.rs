@@ -41,8 +41,8 @@ fn file() -> Node {
     node(Content::File(Bytes::default()))
 }
 
-fn folder() -> Node {
-    node(Content::Folder(Folder::default()))
+fn directory() -> Node {
+    node(Content::Directory(Directory::default()))
 }
 
 proptest! {
@@ -111,9 +111,9 @@ proptest! {
 
     /// A power loss keeps a prefix of the unsynced changes of a directory, each change atomically.
     #[test]
-    fn changes_of_a_folder_are_kept_in_order(changes in prop::collection::vec((0..5_u8, 0..6_u8), 0..20), seed: u64) {
+    fn changes_of_a_directory_are_kept_in_order(changes in prop::collection::vec((0..5_u8, 0..6_u8), 0..20), seed: u64) {
         let mut disk = Disk::new(0, 0);
-        let listing = |disk: &Disk| disk.folder(ROOT).unwrap().names().clone();
+        let listing = |disk: &Disk| disk.directory(ROOT).unwrap().names().clone();
         let mut states = vec![listing(&disk)];
         for (kind, name) in changes {
             let (name, other) = (format!("f{name}"), format!("f{}", (name + 1) % 6));
@@ -173,7 +173,7 @@ fn a_page_that_was_written_may_be_torn_between_sectors() {
 }
 
 #[test]
-fn what_is_removed_is_back_unless_its_folder_was_synced() {
+fn what_is_removed_is_back_unless_its_directory_was_synced() {
     let is_back = |is_synced, seed| {
         let mut disk = Disk::new(0, 0);
         let file = disk.make(ROOT, "f", file()).unwrap();
@@ -198,15 +198,21 @@ fn what_is_removed_is_back_unless_its_folder_was_synced() {
 #[test]
 fn what_cannot_be_done_is_refused_and_changes_nothing() {
     let mut disk = Disk::new(0, 0);
-    let inner = disk.make(ROOT, "folder", folder()).unwrap();
+    let inner = disk.make(ROOT, "folder", directory()).unwrap();
     disk.make(ROOT, "file", file()).unwrap();
     disk.make(inner, "in it", file()).unwrap();
-    let before = disk.folder(ROOT).unwrap().names().clone();
+    let before = disk.directory(ROOT).unwrap().names().clone();
     assert_eq!(disk.make(ROOT, "file", file()), Err(Refusal::Exists));
     assert_eq!(disk.remove_file(ROOT, "folder"), Err(Refusal::IsAFolder));
     assert_eq!(disk.remove_file(ROOT, "nothing"), Err(Refusal::NotFound));
-    assert_eq!(disk.remove_folder(ROOT, "file"), Err(Refusal::NotAFolder));
-    assert_eq!(disk.remove_folder(ROOT, "folder"), Err(Refusal::NotEmpty));
+    assert_eq!(
+        disk.remove_directory(ROOT, "file"),
+        Err(Refusal::NotAFolder)
+    );
+    assert_eq!(
+        disk.remove_directory(ROOT, "folder"),
+        Err(Refusal::NotEmpty)
+    );
     assert_eq!(
         disk.rename((ROOT, "file"), (ROOT, "folder")),
         Err(Refusal::IsAFolder)
@@ -217,11 +223,11 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
     );
     assert_eq!(
         disk.rename((ROOT, "file"), (inner, "file")),
-        Err(Refusal::OtherFolder)
+        Err(Refusal::OtherDirectory)
     );
     assert_eq!(
         disk.rename((ROOT, "nothing"), (ROOT, "file")),
         Err(Refusal::NotFound)
     );
-    assert_eq!(disk.folder(ROOT).unwrap().names(), &before);
+    assert_eq!(disk.directory(ROOT).unwrap().names(), &before);
 }

@@ -11,7 +11,7 @@ use headrace_model::{Offset, Timestamp};
 
 use super::file::{BLOCK_HEADER_BYTES, BlockHeader, FOOTER_BYTES, HEADER_BYTES, WINDOW_BYTES};
 use super::publishing::{Current, Step};
-use super::{Blocks, Happened, Purpose};
+use super::{BlockRead, CompletionEffect, Purpose};
 use crate::api::Outbox;
 use crate::partition::{Partition, PendingAppend};
 
@@ -142,7 +142,7 @@ impl Partition {
                 return None;
             }
             cursor.is_reading = true;
-            let blocks = Blocks {
+            let blocks = BlockRead {
                 number: current.number,
                 stage: *id,
                 asked,
@@ -166,33 +166,33 @@ impl Partition {
     pub(crate) fn staged_read(
         &mut self,
         now: Timestamp,
-        blocks: Blocks,
+        blocks: BlockRead,
         result: Result<StorageOutcome, StorageError>,
         out: &mut Outbox,
-    ) -> Happened {
+    ) -> CompletionEffect {
         let Some(cursor) = self.cursor_of(blocks) else {
-            return Happened::Nothing;
+            return CompletionEffect::Nothing;
         };
         cursor.is_reading = false;
         if self.is_closing() || !self.log.is_open() {
-            return Happened::Nothing;
+            return CompletionEffect::Nothing;
         }
         match result {
             Ok(StorageOutcome::Read(buffer)) => {
                 self.append_read(now, blocks, buffer);
                 self.log.end_of_turn(now, &mut out.storage);
             }
-            Ok(_) => self.give_up_stage(),
+            Ok(_) => self.skip_unreadable_stage(),
             Err(error)
                 if matches!(
                     error.kind,
                     StorageErrorKind::Missing | StorageErrorKind::Damaged
                 ) =>
             {
-                self.give_up_stage();
+                self.skip_unreadable_stage();
             }
             Err(error) => {
-                return Happened::Broke {
+                return CompletionEffect::FileFailed {
                     what: "reading",
                     file: FileName::Stage(blocks.stage),
                     error,
@@ -200,11 +200,11 @@ impl Partition {
                 };
             }
         }
-        Happened::Nothing
+        CompletionEffect::Nothing
     }
 
     /// Cursor of the publication, if it waits for this read.
-    fn cursor_of(&mut self, blocks: Blocks) -> Option<&mut Cursor> {
+    fn cursor_of(&mut self, blocks: BlockRead) -> Option<&mut Cursor> {
         let current = self.stages.publishing.current.as_mut()?;
         let is_it = current.number == blocks.number;
         match &mut current.step {
@@ -213,7 +213,7 @@ impl Partition {
         }
     }
 
-    fn append_read(&mut self, now: Timestamp, blocks: Blocks, mut buffer: Buffer) {
+    fn append_read(&mut self, now: Timestamp, blocks: BlockRead, mut buffer: Buffer) {
         let is_short = (buffer.len() as u64) < blocks.asked;
         let Some(cursor) = self.appending() else {
             return;
@@ -237,7 +237,7 @@ impl Partition {
                 // The part is read again later.
                 Err(AppendError::Busy) => return self.stages.operations.back_off(now),
                 Err(AppendError::Failed(_)) => return,
-                Err(AppendError::Malformed) => return self.give_up_stage(),
+                Err(AppendError::Malformed) => return self.skip_unreadable_stage(),
             }
         }
         if let Some(cursor) = self.appending() {
@@ -246,7 +246,7 @@ impl Partition {
             cursor.needed = unpacked.needed;
         }
         if is_damaged {
-            self.give_up_stage();
+            self.skip_unreadable_stage();
         }
     }
 
@@ -258,7 +258,7 @@ impl Partition {
     }
 
     /// Skip the rest of a stage that cannot be read; the messages appended so far count.
-    fn give_up_stage(&mut self) {
+    fn skip_unreadable_stage(&mut self) {
         if let Some(Current {
             step: Step::Appending(cursor),
             stages_missing,

@@ -30,8 +30,8 @@ use headrace_model::{Namespace, Offset, StageId, Timestamp};
 use self::publishing::Publishing;
 use self::recovery::Loading;
 use self::writing::Stage;
-use crate::api::{Outbox, PartitionError, Ticket};
-use crate::partition::{Partition, answer};
+use crate::api::{Outbox, PartitionError, RequestId};
+use crate::partition::{Partition, respond};
 
 pub(crate) use self::writing::Chunk;
 
@@ -67,7 +67,7 @@ pub(crate) struct Stages {
     /// Size of the messages queued for writing in bytes.
     queued_bytes: u64,
     /// Stages with operations to start or requests to answer.
-    touched: Vec<StageId>,
+    ready_to_advance: Vec<StageId>,
     pub(crate) publishing: Publishing,
 }
 
@@ -87,14 +87,14 @@ enum Purpose {
     Sync(StageId),
     Remove(StageId),
     StoreRecord,
-    ReadBlocks(Blocks),
+    ReadBlocks(BlockRead),
     /// The outcome makes no difference.
     Disowned,
 }
 
 /// Part of a stage that is read to be appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Blocks {
+pub(crate) struct BlockRead {
     number: u64,
     stage: StageId,
     asked: u64,
@@ -104,19 +104,19 @@ pub(crate) struct Blocks {
 
 /// Effect of a completed operation on the partition.
 #[derive(Debug)]
-pub(crate) enum Happened {
+pub(crate) enum CompletionEffect {
     Nothing,
     /// A file failed that the partition depends on.
-    Broke {
+    FileFailed {
         what: &'static str,
         file: FileName,
         error: StorageError,
         is_repeatable: bool,
     },
     /// A file is not valid.
-    NotUnderstood(String),
+    FileInvalid(String),
     /// Messages were read to be appended.
-    Read(Blocks, Result<StorageOutcome, StorageError>),
+    Read(BlockRead, Result<StorageOutcome, StorageError>),
 }
 
 impl Stages {
@@ -132,7 +132,7 @@ impl Stages {
             all: BTreeMap::new(),
             bytes: 0,
             queued_bytes: 0,
-            touched: Vec::new(),
+            ready_to_advance: Vec::new(),
             publishing: Publishing::default(),
         }
     }
@@ -152,7 +152,7 @@ impl Stages {
 
     /// Return whether no operation is under way or due.
     pub(crate) fn is_drained(&self) -> bool {
-        self.operations.is_empty() && self.touched.is_empty()
+        self.operations.is_empty() && self.ready_to_advance.is_empty()
     }
 
     /// Repeat operations that lacked memory or handles, if they are due.
@@ -161,12 +161,12 @@ impl Stages {
     }
 
     pub(crate) fn give_up_waiting(&mut self) {
-        self.operations.give_up_waiting();
+        self.operations.drop_waiting();
     }
 
     /// Time of the next call of [`repeat`](Self::repeat).
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
-        self.operations.deadline()
+        self.operations.repeat_deadline()
     }
 
     /// Handle the completion of an operation.
@@ -175,9 +175,9 @@ impl Stages {
         now: Timestamp,
         completion: StorageCompletion,
         out: &mut Outbox,
-    ) -> Happened {
+    ) -> CompletionEffect {
         let Some((purpose, result)) = self.operations.end(now, completion) else {
-            return Happened::Nothing;
+            return CompletionEffect::Nothing;
         };
         match purpose {
             Purpose::ReadRecord => return self.record_read(result),
@@ -185,7 +185,7 @@ impl Stages {
                 return self.end_read((stage, length), result, &mut out.storage);
             }
             Purpose::StoreRecord => return self.record_stored(result.map(drop)),
-            Purpose::ReadBlocks(blocks) => return Happened::Read(blocks, result),
+            Purpose::ReadBlocks(blocks) => return CompletionEffect::Read(blocks, result),
             Purpose::Create(stage) => self.created(stage, result.map(drop), out),
             Purpose::Write { stage, bytes } => {
                 self.written((stage, bytes), result.map(drop), out);
@@ -195,7 +195,7 @@ impl Stages {
             Purpose::Remove(stage) => drop(self.all.remove(&stage)),
             Purpose::Disowned => {}
         }
-        Happened::Nothing
+        CompletionEffect::Nothing
     }
 }
 
@@ -203,7 +203,7 @@ impl Partition {
     /// Drop the stages of aborted transactions, except those being published. Returns true if the next
     /// [`end_of_turn`](Self::end_of_turn) has work to do.
     pub fn drop_stages(&mut self, stages: &[StageId]) -> bool {
-        self.stages.drop_unnamed(stages);
+        self.stages.drop_unpublished(stages);
         !self.stages.is_drained()
     }
 
@@ -212,7 +212,11 @@ impl Partition {
     /// `horizon` is the timestamp of an operation of the metadata log; the catalog behind `is_named` contains all
     /// changes up to that operation. A commit that is not contained yet comes later and is refused for such a stage.
     /// Returns what [`drop_stages`](Self::drop_stages) returns.
-    pub fn pass_horizon(&mut self, horizon: Timestamp, is_named: impl Fn(StageId) -> bool) -> bool {
+    pub fn drop_expired_stages(
+        &mut self,
+        horizon: Timestamp,
+        is_named: impl Fn(StageId) -> bool,
+    ) -> bool {
         let mut expired = self.stages.expired(horizon);
         expired.retain(|stage| !is_named(*stage));
         !expired.is_empty() && self.drop_stages(&expired)
@@ -228,13 +232,19 @@ impl Partition {
         self.stages.bytes()
     }
 
-    pub(crate) fn stage(&mut self, now: Timestamp, ticket: Ticket, chunk: Chunk, out: &mut Outbox) {
+    pub(crate) fn stage(
+        &mut self,
+        now: Timestamp,
+        ticket: RequestId,
+        chunk: Chunk,
+        out: &mut Outbox,
+    ) {
         let taken = match self.log.failure() {
             Some(failure) => Err(PartitionError::Failed(failure.clone())),
             None => self.stages.take(now, ticket, chunk),
         };
         if let Err(error) = taken {
-            answer(out, ticket, Err(error));
+            respond(out, ticket, Err(error));
         }
     }
 
@@ -246,11 +256,11 @@ impl Partition {
         out: &mut Outbox,
     ) {
         let mut happened = self.stages.complete(now, completion, out);
-        if let Happened::Read(blocks, result) = happened {
+        if let CompletionEffect::Read(blocks, result) = happened {
             happened = self.staged_read(now, blocks, result, out);
         }
         match happened {
-            Happened::Broke {
+            CompletionEffect::FileFailed {
                 what,
                 file,
                 error,
@@ -258,10 +268,10 @@ impl Partition {
             } => {
                 // Once the stages are loaded, resuming a publication is not part of opening.
                 let is_opening = self.waiting.is_some() && !self.stages.is_loaded();
-                (self.log).fail_beside(now, (what, file), error, is_repeatable, is_opening);
+                (self.log).fail_companion_file(now, (what, file), error, is_repeatable, is_opening);
             }
-            Happened::NotUnderstood(reason) => self.log.refuse_to_open(reason),
-            Happened::Nothing | Happened::Read(..) => {}
+            CompletionEffect::FileInvalid(reason) => self.log.refuse_to_open(reason),
+            CompletionEffect::Nothing | CompletionEffect::Read(..) => {}
         }
     }
 }

@@ -13,7 +13,7 @@ use headrace_model::{Offset, StageId, Timestamp};
 use super::appending::Cursor;
 use super::record::{Intent, Record};
 use super::writing::Stage;
-use super::{Happened, Published, Purpose, Stages};
+use super::{CompletionEffect, Published, Purpose, Stages};
 use crate::api::Outbox;
 use crate::partition::Partition;
 
@@ -28,12 +28,12 @@ pub(crate) struct Publishing {
     /// Contents being stored.
     storing: Option<Record>,
     /// True until the intent in the file has been processed.
-    pub(super) is_unread: bool,
+    pub(super) has_unprocessed_intent: bool,
     pub(super) current: Option<Current>,
     /// Number of the last publication that a purge has voided.
-    voided: u64,
+    voided_up_to: u64,
     /// True after a purge: damage of the file is ignored.
-    pub(super) is_forgiving: bool,
+    pub(super) ignores_damage: bool,
 }
 
 /// Publication in progress.
@@ -61,7 +61,7 @@ pub(super) enum Step {
 
 impl Publishing {
     pub(super) fn found(&mut self, record: Record) {
-        self.is_unread = record.intent.is_some();
+        self.has_unprocessed_intent = record.intent.is_some();
         self.record = record;
     }
 
@@ -71,7 +71,7 @@ impl Publishing {
     }
 
     /// Return whether an incomplete publication names this stage.
-    pub(super) fn names(&self, id: StageId) -> bool {
+    pub(super) fn is_stage_pending(&self, id: StageId) -> bool {
         let current = self.current.iter().map(|current| &current.stages);
         let intents = self.record.intent.iter().map(|intent| &intent.stages);
         let named = self.pending.values().chain(current).chain(intents);
@@ -134,10 +134,10 @@ impl Stages {
             publishing.pending.insert(current.number, current.stages);
         }
         let last = publishing.pending.keys().next_back().copied();
-        publishing.voided = publishing.voided.max(last.unwrap_or(0));
-        let is_news = publishing.voided > publishing.record.applied;
-        if !publishing.is_unread && (is_under_way || is_news) {
-            publishing.mark(publishing.voided);
+        publishing.voided_up_to = publishing.voided_up_to.max(last.unwrap_or(0));
+        let is_news = publishing.voided_up_to > publishing.record.applied;
+        if !publishing.has_unprocessed_intent && (is_under_way || is_news) {
+            publishing.mark(publishing.voided_up_to);
         }
         let stages: Vec<StageId> = publishing.pending.values().flatten().copied().collect();
         for stage in stages {
@@ -161,20 +161,20 @@ impl Stages {
             .start_repeated(Purpose::StoreRecord, operation, out);
     }
 
-    pub(super) fn record_stored(&mut self, result: Result<(), StorageError>) -> Happened {
+    pub(super) fn record_stored(&mut self, result: Result<(), StorageError>) -> CompletionEffect {
         let publishing = &mut self.publishing;
         let Some(record) = publishing.storing.take() else {
-            return Happened::Nothing;
+            return CompletionEffect::Nothing;
         };
         match result {
             Ok(()) => {
                 publishing.record = record;
-                Happened::Nothing
+                CompletionEffect::Nothing
             }
             Err(error) => {
                 // The failed write may have stored either record: retry before anything else.
                 publishing.wanted.get_or_insert(record);
-                Happened::Broke {
+                CompletionEffect::FileFailed {
                     what: "replacing",
                     file: FileName::Transactions,
                     error,
@@ -232,19 +232,19 @@ impl Partition {
     /// Resume the publication in progress once the log is open.
     pub(crate) fn resume_publication(&mut self) {
         let publishing = &mut self.stages.publishing;
-        if !core::mem::take(&mut publishing.is_unread) {
+        if !core::mem::take(&mut publishing.has_unprocessed_intent) {
             return;
         }
         let Some(intent) = publishing.record.intent.clone() else {
             return;
         };
-        let epoch = self.log.life().purge_epoch;
+        let epoch = self.log.generation().purge_epoch;
         if intent.purge_epoch != epoch {
             // An intent of a later epoch has not begun to append: otherwise the manifest would have that epoch.
             if intent.purge_epoch < epoch {
-                publishing.voided = publishing.voided.max(intent.number);
+                publishing.voided_up_to = publishing.voided_up_to.max(intent.number);
             }
-            publishing.mark(publishing.voided);
+            publishing.mark(publishing.voided_up_to);
             return;
         }
         let (stages, stages_missing, messages) = self.stages.look_up(&intent.stages);
@@ -268,12 +268,12 @@ impl Partition {
             step,
         };
         if !is_begun {
-            self.note_intent(&current);
+            self.store_intent(&current);
         }
         self.stages.publishing.current = Some(current);
     }
 
-    fn note_intent(&mut self, current: &Current) {
+    fn store_intent(&mut self, current: &Current) {
         let publishing = &mut self.stages.publishing;
         publishing.wanted = Some(Record {
             applied: publishing.record.applied,
@@ -281,7 +281,7 @@ impl Partition {
                 number: current.number,
                 base: current.base,
                 messages: current.messages,
-                purge_epoch: self.log.life().purge_epoch,
+                purge_epoch: self.log.generation().purge_epoch,
                 stages: current.stages.clone(),
             }),
         });
@@ -293,8 +293,8 @@ impl Partition {
         if self.waiting.is_some() || self.log.is_wiping() || !publishing.is_stored() {
             return false;
         }
-        if publishing.voided > publishing.record.applied {
-            publishing.mark(publishing.voided);
+        if publishing.voided_up_to > publishing.record.applied {
+            publishing.mark(publishing.voided_up_to);
             return true;
         }
         let Some((number, ids)) = publishing.pending.pop_first() else {
@@ -316,7 +316,7 @@ impl Partition {
         if messages == 0 {
             self.stages.publishing.mark(number);
         } else {
-            self.note_intent(&current);
+            self.store_intent(&current);
         }
         for id in ids {
             // Drop partial stages, which were never complete.
@@ -330,7 +330,7 @@ impl Partition {
 
     /// Advance publishing as far as possible now.
     pub(crate) fn advance_publishing(&mut self, now: Timestamp, out: &mut Outbox) {
-        if !self.stages.is_loaded() || self.stages.publishing.is_unread {
+        if !self.stages.is_loaded() || self.stages.publishing.has_unprocessed_intent {
             return;
         }
         self.stages.skip_complete(out);

@@ -11,7 +11,7 @@ use headrace_model::StageId;
 use super::file::{FOOTER_BYTES, Footer, HEADER_BYTES};
 use super::record::{NoRecord, RECORD_BYTES_MAX, Record};
 use super::writing::Stage;
-use super::{Happened, Purpose, Stages};
+use super::{CompletionEffect, Purpose, Stages};
 
 /// Progress of loading.
 #[derive(Debug)]
@@ -59,15 +59,15 @@ impl Stages {
     }
 
     /// Restart loading when the log opens again because of a purge.
-    pub(crate) fn load_again(&mut self) {
+    pub(crate) fn restart_loading(&mut self) {
         if self.is_loaded() {
             return;
         }
-        self.operations.disown(|| Purpose::Disowned);
+        self.operations.replace_purposes(|| Purpose::Disowned);
         self.all.clear();
-        self.touched.clear();
+        self.ready_to_advance.clear();
         self.bytes = 0;
-        self.publishing.is_forgiving = true;
+        self.publishing.ignores_damage = true;
         self.loading = Loading::NotStarted;
     }
 
@@ -113,15 +113,17 @@ impl Stages {
         (id, length): (StageId, u64),
         result: Result<StorageOutcome, StorageError>,
         out: &mut Vec<StorageRequest>,
-    ) -> Happened {
+    ) -> CompletionEffect {
         self.set_under_way(false);
         let footer = match result {
             Ok(StorageOutcome::Read(bytes)) => Footer::decode(&bytes, self.incarnation, id, length),
             Ok(_) => None,
-            Err(error) if error.kind == StorageErrorKind::Missing => return Happened::Nothing,
+            Err(error) if error.kind == StorageErrorKind::Missing => {
+                return CompletionEffect::Nothing;
+            }
             Err(error) if error.kind == StorageErrorKind::Damaged => None,
             Err(error) => {
-                return Happened::Broke {
+                return CompletionEffect::FileFailed {
                     what: "reading",
                     file: FileName::Stage(id),
                     error,
@@ -136,15 +138,18 @@ impl Stages {
             }
             None => self.remove(id, out),
         }
-        Happened::Nothing
+        CompletionEffect::Nothing
     }
 
-    pub(super) fn record_read(&mut self, result: Result<StorageOutcome, StorageError>) -> Happened {
+    pub(super) fn record_read(
+        &mut self,
+        result: Result<StorageOutcome, StorageError>,
+    ) -> CompletionEffect {
         self.set_under_way(false);
         let decoded = match result {
             Ok(StorageOutcome::Read(bytes)) => Record::decode(&bytes, self.incarnation),
             Err(error) if error.kind != StorageErrorKind::Damaged => {
-                return Happened::Broke {
+                return CompletionEffect::FileFailed {
                     what: "reading",
                     file: FileName::Transactions,
                     error,
@@ -157,14 +162,14 @@ impl Stages {
             Ok(record) => self.publishing.found(record),
             // A record of another partition is replaced by the first publication.
             Err(NoRecord::Foreign) => {}
-            Err(NoRecord::Damaged) if self.publishing.is_forgiving => {}
+            Err(NoRecord::Damaged) if self.publishing.ignores_damage => {}
             Err(NoRecord::Damaged) => {
-                return Happened::NotUnderstood(format!(
+                return CompletionEffect::FileInvalid(format!(
                     "{} is damaged, so it is unknown what has been published",
                     FileName::Transactions
                 ));
             }
         }
-        Happened::Nothing
+        CompletionEffect::Nothing
     }
 }

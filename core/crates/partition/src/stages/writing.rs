@@ -13,8 +13,8 @@ use headrace_model::{StageId, Timestamp};
 
 use super::file::{self, BLOCK_HEADER_BYTES, FOOTER_BYTES, Footer, HEADER_BYTES};
 use super::{Purpose, Stages};
-use crate::api::{Outbox, PartitionError, Response, Ticket};
-use crate::partition::answer;
+use crate::api::{Outbox, PartitionError, RequestId, Response};
+use crate::partition::respond;
 
 /// A stage: messages that are not visible yet.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ enum State {
 /// Request that waits until a position is written or the stage is sealed.
 #[derive(Debug)]
 struct Waiting {
-    ticket: Ticket,
+    ticket: RequestId,
     until: Until,
     response: Response,
 }
@@ -115,7 +115,7 @@ impl Stage {
         self.queue.iter().map(|slice| slice.len() as u64).sum()
     }
 
-    fn wait(&mut self, ticket: Ticket, id: StageId, is_last: bool) {
+    fn wait(&mut self, ticket: RequestId, id: StageId, is_last: bool) {
         let until = if is_last {
             Until::Sealed
         } else {
@@ -155,7 +155,7 @@ impl Stages {
     pub(crate) fn take(
         &mut self,
         now: Timestamp,
-        ticket: Ticket,
+        ticket: RequestId,
         chunk: Chunk,
     ) -> Result<(), PartitionError> {
         let known = match chunk.stage {
@@ -169,7 +169,7 @@ impl Stages {
                 if chunk.number < stage.chunks && chunk.is_last == is_last {
                     // The chunk was taken before and its response was lost.
                     stage.wait(ticket, id, is_last);
-                    self.touched.push(id);
+                    self.ready_to_advance.push(id);
                     return Ok(());
                 }
                 if stage.is_complete || chunk.number != stage.chunks || stage.chunks == u32::MAX {
@@ -210,7 +210,7 @@ impl Stages {
         stage.bytes += messages.len() as u64;
         stage.is_complete = chunk.is_last;
         stage.wait(ticket, id, chunk.is_last);
-        self.touched.push(id);
+        self.ready_to_advance.push(id);
         Ok(())
     }
 
@@ -258,7 +258,7 @@ impl Stages {
 
     /// Answer requests whose results are known, and start operations that are due.
     pub(crate) fn settle(&mut self, out: &mut Outbox) {
-        while let Some(id) = self.touched.pop() {
+        while let Some(id) = self.ready_to_advance.pop() {
             let Some(stage) = self.all.get_mut(&id) else {
                 continue;
             };
@@ -269,9 +269,9 @@ impl Stages {
                 } && !stage.is_dropped;
                 if is_done {
                     let response = core::mem::replace(&mut waiting.response, Response::Done);
-                    answer(out, waiting.ticket, Ok(response));
+                    respond(out, waiting.ticket, Ok(response));
                 } else if stage.is_dropped {
-                    answer(out, waiting.ticket, Err(PartitionError::StageNotFound));
+                    respond(out, waiting.ticket, Err(PartitionError::StageNotFound));
                 }
                 !is_done && !stage.is_dropped
             });
@@ -397,7 +397,7 @@ impl Stages {
 
     /// Note that an operation on the file of this stage has ended.
     fn ended(&mut self, id: StageId) -> Option<&mut Stage> {
-        self.touched.push(id);
+        self.ready_to_advance.push(id);
         let stage = self.all.get_mut(&id)?;
         stage.is_busy = false;
         Some(stage)
@@ -421,7 +421,7 @@ impl Stages {
                 file: FileName::Stage(id),
                 source,
             };
-            answer(out, waiting.ticket, Err(error));
+            respond(out, waiting.ticket, Err(error));
         }
     }
 
@@ -437,13 +437,13 @@ impl Stages {
         self.bytes -= stage.length;
         self.queued_bytes -= stage.queued_bytes();
         stage.queue.clear();
-        self.touched.push(id);
+        self.ready_to_advance.push(id);
     }
 
     /// Drop the given stages that no publication names.
-    pub(crate) fn drop_unnamed(&mut self, ids: &[StageId]) {
+    pub(crate) fn drop_unpublished(&mut self, ids: &[StageId]) {
         for id in ids {
-            if !self.publishing.names(*id) {
+            if !self.publishing.is_stage_pending(*id) {
                 self.drop_stage(*id);
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use headrace_buffer::BufferPool;
 use headrace_model::{Durability, PartitionStatistics, Timestamp};
 use headrace_partition::storage::{StorageCompletion, StorageOutcome};
-use headrace_partition::{Outbox, Partition, PollingStrategy, Ticket};
+use headrace_partition::{Outbox, Partition, PollingStrategy, RequestId};
 
 use crate::support::messages::{packed, sent};
 use crate::support::world::{World, config};
@@ -27,7 +27,7 @@ fn an_idle_partition_is_small() {
     partition.complete(now, completion, &mut out);
     assert!(partition.is_open() && partition.is_idle());
     assert_eq!(partition.next_deadline(), None);
-    assert!(out.storage.is_empty() && out.answers.is_empty());
+    assert!(out.storage.is_empty() && out.responses.is_empty());
     assert_eq!(pool.statistics().misses, 0);
     // All members that could allocate are empty collections, except for two shared pointers.
     let size = size_of::<Partition>() + size_of::<PartitionStatistics>();
@@ -56,7 +56,7 @@ fn small_batches_take_few_buffers() {
     let before = pool.statistics();
     for number in 0..1000 {
         let messages = packed(&[sent(number, 1000)]);
-        world.append_bytes(Ticket(number), &messages, 1);
+        world.append_bytes(RequestId(number), &messages, 1);
         world.settle();
     }
     let after = pool.statistics();

@@ -87,7 +87,7 @@ fn logs_that_are_not_listed_are_set_aside_and_reported() {
 
 /// A directory whose manifest has no list is opened unchanged, and the manifest gets a list at once.
 #[test]
-fn folders_without_a_list_are_opened_and_get_one() {
+fn directories_without_a_segment_list_get_one() {
     let mut world = filled(30);
     world.close();
     let text = String::from_utf8(world.disk.content(FileName::Manifest).to_vec()).expect("text");
@@ -104,7 +104,7 @@ fn folders_without_a_list_are_opened_and_get_one() {
 
 /// Wherever a crash happens, a segment is listed before it has messages, and no segment is taken for a foreign log.
 #[test]
-fn what_is_ours_is_listed_before_it_is_there() {
+fn segments_are_listed_before_they_have_messages() {
     for steps in 0..200 {
         for crash in [Crash::Kill, Crash::Power] {
             let mut world = filled(0);

@@ -327,8 +327,12 @@ fn offsets_of_deleted_groups_are_forgotten() {
     for (consumer, offset) in [(ALICE, 3), (GROUP, 4), (other, 5)] {
         world.store(consumer, offset).expect("stored");
     }
-    assert!(!world.partition.forget_groups(|_| true));
-    assert!(world.partition.forget_groups(|key| key == 2));
+    assert!(!world.partition.delete_offsets_of_missing_groups(|_| true));
+    assert!(
+        world
+            .partition
+            .delete_offsets_of_missing_groups(|key| key == 2)
+    );
     world.end_of_turn();
     world.settle();
     for _ in 0..2 {
@@ -354,7 +358,7 @@ fn at_least(strategy: PollingStrategy, count: u32, minimum_bytes: u32) -> Reques
 fn a_poll_with_a_minimum_waits_for_bytes_or_for_messages() {
     for mut world in everywhere() {
         let level = |answer| match answer {
-            Ok(Response::NotEnough(level)) => level,
+            Ok(Response::BelowMinimum(level)) => level,
             other => panic!("{other:?}"),
         };
         let start = PollingStrategy::Offset(18);
@@ -394,7 +398,7 @@ fn a_poll_with_a_minimum_beyond_the_end_waits_for_its_offset() {
     for mut world in everywhere() {
         let bytes = world.partition.visible_bytes();
         let mut level = |strategy| match world.ask(at_least(strategy, 4, 1)) {
-            Ok(Response::NotEnough(level)) => (level.end.0, level.bytes),
+            Ok(Response::BelowMinimum(level)) => (level.end.0, level.bytes),
             other => panic!("{other:?}"),
         };
         assert_eq!(level(PollingStrategy::Offset(20)), (24, bytes + 1));
@@ -406,7 +410,7 @@ fn a_poll_with_a_minimum_beyond_the_end_waits_for_its_offset() {
         assert_eq!(level(PollingStrategy::Timestamp(u64::MAX)), (21, u64::MAX));
         world.store(ALICE, 19).expect("stored");
         let answer = world.ask(at_least(PollingStrategy::Next, 4, 1));
-        assert!(matches!(answer, Ok(Response::NotEnough(level)) if level.end.0 == 24));
+        assert!(matches!(answer, Ok(Response::BelowMinimum(level)) if level.end.0 == 24));
     }
 }
 

@@ -109,7 +109,7 @@ fn damage_in_the_open_segment_costs_one_message() {
 
 /// LOG-11: damage in messages behind the last index entry, with a torn write behind it, is handled.
 #[test]
-fn damage_and_a_torn_tail_are_told_apart() {
+fn damage_is_distinguished_from_a_torn_tail() {
     let mut world = filled(config(Durability::Os), 100);
     world.crash(Crash::Kill);
     world.disk.flip(LOG, 97 * 1064 + 300);
@@ -166,7 +166,7 @@ fn what_is_cut_is_kept_beside_the_log() {
             file: LOG,
             position,
             bytes: 964,
-            kept,
+            saved_as: kept,
         };
         assert_eq!(world.notices, [notice]);
     }
@@ -192,7 +192,7 @@ fn what_is_cut_is_kept_beside_the_log() {
     });
     assert!(matches!(
         world.notices[..],
-        [Notice::Lost { bytes: 1063, .. }]
+        [Notice::CutWithoutCopy { bytes: 1063, .. }]
     ));
     assert_eq!(all(&mut world), (0..19).collect::<Vec<_>>());
 }

@@ -212,9 +212,13 @@ fn stages_are_dropped_when_nobody_can_commit_them() {
     assert!(
         !world
             .partition
-            .pass_horizon(Timestamp(horizon.0 - 1), |_| false)
+            .drop_expired_stages(Timestamp(horizon.0 - 1), |_| false)
     );
-    assert!(world.partition.pass_horizon(horizon, |id| id == early));
+    assert!(
+        world
+            .partition
+            .drop_expired_stages(horizon, |id| id == early)
+    );
     assert!(world.partition.drop_stages(&[given_up]));
     world.settle();
     assert_eq!(world.partition.stages_count(), 2);
@@ -224,7 +228,11 @@ fn stages_are_dropped_when_nobody_can_commit_them() {
     );
     assert!(!world.partition.publish(1, &[early, late]));
     assert!(!world.partition.drop_stages(&[early, late]));
-    assert!(!world.partition.pass_horizon(late.expires_at(), |_| false));
+    assert!(
+        !world
+            .partition
+            .drop_expired_stages(late.expires_at(), |_| false)
+    );
     world.settle();
     assert_eq!(numbers(&mut world), [0, 1]);
     assert_eq!(stage_files(&world), 0);
@@ -276,7 +284,7 @@ fn publishing_is_complete_wherever_it_is_interrupted() {
                     assert_eq!(copies.count(), expected.len(), "{steps} steps: {found:?}");
                 }
                 // A loss of power may undo a removal.
-                (world.partition).pass_horizon(Timestamp(u64::MAX), |_| false);
+                (world.partition).drop_expired_stages(Timestamp(u64::MAX), |_| false);
                 world.settle();
                 assert_eq!(stage_files(&world), 0);
             }
@@ -392,7 +400,7 @@ fn a_purge_takes_what_was_committed_before() {
 
 /// A damaged stage is reported, and its intact part is published; the partition stays in service.
 #[test]
-fn lost_messages_are_told_of() {
+fn damaged_stages_are_reported() {
     let mut world = World::new(config(Durability::Os));
     let mut stage = None;
     for chunk in 0..3 {

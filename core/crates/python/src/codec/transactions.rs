@@ -3,9 +3,11 @@
 use headrace_wire::{
     Command, Partitioning, SendMessages, TransactionOutcome,
     batch::INDEX_BYTES,
-    command::{AbortTransaction, CommitTransaction, KeptName, PinReader, StageMessages, StagedAt},
+    command::{
+        AbortTransaction, CommitTransaction, PinReader, RecordName, StageMessages, StagedAt,
+    },
     response::{
-        PinnedReader as WirePin, StagedMessages as WireStaged, TransactionInfo as WireTransaction,
+        ReaderPin as WirePin, StagedMessages as WireStaged, TransactionInfo as WireTransaction,
         TransactionResult as WireResult,
     },
 };
@@ -142,8 +144,8 @@ fn encode_abort_transaction<'py>(
     encoded(python, &Command::AbortTransaction(command))
 }
 
-fn kept<'a>(stream: &'a Name, field: &str, text: &'a str) -> PyResult<KeptName<'a>> {
-    Ok(KeptName {
+fn kept<'a>(stream: &'a Name, field: &str, text: &'a str) -> PyResult<RecordName<'a>> {
+    Ok(RecordName {
         stream: stream.checked("stream")?,
         name: name(field, text)?,
     })
@@ -235,7 +237,7 @@ fn decode_transaction(payload: &[u8]) -> PyResult<Option<Transaction>> {
 fn decode_pinned_reader(python: Python<'_>, payload: &[u8]) -> PyResult<PinnedReader> {
     let pinned = WirePin::decode(payload).map_err(malformed)?;
     Ok(PinnedReader {
-        was_there: pinned.was_there,
+        was_there: pinned.already_pinned,
         value: PyBytes::new(python, pinned.value).unbind(),
     })
 }

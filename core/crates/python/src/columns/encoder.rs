@@ -2,7 +2,7 @@
 
 use headrace_columns::digest::{self, Contents};
 use headrace_columns::encode::{Batch, EncodeError, Encoder, Settings};
-use headrace_columns::{Binary, Lists, Numbers, Positions, Rows, Slots};
+use headrace_columns::{Binary, Lists, Numbers, Positions, Rows, Validity};
 use pyo3::{
     create_exception,
     exceptions::{PyTypeError, PyValueError},
@@ -120,8 +120,8 @@ impl InputArray {
         buffer.map_or(&[], Memory::bytes)
     }
 
-    fn slots(&self) -> Slots<'_> {
-        Slots {
+    fn slots(&self) -> Validity<'_> {
+        Validity {
             validity: self.buffers[0].as_ref().map(Memory::bytes),
             first: self.first,
         }

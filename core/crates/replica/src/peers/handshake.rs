@@ -25,7 +25,7 @@ use ring::hmac;
 
 use headrace_vsr::{
     frame::Release,
-    trust::{Memory, Standing},
+    trust::{PeerMemory, Standing},
 };
 
 use crate::release;
@@ -47,7 +47,7 @@ const CHALLENGE: u8 = 2;
 const PROOF: u8 = 3;
 const WELCOME: u8 = 4;
 const REFUSED: u8 = 5;
-const FORGETFUL: u8 = 6;
+const ROLLED_BACK: u8 = 6;
 
 const STANDING_BYTES: usize = 35;
 
@@ -104,7 +104,7 @@ pub struct Identity {
     /// Release in force in its log: no peer may be older.
     pub in_force: Release,
     /// Memory of the states of the other replicas.
-    pub memory: Memory,
+    pub memory: PeerMemory,
     /// Keys derived from the secret of the cluster.
     pub keys: Keys,
 }
@@ -148,7 +148,7 @@ pub enum Progress {
     /// The peer was refused: close the connection once the answer is sent.
     Refuse(String),
     /// The peer remembers a newer state of this replica than its data directory has: this replica must stop.
-    Forgetful(String),
+    LocalStateOutdated(String),
 }
 
 /// State of one side of a handshake.
@@ -231,7 +231,7 @@ impl Handshake {
                     }
                     return Progress::Refuse(why);
                 }
-                Err(Failure::Forgetful(why)) => return Progress::Forgetful(why),
+                Err(Failure::LocalStateOutdated(why)) => return Progress::LocalStateOutdated(why),
             }
         }
     }
@@ -269,8 +269,8 @@ impl Handshake {
             (&Step::Challenge { peer }, CHALLENGE) => {
                 let (said, mac) = message
                     .split_last_chunk::<MAC_BYTES>()
-                    .ok_or_else(garbled)?;
-                let release = said.first_chunk::<4>().ok_or_else(garbled)?;
+                    .ok_or_else(malformed)?;
+                let release = said.first_chunk::<4>().ok_or_else(malformed)?;
                 let transcript = [&self.hello, said].concat();
                 verify(us, b"accept", &transcript, mac)?;
                 check_release(us, Release(u32::from_le_bytes(*release)))?;
@@ -289,25 +289,25 @@ impl Handshake {
                 verify(us, b"dial", transcript, message)?;
                 if let Err(rolled_back) = us.memory.check(*peer, *standing) {
                     let why = format!("replica {peer} must not go on: {rolled_back}");
-                    put_signed(us, out, FORGETFUL, transcript, why.as_bytes());
+                    append_signed(us, out, ROLLED_BACK, transcript, why.as_bytes());
                     return Err(Failure::Refused { why, answer: None });
                 }
-                put_signed(us, out, WELCOME, transcript, &encode_standing(us.standing));
+                append_signed(us, out, WELCOME, transcript, &encode_standing(us.standing));
                 Ok(Some((*peer, *standing)))
             }
-            (Step::Welcome { peer, transcript }, FORGETFUL) => {
-                let why = verified(us, FORGETFUL, transcript, message)?;
-                Err(Failure::Forgetful(format!(
+            (Step::Welcome { peer, transcript }, ROLLED_BACK) => {
+                let why = verify_final_message(us, ROLLED_BACK, transcript, message)?;
+                Err(Failure::LocalStateOutdated(format!(
                     "replica {peer} says: {}",
                     printable(why)
                 )))
             }
             (Step::Welcome { peer, transcript }, WELCOME) => {
-                let standing = verified(us, WELCOME, transcript, message)?;
-                let standing = standing.first_chunk().ok_or_else(garbled)?;
+                let standing = verify_final_message(us, WELCOME, transcript, message)?;
+                let standing = standing.first_chunk().ok_or_else(malformed)?;
                 Ok(Some((*peer, decode_standing(standing))))
             }
-            _ => Err(garbled()),
+            _ => Err(malformed()),
         }
     }
 }
@@ -319,7 +319,7 @@ enum Failure {
         answer: Option<u8>,
     },
     /// The authenticated peer has reported this replica as an older copy.
-    Forgetful(String),
+    LocalStateOutdated(String),
 }
 
 fn refuse(why: String) -> Failure {
@@ -329,31 +329,31 @@ fn refuse(why: String) -> Failure {
     }
 }
 
-fn garbled() -> Failure {
+fn malformed() -> Failure {
     refuse("the handshake is garbled".to_owned())
 }
 
 fn check_hello(us: &Identity, hello: &[u8]) -> Result<(u8, Standing), Failure> {
-    let rest = hello.strip_prefix(&MAGIC).ok_or_else(garbled)?;
-    let (protocol, rest) = rest.split_first_chunk::<2>().ok_or_else(garbled)?;
+    let rest = hello.strip_prefix(&MAGIC).ok_or_else(malformed)?;
+    let (protocol, rest) = rest.split_first_chunk::<2>().ok_or_else(malformed)?;
     let protocol = u16::from_le_bytes(*protocol);
     if protocol != PROTOCOL {
         return Err(refuse(format!(
             "protocol {protocol} is spoken on one side and {PROTOCOL} on the other: run one release everywhere"
         )));
     }
-    let (release, rest) = rest.split_first_chunk::<4>().ok_or_else(garbled)?;
+    let (release, rest) = rest.split_first_chunk::<4>().ok_or_else(malformed)?;
     let (standing, rest) = rest
         .split_first_chunk::<STANDING_BYTES>()
-        .ok_or_else(garbled)?;
-    let (cluster, rest) = rest.split_first_chunk::<16>().ok_or_else(garbled)?;
-    let (&[from, to, of], rest) = rest.split_first_chunk::<3>().ok_or_else(garbled)?;
+        .ok_or_else(malformed)?;
+    let (cluster, rest) = rest.split_first_chunk::<16>().ok_or_else(malformed)?;
+    let (&[from, to, of], rest) = rest.split_first_chunk::<3>().ok_or_else(malformed)?;
     let (_nonce, rest) = rest
         .split_first_chunk::<NONCE_BYTES>()
-        .ok_or_else(garbled)?;
-    let (&name_bytes, name) = rest.split_first().ok_or_else(garbled)?;
+        .ok_or_else(malformed)?;
+    let (&name_bytes, name) = rest.split_first().ok_or_else(malformed)?;
     if usize::from(name_bytes) != name.len() {
-        return Err(garbled());
+        return Err(malformed());
     }
     if u128::from_le_bytes(*cluster) != us.cluster || name != us.cluster_name.as_bytes() {
         return Err(refuse(format!(
@@ -390,7 +390,7 @@ fn check_hello(us: &Identity, hello: &[u8]) -> Result<(u8, Standing), Failure> {
 }
 
 fn check_release(us: &Identity, theirs: Release) -> Result<(), Failure> {
-    if !release::work_together(us.release, theirs) {
+    if !release::are_compatible(us.release, theirs) {
         return Err(refuse(format!(
             "releases {} and {theirs} do not work together: upgrade one minor release at a time",
             us.release
@@ -436,14 +436,14 @@ const fn label_of(kind: u8) -> &'static [u8] {
 }
 
 /// Append a final message, signed together with the transcript.
-fn put_signed(us: &Identity, out: &mut Vec<u8>, kind: u8, transcript: &[u8], said: &[u8]) {
+fn append_signed(us: &Identity, out: &mut Vec<u8>, kind: u8, transcript: &[u8], said: &[u8]) {
     let said = &said[..said.len().min(MESSAGE_BYTES_MAX - MAC_BYTES)];
     let mac = sign(us, label_of(kind), &[transcript, said].concat());
     put(out, kind, &[said, mac.as_ref()].concat());
 }
 
 /// Verify a signed final message. Returns its content.
-fn verified<'a>(
+fn verify_final_message<'a>(
     us: &Identity,
     kind: u8,
     transcript: &[u8],
@@ -451,7 +451,7 @@ fn verified<'a>(
 ) -> Result<&'a [u8], Failure> {
     let (said, mac) = message
         .split_last_chunk::<MAC_BYTES>()
-        .ok_or_else(garbled)?;
+        .ok_or_else(malformed)?;
     verify(us, label_of(kind), &[transcript, said].concat(), mac)?;
     Ok(said)
 }

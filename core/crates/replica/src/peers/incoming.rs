@@ -9,18 +9,18 @@ use rustix::event::{PollFd, PollFlags};
 use super::{
     PeerEvent,
     handshake::{Handshake, Identity, NONCE_BYTES, Progress},
-    stream::{Flow, Socket, Stream},
+    stream::{IoProgress, Socket, Stream},
     tls::Tls,
 };
 
 /// Time within which a handshake must complete before the connection is closed.
 const HANDSHAKE_NS_MAX: u64 = 5_000_000_000;
 /// Maximum capacity of the receive buffer of an idle connection.
-const SPARE_CAPACITY_BYTES: usize = 1024 * 1024;
+const IDLE_BUFFER_BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Debug)]
-enum Side {
-    Stranger(Handshake),
+enum ConnectionPhase {
+    Unauthenticated(Handshake),
     Peer(u8),
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Incoming {
     /// Unique number of the connection, never reused.
     pub(super) number: u64,
     stream: Stream,
-    side: Side,
+    side: ConnectionPhase,
     deadline_ns: u64,
     received: Vec<u8>,
 }
@@ -45,7 +45,7 @@ impl Incoming {
         Ok(Self {
             number,
             stream: Stream::accepted(socket, tls)?,
-            side: Side::Stranger(Handshake::accept(nonce)),
+            side: ConnectionPhase::Unauthenticated(Handshake::accept(nonce)),
             deadline_ns: now_ns + HANDSHAKE_NS_MAX,
             received: Vec::new(),
         })
@@ -54,12 +54,12 @@ impl Incoming {
     /// Index of the peer, once authenticated.
     pub(super) fn peer(&self) -> Option<u8> {
         match self.side {
-            Side::Stranger(_) => None,
-            Side::Peer(peer) => Some(peer),
+            ConnectionPhase::Unauthenticated(_) => None,
+            ConnectionPhase::Peer(peer) => Some(peer),
         }
     }
 
-    pub(super) fn is_late(&self, now_ns: u64) -> bool {
+    pub(super) fn handshake_timed_out(&self, now_ns: u64) -> bool {
         self.peer().is_none() && now_ns >= self.deadline_ns
     }
 
@@ -84,8 +84,8 @@ impl Incoming {
             let flow = self.stream.read(&mut self.received);
             self.digest(us, intake, out)?;
             match flow {
-                Ok(Flow::Paused) => return Ok(()),
-                Ok(Flow::More) => {}
+                Ok(IoProgress::Paused) => return Ok(()),
+                Ok(IoProgress::More) => {}
                 // Errors of TLS and of this replica's checks are logged; the end of a connection is not.
                 Err(error) if error.kind() == ErrorKind::Other => {
                     return Err(Some(error.to_string()));
@@ -101,7 +101,7 @@ impl Incoming {
         intake: Intake,
         out: &mut Vec<PeerEvent>,
     ) -> Result<(), Option<String>> {
-        if let Side::Stranger(handshake) = &mut self.side {
+        if let ConnectionPhase::Unauthenticated(handshake) = &mut self.side {
             let mut answer = Vec::new();
             let progress = handshake.advance(us, &mut self.received, &mut answer);
             // The answer has a few hundred bytes, which fit an empty socket buffer; a full one belongs to no replica.
@@ -110,10 +110,10 @@ impl Incoming {
             }
             match progress {
                 Progress::Wait => return Ok(()),
-                Progress::Refuse(why) | Progress::Forgetful(why) => return Err(Some(why)),
+                Progress::Refuse(why) | Progress::LocalStateOutdated(why) => return Err(Some(why)),
                 Progress::Done { peer, standing } => {
-                    self.side = Side::Peer(peer);
-                    out.push(PeerEvent::Met {
+                    self.side = ConnectionPhase::Peer(peer);
+                    out.push(PeerEvent::HandshakeCompleted {
                         peer,
                         standing,
                         dialled: false,
@@ -142,7 +142,7 @@ impl Incoming {
         }
         let used = self.received.len() - rest.len();
         self.received.drain(..used);
-        if self.received.is_empty() && self.received.capacity() > SPARE_CAPACITY_BYTES {
+        if self.received.is_empty() && self.received.capacity() > IDLE_BUFFER_BYTES_MAX {
             self.received = Vec::new();
         }
         Ok(())

@@ -19,14 +19,14 @@ use std::{
 use headrace_model::Level;
 use headrace_vsr::{
     frame::{Area, Frame, Intake, Release},
-    trust::{Memory, RolledBack, Standing},
+    trust::{PeerMemory, Standing, StateRolledBack},
 };
 use rustix::event::{PollFd, PollFlags};
 
 pub(crate) use self::{
     handshake::CLUSTER_NAME_BYTES_MAX,
-    outgoing::Dialled,
-    tls::{Material, Tls},
+    outgoing::DialResult,
+    tls::{CertificateFiles, Tls},
 };
 use self::{
     handshake::{Identity, Keys, NONCE_BYTES},
@@ -38,11 +38,11 @@ use crate::{
     config::ReplicaConfig,
     errors::StartError,
     status::PeerStatus,
-    surroundings::{Connection, Machine, Network, Surroundings},
+    surroundings::{Connection, Environment, Machine, Network},
 };
 
 /// Maximum number of unauthenticated connections.
-const STRANGERS_MAX: usize = 32;
+const UNAUTHENTICATED_MAX: usize = 32;
 
 /// Event on a connection.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(crate) enum PeerEvent {
     /// Frame received from the peer.
     Frame(Frame),
     /// Handshake completed, with the standing that the peer reports.
-    Met {
+    HandshakeCompleted {
         /// Index of the peer.
         peer: u8,
         /// Standing of the peer.
@@ -63,14 +63,14 @@ pub(crate) enum PeerEvent {
         dialled: bool,
     },
     /// A peer remembers a newer state of this replica than its data directory has.
-    Forgetful(String),
+    LocalStateOutdated(String),
     /// Log line with its level.
     Log(Level, String),
 }
 
 /// Owner of a descriptor in the poll set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum DescriptorOwner {
     Listener,
     Outgoing(usize),
     /// Accepted connection, by its number.
@@ -81,22 +81,22 @@ pub(crate) enum Place {
 #[derive(Debug)]
 enum Listener {
     Tcp(TcpListener),
-    Given(Arc<dyn Network>),
+    Network(Arc<dyn Network>),
 }
 
 impl Listener {
     fn accept(&self) -> io::Result<Socket> {
         match self {
             Self::Tcp(listener) => listener.accept().map(|(socket, _)| Socket::Tcp(socket)),
-            Self::Given(network) => network.accept().map(Socket::Given),
+            Self::Network(network) => network.accept().map(Socket::Network),
         }
     }
 }
 
-impl Dialled {
+impl DialResult {
     /// Outcome of an attempt to dial a peer through a [`Network`].
     pub(crate) fn given(peer: u8, connection: io::Result<Box<dyn Connection>>) -> Self {
-        let socket = connection.map(Socket::Given);
+        let socket = connection.map(Socket::Network);
         Self { peer, socket }
     }
 }
@@ -120,14 +120,14 @@ impl Peers {
     pub(crate) fn open(
         config: &ReplicaConfig,
         intake: Intake,
-        surroundings: &Surroundings,
-        dialled: &(impl Fn(Dialled) + Clone + Send + 'static),
+        surroundings: &Environment,
+        dialled: &(impl Fn(DialResult) + Clone + Send + 'static),
     ) -> Result<Self, StartError> {
         let tls = config.tls.as_ref().map(Tls::load).transpose()?;
         let own = usize::from(config.replica);
         let address = config.listen.as_ref().unwrap_or(&config.replicas[own]);
         let listener = match &surroundings.network {
-            Some(network) => Listener::Given(Arc::clone(network)),
+            Some(network) => Listener::Network(Arc::clone(network)),
             None => listen(address)?,
         };
         let outgoing = (0_u8..)
@@ -152,7 +152,7 @@ impl Peers {
                 replicas: u8::try_from(config.replicas.len()).expect("at most five"),
                 release: config.release()?,
                 in_force: Release::FIRST,
-                memory: Memory::default(),
+                memory: PeerMemory::default(),
                 keys: Keys::derive(&config.secret, &config.accepted_secret, &config.cluster),
             },
             tls,
@@ -168,7 +168,7 @@ impl Peers {
     }
 
     /// Use these certificates for new connections.
-    pub(crate) fn renew(&mut self, tls: Tls) {
+    pub(crate) fn set_tls(&mut self, tls: Tls) {
         if self.tls.is_some() {
             self.tls = Some(tls);
         }
@@ -178,48 +178,50 @@ impl Peers {
     pub(crate) fn address(&self) -> io::Result<Option<SocketAddr>> {
         match &self.listener {
             Listener::Tcp(listener) => listener.local_addr().map(Some),
-            Listener::Given(_) => Ok(None),
+            Listener::Network(_) => Ok(None),
         }
     }
 
     /// Append the descriptors to wait for.
-    pub(crate) fn descriptors<'a>(&'a self, into: &mut Vec<(Place, PollFd<'a>)>) {
+    pub(crate) fn descriptors<'a>(&'a self, into: &mut Vec<(DescriptorOwner, PollFd<'a>)>) {
         if let Listener::Tcp(listener) = &self.listener {
             into.push((
-                Place::Listener,
+                DescriptorOwner::Listener,
                 PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN),
             ));
         }
         for (index, outgoing) in self.outgoing.iter().enumerate() {
             if let Some(descriptor) = outgoing.descriptor() {
-                into.push((Place::Outgoing(index), descriptor));
+                into.push((DescriptorOwner::Outgoing(index), descriptor));
             }
         }
         for incoming in &self.incoming {
             if let Some(descriptor) = incoming.descriptor() {
-                into.push((Place::Incoming(incoming.number), descriptor));
+                into.push((DescriptorOwner::Incoming(incoming.number), descriptor));
             }
         }
     }
 
     /// Process all connections, as any of them may have become ready.
     pub(crate) fn all_ready(&mut self, now_ns: u64, out: &mut Vec<PeerEvent>) {
-        self.ready(Place::Listener, now_ns, out);
+        self.ready(DescriptorOwner::Listener, now_ns, out);
         for index in 0..self.outgoing.len() {
-            self.ready(Place::Outgoing(index), now_ns, out);
+            self.ready(DescriptorOwner::Outgoing(index), now_ns, out);
         }
         let numbers: Vec<u64> = self.incoming.iter().map(|from| from.number).collect();
         for number in numbers {
-            self.ready(Place::Incoming(number), now_ns, out);
+            self.ready(DescriptorOwner::Incoming(number), now_ns, out);
         }
     }
 
     /// Process a descriptor that has become ready.
-    pub(crate) fn ready(&mut self, place: Place, now_ns: u64, out: &mut Vec<PeerEvent>) {
+    pub(crate) fn ready(&mut self, place: DescriptorOwner, now_ns: u64, out: &mut Vec<PeerEvent>) {
         match place {
-            Place::Listener => self.accept(now_ns, out),
-            Place::Outgoing(index) => self.outgoing[index].ready(&self.identity, now_ns, out),
-            Place::Incoming(number) => self.receive(number, out),
+            DescriptorOwner::Listener => self.accept(now_ns, out),
+            DescriptorOwner::Outgoing(index) => {
+                self.outgoing[index].ready(&self.identity, now_ns, out);
+            }
+            DescriptorOwner::Incoming(number) => self.receive(number, out),
         }
     }
 
@@ -228,11 +230,12 @@ impl Peers {
         for outgoing in &mut self.outgoing {
             outgoing.tick(now_ns, out);
         }
-        self.incoming.retain(|incoming| !incoming.is_late(now_ns));
+        self.incoming
+            .retain(|incoming| !incoming.handshake_timed_out(now_ns));
     }
 
     /// Process the result of a dialling thread.
-    pub(crate) fn dialled(&mut self, dialled: Dialled, now_ns: u64, out: &mut Vec<PeerEvent>) {
+    pub(crate) fn dialled(&mut self, dialled: DialResult, now_ns: u64, out: &mut Vec<PeerEvent>) {
         let tls = self.tls.as_ref();
         let socket = dialled
             .socket
@@ -261,20 +264,24 @@ impl Peers {
     }
 
     /// Set the standing and the release in force for future handshakes.
-    pub(crate) fn stand(&mut self, standing: Standing, in_force: Release) {
+    pub(crate) fn set_standing(&mut self, standing: Standing, in_force: Release) {
         (self.identity.standing, self.identity.in_force) = (standing, in_force);
     }
 
     /// Record a completed handshake. Fails if the peer has lost state that this replica remembers.
-    pub(crate) fn met(&mut self, peer: u8, standing: Standing) -> Result<(), RolledBack> {
+    pub(crate) fn on_handshake(
+        &mut self,
+        peer: u8,
+        standing: Standing,
+    ) -> Result<(), StateRolledBack> {
         let memory = &mut self.identity.memory;
         memory.check(peer, standing)?;
-        memory.meet(peer, standing);
+        memory.on_handshake(peer, standing);
         Ok(())
     }
 
     /// Return whether a peer with this standing has lost state that this replica remembers.
-    pub(crate) fn knows_more(&self, peer: u8, standing: Standing) -> bool {
+    pub(crate) fn remembers_newer_state(&self, peer: u8, standing: Standing) -> bool {
         self.identity.memory.check(peer, standing).is_err()
     }
 
@@ -291,7 +298,7 @@ impl Peers {
     }
 
     /// Dial a peer again, to learn its current standing.
-    pub(crate) fn ask_again(&mut self, peer: u8, now_ns: u64) {
+    pub(crate) fn redial(&mut self, peer: u8, now_ns: u64) {
         if let Some(outgoing) = self.outgoing.iter_mut().find(|to| to.peer() == peer) {
             outgoing.ask_again(now_ns);
         }
@@ -330,7 +337,7 @@ impl Peers {
                 return;
             };
             let strangers = self.incoming.iter().filter(|from| from.peer().is_none());
-            if strangers.count() >= STRANGERS_MAX {
+            if strangers.count() >= UNAUTHENTICATED_MAX {
                 self.refuse(
                     "too many connections that do not say who they are".to_owned(),
                     out,

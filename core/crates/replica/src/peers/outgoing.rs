@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags};
 use super::{
     PeerEvent,
     handshake::{Handshake, Identity, NONCE_BYTES, Progress},
-    stream::{Flow, Socket, Stream},
+    stream::{IoProgress, Socket, Stream},
     tls::Tls,
 };
 use crate::status::PeerStatus;
@@ -33,7 +33,7 @@ const QUEUE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Result of a dialling thread.
 #[derive(Debug)]
-pub(crate) struct Dialled {
+pub(crate) struct DialResult {
     pub(super) peer: u8,
     pub(super) socket: io::Result<Socket>,
 }
@@ -44,7 +44,7 @@ enum State {
     /// Name resolution and connection in progress on a separate thread: both may block.
     Dialling,
     /// Handshake in progress.
-    Greeting {
+    Handshaking {
         stream: Stream,
         handshake: Handshake,
         deadline_ns: u64,
@@ -120,7 +120,7 @@ impl Outgoing {
     pub(super) fn descriptor(&self) -> Option<PollFd<'_>> {
         let (stream, queued) = match &self.state {
             State::Idle { .. } | State::Dialling => return None,
-            State::Greeting { stream, .. } => (stream, false),
+            State::Handshaking { stream, .. } => (stream, false),
             State::Open(stream) => (stream, self.sent < self.queued.len()),
         };
         let mut interest = PollFlags::IN;
@@ -136,7 +136,7 @@ impl Outgoing {
                 self.state = State::Dialling;
                 (self.dial)();
             }
-            State::Greeting { deadline_ns, .. } if now_ns >= deadline_ns => {
+            State::Handshaking { deadline_ns, .. } if now_ns >= deadline_ns => {
                 self.fail("it does not answer the handshake".to_owned(), now_ns, out);
             }
             _ => {}
@@ -168,7 +168,7 @@ impl Outgoing {
         let mut hello = Vec::new();
         let handshake = Handshake::dial(us, self.peer, nonce, &mut hello);
         send_all(&mut stream, &hello)?;
-        Ok(State::Greeting {
+        Ok(State::Handshaking {
             stream,
             handshake,
             deadline_ns: now_ns + HANDSHAKE_NS_MAX,
@@ -179,7 +179,7 @@ impl Outgoing {
     pub(super) fn ready(&mut self, us: &Identity, now_ns: u64, out: &mut Vec<PeerEvent>) {
         match &mut self.state {
             State::Idle { .. } | State::Dialling => {}
-            State::Greeting {
+            State::Handshaking {
                 stream,
                 handshake,
                 received,
@@ -196,12 +196,12 @@ impl Outgoing {
                             until_ns: now_ns + RETRY_REFUSED_NS,
                         };
                     }
-                    (Progress::Forgetful(why), _) => {
+                    (Progress::LocalStateOutdated(why), _) => {
                         self.fail(why.clone(), now_ns, out);
-                        out.push(PeerEvent::Forgetful(why));
+                        out.push(PeerEvent::LocalStateOutdated(why));
                     }
                     (Progress::Done { peer, standing }, Ok(())) => {
-                        out.push(PeerEvent::Met {
+                        out.push(PeerEvent::HandshakeCompleted {
                             peer,
                             standing,
                             dialled: true,
@@ -216,7 +216,7 @@ impl Outgoing {
                 // The peer never sends on this connection: any readable data or event means its end.
                 let mut nothing = Vec::new();
                 match stream.read(&mut nothing) {
-                    Ok(Flow::Paused) if nothing.is_empty() => self.flush(now_ns, out),
+                    Ok(IoProgress::Paused) if nothing.is_empty() => self.flush(now_ns, out),
                     Ok(_) => self.fail("it speaks out of turn".to_owned(), now_ns, out),
                     Err(error) => self.fail(describe(&error), now_ns, out),
                 }
@@ -225,7 +225,7 @@ impl Outgoing {
     }
 
     fn opened(&mut self, out: &mut Vec<PeerEvent>) {
-        let State::Greeting { stream, .. } =
+        let State::Handshaking { stream, .. } =
             std::mem::replace(&mut self.state, State::Idle { until_ns: 0 })
         else {
             return;
@@ -332,17 +332,21 @@ fn describe(error: &io::Error) -> String {
 }
 
 /// Dial a peer on a separate thread.
-pub(super) fn dial(peer: u8, address: &str, dialled: &(impl Fn(Dialled) + Clone + Send + 'static)) {
+pub(super) fn dial(
+    peer: u8,
+    address: &str,
+    dialled: &(impl Fn(DialResult) + Clone + Send + 'static),
+) {
     let (address, give_back) = (address.to_owned(), dialled.clone());
     let work = move || {
         let socket = connect(&address).map(Socket::Tcp);
-        give_back(Dialled { peer, socket });
+        give_back(DialResult { peer, socket });
     };
     if let Err(error) = thread::Builder::new()
         .name("metadata-dial".to_owned())
         .spawn(work)
     {
-        dialled(Dialled {
+        dialled(DialResult {
             peer,
             socket: Err(error),
         });

@@ -19,7 +19,7 @@ const TLS_BUFFER_BYTES: usize = 256 * 1024;
 
 /// Result of a read or a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flow {
+pub(crate) enum IoProgress {
     /// The socket accepts no more bytes, or has none, for now.
     Paused,
     /// The limit was reached; more bytes may be available immediately.
@@ -30,14 +30,14 @@ pub(crate) enum Flow {
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
-    Given(Box<dyn Given>),
+    Network(Box<dyn Given>),
 }
 
 impl Read for Socket {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(socket) => socket.read(into),
-            Self::Given(given) => given.read(into),
+            Self::Network(given) => given.read(into),
         }
     }
 }
@@ -46,14 +46,14 @@ impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(socket) => socket.write(bytes),
-            Self::Given(given) => given.write(bytes),
+            Self::Network(given) => given.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Tcp(socket) => socket.flush(),
-            Self::Given(given) => given.flush(),
+            Self::Network(given) => given.flush(),
         }
     }
 }
@@ -105,7 +105,7 @@ impl Stream {
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.socket {
             Socket::Tcp(socket) => Some(socket.as_fd()),
-            Socket::Given(_) => None,
+            Socket::Network(_) => None,
         }
     }
 
@@ -118,7 +118,7 @@ impl Stream {
     ///
     /// # Errors
     /// The connection has ended: `UnexpectedEof` if the other side closed it.
-    pub(crate) fn read(&mut self, into: &mut Vec<u8>) -> io::Result<Flow> {
+    pub(crate) fn read(&mut self, into: &mut Vec<u8>) -> io::Result<IoProgress> {
         let mut taken = 0;
         while taken < READ_BYTES_MAX {
             let step = match &mut self.tls {
@@ -127,12 +127,14 @@ impl Stream {
             };
             match step {
                 Ok(bytes) => taken += bytes,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Flow::Paused),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return Ok(IoProgress::Paused);
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(Flow::More)
+        Ok(IoProgress::More)
     }
 
     /// Send from the front of `bytes`; returns the number of bytes accepted.

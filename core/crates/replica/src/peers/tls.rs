@@ -19,13 +19,13 @@ pub(crate) struct Tls {
 }
 
 /// Contents of the certificate files at one moment.
-pub(crate) struct Material {
+pub(crate) struct CertificateFiles {
     chain: Vec<u8>,
     key: Vec<u8>,
     authorities: Vec<u8>,
 }
 
-impl Material {
+impl CertificateFiles {
     /// Read the files named in the settings.
     pub(crate) fn read(config: &TlsConfig) -> Result<Self, StartError> {
         let read = |path: &Path| fs::read(path).map_err(|error| wrong(path, &error));
@@ -50,11 +50,14 @@ impl Material {
 impl Tls {
     /// Load the files named in the settings.
     pub(crate) fn load(config: &TlsConfig) -> Result<Self, StartError> {
-        Self::build(config, &Material::read(config)?)
+        Self::build(config, &CertificateFiles::read(config)?)
     }
 
     /// Build the TLS configurations from the files.
-    pub(crate) fn build(config: &TlsConfig, material: &Material) -> Result<Self, StartError> {
+    pub(crate) fn build(
+        config: &TlsConfig,
+        material: &CertificateFiles,
+    ) -> Result<Self, StartError> {
         let chain = certificates(&config.certificate, &material.chain)?;
         let key = PrivateKeyDer::from_pem_slice(&material.key)
             .map_err(|error| wrong(&config.key, &error))?;

@@ -17,13 +17,13 @@ use headrace_vsr::api::{Event, StorageError, StoragePart};
 use rustix::io::Errno;
 
 use super::{
-    checkpoints::{Checkpoints, ImageName},
-    folder::{Folder, unfinished},
+    checkpoints::{Checkpoints, ImageDigest},
+    directory::{DataDirectory, unfinished},
 };
 use crate::{
     errors::StartError,
     input::Input,
-    surroundings::{OpenFile, Opening},
+    surroundings::{OpenFile, OpenMode},
 };
 
 const ZEROS_BYTES: usize = 1024 * 1024;
@@ -56,7 +56,7 @@ pub(crate) enum FileJob {
     Install {
         token: u64,
         op: u64,
-        name: ImageName,
+        name: ImageDigest,
     },
     /// Remove images that are no longer needed beside the image of `op`.
     KeepImages {
@@ -78,7 +78,7 @@ impl FileJob {
 
 /// Preallocated journal file, filled with zeros, under a name that a start would remove.
 #[derive(Debug)]
-pub(super) struct Spare {
+pub(super) struct PreallocatedFile {
     pub(super) file: Box<dyn OpenFile>,
     pub(super) name: String,
     pub(super) bytes: u64,
@@ -88,8 +88,8 @@ pub(super) struct Spare {
 enum SpareState {
     #[default]
     None,
-    Asked,
-    Ready(Spare),
+    Requested,
+    Ready(PreallocatedFile),
 }
 
 /// Disk state shared by the threads of one replica.
@@ -99,7 +99,7 @@ pub(crate) struct Disk {
     /// True if the journal could not grow.
     full: AtomicBool,
     /// Value of `full` that was last reported.
-    told_full: AtomicBool,
+    reported_full: AtomicBool,
     /// True if jobs must no longer wait for space.
     closing: AtomicBool,
     /// Size of the next journal file.
@@ -121,13 +121,13 @@ impl Disk {
     }
 
     /// Return whether the disk is full, if that has changed since the last call.
-    pub(crate) fn news(&self) -> Option<bool> {
+    pub(crate) fn take_full_change(&self) -> Option<bool> {
         let is_full = self.is_full();
-        (self.told_full.swap(is_full, Ordering::Relaxed) != is_full).then_some(is_full)
+        (self.reported_full.swap(is_full, Ordering::Relaxed) != is_full).then_some(is_full)
     }
 
     /// Record the size of the next journal file.
-    pub(super) fn want(&self, bytes: u64) {
+    pub(super) fn set_next_file_bytes(&self, bytes: u64) {
         self.wanted_bytes.store(bytes, Ordering::Relaxed);
     }
 
@@ -141,7 +141,7 @@ impl Disk {
     pub(crate) fn retry(&self, now_ns: u64) -> Option<u64> {
         self.retry_at_ns().filter(|&at_ns| at_ns <= now_ns)?;
         self.tried_ns.store(now_ns, Ordering::Relaxed);
-        self.wants_spare()
+        self.claim_spare_request()
             .then(|| self.wanted_bytes.load(Ordering::Relaxed))
     }
 
@@ -160,7 +160,7 @@ impl Disk {
     }
 
     /// Take the spare file, if it is ready.
-    pub(super) fn take_spare(&self) -> Option<Spare> {
+    pub(super) fn take_spare(&self) -> Option<PreallocatedFile> {
         let mut spare = self.spare();
         match std::mem::take(&mut *spare) {
             SpareState::Ready(ready) => Some(ready),
@@ -172,10 +172,10 @@ impl Disk {
     }
 
     /// Return whether the caller must request a spare file; true only once per file.
-    pub(super) fn wants_spare(&self) -> bool {
+    pub(super) fn claim_spare_request(&self) -> bool {
         let mut spare = self.spare();
         if matches!(*spare, SpareState::None) {
-            *spare = SpareState::Asked;
+            *spare = SpareState::Requested;
             return true;
         }
         false
@@ -184,15 +184,15 @@ impl Disk {
 
 /// Thread of the file worker, unless the worker is run step by step.
 #[derive(Debug)]
-pub(crate) struct Background {
+pub(crate) struct FileWorkerHandle {
     jobs: mpsc::Sender<FileJob>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Background {
+impl FileWorkerHandle {
     /// Create a worker, to be started on a thread or run step by step.
     pub(crate) fn new(
-        folder: &Folder,
+        directory: &DataDirectory,
         sync: bool,
         disk: Arc<Disk>,
         tell: impl Fn(Input) + Send + 'static,
@@ -202,21 +202,23 @@ impl Background {
             jobs: received,
             waiting: None,
             told_full: false,
-            checkpoints: Checkpoints::new(folder),
-            folder: folder.clone(),
+            checkpoints: Checkpoints::new(directory),
+            directory: directory.clone(),
             sync,
             disk,
-            tell: Box::new(tell),
+            report: Box::new(tell),
         };
         (Self { jobs, thread: None }, worker)
     }
 
     pub(crate) fn start(&mut self, worker: FileWorker) -> Result<(), StartError> {
-        let folder = worker.folder.clone();
+        let directory = worker.directory.clone();
         let thread = thread::Builder::new()
             .name("metadata-files".to_owned())
             .spawn(move || worker.run())
-            .map_err(|source| StartError::storage("start a thread for", folder.path(), source))?;
+            .map_err(|source| {
+                StartError::storage("start a thread for", directory.path(), source)
+            })?;
         self.thread = Some(thread);
         Ok(())
     }
@@ -241,17 +243,17 @@ pub(crate) struct FileWorker {
     waiting: Option<FileJob>,
     told_full: bool,
     checkpoints: Checkpoints,
-    folder: Folder,
+    directory: DataDirectory,
     sync: bool,
     disk: Arc<Disk>,
-    tell: Box<dyn Fn(Input) + Send>,
+    report: Box<dyn Fn(Input) + Send>,
 }
 
 impl fmt::Debug for FileWorker {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("FileWorker")
-            .field("folder", &self.folder)
+            .field("directory", &self.directory)
             .finish_non_exhaustive()
     }
 }
@@ -305,7 +307,7 @@ impl FileWorker {
                 self.told_full = true;
                 let line = format!(
                     "the disk of {} is full: no checkpoint of the metadata can be written until some space is free",
-                    self.folder.display()
+                    self.directory.display()
                 );
                 Some(Input::Log(Level::Error, line))
             }
@@ -313,14 +315,14 @@ impl FileWorker {
                 self.told_full = false;
                 result.unwrap_or_else(|error| {
                     Some(Input::Done(Event::StorageError(StorageError {
-                        what: StoragePart::Checkpoint,
+                        part: StoragePart::Checkpoint,
                         errno: error.raw_os_error().unwrap_or(0),
                     })))
                 })
             }
         };
         if let Some(done) = done {
-            (self.tell)(done);
+            (self.report)(done);
         }
     }
 
@@ -346,7 +348,7 @@ impl FileWorker {
             } => {
                 let name = self.checkpoints.write(op, clients, state)?;
                 self.note_image(name);
-                let ImageName { length, digest } = name;
+                let ImageDigest { length, digest } = name;
                 Some(Input::Done(Event::CheckpointDone { op, length, digest }))
             }
             FileJob::ReadChunk {
@@ -368,12 +370,14 @@ impl FileWorker {
                 Some(Input::Done(Event::ChunkWritten { token }))
             }
             FileJob::Install { token, op, name } => Some(self.install(token, op, name)?),
-            FileJob::KeepImages { op } => self.checkpoints.keep_from(op).err().map(|error| {
-                Input::Log(
-                    Level::Warning,
-                    format!("an old checkpoint could not be removed: {error}"),
-                )
-            }),
+            FileJob::KeepImages { op } => {
+                self.checkpoints.remove_older_than(op).err().map(|error| {
+                    Input::Log(
+                        Level::Warning,
+                        format!("an old checkpoint could not be removed: {error}"),
+                    )
+                })
+            }
             FileJob::Spare { bytes } => self.make_spare(bytes),
             FileJob::Stop => {
                 // A start would remove the file as well.
@@ -383,7 +387,7 @@ impl FileWorker {
         })
     }
 
-    fn install(&mut self, token: u64, op: u64, name: ImageName) -> io::Result<Input> {
+    fn install(&mut self, token: u64, op: u64, name: ImageDigest) -> io::Result<Input> {
         let Some(image) = self.checkpoints.install(op, name)? else {
             let clients = None;
             return Ok(Input::Done(Event::Installed { token, clients }));
@@ -398,7 +402,7 @@ impl FileWorker {
         })
     }
 
-    fn note_image(&self, name: ImageName) {
+    fn note_image(&self, name: ImageDigest) {
         self.disk.images.fetch_add(1, Ordering::Relaxed);
         self.disk.image_bytes.store(name.length, Ordering::Relaxed);
     }
@@ -406,8 +410,8 @@ impl FileWorker {
     /// Create a spare file. Only a full disk is reported: after any other failure the journal retries, or encounters
     /// the failure itself.
     fn make_spare(&self, bytes: u64) -> Option<Input> {
-        self.disk.want(bytes);
-        let made = make_journal_file(&self.folder, "spare", bytes, self.sync);
+        self.disk.set_next_file_bytes(bytes);
+        let made = make_journal_file(&self.directory, "spare", bytes, self.sync);
         let full = made.as_ref().is_err_and(is_full);
         let changes = full != self.disk.is_full();
         let mut spare = self.disk.spare();
@@ -427,14 +431,14 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 
 /// Create a file of zeros with allocated blocks, so that syncing later writes changes no file system metadata.
 pub(super) fn make_journal_file(
-    folder: &Folder,
+    directory: &DataDirectory,
     name: &str,
     bytes: u64,
     sync: bool,
-) -> io::Result<Spare> {
+) -> io::Result<PreallocatedFile> {
     let name = unfinished(&format!("wal-{name}"));
     let zero_filled = || -> io::Result<Box<dyn OpenFile>> {
-        let file = folder.open(&name, Opening::Replace)?;
+        let file = directory.open(&name, OpenMode::Replace)?;
         let zeros = vec![0; ZEROS_BYTES];
         let mut filled = 0;
         while filled < bytes {
@@ -449,9 +453,9 @@ pub(super) fn make_journal_file(
         Ok(file)
     };
     match zero_filled() {
-        Ok(file) => Ok(Spare { file, name, bytes }),
+        Ok(file) => Ok(PreallocatedFile { file, name, bytes }),
         Err(error) => {
-            let _ = folder.remove(&name);
+            let _ = directory.remove(&name);
             Err(error)
         }
     }

@@ -17,11 +17,11 @@ use headrace_vsr::{
 };
 
 use super::{
-    background::{Disk, FileJob, Spare, is_full, make_journal_file},
-    folder::Folder,
+    background::{Disk, FileJob, PreallocatedFile, is_full, make_journal_file},
+    directory::DataDirectory,
     manifest,
 };
-use crate::surroundings::{OpenFile, Opening};
+use crate::surroundings::{OpenFile, OpenMode};
 
 const FIRST_FILE_BYTES: u64 = 4 * 1024 * 1024;
 const GROWTH: u64 = 4;
@@ -45,7 +45,7 @@ impl JournalFile {
     /// damaged could keep an operation undecided.
     pub(crate) fn read(&self, place: Place, intake: Intake) -> Option<PrepareFrame> {
         self.read_once(place, intake).or_else(|| {
-            self.file.forget_cached().ok()?;
+            self.file.drop_cached_pages().ok()?;
             self.read_once(place, intake)
         })
     }
@@ -68,7 +68,7 @@ impl JournalFile {
 /// Environment of the journal.
 #[derive(Debug)]
 pub(crate) struct JournalContext {
-    pub(crate) folder: Folder,
+    pub(crate) directory: DataDirectory,
     pub(crate) file_bytes: u64,
     pub(crate) sync: bool,
     pub(crate) intake: Intake,
@@ -125,12 +125,12 @@ impl Journal {
     }
 
     /// Record the log view of a newly durable superblock.
-    pub(crate) fn recorded(&mut self, log_view: u32) {
+    pub(crate) fn set_log_view(&mut self, log_view: u32) {
         self.log_view = log_view;
     }
 
-    pub(crate) fn folder(&self) -> &Folder {
-        &self.context.folder
+    pub(crate) fn directory(&self) -> &DataDirectory {
+        &self.context.directory
     }
 
     pub(crate) fn file_count(&self) -> u64 {
@@ -173,7 +173,7 @@ impl Journal {
         }
         self.position += length;
         self.unsealed = true;
-        self.ask_for_spare();
+        self.request_spare_file();
         Ok(Some(length))
     }
 
@@ -242,17 +242,17 @@ impl Journal {
 
     /// Remove the oldest files, as long as they hold only ops below `below_op`. On a full disk they are kept until the
     /// next call.
-    pub(crate) fn collect(&mut self, below_op: u64) -> io::Result<()> {
+    pub(crate) fn remove_files_below(&mut self, below_op: u64) -> io::Result<()> {
         let kept_back = self.files.len().saturating_sub(1);
         let gone = self.files[..kept_back]
             .iter()
             .take_while(|file| file.highest_op() < below_op)
             .count();
-        if gone == 0 || !room_for(self.write_list(gone))? {
+        if gone == 0 || !unless_full(self.write_list(gone))? {
             return Ok(());
         }
         for file in self.files.drain(..gone) {
-            self.context.folder.remove(&file.name())?;
+            self.context.directory.remove(&file.name())?;
         }
         let oldest = self.files.first().map_or(0, |file| file.number);
         self.index.retain(|_, place| place.file >= oldest);
@@ -260,11 +260,11 @@ impl Journal {
     }
 
     /// Request the next file in advance, and notice if there will be none.
-    fn ask_for_spare(&self) {
+    fn request_spare_file(&self) {
         let Some(file) = self.files.last() else {
             return;
         };
-        if self.position * 2 >= file.bytes && self.context.disk.wants_spare() {
+        if self.position * 2 >= file.bytes && self.context.disk.claim_spare_request() {
             let bytes = self.next_bytes(0);
             // Without the thread the file is created when it is needed.
             let _ = self.context.jobs.send(FileJob::Spare { bytes });
@@ -291,7 +291,7 @@ impl Journal {
             return Ok(false);
         }
         if self.unlisted {
-            if !room_for(self.write_list(0))? {
+            if !unless_full(self.write_list(0))? {
                 self.context.disk.set_full(true);
                 return Ok(false);
             }
@@ -314,14 +314,14 @@ impl Journal {
         };
         let last = self.files.last().map_or(0, |file| file.number);
         let number = op.max(last + 1);
-        let folder = &self.context.folder;
+        let directory = &self.context.directory;
         // The new name may need disk space of its own.
-        if !room_for(folder.rename(&spare.name, &name_of(number)))? {
+        if !unless_full(directory.rename(&spare.name, &name_of(number)))? {
             self.context.disk.set_full(true);
             return Ok(false);
         }
         if self.context.sync {
-            folder.sync()?;
+            directory.sync()?;
         }
         self.files.push(JournalFile {
             number,
@@ -340,15 +340,17 @@ impl Journal {
             .iter()
             .map(|file| (file.number, file.bytes))
             .collect();
-        manifest::write(&self.context.folder, &files, self.context.sync)
+        manifest::write(&self.context.directory, &files, self.context.sync)
     }
 
     /// Create a file now. `None`: the disk is full.
-    fn make_file(&self, needed: u64) -> io::Result<Option<Spare>> {
-        let JournalContext { folder, disk, .. } = &self.context;
+    fn make_file(&self, needed: u64) -> io::Result<Option<PreallocatedFile>> {
+        let JournalContext {
+            directory, disk, ..
+        } = &self.context;
         let bytes = self.next_bytes(needed);
-        disk.want(bytes);
-        match make_journal_file(folder, "next", bytes, self.context.sync) {
+        disk.set_next_file_bytes(bytes);
+        match make_journal_file(directory, "next", bytes, self.context.sync) {
             Err(error) if is_full(&error) => {
                 disk.set_full(true);
                 Ok(None)
@@ -363,7 +365,7 @@ impl Journal {
 }
 
 /// Return whether a write succeeded; `false` if the disk is full.
-fn room_for(written: io::Result<()>) -> io::Result<bool> {
+fn unless_full(written: io::Result<()>) -> io::Result<bool> {
     match written {
         Err(error) if is_full(&error) => Ok(false),
         written => written.map(|()| true),
@@ -376,14 +378,14 @@ pub(crate) fn name_of(number: u64) -> String {
 }
 
 /// Numbers and sizes of the journal files in a data directory, ascending.
-pub(crate) fn list(folder: &Folder) -> io::Result<Vec<(u64, u64)>> {
+pub(crate) fn list(directory: &DataDirectory) -> io::Result<Vec<(u64, u64)>> {
     let mut files = Vec::new();
-    for name in folder.names()? {
+    for name in directory.names()? {
         let number = name
             .strip_prefix("wal-")
             .and_then(|name| name.strip_suffix(".log"))
             .and_then(|number| number.parse::<u64>().ok());
-        if let (Some(number), Some(bytes)) = (number, folder.length(&name)?) {
+        if let (Some(number), Some(bytes)) = (number, directory.length(&name)?) {
             files.push((number, bytes));
         }
     }
@@ -393,14 +395,14 @@ pub(crate) fn list(folder: &Folder) -> io::Result<Vec<(u64, u64)>> {
 
 /// Open a file that a scan has read.
 pub(crate) fn open_file(
-    folder: &Folder,
+    directory: &DataDirectory,
     number: u64,
     bytes: u64,
     places: Vec<Place>,
 ) -> io::Result<JournalFile> {
     Ok(JournalFile {
         number,
-        file: folder.open(&name_of(number), Opening::Write)?,
+        file: directory.open(&name_of(number), OpenMode::Write)?,
         bytes,
         places,
     })

@@ -15,18 +15,18 @@ use std::{fmt::Write as _, io};
 use twox_hash::XxHash3_64;
 
 use super::{
-    folder::{Folder, unfinished},
+    directory::{DataDirectory, unfinished},
     journal::{list, name_of},
 };
 use crate::{
-    errors::{REPLACE_FOLDER, StartError},
-    surroundings::Opening,
+    errors::{REPLACE_DATA_DIRECTORY, StartError},
+    surroundings::OpenMode,
 };
 
 const NAME: &str = "journal";
 const TITLE: &str = "headrace journal 1";
 /// Replace the list. When this returns, the new list is durable.
-pub(super) fn write(folder: &Folder, files: &[(u64, u64)], sync: bool) -> io::Result<()> {
+pub(super) fn write(directory: &DataDirectory, files: &[(u64, u64)], sync: bool) -> io::Result<()> {
     let mut text = format!("{TITLE}\n");
     for (number, bytes) in files {
         let _ = writeln!(text, "{number} {bytes}");
@@ -34,34 +34,34 @@ pub(super) fn write(folder: &Folder, files: &[(u64, u64)], sync: bool) -> io::Re
     let checksum = XxHash3_64::oneshot(text.as_bytes());
     let _ = writeln!(text, "{checksum:016x}");
     let unfinished = unfinished(NAME);
-    let file = folder.open(&unfinished, Opening::Replace)?;
+    let file = directory.open(&unfinished, OpenMode::Replace)?;
     file.write_all_at(text.as_bytes(), 0)?;
     if sync {
         file.sync_all()?;
     }
-    folder.rename(&unfinished, NAME)?;
+    directory.rename(&unfinished, NAME)?;
     if sync {
-        folder.sync()?;
+        directory.sync()?;
     }
     Ok(())
 }
 
 /// Create the list of a new data directory.
-pub(crate) fn create(folder: &Folder, sync: bool) -> Result<(), StartError> {
-    write(folder, &[], sync)
-        .map_err(|source| StartError::storage("write", &folder.join(NAME), source))
+pub(crate) fn create(directory: &DataDirectory, sync: bool) -> Result<(), StartError> {
+    write(directory, &[], sync)
+        .map_err(|source| StartError::storage("write", &directory.join(NAME), source))
 }
 
 /// Read the list of files, ascending, each with its length. Files that are not listed hold no records: they were being
 /// added or removed when the process ended.
-pub(crate) fn read(folder: &Folder) -> Result<Vec<(u64, u64)>, StartError> {
-    let path = folder.join(NAME);
+pub(crate) fn read(directory: &DataDirectory) -> Result<Vec<(u64, u64)>, StartError> {
+    let path = directory.join(NAME);
     let damaged = |why: String| StartError::Damaged {
         path: path.clone(),
-        why,
-        advice: REPLACE_FOLDER,
+        finding: why,
+        advice: REPLACE_DATA_DIRECTORY,
     };
-    let bytes = match folder.read(NAME) {
+    let bytes = match directory.read(NAME) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => {
             return Err(damaged(
@@ -73,7 +73,7 @@ pub(crate) fn read(folder: &Folder) -> Result<Vec<(u64, u64)>, StartError> {
     let text = String::from_utf8_lossy(&bytes);
     let files = parse(&text).ok_or_else(|| damaged("it is not as it was written".to_owned()))?;
     let found =
-        list(folder).map_err(|source| StartError::storage("list", folder.path(), source))?;
+        list(directory).map_err(|source| StartError::storage("list", directory.path(), source))?;
     for (number, bytes) in &files {
         let why = match found.iter().find(|(other, _)| other == number) {
             None => "the journal file is missing".to_owned(),
@@ -83,19 +83,19 @@ pub(crate) fn read(folder: &Folder) -> Result<Vec<(u64, u64)>, StartError> {
             Some(_) => continue,
         };
         return Err(StartError::Damaged {
-            path: folder.join(&name_of(*number)),
-            why,
-            advice: REPLACE_FOLDER,
+            path: directory.join(&name_of(*number)),
+            finding: why,
+            advice: REPLACE_DATA_DIRECTORY,
         });
     }
     Ok(files)
 }
 
 /// Remove files that are not listed.
-pub(crate) fn clear_unlisted(folder: &Folder, files: &[(u64, u64)]) -> io::Result<()> {
-    for (number, _) in list(folder)? {
+pub(crate) fn clear_unlisted(directory: &DataDirectory, files: &[(u64, u64)]) -> io::Result<()> {
+    for (number, _) in list(directory)? {
         if files.iter().all(|(listed, _)| *listed != number) {
-            folder.remove(&name_of(number))?;
+            directory.remove(&name_of(number))?;
         }
     }
     Ok(())
@@ -125,8 +125,8 @@ mod tests {
 
     use super::*;
 
-    fn refusal(folder: &Folder) -> String {
-        let refusal = read(folder).unwrap_err();
+    fn refusal(directory: &DataDirectory) -> String {
+        let refusal = read(directory).unwrap_err();
         assert_eq!(refusal.reason(), "damaged");
         refusal.to_string()
     }
@@ -135,31 +135,31 @@ mod tests {
     #[test]
     fn what_is_listed_must_be_there_and_whole() {
         let kept = tempfile::tempdir().unwrap();
-        let folder = &Folder::real(kept.path());
-        assert!(refusal(folder).contains("is missing"));
-        create(folder, true).unwrap();
-        assert_eq!(read(folder).unwrap(), []);
+        let directory = &DataDirectory::on_disk(kept.path());
+        assert!(refusal(directory).contains("is missing"));
+        create(directory, true).unwrap();
+        assert_eq!(read(directory).unwrap(), []);
 
-        let file = folder.join(&name_of(9));
+        let file = directory.join(&name_of(9));
         fs::write(&file, [0; 100]).unwrap();
-        fs::write(folder.join(&name_of(10)), [0; 100]).unwrap();
-        write(folder, &[(9, 100)], true).unwrap();
-        assert_eq!(read(folder).unwrap(), [(9, 100)]);
-        clear_unlisted(folder, &[(9, 100)]).unwrap();
-        assert_eq!(list(folder).unwrap(), [(9, 100)]);
+        fs::write(directory.join(&name_of(10)), [0; 100]).unwrap();
+        write(directory, &[(9, 100)], true).unwrap();
+        assert_eq!(read(directory).unwrap(), [(9, 100)]);
+        clear_unlisted(directory, &[(9, 100)]).unwrap();
+        assert_eq!(list(directory).unwrap(), [(9, 100)]);
 
         fs::write(&file, []).unwrap();
-        assert!(refusal(folder).contains("has 0 bytes instead of 100"));
+        assert!(refusal(directory).contains("has 0 bytes instead of 100"));
         fs::remove_file(&file).unwrap();
-        assert!(refusal(folder).contains("the journal file is missing"));
+        assert!(refusal(directory).contains("the journal file is missing"));
     }
 
     #[test]
     fn no_bit_of_the_list_may_differ() {
         let kept = tempfile::tempdir().unwrap();
-        let folder = &Folder::real(kept.path());
-        write(folder, &[(1, 4096)], true).unwrap();
-        let path = folder.join(NAME);
+        let directory = &DataDirectory::on_disk(kept.path());
+        write(directory, &[(1, 4096)], true).unwrap();
+        let path = directory.join(NAME);
         let bytes = fs::read(&path).unwrap();
         for bit in 0..(bytes.len() - 1) * 8 {
             let mut damaged = bytes.clone();
@@ -169,7 +169,7 @@ mod tests {
                 continue;
             }
             fs::write(&path, damaged).unwrap();
-            refusal(folder);
+            refusal(directory);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod background;
 mod checkpoints;
-mod folder;
+mod directory;
 mod journal;
 mod manifest;
 mod scan;
@@ -10,12 +10,12 @@ mod superblock_file;
 mod writer;
 
 pub(crate) use self::{
-    background::{Background, Disk, FileJob, FileWorker},
-    checkpoints::{Checkpoints, Image, ImageName},
-    folder::{Folder, FolderLock, MachineFiles},
+    background::{Disk, FileJob, FileWorker, FileWorkerHandle},
+    checkpoints::{Checkpoints, Image, ImageDigest},
+    directory::{DataDirectory, DirectoryLock, MachineFiles},
     journal::{Journal, JournalContext},
     manifest::{clear_unlisted, create as create_journal_list},
     scan::{Scanned, has_files, scan},
     superblock_file::SuperblockFile,
-    writer::{JournalJob, JournalSide, Writer, WriterApart},
+    writer::{JournalJob, JournalWriter, Writer, WriterThread},
 };

@@ -9,11 +9,11 @@ use headrace_vsr::{
 };
 
 use super::{
-    folder::Folder,
+    directory::DataDirectory,
     journal::{Journal, JournalContext, JournalFile, list, name_of, open_file},
     manifest,
 };
-use crate::{errors::StartError, surroundings::Opening};
+use crate::{errors::StartError, surroundings::OpenMode};
 
 /// Result of reading a journal; no file has been changed yet.
 #[derive(Debug)]
@@ -23,28 +23,28 @@ pub(crate) struct Scanned {
 }
 
 /// Return whether any journal files exist.
-pub(crate) fn has_files(folder: &Folder) -> Result<bool, StartError> {
-    list(folder)
+pub(crate) fn has_files(directory: &DataDirectory) -> Result<bool, StartError> {
+    list(directory)
         .map(|files| !files.is_empty())
-        .map_err(|source| StartError::storage("list", folder.path(), source))
+        .map_err(|source| StartError::storage("list", directory.path(), source))
 }
 
 /// Read the journal that belongs to a superblock.
 pub(crate) fn scan(
-    folder: &Folder,
+    directory: &DataDirectory,
     superblock: &Superblock,
     intake: Intake,
 ) -> Result<Scanned, StartError> {
-    let files = manifest::read(folder)?;
+    let files = manifest::read(directory)?;
     // File names are trusted like file contents, so they must be durable too.
-    folder
+    directory
         .sync()
-        .map_err(|source| StartError::storage("sync", folder.path(), source))?;
+        .map_err(|source| StartError::storage("sync", directory.path(), source))?;
     let mut scanner = Scanner::new(superblock, intake);
     for &(number, _) in &files {
         // One file at a time: the bytes are only scanned here, and not kept.
-        let bytes = read_from_device(folder, number).map_err(|source| {
-            StartError::storage("read", &folder.join(&name_of(number)), source)
+        let bytes = read_from_device(directory, number).map_err(|source| {
+            StartError::storage("read", &directory.join(&name_of(number)), source)
         })?;
         scanner.file(number, &bytes);
     }
@@ -57,8 +57,8 @@ pub(crate) fn scan(
         .into_iter()
         .map(|(number, bytes)| {
             let places = places.remove(&number).unwrap_or_default();
-            open_file(folder, number, bytes, places).map_err(|source| {
-                StartError::storage("open", &folder.join(&name_of(number)), source)
+            open_file(directory, number, bytes, places).map_err(|source| {
+                StartError::storage("open", &directory.join(&name_of(number)), source)
             })
         })
         .collect::<Result<_, _>>()?;
@@ -68,10 +68,10 @@ pub(crate) fn scan(
 /// Read from the device, bypassing the page cache: the previous process may have been killed between a write and its
 /// sync, or a sync may have failed, after which the kernel marks the lost pages clean. Records recovered here are
 /// executed and acknowledged without another sync.
-fn read_from_device(folder: &Folder, number: u64) -> io::Result<Vec<u8>> {
-    let file = folder.open(&name_of(number), Opening::Read)?;
+fn read_from_device(directory: &DataDirectory, number: u64) -> io::Result<Vec<u8>> {
+    let file = directory.open(&name_of(number), OpenMode::Read)?;
     file.sync_data()?;
-    file.forget_cached()?;
+    file.drop_cached_pages()?;
     file.read_all()
 }
 

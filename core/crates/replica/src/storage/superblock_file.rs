@@ -4,10 +4,10 @@ use std::io;
 
 use headrace_vsr::superblock::{self, COPIES, COPY_BYTES, OpenError, Superblock};
 
-use super::folder::{Folder, unfinished};
+use super::directory::{DataDirectory, unfinished};
 use crate::{
-    errors::{REPLACE_FOLDER, StartError},
-    surroundings::{OpenFile, Opening},
+    errors::{REPLACE_DATA_DIRECTORY, StartError},
+    surroundings::{OpenFile, OpenMode},
 };
 
 const NAME: &str = "superblock";
@@ -21,9 +21,11 @@ pub(crate) struct SuperblockFile {
 
 impl SuperblockFile {
     /// Read the superblock in force; `None` if the data directory never had one. Changes nothing.
-    pub(crate) fn read(folder: &Folder) -> Result<Option<superblock::Opened>, StartError> {
-        let path = folder.join(NAME);
-        let bytes = match folder.read(NAME) {
+    pub(crate) fn read(
+        directory: &DataDirectory,
+    ) -> Result<Option<superblock::Opened>, StartError> {
+        let path = directory.join(NAME);
+        let bytes = match directory.read(NAME) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(None),
             Err(source) => return Err(StartError::storage("read", &path, source)),
@@ -42,48 +44,48 @@ impl SuperblockFile {
             }),
             Err(error) => Err(StartError::Damaged {
                 path,
-                why: error.to_string(),
-                advice: REPLACE_FOLDER,
+                finding: error.to_string(),
+                advice: REPLACE_DATA_DIRECTORY,
             }),
         }
     }
 
     /// Create the file with the first superblock, atomically.
     pub(crate) fn create(
-        folder: &Folder,
+        directory: &DataDirectory,
         first: &Superblock,
         sync: bool,
     ) -> Result<Self, StartError> {
         let unfinished = unfinished(NAME);
         let write = || -> io::Result<Box<dyn OpenFile>> {
-            let file = folder.open(&unfinished, Opening::Replace)?;
+            let file = directory.open(&unfinished, OpenMode::Replace)?;
             for copy in 0..COPIES {
                 file.write_all_at(&*first.encode(copy), (copy * COPY_BYTES) as u64)?;
             }
             if sync {
                 file.sync_all()?;
             }
-            folder.rename(&unfinished, NAME)?;
+            directory.rename(&unfinished, NAME)?;
             if sync {
-                folder.sync()?;
+                directory.sync()?;
             }
             Ok(file)
         };
         match write() {
             Ok(file) => Ok(Self { file, sync }),
-            Err(source) => Err(StartError::storage("write", &folder.join(NAME), source)),
+            Err(source) => Err(StartError::storage("write", &directory.join(NAME), source)),
         }
     }
 
     /// Open the file of an existing data directory, and rewrite damaged or outdated copies.
     pub(crate) fn open(
-        folder: &Folder,
+        directory: &DataDirectory,
         opened: &superblock::Opened,
         sync: bool,
     ) -> Result<Self, StartError> {
         let open = || -> io::Result<Self> {
             let this = Self {
-                file: folder.open(NAME, Opening::Write)?,
+                file: directory.open(NAME, OpenMode::Write)?,
                 sync,
             };
             if !opened.repair.is_empty() {
@@ -91,7 +93,7 @@ impl SuperblockFile {
             }
             Ok(this)
         };
-        open().map_err(|source| StartError::storage("open", &folder.join(NAME), source))
+        open().map_err(|source| StartError::storage("open", &directory.join(NAME), source))
     }
 
     /// Replace the superblock. When this returns, the new one is durable.
@@ -133,11 +135,11 @@ mod tests {
     #[test]
     fn what_was_written_is_found() {
         let kept = tempfile::tempdir().unwrap();
-        let folder = &Folder::real(kept.path());
-        assert_eq!(SuperblockFile::read(folder).unwrap(), None);
-        let file = SuperblockFile::create(folder, &first(), true).unwrap();
+        let directory = &DataDirectory::on_disk(kept.path());
+        assert_eq!(SuperblockFile::read(directory).unwrap(), None);
+        let file = SuperblockFile::create(directory, &first(), true).unwrap();
         file.write(&next(&first())).unwrap();
-        let opened = SuperblockFile::read(folder).unwrap().unwrap();
+        let opened = SuperblockFile::read(directory).unwrap().unwrap();
         assert_eq!(opened.superblock, next(&first()));
         assert!(opened.repair.is_empty());
     }
@@ -146,29 +148,29 @@ mod tests {
     #[test]
     fn one_damaged_pair_is_mended_and_two_are_refused() {
         let kept = tempfile::tempdir().unwrap();
-        let folder = &Folder::real(kept.path());
-        SuperblockFile::create(folder, &first(), true).unwrap();
-        let path = folder.join(NAME);
+        let directory = &DataDirectory::on_disk(kept.path());
+        SuperblockFile::create(directory, &first(), true).unwrap();
+        let path = directory.join(NAME);
         let mut bytes = fs::read(&path).unwrap();
         bytes[100] ^= 1;
         bytes[COPY_BYTES * 3 + 100] ^= 1;
         fs::write(&path, &bytes).unwrap();
-        let opened = SuperblockFile::read(folder).unwrap().unwrap();
+        let opened = SuperblockFile::read(directory).unwrap().unwrap();
         assert_eq!(opened.repair, [0, 3]);
-        SuperblockFile::open(folder, &opened, true).unwrap();
-        let mended = SuperblockFile::read(folder).unwrap().unwrap();
+        SuperblockFile::open(directory, &opened, true).unwrap();
+        let mended = SuperblockFile::read(directory).unwrap().unwrap();
         assert!(mended.repair.is_empty());
 
         for copy in 0..3 {
             bytes[COPY_BYTES * copy + 200] ^= 1;
         }
         fs::write(&path, &bytes).unwrap();
-        let refusal = SuperblockFile::read(folder).unwrap_err();
+        let refusal = SuperblockFile::read(directory).unwrap_err();
         assert_eq!(refusal.reason(), "damaged");
         assert!(refusal.to_string().contains("restore the folder"));
         fs::write(&path, &bytes[..5000]).unwrap();
         assert_eq!(
-            SuperblockFile::read(folder).unwrap_err().reason(),
+            SuperblockFile::read(directory).unwrap_err().reason(),
             "damaged"
         );
     }

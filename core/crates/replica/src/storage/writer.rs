@@ -166,7 +166,7 @@ impl Writer {
             JournalJob::Superblock { token, image } => {
                 let event = match self.superblock.write(&image) {
                     Ok(()) => {
-                        self.journal.recorded(image.log_view);
+                        self.journal.set_log_view(image.log_view);
                         Event::SuperblockWritten { token }
                     }
                     Err(error) => self.failed(StoragePart::Superblock, &error),
@@ -175,7 +175,7 @@ impl Writer {
                 self.shared.storage(|storage| storage.superblocks += 1);
             }
             JournalJob::Collect { below_op } => {
-                if let Err(error) = self.journal.collect(below_op) {
+                if let Err(error) = self.journal.remove_files_below(below_op) {
                     done.push(self.failed(StoragePart::Journal, &error));
                 }
                 let files = self.journal.file_count();
@@ -187,7 +187,7 @@ impl Writer {
     fn failed(&mut self, what: StoragePart, error: &std::io::Error) -> Event {
         self.has_failed = true;
         Event::StorageError(StorageError {
-            what,
+            part: what,
             errno: error.raw_os_error().unwrap_or(0),
         })
     }
@@ -205,8 +205,8 @@ fn nanoseconds(duration: Duration) -> u64 {
 
 /// Writer on this thread, or access to the one on another thread.
 #[derive(Debug)]
-pub(crate) enum JournalSide {
-    Here {
+pub(crate) enum JournalWriter {
+    Inline {
         writer: Box<Writer>,
         /// Jobs not carried out yet: those of one turn share a sync.
         waiting: Vec<JournalJob>,
@@ -221,22 +221,22 @@ pub(crate) enum JournalSide {
     },
 }
 
-impl JournalSide {
+impl JournalWriter {
     /// Create the side for the replica's thread, and a separate writer unless the replica is alone.
     pub(crate) fn new(
         writer: Writer,
         is_alone: bool,
         tell: impl Fn(Input) + Send + 'static,
-    ) -> (Self, Option<WriterApart>) {
+    ) -> (Self, Option<WriterThread>) {
         if is_alone {
             return (Self::here(writer), None);
         }
-        let (side, apart) = Self::apart(writer, tell);
+        let (side, apart) = Self::separate(writer, tell);
         (side, Some(apart))
     }
 
     fn here(writer: Writer) -> Self {
-        Self::Here {
+        Self::Inline {
             writer: Box::new(writer),
             waiting: Vec::new(),
             retry_at_ns: None,
@@ -245,10 +245,10 @@ impl JournalSide {
     }
 
     /// Create a separate writer, to be started on a thread or run step by step.
-    fn apart(writer: Writer, tell: impl Fn(Input) + Send + 'static) -> (Self, WriterApart) {
+    fn separate(writer: Writer, tell: impl Fn(Input) + Send + 'static) -> (Self, WriterThread) {
         let (jobs, received) = mpsc::channel();
         let unsynced = Arc::new(AtomicU64::new(0));
-        let apart = WriterApart {
+        let apart = WriterThread {
             writer,
             jobs: received,
             batch: Vec::new(),
@@ -266,12 +266,14 @@ impl JournalSide {
     }
 
     /// Start the writer on a thread.
-    pub(crate) fn start(&mut self, apart: WriterApart) -> Result<(), StartError> {
-        let folder = apart.writer.journal.folder().clone();
+    pub(crate) fn start(&mut self, apart: WriterThread) -> Result<(), StartError> {
+        let directory = apart.writer.journal.directory().clone();
         let started = thread::Builder::new()
             .name("metadata-journal".to_owned())
             .spawn(move || apart.run())
-            .map_err(|source| StartError::storage("start a thread for", folder.path(), source))?;
+            .map_err(|source| {
+                StartError::storage("start a thread for", directory.path(), source)
+            })?;
         if let Self::Thread { thread, .. } = self {
             *thread = Some(started);
         }
@@ -281,7 +283,7 @@ impl JournalSide {
     /// Submit a job; jobs are carried out in order.
     pub(crate) fn submit(&mut self, job: JournalJob) {
         match self {
-            Self::Here { waiting, .. } => waiting.push(job),
+            Self::Inline { waiting, .. } => waiting.push(job),
             Self::Thread { jobs, unsynced, .. } => {
                 if matches!(job, JournalJob::Append { .. }) {
                     unsynced.fetch_add(1, Ordering::AcqRel);
@@ -293,8 +295,8 @@ impl JournalSide {
     }
 
     /// Carry out the waiting jobs, unless a separate writer does.
-    pub(crate) fn settle(&mut self, machine: &dyn Machine, done: &mut Vec<Event>) {
-        let Self::Here {
+    pub(crate) fn carry_out_waiting(&mut self, machine: &dyn Machine, done: &mut Vec<Event>) {
+        let Self::Inline {
             writer,
             waiting,
             retry_at_ns,
@@ -317,7 +319,7 @@ impl JournalSide {
     /// Return whether a submitted append is not durable yet.
     pub(crate) fn has_unsynced(&self) -> bool {
         match self {
-            Self::Here { waiting, .. } => !waiting.is_empty(),
+            Self::Inline { waiting, .. } => !waiting.is_empty(),
             Self::Thread { unsynced, .. } => unsynced.load(Ordering::Acquire) > 0,
         }
     }
@@ -325,7 +327,7 @@ impl JournalSide {
     /// Monotonic time at which [`settle`](Self::settle) or [`seal_if_due`](Self::seal_if_due) has work.
     pub(crate) fn due_ns(&self) -> Option<u64> {
         match self {
-            Self::Here {
+            Self::Inline {
                 retry_at_ns,
                 seal_due_ns,
                 ..
@@ -336,7 +338,7 @@ impl JournalSide {
 
     /// Write a seal that records the entire journal as durable, after an idle period.
     pub(crate) fn seal_if_due(&mut self, now_ns: u64) {
-        if let Self::Here {
+        if let Self::Inline {
             writer,
             seal_due_ns,
             ..
@@ -352,7 +354,7 @@ impl JournalSide {
     /// acknowledged and are dropped.
     pub(crate) fn finish(&mut self) {
         match self {
-            Self::Here { writer, .. } => {
+            Self::Inline { writer, .. } => {
                 seal_at_the_end(writer);
             }
             Self::Thread { jobs, thread, .. } => {
@@ -372,7 +374,7 @@ fn seal_at_the_end(writer: &mut Writer) {
 }
 
 /// Writer on a separate thread, with its submitted jobs.
-pub(crate) struct WriterApart {
+pub(crate) struct WriterThread {
     writer: Writer,
     jobs: mpsc::Receiver<JournalJob>,
     /// Current batch: either not attempted yet, or waiting for space.
@@ -385,7 +387,7 @@ pub(crate) struct WriterApart {
     tell: Box<dyn Fn(Input) + Send>,
 }
 
-impl fmt::Debug for WriterApart {
+impl fmt::Debug for WriterThread {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("WriterApart")
@@ -394,7 +396,7 @@ impl fmt::Debug for WriterApart {
     }
 }
 
-impl WriterApart {
+impl WriterThread {
     fn run(mut self) {
         loop {
             if !self.batch.is_empty() {
@@ -503,9 +505,9 @@ mod tests {
     use super::*;
     use crate::{
         config::ReplicaConfig,
-        opening::first_status,
+        opening::initial_status,
         storage::{
-            folder::Folder,
+            directory::DataDirectory,
             journal::{JournalContext, JournalFile},
         },
     };
@@ -533,12 +535,12 @@ mod tests {
     }
 
     /// Create a writer whose journal file is not writable.
-    fn broken(folder: &Folder, superblock: &Superblock) -> Writer {
+    fn broken(directory: &DataDirectory, superblock: &Superblock) -> Writer {
         let config: ReplicaConfig = serde_json::from_value(serde_json::json!({
-            "folder": folder.path(), "cluster": "c", "replica": 0, "replicas": [],
+            "directory": directory.path(), "cluster": "c", "replica": 0, "replicas": [],
         }))
         .unwrap();
-        let path = folder.join("journal");
+        let path = directory.join("journal");
         fs::write(&path, vec![0; 1 << 20]).unwrap();
         let file = JournalFile {
             number: 1,
@@ -548,7 +550,7 @@ mod tests {
         };
         let disk = Arc::new(Disk::default());
         let context = JournalContext {
-            folder: folder.clone(),
+            directory: directory.clone(),
             file_bytes: 1 << 20,
             sync: true,
             intake: Intake {
@@ -560,8 +562,8 @@ mod tests {
         };
         Writer {
             journal: Journal::new(context, vec![file], 0, 0, 0),
-            superblock: SuperblockFile::create(folder, superblock, true).unwrap(),
-            shared: Arc::new(Shared::new(first_status(&config).unwrap())),
+            superblock: SuperblockFile::create(directory, superblock, true).unwrap(),
+            shared: Arc::new(Shared::new(initial_status(&config).unwrap())),
             disk,
             has_failed: false,
         }
@@ -571,12 +573,12 @@ mod tests {
     #[test]
     fn what_follows_a_failed_append_does_not_happen() {
         let kept = tempfile::tempdir().unwrap();
-        let folder = &Folder::real(kept.path());
+        let directory = &DataDirectory::on_disk(kept.path());
         let first = Superblock::new(7, 1, 1, 0, vec![1], 0);
         let mut next = first.clone();
         next.sequence += 1;
         next.parent = first.checksum();
-        let mut writer = broken(folder, &first);
+        let mut writer = broken(directory, &first);
         let superblock = |token| JournalJob::Superblock {
             token,
             image: Box::new(next.clone()),
@@ -594,7 +596,7 @@ mod tests {
             matches!(done[..], [Event::StorageError(_)]),
             "what happened: {done:?}"
         );
-        let kept = SuperblockFile::read(folder).unwrap().unwrap();
+        let kept = SuperblockFile::read(directory).unwrap().unwrap();
         assert_eq!(kept.superblock, first);
     }
 }

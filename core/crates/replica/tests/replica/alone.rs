@@ -48,7 +48,7 @@ fn a_checkpoint_shortens_the_journal() {
 }
 
 #[test]
-fn one_folder_serves_one_replica() {
+fn one_directory_serves_one_replica() {
     let group = Group::new(1);
     let node = group.start(0);
     let refusal = Node::start(group.configs[0].clone()).err().unwrap();
@@ -83,7 +83,7 @@ fn a_replica_that_does_not_run_says_so() {
             .contains("not started")
     );
     replica.start().unwrap();
-    assert!(replica.stop(crate::support::PATIENCE));
+    assert!(replica.stop(crate::support::TIMEOUT));
     assert!(
         replica
             .read_index()

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{Group, Node, PATIENCE, converge, numbered, primary_of, propose_anywhere};
+use crate::support::{Group, Node, TIMEOUT, converge, numbered, primary_of, propose_anywhere};
 use headrace_buffer::Slice;
 use headrace_replica::{Refusal, Release};
 
@@ -70,7 +70,7 @@ fn what_a_release_brings_is_taken_when_all_replicas_run_it() {
         group.configs[index].release = new.clone();
         restart(&group, &mut nodes, index);
     }
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         let primary = primary_of(&nodes);
         let answer = nodes[primary].propose_since(since, &numbered(0..1));
@@ -100,7 +100,7 @@ fn what_a_release_brings_is_taken_when_all_replicas_run_it() {
 
 /// Wait until a command is refused because of its release. Other refusals occur while a primary is elected.
 fn wait_for_refusal(nodes: &[Node], since: Release) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         let answer = nodes[primary_of(nodes)].propose_since(since, &numbered(0..1));
         match answer[0] {
@@ -231,7 +231,7 @@ fn who_lags_by_ten_thousand_operations_catches_up() {
         if nodes[primary].status().op >= before + 10_000 {
             break;
         }
-        assert!(began.elapsed() < 4 * PATIENCE);
+        assert!(began.elapsed() < 4 * TIMEOUT);
         // Small batches, so that they become many ops.
         for command in numbered(0..200) {
             let command = (Release::FIRST, Slice::from_vec(command));
@@ -262,7 +262,7 @@ fn a_wiped_disk_is_filled_again_and_votes_only_then() {
     let before = converge(&nodes);
     let wiped = (primary + 1) % 3;
     nodes.remove(wiped).kill();
-    std::fs::remove_dir_all(group.folder_of(wiped)).unwrap();
+    std::fs::remove_dir_all(group.directory_of(wiped)).unwrap();
     nodes.push(group.start(wiped));
     let back = nodes.last().unwrap();
     back.wait_for("all of the state", |seen| {
@@ -293,7 +293,7 @@ fn a_group_begins_when_all_of_it_has_met() {
     }
     for (replica, node) in nodes.iter().enumerate() {
         assert!(
-            group.folder_of(replica).join("unproven").exists(),
+            group.directory_of(replica).join("unproven").exists(),
             "{:?}",
             node.seen().log
         );
@@ -319,7 +319,7 @@ fn what_is_left_of_a_group_goes_on_when_the_dead_one_is_given_up() {
     for node in nodes.drain(..) {
         node.kill();
     }
-    std::fs::remove_dir_all(group.folder_of(1)).unwrap();
+    std::fs::remove_dir_all(group.directory_of(1)).unwrap();
     for replica in [0, 1] {
         group.configs[replica].given_up = vec![2];
     }
@@ -330,7 +330,7 @@ fn what_is_left_of_a_group_goes_on_when_the_dead_one_is_given_up() {
 
 /// CTL-5. A copy of a data directory is consistent, but has lost what was acknowledged since it was made.
 #[test]
-fn an_older_copy_of_a_folder_is_stopped_by_who_remembers() {
+fn an_older_copy_of_a_directory_is_stopped_by_who_remembers() {
     let group = Group::new(3);
     let mut nodes = group.start_all();
     let primary = propose_anywhere(&nodes, b"first");
@@ -339,15 +339,18 @@ fn an_older_copy_of_a_folder_is_stopped_by_who_remembers() {
         node.wait_for("the end of the proof", |_| !node.status().rejoining);
     }
     let restored = (primary + 1) % 3;
-    let (folder, copy) = (group.folder_of(restored), group.folder.path().join("copy"));
+    let (directory, copy) = (
+        group.directory_of(restored),
+        group.directory.path().join("copy"),
+    );
     nodes.remove(restored).kill();
-    copy_folder(&folder, &copy);
+    copy_directory(&directory, &copy);
     nodes.push(group.start(restored));
     propose_anywhere(&nodes, b"second");
     let before = converge(&nodes);
     nodes.pop().unwrap().kill();
-    std::fs::remove_dir_all(&folder).unwrap();
-    copy_folder(&copy, &folder);
+    std::fs::remove_dir_all(&directory).unwrap();
+    copy_directory(&copy, &directory);
 
     let back = group.start(restored);
     back.wait_for("its end", |seen| seen.stopped.is_some());
@@ -357,14 +360,14 @@ fn an_older_copy_of_a_folder_is_stopped_by_who_remembers() {
         "{why}"
     );
     back.kill();
-    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
     nodes.push(group.start(restored));
     let back = nodes.last().unwrap();
     back.wait_for("the state", |seen| seen.machine.commands >= before.commands);
     back.wait_for("the end of the proof", |_| !back.status().rejoining);
 }
 
-fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
+fn copy_directory(from: &std::path::Path, to: &std::path::Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -384,8 +387,8 @@ fn a_damaged_journal_entry_is_fetched_from_a_peer() {
     let before = converge(&nodes);
     let damaged = (primary + 1) % 3;
     nodes.remove(damaged).kill();
-    damage(&group.folder_of(damaged), b"command 20");
-    let superblock = group.folder_of(damaged).join("superblock");
+    damage(&group.directory_of(damaged), b"command 20");
+    let superblock = group.directory_of(damaged).join("superblock");
     let mut copies = std::fs::read(&superblock).unwrap();
     copies[40] ^= 1;
     std::fs::write(&superblock, copies).unwrap();
@@ -409,7 +412,7 @@ fn a_damaged_journal_of_a_lone_replica_is_refused_and_left_alone() {
         assert!(node.propose(&[command])[0].is_ok());
     }
     node.kill();
-    damage(&group.folder_of(0), b"command 20");
+    damage(&group.directory_of(0), b"command 20");
     for _ in 0..2 {
         let refusal = Node::start(group.configs[0].clone()).err().unwrap();
         assert_eq!(refusal.reason(), "damaged");
@@ -418,8 +421,8 @@ fn a_damaged_journal_of_a_lone_replica_is_refused_and_left_alone() {
 }
 
 /// Flip one bit of the record that holds this command.
-fn damage(folder: &std::path::Path, command: &[u8]) {
-    for entry in std::fs::read_dir(folder).unwrap() {
+fn damage(directory: &std::path::Path, command: &[u8]) {
+    for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_none_or(|extension| extension != "log") {
             continue;

@@ -29,7 +29,7 @@ fn used(replicas: u8) -> Group {
 
 /// CTL-6.
 #[test]
-fn a_folder_of_another_cluster_or_replica_is_refused() {
+fn a_directory_of_another_cluster_or_replica_is_refused() {
     let group = used(1);
     let mut other = group.configs[0].clone();
     other.cluster = "production".to_owned();
@@ -39,7 +39,7 @@ fn a_folder_of_another_cluster_or_replica_is_refused() {
 
     let three = Group::new(3);
     let mut other = three.configs[1].clone();
-    other.folder = group.folder_of(0);
+    other.directory = group.directory_of(0);
     let refused = refusal(Node::start(other));
     assert_eq!(refused.reason(), "other_replica");
     assert!(refused.to_string().contains("replica 0 of 1"), "{refused}");
@@ -79,11 +79,11 @@ fn an_older_release_does_not_open_what_a_newer_one_wrote() {
 #[test]
 fn what_is_missing_or_cut_short_is_refused_and_not_forgotten() {
     const HARMS: [fn(&Path); 6] = [
-        |folder| fs::remove_file(folder.join("superblock")).unwrap(),
-        |folder| fs::write(folder.join("superblock"), [1; 65536]).unwrap(),
-        |folder| fs::write(journal_file(folder), []).unwrap(),
-        |folder| fs::remove_file(journal_file(folder)).unwrap(),
-        |folder| fs::remove_file(folder.join("journal")).unwrap(),
+        |directory| fs::remove_file(directory.join("superblock")).unwrap(),
+        |directory| fs::write(directory.join("superblock"), [1; 65536]).unwrap(),
+        |directory| fs::write(journal_file(directory), []).unwrap(),
+        |directory| fs::remove_file(journal_file(directory)).unwrap(),
+        |directory| fs::remove_file(directory.join("journal")).unwrap(),
         damage_checkpoints,
     ];
     for (number, harm) in HARMS.iter().enumerate() {
@@ -96,7 +96,7 @@ fn what_is_missing_or_cut_short_is_refused_and_not_forgotten() {
         }
         node.wait_for("a checkpoint", |_| node.status().checkpoint_op > 0);
         node.kill();
-        harm(&group.folder_of(0));
+        harm(&group.directory_of(0));
         for _ in 0..2 {
             let refused = refusal(Node::start(group.configs[0].clone()));
             assert_eq!(refused.reason(), "damaged", "harm {number}: {refused}");
@@ -108,8 +108,8 @@ fn what_is_missing_or_cut_short_is_refused_and_not_forgotten() {
     }
 }
 
-fn journal_file(folder: &Path) -> PathBuf {
-    let entries = fs::read_dir(folder).unwrap();
+fn journal_file(directory: &Path) -> PathBuf {
+    let entries = fs::read_dir(directory).unwrap();
     entries
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
@@ -118,8 +118,8 @@ fn journal_file(folder: &Path) -> PathBuf {
 }
 
 /// Damage all checkpoints, including the one that the superblock names.
-fn damage_checkpoints(folder: &Path) {
-    for entry in fs::read_dir(folder).unwrap() {
+fn damage_checkpoints(directory: &Path) {
+    for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path
             .extension()
@@ -188,7 +188,7 @@ fn certificates(group: &Group) -> TlsConfig {
         .signed_by(&key, &issuer)
         .unwrap();
     let write = |name: &str, text: String| {
-        let path = group.folder.path().join(name);
+        let path = group.directory.path().join(name);
         fs::write(&path, text).unwrap();
         path
     };
@@ -253,9 +253,9 @@ impl Authority {
 fn certificates_and_their_authority_are_replaced_while_replicas_run() {
     let mut group = Group::new(3);
     let (old, new) = (Authority::new(), Authority::new());
-    let folder = group.folder.path().to_owned();
+    let directory = group.directory.path().to_owned();
     let of = |member: usize| {
-        let path = |name: &str| folder.join(format!("{member}-{name}.pem"));
+        let path = |name: &str| directory.join(format!("{member}-{name}.pem"));
         TlsConfig {
             certificate: path("certificate"),
             key: path("key"),
@@ -274,11 +274,11 @@ fn certificates_and_their_authority_are_replaced_while_replicas_run() {
     let renew_all = |nodes: &[Node], change: &dyn Fn(&TlsConfig)| {
         for (member, node) in nodes.iter().enumerate() {
             assert!(
-                !node.replica.renew_certificates().unwrap(),
+                !node.replica.reload_certificates().unwrap(),
                 "nothing is new"
             );
             change(&of(member));
-            assert!(node.replica.renew_certificates().unwrap());
+            assert!(node.replica.reload_certificates().unwrap());
         }
     };
     let both = old.0.pem() + &new.0.pem();
@@ -300,28 +300,28 @@ fn certificates_and_their_authority_are_replaced_while_replicas_run() {
     let tls = of(0);
     let key = fs::read(&tls.key).unwrap();
     fs::write(&tls.key, fs::read(of(1).key).unwrap()).unwrap();
-    let refused = nodes[0].replica.renew_certificates().unwrap_err();
+    let refused = nodes[0].replica.reload_certificates().unwrap_err();
     assert!(
         refused.to_string().contains("0-certificate.pem"),
         "{refused}"
     );
-    assert!(!nodes[0].replica.renew_certificates().unwrap());
+    assert!(!nodes[0].replica.reload_certificates().unwrap());
     fs::remove_file(&tls.key).unwrap();
-    let refused = nodes[0].replica.renew_certificates().unwrap_err();
+    let refused = nodes[0].replica.reload_certificates().unwrap_err();
     assert!(refused.to_string().contains("0-key.pem"), "{refused}");
     nodes.remove(2).kill();
     nodes.push(group.start(2));
     propose_anywhere(&nodes, b"with the certificates of before");
     assert_eq!(converge(&nodes).commands, 6);
     fs::write(&tls.key, key).unwrap();
-    assert!(nodes[0].replica.renew_certificates().unwrap());
+    assert!(nodes[0].replica.reload_certificates().unwrap());
 }
 
 #[test]
 fn certificates_that_cannot_be_used_are_refused_by_name() {
     let mut group = Group::new(3);
     let mut tls = certificates(&group);
-    tls.key = group.folder.path().join("missing.pem");
+    tls.key = group.directory.path().join("missing.pem");
     group.configs[0].tls = Some(tls);
     let refused = refusal(Node::start(group.configs[0].clone()));
     assert_eq!(refused.reason(), "settings");
@@ -329,7 +329,7 @@ fn certificates_that_cannot_be_used_are_refused_by_name() {
 }
 
 #[test]
-fn a_folder_can_be_looked_into() {
+fn a_directory_can_be_looked_into() {
     let mut group = Group::new(1);
     group.configs[0].checkpoint_ops = 8;
     let node = group.start(0);
@@ -338,7 +338,7 @@ fn a_folder_can_be_looked_into() {
         assert!(node.propose(&[command])[0].is_ok());
     }
     node.wait_for("a checkpoint", |_| node.status().checkpoint_op > 0);
-    let report = inspect(&group.folder_of(0), 5, 10).unwrap();
+    let report = inspect(&group.directory_of(0), 5, 10).unwrap();
     assert!(report.problems.is_empty(), "{:?}", report.problems);
     assert_eq!(report.records.len(), 10);
     assert_eq!(report.records[0].op, 5);
@@ -357,17 +357,17 @@ fn a_folder_can_be_looked_into() {
     );
     node.kill();
 
-    let path = group.folder_of(0).join("superblock");
+    let path = group.directory_of(0).join("superblock");
     let mut bytes = fs::read(&path).unwrap();
     bytes[64] ^= 1;
     fs::write(path, bytes).unwrap();
-    let report = inspect(&group.folder_of(0), 0, 0).unwrap();
+    let report = inspect(&group.directory_of(0), 0, 0).unwrap();
     assert!(
         report.problems[0].contains("superblock"),
         "{:?}",
         report.problems
     );
-    let nothing = inspect(group.folder.path(), 0, 10).unwrap_err();
+    let nothing = inspect(group.directory.path(), 0, 10).unwrap_err();
     assert!(nothing.to_string().contains("no metadata replica"));
 }
 

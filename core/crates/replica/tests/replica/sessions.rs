@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Group, Node, PATIENCE};
+use crate::support::{Group, Node, TIMEOUT};
 use headrace_buffer::Slice;
 use headrace_replica::{Refusal, Release, RequestKind, SessionRequest};
 
@@ -14,7 +14,7 @@ fn open(client: u128) -> SessionRequest {
         session: 0,
         number: 0,
         kind: RequestKind::Open,
-        since: Release::FIRST,
+        min_release: Release::FIRST,
         command: Slice::default(),
     }
 }
@@ -25,7 +25,7 @@ fn request(session: u64, number: u64, command: &[u8]) -> SessionRequest {
         session,
         number,
         kind: RequestKind::Propose,
-        since: Release::FIRST,
+        min_release: Release::FIRST,
         command: Slice::from_vec(command.to_vec()),
     }
 }
@@ -64,7 +64,7 @@ fn a_repeated_request_is_answered_and_not_executed() {
     );
     let close = SessionRequest {
         kind: RequestKind::Close,
-        since: Release::FIRST,
+        min_release: Release::FIRST,
         ..request(newer, 1, b"")
     };
     assert!(node.request(close.clone()).is_ok());
@@ -142,7 +142,7 @@ fn until(nodes: &[Option<Node>], request: &SessionRequest) -> u64 {
                 Err(other) => panic!("{other:?}"),
             }
         }
-        assert!(began.elapsed() < PATIENCE, "nobody executes {request:?}");
+        assert!(began.elapsed() < TIMEOUT, "nobody executes {request:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -20,7 +20,7 @@ use headrace_replica::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use twox_hash::XxHash3_128;
 
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 pub const SECRET: &str = "a secret of the tests, of 32 bytes or more";
 
 /// State of the test state machine: number of applied commands, a hash of them in order, and the source of the state.
@@ -114,7 +114,7 @@ impl Node {
     /// Wait until a condition holds.
     #[track_caller]
     pub fn wait_for(&self, what: &str, mut holds: impl FnMut(&Seen) -> bool) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let mut seen = self.seen();
         while !holds(&seen) {
             let left = until.saturating_duration_since(Instant::now());
@@ -174,7 +174,7 @@ impl Node {
     }
 
     fn end(&mut self) {
-        assert!(self.replica.stop(PATIENCE));
+        assert!(self.replica.stop(TIMEOUT));
         self.ending.store(true, Ordering::Relaxed);
         if let Some(driver) = self.driver.take() {
             let _ = driver.join();
@@ -195,7 +195,7 @@ fn drive(replica: &Replica, seen: &(Mutex<Seen>, Condvar)) {
     let mut descriptors = [PollFd::new(replica, PollFlags::IN)];
     let step = Timespec::try_from(Duration::from_millis(20)).unwrap();
     poll(&mut descriptors, Some(&step)).unwrap();
-    let events = replica.take();
+    let events = replica.take_events();
     if events.is_empty() {
         return;
     }
@@ -231,8 +231,8 @@ fn take(replica: &Replica, seen: &mut Seen, event: ReplicaEvent) {
         ReplicaEvent::Checkpoint { op } => {
             replica.checkpoint(op, Slice::from_vec(seen.machine.state()));
         }
-        ReplicaEvent::Answered {
-            ticket,
+        ReplicaEvent::RequestCompleted {
+            request_id: ticket,
             session,
             reply,
         } => {
@@ -267,13 +267,13 @@ fn take(replica: &Replica, seen: &mut Seen, event: ReplicaEvent) {
 
 /// Data directories and addresses of a group.
 pub struct Group {
-    pub folder: tempfile::TempDir,
+    pub directory: tempfile::TempDir,
     pub configs: Vec<ReplicaConfig>,
 }
 
 impl Group {
     pub fn new(replicas: u8) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         // All are held at the same time, so that no two ports are equal.
         let listeners: Vec<TcpListener> = (0..replicas)
             .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
@@ -284,7 +284,7 @@ impl Group {
             .collect();
         let configs = (0..replicas)
             .map(|replica| ReplicaConfig {
-                folder: folder.path().join(replica.to_string()),
+                directory: directory.path().join(replica.to_string()),
                 cluster: "tests".to_owned(),
                 replica,
                 replicas: addresses.clone(),
@@ -302,11 +302,11 @@ impl Group {
                 given_up: Vec::new(),
             })
             .collect();
-        Self { folder, configs }
+        Self { directory, configs }
     }
 
-    pub fn folder_of(&self, replica: usize) -> PathBuf {
-        self.configs[replica].folder.clone()
+    pub fn directory_of(&self, replica: usize) -> PathBuf {
+        self.configs[replica].directory.clone()
     }
 
     pub fn start(&self, replica: usize) -> Node {
@@ -323,7 +323,7 @@ impl Group {
 /// Wait for a primary and return it.
 #[track_caller]
 pub fn primary_of(nodes: &[Node]) -> usize {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         if let Some(primary) = nodes.iter().position(Node::is_primary) {
             return primary;
@@ -343,7 +343,7 @@ pub fn primary_of(nodes: &[Node]) -> usize {
 /// Propose to the current primary until the command is accepted; a command may be applied more than once.
 #[track_caller]
 pub fn propose_anywhere(nodes: &[Node], command: &[u8]) -> usize {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         let primary = primary_of(nodes);
         let Err(refusal) = nodes[primary].propose(&[command.to_vec()])[0] else {
@@ -357,7 +357,7 @@ pub fn propose_anywhere(nodes: &[Node], command: &[u8]) -> usize {
 /// Wait until all replicas have the same state.
 #[track_caller]
 pub fn converge(nodes: &[Node]) -> Machine {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         let machines: Vec<Machine> = nodes.iter().map(|node| node.seen().machine).collect();
         if machines.iter().all(|machine| *machine == machines[0]) {

@@ -16,7 +16,7 @@ impl Layout {
     }
 
     /// Directory of a partition.
-    pub(super) fn folder(&self, namespace: Namespace) -> PathBuf {
+    pub(super) fn directory(&self, namespace: Namespace) -> PathBuf {
         self.root.join(format!(
             "streams/{}/topics/{}/partitions/{}",
             namespace.stream(),
@@ -27,9 +27,9 @@ impl Layout {
 
     /// Directory of a partition and the path of a file in it.
     pub(super) fn file(&self, namespace: Namespace, file: FileName) -> (PathBuf, PathBuf) {
-        let folder = self.folder(namespace);
-        let path = folder.join(file.to_string());
-        (folder, path)
+        let directory = self.directory(namespace);
+        let path = directory.join(file.to_string());
+        (directory, path)
     }
 }
 
@@ -44,11 +44,11 @@ mod tests {
     fn paths_are_made_of_identifiers() {
         let namespace = Namespace::new(StreamId(4095), TopicId(2), PartitionId(1_048_575)).unwrap();
         let layout = Layout::new("/data".into());
-        let (folder, path) = layout.file(namespace, FileName::Log(Offset(42)));
+        let (directory, path) = layout.file(namespace, FileName::Log(Offset(42)));
         assert_eq!(
-            folder.to_str(),
+            directory.to_str(),
             Some("/data/streams/4095/topics/2/partitions/1048575")
         );
-        assert_eq!(path, folder.join("00000000000000000042.log"));
+        assert_eq!(path, directory.join("00000000000000000042.log"));
     }
 }

@@ -14,7 +14,7 @@ use headrace_log::storage::{
 use headrace_model::{Namespace, Offset, PartitionId, StreamId, TopicId};
 use tempfile::TempDir;
 
-use super::{Storage, remove_folder};
+use super::{Storage, remove_directory};
 use crate::driver::{Driver, DriverChoice, Selection, Waker, Workers};
 
 const LOG: FileName = FileName::Log(Offset(0));
@@ -122,7 +122,7 @@ impl Disk {
     }
 
     fn listed(&mut self, namespace: Namespace) -> Vec<(FileName, u64)> {
-        match self.execute(namespace, StorageOperation::Prepare) {
+        match self.execute(namespace, StorageOperation::OpenDirectory) {
             Ok(StorageOutcome::Listed(files)) => files,
             other => panic!("{other:?}"),
         }
@@ -148,7 +148,7 @@ impl Disk {
         }
     }
 
-    fn folder(&self, namespace: Namespace) -> PathBuf {
+    fn directory(&self, namespace: Namespace) -> PathBuf {
         self.root.path().join(format!(
             "streams/1/topics/2/partitions/{}",
             namespace.partition()
@@ -260,7 +260,7 @@ fn a_life_of_a_partition(choice: DriverChoice) {
     assert_eq!(disk.storage.unsynced_bytes(), 1_000_000);
     disk.done(namespace, StorageOperation::Sync { file: LOG });
     assert_eq!(disk.storage.unsynced_bytes(), 0);
-    let path = disk.folder(namespace).join("00000000000000000000.log");
+    let path = disk.directory(namespace).join("00000000000000000000.log");
     assert!(fs::read(&path).unwrap() == bytes);
 
     disk.done(
@@ -332,7 +332,7 @@ fn missing_files_are_told_apart(choice: DriverChoice) {
     disk.done(namespace, StorageOperation::Create { file: LOG });
     disk.done(namespace, write(LOG, 0, b"x"));
     // A failure without special handling.
-    fs::create_dir(disk.folder(namespace).join("offsets")).unwrap();
+    fs::create_dir(disk.directory(namespace).join("offsets")).unwrap();
     let offsets = StorageOperation::Read {
         file: FileName::Offsets,
         position: 0,
@@ -372,7 +372,7 @@ fn reads_warm_and_cold(choice: DriverChoice) {
     // Part of the file is in the page cache: the driver reads the rest, behind the cached part. Probing the cache
     // triggers readahead, which at times finishes before the probe returns, so that nothing is left for the driver.
     for _ in 0..100 {
-        make_cold(&disk.folder(namespace).join("00000000000000000000.log"));
+        make_cold(&disk.directory(namespace).join("00000000000000000000.log"));
         for (position, length) in [
             (1_500_000, 10_000),
             (1_400_000, 1_000_000),
@@ -450,7 +450,7 @@ fn replaces_in_one_step(choice: DriverChoice) {
         assert_eq!(disk.read(namespace, FileName::Manifest, 0, 100), contents);
     }
     assert_eq!(
-        fs::read_dir(disk.folder(namespace)).unwrap().count(),
+        fs::read_dir(disk.directory(namespace)).unwrap().count(),
         1,
         "no temporary file is left"
     );
@@ -464,9 +464,9 @@ fn removes_a_deleted_partition(choice: DriverChoice) {
     }
     for id in [1, 1, 2] {
         disk.storage.release(partition(id));
-        let folder = disk.storage.folder(partition(id));
-        remove_folder(&folder).unwrap();
-        assert!(!folder.exists());
+        let directory = disk.storage.directory(partition(id));
+        remove_directory(&directory).unwrap();
+        assert!(!directory.exists());
     }
     assert_eq!(disk.storage.open_files(), 0);
     assert_eq!(

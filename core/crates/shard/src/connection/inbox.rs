@@ -26,11 +26,11 @@ const CAPACITY_BYTES_MIN: usize = 512;
 /// Maximum size of the receive buffer, reached with many small requests in flight.
 const CAPACITY_BYTES_MAX: usize = 64 * 1024;
 /// Maximum size of the receive buffer before authentication: logins fit completely.
-const STRANGERS_CAPACITY_BYTES: usize = 4 * 1024;
-const STRANGERS_UPGRADE_BYTES: usize = 8 * 1024;
+const UNAUTHENTICATED_BUFFER_BYTES: usize = 4 * 1024;
+const UNAUTHENTICATED_UPGRADE_BYTES: usize = 8 * 1024;
 /// Payload above which requests are refused before authentication.
-pub(crate) const STRANGERS_PAYLOAD_BYTES_MAX: usize =
-    STRANGERS_CAPACITY_BYTES - REQUEST_HEADER_BYTES;
+pub(crate) const UNAUTHENTICATED_PAYLOAD_BYTES_MAX: usize =
+    UNAUTHENTICATED_BUFFER_BYTES - REQUEST_HEADER_BYTES;
 /// A receive that ends inside a frame with at most this much missing re-arms immediate acknowledgement: the sender may
 /// delay its next segment until then (Nagle's algorithm against the delayed acknowledgement).
 const QUICKACK_BYTES_MAX: usize = 128 * 1024;
@@ -94,9 +94,9 @@ pub(crate) enum Source {
     /// The header has not arrived yet.
     Awaited,
     /// The header has just arrived; `None` if the balancer connects on its own behalf.
-    Said(Option<SocketAddr>),
+    Received(Option<SocketAddr>),
     /// The first bytes are not a header.
-    Unsaid,
+    Missing,
 }
 
 impl Inbox {
@@ -126,7 +126,7 @@ impl Inbox {
     /// Return the state of the source; a header that has arrived is returned once.
     pub(crate) fn take_source(&mut self) -> Source {
         let source = self.source;
-        if let Source::Said(_) = source {
+        if let Source::Received(_) = source {
             self.source = Source::Known;
         }
         source
@@ -142,14 +142,14 @@ impl Inbox {
         match proxy::read(bytes) {
             Ok(None) => {}
             Ok(Some(header)) => {
-                self.source = Source::Said(header.source);
+                self.source = Source::Received(header.source);
                 self.consume(header.bytes);
                 if self.websocket.is_some() {
                     self.waiting = self.end - self.start;
                     self.end = self.start;
                 }
             }
-            Err(proxy::Malformed) => self.source = Source::Unsaid,
+            Err(proxy::Malformed) => self.source = Source::Missing,
         }
     }
 
@@ -179,11 +179,11 @@ impl Inbox {
                 return;
             }
             if self.websocket.is_some() {
-                self.sort();
+                self.extract_plain();
             }
         } else if self.websocket.is_some() {
             self.waiting += count;
-            self.sort();
+            self.extract_plain();
         } else {
             self.end += count;
         }
@@ -208,12 +208,12 @@ impl Inbox {
     }
 
     /// Reduce received WebSocket frames to their protocol bytes.
-    fn sort(&mut self) {
+    fn extract_plain(&mut self) {
         let (Some(websocket), Some(buffer)) = (&mut self.websocket, &mut self.buffer) else {
             return;
         };
         let received = self.end..self.end + self.waiting;
-        let (plain, waiting) = websocket.sort(buffer, self.start..self.end, received);
+        let (plain, waiting) = websocket.extract(buffer, self.start..self.end, received);
         self.start = plain.start;
         self.end = plain.end;
         self.waiting = waiting.len();
@@ -241,7 +241,7 @@ impl Inbox {
 
     /// Return the header of the next frame, unless a PROXY header, a large payload or skipped bytes come first.
     pub(crate) fn head(&self) -> Head {
-        let is_unknown = matches!(self.source, Source::Awaited | Source::Unsaid);
+        let is_unknown = matches!(self.source, Source::Awaited | Source::Missing);
         if self.discard > 0 || self.large.is_some() || is_unknown {
             return Head::Incomplete;
         }
@@ -423,8 +423,8 @@ impl Inbox {
         };
         let capacity_max = match &self.websocket {
             _ if is_somebody => CAPACITY_BYTES_MAX,
-            None => STRANGERS_CAPACITY_BYTES,
-            Some(_) => STRANGERS_UPGRADE_BYTES,
+            None => UNAUTHENTICATED_BUFFER_BYTES,
+            Some(_) => UNAUTHENTICATED_UPGRADE_BYTES,
         };
         let capacity_wanted = self.capacity_wanted.min(capacity_max);
         let wanted = capacity_wanted.max(frame_bytes + overhead_bytes);

@@ -47,7 +47,7 @@ enum Slot {
     Ready(Vec<Slice>),
     ReadyOne(Slice),
     /// Bytes that are not a response and are sent unchanged.
-    Words(Slice),
+    Raw(Slice),
 }
 
 /// Requests in flight, and responses that wait to be sent.
@@ -262,7 +262,7 @@ impl Pipeline {
         }
         match slot {
             Slot::Waiting { .. } => {}
-            Slot::Words(words) => self.push_outgoing(words),
+            Slot::Raw(words) => self.push_outgoing(words),
             Slot::ReadyOne(slice) => {
                 if !self.in_messages || self.begin_message(&slice, slice.len()) {
                     self.push_outgoing(slice);
@@ -302,9 +302,9 @@ impl Pipeline {
     }
 
     /// Queue final bytes behind the answers to everything in flight.
-    pub(crate) fn say_last(&mut self, words: Slice) {
+    pub(crate) fn queue_final(&mut self, words: Slice) {
         let sequence = self.begin(0);
-        self.fill(sequence, Slot::Words(words));
+        self.fill(sequence, Slot::Raw(words));
     }
 
     /// Abandon requests in flight, and send the final bytes queued behind them.
@@ -321,14 +321,14 @@ impl Pipeline {
     }
 
     /// Queue bytes that belong to no request between two responses.
-    pub(crate) fn say_between(&mut self, words: Slice) {
+    pub(crate) fn queue_between_responses(&mut self, words: Slice) {
         // Each slice has a memory overhead, however short it is.
         self.outgoing_bytes += BETWEEN_OVERHEAD_BYTES;
         self.push_outgoing(words);
     }
 
     /// Queue bytes that belong to no request, without a limit.
-    pub(crate) fn say(&mut self, words: Slice) {
+    pub(crate) fn queue(&mut self, words: Slice) {
         self.push_outgoing(words);
     }
 
@@ -390,7 +390,7 @@ fn status_of(slot: &Slot) -> Option<u32> {
     let front: &[u8] = match slot {
         Slot::ReadyOne(slice) => slice,
         Slot::Ready(slices) => slices.first()?,
-        Slot::Waiting { .. } | Slot::Words(_) => return None,
+        Slot::Waiting { .. } | Slot::Raw(_) => return None,
     };
     front
         .first_chunk()

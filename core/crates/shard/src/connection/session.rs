@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use crate::{arrival::Arrival, catching_up::CatchingUp, dispatch::Holder, memory::Share};
+use crate::{arrival::Arrival, catching_up::CatchingUp, dispatch::TicketHolder, memory::Share};
 use headrace_catalog::{Catalog, Credential, Topic};
 use headrace_model::{ClientId, ShardId, Timestamp, UserId};
 
@@ -13,7 +13,7 @@ pub(crate) struct Session {
     /// Logged-in user and credential; checked at every request, and ended when no longer valid.
     pub(crate) login: Option<Login>,
     /// Ticket that authenticates the session; it then has no user.
-    pub(crate) ticket: Option<Holder>,
+    pub(crate) ticket: Option<TicketHolder>,
     /// True while the control plane changes the password of the login. A new password meanwhile comes from this
     /// session.
     pub(crate) changes_password: bool,
@@ -95,7 +95,7 @@ pub(crate) struct Affinity {
 
 impl Session {
     /// Return whether the connection is authenticated.
-    pub(crate) fn is_anybody(&self) -> bool {
+    pub(crate) fn is_authenticated(&self) -> bool {
         self.login.is_some() || self.ticket.is_some()
     }
 
@@ -106,7 +106,7 @@ impl Session {
 
     /// Return the user on whose behalf the connection is used: the one logged in, or the issuer of the ticket.
     pub(crate) fn principal(&self) -> Option<UserId> {
-        let issuer = || self.ticket.as_ref().and_then(Holder::issuer);
+        let issuer = || self.ticket.as_ref().and_then(TicketHolder::issuer);
         self.user().or_else(issuer)
     }
 

@@ -35,7 +35,7 @@ pub(crate) struct WebSocket {
     /// Bytes that answer no request: the upgrade response, and pongs.
     replies: Vec<u8>,
     /// Final bytes, sent once everything that arrived before is answered.
-    last_words: Option<Vec<u8>>,
+    final_bytes: Option<Vec<u8>>,
 }
 
 impl WebSocket {
@@ -46,7 +46,7 @@ impl WebSocket {
             },
             limits: config.limits,
             replies: Vec::new(),
-            last_words: None,
+            final_bytes: None,
         }
     }
 
@@ -61,8 +61,8 @@ impl WebSocket {
     }
 
     /// Take the final bytes; `None` after the first call.
-    pub(crate) fn take_last_words(&mut self) -> Option<Slice> {
-        self.last_words.take().map(Slice::from_vec)
+    pub(crate) fn take_final_bytes(&mut self) -> Option<Slice> {
+        self.final_bytes.take().map(Slice::from_vec)
     }
 
     /// End a handshake whose deadline has passed.
@@ -101,7 +101,7 @@ impl WebSocket {
     /// Extract protocol bytes from received frames. `plain` holds protocol bytes extracted earlier, followed by
     /// `waiting`, the bytes received and not decoded yet. Returns both ranges anew: the protocol bytes are contiguous,
     /// with as little moved as possible, and the incomplete rest waits for more.
-    pub(crate) fn sort(
+    pub(crate) fn extract(
         &mut self,
         buffer: &mut [u8],
         mut plain: Range<usize>,
@@ -162,7 +162,7 @@ impl WebSocket {
     }
 
     /// End the WebSocket because of a shutdown, and return its closing frame.
-    pub(crate) fn goodbye(&mut self) -> Slice {
+    pub(crate) fn close_frame(&mut self) -> Slice {
         let words = match core::mem::replace(&mut self.phase, Phase::Over) {
             Phase::Handshake { .. } => refusal(Refused::Stopping),
             Phase::Open(_) => {
@@ -172,14 +172,14 @@ impl WebSocket {
                 words.extend(close_frame(&close_payload(CloseCode::GOING_AWAY, "")));
                 words
             }
-            Phase::Over => self.last_words.take().unwrap_or_default(),
+            Phase::Over => self.final_bytes.take().unwrap_or_default(),
         };
         Slice::from_vec(words)
     }
 
     fn end(&mut self, last_words: Vec<u8>) {
         self.phase = Phase::Over;
-        self.last_words = Some(last_words);
+        self.final_bytes = Some(last_words);
     }
 }
 

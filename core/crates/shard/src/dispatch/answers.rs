@@ -44,7 +44,7 @@ pub(crate) fn encode_partition_answer(
             Response::Appended { .. }
             | Response::Done
             | Response::Offset(None)
-            | Response::NotEnough(_),
+            | Response::BelowMinimum(_),
         ) => {
             pipeline.answer_one(sequence, status_response(Status::OK));
         }

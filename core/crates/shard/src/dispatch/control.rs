@@ -84,7 +84,7 @@ impl Shard {
         };
         connection.pipeline.answer_one(origin.sequence, response);
         self.touch(origin.connection);
-        self.expect_expiry(expires_at);
+        self.note_login_expiry(expires_at);
         if changed_password {
             // The review skipped this session while the change was in progress.
             self.review_session(origin.connection, effects);

@@ -24,7 +24,7 @@ impl Context<'_> {
 
     fn description(&self, topic: &Topic, partition: &Partition) -> PartitionDescription<'_> {
         let statistics = &partition.statistics;
-        let holder = self.catalog.holder(partition.namespace);
+        let holder = self.catalog.leader(partition.namespace);
         let state = match self.shard.config.owner(self.catalog, partition.namespace) {
             Owner::Nowhere => PartitionState::Unplaced,
             Owner::Remote { .. } if !holder.is_some_and(|node| self.shard.links.reaches(node)) => {
@@ -71,7 +71,7 @@ impl Shard {
             "partition {partition} of topic {:?} in stream {:?}",
             topic.name, stream.name
         );
-        Some(match catalog.holder(namespace) {
+        Some(match catalog.leader(namespace) {
             None => format!("{place} is placed on no node"),
             Some(node) if node.is_live => {
                 format!("{place} is on node {:?}, which is not reached", node.name)

@@ -129,7 +129,7 @@ impl Context<'_> {
         let (group, member) = self.membership(topic, request.consumer.id)?;
         let partition = match request.partition_id.map(PartitionId) {
             Some(partition) => Some(partition).filter(|partition| member.owns(*partition)),
-            None => member.next_turn(),
+            None => member.next_partition(),
         };
         let Some(namespace) = partition.and_then(|partition| namespace_of(topic, partition)) else {
             return Ok(Outcome::Nothing);
@@ -161,7 +161,7 @@ impl Context<'_> {
         let namespace = path
             .partition_id
             .map(PartitionId)
-            .or_else(|| member.last_turn())
+            .or_else(|| member.last_polled())
             .filter(|partition| member.owns(*partition))
             .and_then(|partition| namespace_of(topic, partition))
             .ok_or(Status::NOT_RESOLVED_CONSUMER)?;

@@ -12,17 +12,17 @@ use super::{Handled, Outcome};
 use crate::{Shard, config::Hosting, connection::Session};
 
 /// User id of ticket holders. No user has this number, so it grants nothing by itself.
-pub(crate) const NOBODY: UserId = UserId(u32::MAX);
+pub(crate) const TICKET_HOLDER: UserId = UserId(u32::MAX);
 
 /// Scope of a ticket, and its issuer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Holder {
+pub(crate) struct TicketHolder {
     scope: Scope,
     /// Credential of the issuing user; `None` if a service issued the ticket.
     issuer: Option<Credential>,
 }
 
-impl Holder {
+impl TicketHolder {
     pub(crate) fn of(ticket: &Ticket) -> Self {
         Self {
             scope: ticket.scope,
@@ -66,10 +66,10 @@ pub fn issuer_may(
 pub(super) fn may(
     catalog: &Catalog,
     user: UserId,
-    holder: Option<&Holder>,
+    holder: Option<&TicketHolder>,
     action: Action,
 ) -> bool {
-    let Some(Holder { scope, issuer }) = holder else {
+    let Some(TicketHolder { scope, issuer }) = holder else {
         return authorise(catalog, user, action);
     };
     // The issuer has lost the permission.
@@ -95,8 +95,8 @@ pub(super) fn may(
 
 /// Check that a ticket permits an action on a partition. Without a ticket the caller is a user, who was authorised
 /// before.
-pub(super) fn opens(
-    holder: Option<&Holder>,
+pub(super) fn check_ticket_access(
+    holder: Option<&TicketHolder>,
     topic: &Topic,
     partition: &Partition,
     wanted: Access,
@@ -106,7 +106,7 @@ pub(super) fn opens(
         Some(holder)
             if !holder
                 .scope
-                .opens(partition.namespace, incarnations, wanted) =>
+                .permits(partition.namespace, incarnations, wanted) =>
         {
             Err(Status::UNAUTHORIZED)
         }
@@ -115,7 +115,7 @@ pub(super) fn opens(
 }
 
 /// Return whether ticket holders may send this request.
-pub(super) fn is_for_holders(command: &Command<'_>) -> bool {
+pub(super) fn is_allowed_with_ticket(command: &Command<'_>) -> bool {
     let kind = match command {
         Command::FlushUnsavedBuffer(_)
         | Command::PlanRange(_)
@@ -145,7 +145,7 @@ impl Shard {
         session: &mut Session,
         request: &LoginWithTicket<'_>,
     ) -> Handled {
-        let holder = Holder::of(&self.check_ticket(request.ticket)?);
+        let holder = TicketHolder::of(&self.check_ticket(request.ticket)?);
         if !matches!(self.config.hosting, Hosting::Placed { .. }) {
             return Err(Status::INVALID_TICKET);
         }

@@ -20,7 +20,7 @@ use super::{Context, Handled, Outcome, holders, lookups::LookedUp};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Mail, Origin},
-    catching_up::is_by_absence,
+    catching_up::may_be_stale_catalog,
     connection::{Pipeline, SendRoute, Session, status_response},
     owner::Owner,
     partitions::SmallBatch,
@@ -46,7 +46,7 @@ impl Shard {
         let prepared = match self.prepare_send(session, payload) {
             Ok(prepared) => prepared,
             Err(status) => {
-                if is_by_absence(status) && self.catches_up(key, session, effects) {
+                if may_be_stale_catalog(status) && self.catches_up(key, session, effects) {
                     return false;
                 }
                 self.note_refusal(session, super::SEND_MESSAGES, status, effects);
@@ -117,7 +117,7 @@ impl Shard {
                 self.route((owner, pipeline), origin, namespace, request, effects);
             }
             Err(status) => {
-                if is_by_absence(status) && self.catches_up(key, session, effects) {
+                if may_be_stale_catalog(status) && self.catches_up(key, session, effects) {
                     return Some(payload);
                 }
                 self.note_refusal(session, super::SEND_MESSAGES, status, effects);
@@ -180,7 +180,7 @@ impl Shard {
             &session.route.insert(route).topic
         };
         let partition = choose_partition(topic, metadata.partitioning)?;
-        holders::opens(session.ticket.as_ref(), topic, partition, Access::WRITE)?;
+        holders::check_ticket_access(session.ticket.as_ref(), topic, partition, Access::WRITE)?;
         Ok(Prepared {
             namespace: partition.namespace,
             messages: metadata.messages_range(payload.len()),
@@ -205,7 +205,7 @@ impl Shard {
             namespace,
             request,
         };
-        self.hand_over(owner, mail, effects);
+        self.route_mail(owner, mail, effects);
     }
 }
 
@@ -250,7 +250,7 @@ impl Context<'_> {
         let partition = topic
             .partition(PartitionId(partition_id.unwrap_or(0)))
             .ok_or(Status::PARTITION_NOT_FOUND)?;
-        holders::opens(self.ticket.as_ref(), topic, partition, wanted)?;
+        holders::check_ticket_access(self.ticket.as_ref(), topic, partition, wanted)?;
         Ok(partition.namespace)
     }
 

@@ -13,7 +13,7 @@ use super::{Context, Handled, Outcome, STAGE_MESSAGES, holders};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Origin},
-    catching_up::is_by_absence,
+    catching_up::may_be_stale_catalog,
     connection::{Pipeline, Session, status_response},
 };
 
@@ -69,7 +69,7 @@ impl Context<'_> {
         let partition = topic
             .partition(PartitionId(partition_id))
             .ok_or(Status::PARTITION_NOT_FOUND)?;
-        holders::opens(self.ticket.as_ref(), topic, partition, Access::WRITE)?;
+        holders::check_ticket_access(self.ticket.as_ref(), topic, partition, Access::WRITE)?;
         let lifetime = match request.lifetime_seconds {
             0 => LIFETIME_SECONDS,
             seconds => seconds.min(limits::STAGE_LIFETIME_SECONDS_MAX),
@@ -100,7 +100,7 @@ impl Shard {
         let prepared = match self.prepare_owned(session, &payload) {
             Ok(prepared) => prepared,
             Err(status) => {
-                if is_by_absence(status) && self.catches_up(key, session, effects) {
+                if may_be_stale_catalog(status) && self.catches_up(key, session, effects) {
                     return Some(payload);
                 }
                 self.note_refusal(session, STAGE_MESSAGES, status, effects);

@@ -10,8 +10,8 @@ use headrace_proto::{
 };
 use headrace_wire::{
     Identifier, Status, TransactionOutcome,
-    command::{AbortTransaction, CommitTransaction, KeptName, PinReader, StagedAt},
-    response::{PinnedReader, TransactionInfo, TransactionResult},
+    command::{AbortTransaction, CommitTransaction, PinReader, RecordName, StagedAt},
+    response::{ReaderPin, TransactionInfo, TransactionResult},
 };
 
 use super::{
@@ -45,7 +45,7 @@ impl Context<'_> {
         Ok(self.propose_in(stream, Operation::AbortTransaction(command)))
     }
 
-    pub(super) fn get_transaction(&self, request: &KeptName<'_>) -> Handled {
+    pub(super) fn get_transaction(&self, request: &RecordName<'_>) -> Handled {
         let stream = self.stream(request.stream, Action::ReadStream)?;
         Ok(Outcome::Control(request::Operation::GetTransaction(
             GetTransaction {
@@ -55,7 +55,7 @@ impl Context<'_> {
         )))
     }
 
-    pub(super) fn delete_transaction(&self, request: &KeptName<'_>) -> Handled {
+    pub(super) fn delete_transaction(&self, request: &RecordName<'_>) -> Handled {
         let stream = self.stream(request.stream, Action::ManageStream)?;
         let command = metadata::DeleteTransaction {
             stream_id: stream.id.0,
@@ -74,7 +74,7 @@ impl Context<'_> {
         Ok(self.propose_in(stream, Operation::PinReader(command)))
     }
 
-    pub(super) fn unpin_reader(&self, request: &KeptName<'_>) -> Handled {
+    pub(super) fn unpin_reader(&self, request: &RecordName<'_>) -> Handled {
         let stream = self.stream_if_any(request.stream, Action::Poll)?;
         let command = metadata::UnpinReader {
             stream_id: stream.id.0,
@@ -143,7 +143,7 @@ fn by_partition(stages: &[StagedAt]) -> Vec<metadata::StagesOfPartition> {
 pub(super) fn encode_result(result: &metadata::TransactionResult, out: &mut Vec<u8>) {
     let outcome = match result.outcome() {
         metadata::TransactionOutcome::AlreadyCommitted => TransactionOutcome::AlreadyCommitted,
-        _ => TransactionOutcome::Done,
+        _ => TransactionOutcome::Applied,
     };
     let number = (result.transaction.as_ref()).map_or(0, |transaction| transaction.number);
     TransactionResult { outcome, number }.encode(out);
@@ -160,8 +160,8 @@ pub(super) fn encode_transaction(transaction: &metadata::Transaction, out: &mut 
 }
 
 pub(super) fn encode_pin(result: &metadata::PinResult, out: &mut Vec<u8>) {
-    let pinned = PinnedReader {
-        was_there: result.was_there,
+    let pinned = ReaderPin {
+        already_pinned: result.was_there,
         value: result.pin.as_ref().map_or(&[], |pin| &pin.value),
     };
     pinned.encode(out);

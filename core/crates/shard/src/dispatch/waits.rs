@@ -132,7 +132,7 @@ impl Context<'_> {
         let partitions = match &named {
             Some(partition) if member.owns(*partition) => core::slice::from_ref(partition),
             Some(_) => &[],
-            None => member.kept(),
+            None => member.rotation_partitions(),
         };
         Ok(Plan {
             user: self.user,

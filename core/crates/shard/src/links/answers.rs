@@ -1,11 +1,11 @@
 //! Processing of frames from nodes.
 
-use headrace_link::{Call, Refusal, ToGateway};
+use headrace_link::{Refusal, RequestId, ToGateway};
 use headrace_partition::Response;
 use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
 
 use super::{
-    Links, Moment, Peer, Told,
+    LinkEvent, Links, Moment, Peer,
     calls::{Kind, Place},
     link::{Link, State},
 };
@@ -131,23 +131,26 @@ impl Links {
             ToGateway::Answer { call, result } => {
                 self.answered(moment, peer, call, result, effects);
             }
-            ToGateway::Told { call } => self.told_enough(peer, call),
-            ToGateway::Seen { namespace, view } => self.seen(peer, namespace, view),
-            ToGateway::NotHere { call, version } => {
+            ToGateway::PollReady { call } => self.notify_available(peer, call),
+            ToGateway::StateChanged { namespace, view } => self.seen(peer, namespace, view),
+            ToGateway::WrongNode { call, version } => {
                 self.not_here(moment, peer, call, version, effects);
             }
             ToGateway::NotWatched { namespace, version } => {
                 self.not_watched(moment, peer, namespace, version);
             }
-            ToGateway::Statistics { call, figures } => {
-                self.take_figures(moment, peer, call, &figures);
+            ToGateway::Statistics {
+                call,
+                partitions: statistics,
+            } => {
+                self.apply_statistics(moment, peer, call, &statistics);
             }
         }
         Ok(())
     }
 
     /// Return whether a call waits for an answer of this node.
-    pub(super) fn is_with(&self, peer: Peer, call: Call) -> bool {
+    pub(super) fn is_with(&self, peer: Peer, call: RequestId) -> bool {
         (self.calls.get(call))
             .is_some_and(|asked| matches!(asked.place, Place::Sent { to, .. } if to == peer))
     }
@@ -156,7 +159,7 @@ impl Links {
         &mut self,
         moment: Moment<'_>,
         peer: Peer,
-        call: Call,
+        call: RequestId,
         result: Result<Response, Refusal>,
         effects: &mut Vec<Effect>,
     ) {
@@ -168,7 +171,7 @@ impl Links {
             return;
         };
         let namespace = asked.namespace;
-        self.told.push(Told::Answer {
+        self.told.push(LinkEvent::Answer {
             origin: asked.origin,
             namespace,
             result,
@@ -179,14 +182,14 @@ impl Links {
         }
     }
 
-    fn told_enough(&mut self, peer: Peer, call: Call) {
+    fn notify_available(&mut self, peer: Peer, call: RequestId) {
         let is_wait =
             (self.calls.get(call)).is_some_and(|asked| matches!(asked.kind, Kind::Wait { .. }));
         if is_wait
             && self.is_with(peer, call)
             && let Some(asked) = self.end(call)
         {
-            self.told.push(Told::Enough {
+            self.told.push(LinkEvent::MessagesAvailable {
                 origin: asked.origin,
                 namespace: asked.namespace,
             });

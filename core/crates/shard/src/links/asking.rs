@@ -2,22 +2,22 @@
 
 use headrace_buffer::Slice;
 use headrace_catalog::Catalog;
-use headrace_link::{self as link, Call, Refusal, ToNode, WhenReady};
+use headrace_link::{self as link, Refusal, RequestId, ToNode, WhenReady};
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::{Poll, Request};
 
 use super::{
-    Links, Moment, Told,
-    calls::{Asked, Kind, Place},
+    LinkEvent, Links, Moment,
+    calls::{Kind, PendingCall, Place},
 };
 use crate::api::{Effect, Mail, Origin};
 
 /// Return the partition that the catalog has under these numbers, with its incarnation.
-pub(super) fn identity(catalog: &Catalog, namespace: Namespace) -> Option<link::Place> {
+pub(super) fn identity(catalog: &Catalog, namespace: Namespace) -> Option<link::PartitionRef> {
     let topic = catalog
         .stream_by_id(namespace.stream())?
         .topic_by_id(namespace.topic())?;
-    Some(link::Place {
+    Some(link::PartitionRef {
         namespace,
         incarnation: topic.partition(namespace.partition())?.incarnation,
         purge_epoch: topic.purge_epoch,
@@ -63,10 +63,10 @@ impl Links {
             } => self.watch(moment, namespace, seen, effects),
             Mail::Unwatch { namespace, .. } => self.unwatch(moment, namespace),
             Mail::Answer { .. }
-            | Mail::Told { .. }
-            | Mail::Seen { .. }
+            | Mail::MessagesAvailable { .. }
+            | Mail::ViewChanged { .. }
             | Mail::Reclaim { .. }
-            | Mail::Room => {
+            | Mail::MemoryAvailable => {
                 debug_assert!(false, "nodes are asked, not answered");
             }
         }
@@ -104,7 +104,7 @@ impl Links {
         (poll, when_ready): (Poll, WhenReady),
         effects: &mut Vec<Effect>,
     ) {
-        let is_harmless = when_ready == WhenReady::Tell || !poll.auto_commit;
+        let is_harmless = when_ready == WhenReady::Notify || !poll.auto_commit;
         let frame = |call, place| {
             let frame = ToNode::Wait {
                 call,
@@ -128,12 +128,12 @@ impl Links {
         moment: Moment<'_>,
         origin: Origin,
         (namespace, kind, is_harmless): (Namespace, Kind, bool),
-        frame: impl FnOnce(Call, link::Place) -> Vec<Slice>,
+        frame: impl FnOnce(RequestId, link::PartitionRef) -> Vec<Slice>,
         effects: &mut Vec<Effect>,
     ) {
         let Some(place) = identity(moment.catalog, namespace) else {
             let result = Err(Refusal::NotFound);
-            return self.told.push(Told::Answer {
+            return self.told.push(LinkEvent::Answer {
                 origin,
                 namespace,
                 result,
@@ -142,20 +142,20 @@ impl Links {
         };
         let call = self.calls.next();
         let frame = frame(call, place);
-        let way = self.way(moment.catalog, namespace);
+        let way = self.peer_of(moment.catalog, namespace);
         let bytes = frame.iter().map(Slice::len).sum();
-        let asked = Asked {
+        let asked = PendingCall {
             origin,
             namespace,
             incarnation: place.incarnation,
             kind,
-            is_harmless,
+            is_idempotent: is_harmless,
             frame,
             charge: self.budgets.begin(way, bytes, origin.connection),
             place: Place::Parked {
                 until: Timestamp(u64::MAX),
             },
-            is_owed: false,
+            is_answer_expected: false,
             began: moment.now,
             until: None,
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use headrace_buffer::Slice;
-use headrace_link::{Call, StopWaiting, WhenReady};
+use headrace_link::{EndWait, RequestId, WhenReady};
 use headrace_model::{Namespace, Timestamp};
 
 use super::{Peer, budget::Charge};
@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Wait {
         when_ready: WhenReady,
         /// Set once the poll was asked to stop in this way.
-        stop: Option<StopWaiting>,
+        stop: Option<EndWait>,
     },
 }
 
@@ -34,33 +34,33 @@ pub(super) enum Place {
 
 /// One call.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PendingCall {
     pub(super) origin: Origin,
     pub(super) namespace: Namespace,
     pub(super) incarnation: u64,
     pub(super) kind: Kind,
     /// True if the request changes nothing: after the loss of its answer it can be sent again.
-    pub(super) is_harmless: bool,
+    pub(super) is_idempotent: bool,
     /// Encoded frame; kept because it may have to be sent again.
     pub(super) frame: Vec<Slice>,
     pub(super) charge: Charge,
     pub(super) place: Place,
     /// True if the link counts this call as one to be answered soon; such calls detect a silent node.
-    pub(super) is_owed: bool,
+    pub(super) is_answer_expected: bool,
     /// Time of the request.
     pub(super) began: Timestamp,
     /// Deadline for waiting for a node; set at the first wait.
     pub(super) until: Option<Timestamp>,
 }
 
-impl Asked {
+impl PendingCall {
     /// Return whether a running node answers the call without waiting for other events.
     pub(super) fn is_answered_soon(&self) -> bool {
         match self.kind {
             Kind::Request => true,
             Kind::Wait { when_ready, stop } => {
-                when_ready == WhenReady::AtOnce
-                    || matches!(stop, Some(StopWaiting::Take | StopWaiting::GiveUp))
+                when_ready == WhenReady::AnswerNow
+                    || matches!(stop, Some(EndWait::Take | EndWait::Refuse))
             }
         }
     }
@@ -76,21 +76,21 @@ impl Asked {
 #[derive(Default)]
 pub(super) struct Calls {
     last: u64,
-    asked: HashMap<Call, Asked, FixedState>,
+    asked: HashMap<RequestId, PendingCall, FixedState>,
     /// Parked calls, by connection.
-    parked: BTreeSet<(ConnectionKey, Call)>,
+    parked: BTreeSet<(ConnectionKey, RequestId)>,
     /// Waiting polls, by the connection and partition that a stop request names.
-    waits: HashMap<(ConnectionKey, Namespace), Call, FixedState>,
+    waits: HashMap<(ConnectionKey, Namespace), RequestId, FixedState>,
 }
 
 impl Calls {
     /// Return the number of a new call, which is higher than all before.
-    pub(super) fn next(&mut self) -> Call {
+    pub(super) fn next(&mut self) -> RequestId {
         self.last += 1;
-        Call(self.last)
+        RequestId(self.last)
     }
 
-    pub(super) fn insert(&mut self, call: Call, asked: Asked) {
+    pub(super) fn insert(&mut self, call: RequestId, asked: PendingCall) {
         if let Kind::Wait { .. } = asked.kind {
             let who = (asked.origin.connection, asked.namespace);
             self.waits.insert(who, call);
@@ -101,15 +101,15 @@ impl Calls {
         self.asked.insert(call, asked);
     }
 
-    pub(super) fn get(&self, call: Call) -> Option<&Asked> {
+    pub(super) fn get(&self, call: RequestId) -> Option<&PendingCall> {
         self.asked.get(&call)
     }
 
-    pub(super) fn get_mut(&mut self, call: Call) -> Option<&mut Asked> {
+    pub(super) fn get_mut(&mut self, call: RequestId) -> Option<&mut PendingCall> {
         self.asked.get_mut(&call)
     }
 
-    pub(super) fn remove(&mut self, call: Call) -> Option<Asked> {
+    pub(super) fn remove(&mut self, call: RequestId) -> Option<PendingCall> {
         let asked = self.asked.remove(&call)?;
         let connection = asked.origin.connection;
         if let Place::Parked { .. } = asked.place {
@@ -125,7 +125,7 @@ impl Calls {
     }
 
     /// Record that a call was sent or parked.
-    pub(super) fn put(&mut self, call: Call, place: Place) {
+    pub(super) fn put(&mut self, call: RequestId, place: Place) {
         let Some(asked) = self.asked.get_mut(&call) else {
             return;
         };
@@ -138,20 +138,25 @@ impl Calls {
     }
 
     /// Return the waiting poll of a connection at a partition.
-    pub(super) fn wait_of(&self, connection: ConnectionKey, namespace: Namespace) -> Option<Call> {
+    pub(super) fn wait_of(
+        &self,
+        connection: ConnectionKey,
+        namespace: Namespace,
+    ) -> Option<RequestId> {
         self.waits.get(&(connection, namespace)).copied()
     }
 
     /// Take the parked calls of a connection.
-    pub(super) fn take_parked(&mut self, connection: ConnectionKey) -> Vec<Call> {
-        let all = (connection, Call(0))..=(connection, Call(u64::MAX));
+    pub(super) fn take_parked(&mut self, connection: ConnectionKey) -> Vec<RequestId> {
+        let all = (connection, RequestId(0))..=(connection, RequestId(u64::MAX));
         self.parked.range(all).map(|(_, call)| *call).collect()
     }
 
     /// Unanswered calls that were sent to a node, in order.
-    pub(super) fn sent_to(&self, peer: Peer) -> Vec<Call> {
-        let is_there = |asked: &Asked| matches!(asked.place, Place::Sent { to, .. } if to == peer);
-        let mut calls: Vec<Call> = (self.asked.iter())
+    pub(super) fn sent_to(&self, peer: Peer) -> Vec<RequestId> {
+        let is_there =
+            |asked: &PendingCall| matches!(asked.place, Place::Sent { to, .. } if to == peer);
+        let mut calls: Vec<RequestId> = (self.asked.iter())
             .filter(|(_, asked)| is_there(asked))
             .map(|(call, _)| *call)
             .collect();

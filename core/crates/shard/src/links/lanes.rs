@@ -6,19 +6,19 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use headrace_link::{Call, Refusal};
+use headrace_link::{Refusal, RequestId};
 use headrace_model::{Namespace, Timestamp};
 
 use super::{
-    Links, Moment, Peer, Told,
-    calls::{Asked, Kind, Place},
+    LinkEvent, Links, Moment, Peer,
+    calls::{Kind, PendingCall, Place},
     link::Link,
 };
 use crate::api::Effect;
 
 /// First pause before a call is repeated at a node that refused it and that the catalog still names.
 const PAUSE_MICROS: u64 = 50_000;
-/// Divisor of `links.patience` for the minimum wait of a call, within which a lost link is tried again.
+/// Divisor of `links.timeout` for the minimum wait of a call, within which a lost link is tried again.
 const RETRY_PART: u64 = 8;
 /// Maximum number of times that the pause doubles.
 const PAUSE_DOUBLINGS_MAX: u32 = 5;
@@ -27,7 +27,7 @@ const PAUSE_DOUBLINGS_MAX: u32 = 5;
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     /// Parked calls in order; some may have been dropped.
-    queue: VecDeque<Call>,
+    queue: VecDeque<RequestId>,
     /// Node and shard to which the calls in flight were sent.
     at: Option<Peer>,
     in_flight: u32,
@@ -73,7 +73,7 @@ impl Lane {
     }
 
     /// Queue a call in front of later ones.
-    fn park(&mut self, call: Call) {
+    fn park(&mut self, call: RequestId) {
         let index = self.queue.partition_point(|other| *other < call);
         self.queue.insert(index, call);
     }
@@ -84,8 +84,8 @@ impl Links {
     pub(super) fn enter(
         &mut self,
         moment: Moment<'_>,
-        call: Call,
-        asked: Asked,
+        call: RequestId,
+        asked: PendingCall,
         way: Option<Peer>,
         effects: &mut Vec<Effect>,
     ) {
@@ -103,7 +103,7 @@ impl Links {
     }
 
     /// Park a call in its lane.
-    pub(super) fn park(&mut self, now: Timestamp, call: Call) {
+    pub(super) fn park(&mut self, now: Timestamp, call: RequestId) {
         let Some(asked) = self.calls.get(call) else {
             return;
         };
@@ -115,7 +115,7 @@ impl Links {
         let until = *(asked.until).get_or_insert_with(|| match asked.kind {
             // A poll that waits for a notification waits as long as its connection does.
             Kind::Wait {
-                when_ready: headrace_link::WhenReady::Tell,
+                when_ready: headrace_link::WhenReady::Notify,
                 ..
             } => Timestamp(u64::MAX),
             _ => Timestamp(now.0.saturating_add(limit)),
@@ -129,10 +129,10 @@ impl Links {
     }
 
     /// Time that a call parked now may wait. If the node has been unreachable for long, the wait is shorter than after
-    /// a recent loss, so that clients with a shorter timeout than `links.patience` get an answer as well.
+    /// a recent loss, so that clients with a shorter timeout than `links.timeout` get an answer as well.
     fn limit_of_wait(&self, now: Timestamp, namespace: Namespace) -> u64 {
-        let limit = self.config.links.patience_micros;
-        let way = self.way(&self.reviewed, namespace);
+        let limit = self.config.links.unsent_timeout_micros;
+        let way = self.peer_of(&self.reviewed, namespace);
         let link = way.and_then(|peer| self.by_peer.get(&peer));
         match link.filter(|link| link.failures > 0) {
             Some(lost) => {
@@ -145,17 +145,17 @@ impl Links {
     }
 
     /// Send a call on an open link.
-    fn send(&mut self, moment: Moment<'_>, call: Call, peer: Peer) {
+    fn send(&mut self, moment: Moment<'_>, call: RequestId, peer: Peer) {
         let Some(asked) = self.calls.get_mut(call) else {
             return;
         };
         let Some(link) = self.by_peer.get_mut(&peer) else {
             return;
         };
-        let position = link.say(moment, &asked.frame);
+        let position = link.queue(moment, &asked.frame);
         if asked.is_answered_soon() {
-            asked.is_owed = true;
-            link.owes(moment.now);
+            asked.is_answer_expected = true;
+            link.count_expected_answer(moment.now);
         }
         if asked.keeps_order() {
             let lane = self.lanes.entry(asked.namespace).or_default();
@@ -167,17 +167,17 @@ impl Links {
     }
 
     /// Remove a call from its link: it was answered, or is to be sent again.
-    pub(super) fn leave_link(&mut self, call: Call) {
+    pub(super) fn leave_link(&mut self, call: RequestId) {
         let Some(asked) = self.calls.get_mut(call) else {
             return;
         };
         let Place::Sent { to, .. } = asked.place else {
             return;
         };
-        if core::mem::take(&mut asked.is_owed)
+        if core::mem::take(&mut asked.is_answer_expected)
             && let Some(link) = self.by_peer.get_mut(&to)
         {
-            link.has_paid();
+            link.uncount_expected_answer();
         }
         if asked.keeps_order()
             && let Some(lane) = self.lanes.get_mut(&asked.namespace)
@@ -187,23 +187,23 @@ impl Links {
     }
 
     /// End a call, with or without an answer.
-    pub(super) fn end(&mut self, call: Call) -> Option<Asked> {
+    pub(super) fn end(&mut self, call: RequestId) -> Option<PendingCall> {
         self.leave_link(call);
         let asked = self.calls.remove(call)?;
         let released = self.budgets.end(asked.charge);
-        (self.told).extend((released.into_iter()).map(|connection| Told::Room { connection }));
+        (self.told).extend((released.into_iter()).map(|connection| LinkEvent::Room { connection }));
         Some(asked)
     }
 
     /// Drop a cancelled call that was not sent. Its lane skips it when its turn comes.
-    pub(super) fn drop_call(&mut self, call: Call) {
+    pub(super) fn drop_call(&mut self, call: RequestId) {
         self.end(call);
     }
 
     /// End a call with this refusal.
-    pub(super) fn refuse(&mut self, call: Call, refusal: Refusal) {
+    pub(super) fn refuse(&mut self, call: RequestId, refusal: Refusal) {
         if let Some(asked) = self.end(call) {
-            self.told.push(Told::Answer {
+            self.told.push(LinkEvent::Answer {
                 origin: asked.origin,
                 namespace: asked.namespace,
                 result: Err(refusal),
@@ -233,7 +233,7 @@ impl Links {
         &mut self,
         moment: Moment<'_>,
         from: Peer,
-        call: Call,
+        call: RequestId,
         version: u64,
         effects: &mut Vec<Effect>,
     ) {
@@ -277,7 +277,7 @@ impl Links {
         namespace: Namespace,
         effects: &mut Vec<Effect>,
     ) {
-        let way = self.way(moment.catalog, namespace);
+        let way = self.peer_of(moment.catalog, namespace);
         let incarnation =
             super::asking::identity(moment.catalog, namespace).map(|place| place.incarnation);
         while let Some(lane) = self.lanes.get_mut(&namespace)
@@ -296,7 +296,7 @@ impl Links {
             let Some(peer) = way.filter(|peer| is_clear && lane.leads_to(*peer)) else {
                 break;
             };
-            if !self.want(moment, peer, effects) {
+            if !self.ensure_open(moment, peer, effects) {
                 break;
             }
             if let Some(lane) = self.lanes.get_mut(&namespace) {

@@ -42,13 +42,13 @@ pub(super) struct Link {
     pub(super) inbox: Inbox,
     outgoing: Vec<Slice>,
     /// Number of frames queued since the connection was opened.
-    said: u64,
+    queued_count: u64,
     /// Number of frames handed to the host for sending. Whether the node received them is unknown.
-    pub(super) handed: u64,
+    pub(super) handed_frames: u64,
     /// Catalog version last announced to the node.
     announced: u64,
     /// Number of calls that should be answered soon.
-    owed: u32,
+    expected_answers: u32,
     /// Time of the last data from the node, or of the first of the calls to be answered soon, if later.
     pub(super) heard_at: Timestamp,
     /// Number of losses and failed attempts since the link was last open.
@@ -75,10 +75,10 @@ impl Link {
             address: Arc::clone(&node.binary_address),
             inbox: Inbox::new(None, false),
             outgoing: Vec::new(),
-            said: 0,
-            handed: 0,
+            queued_count: 0,
+            handed_frames: 0,
             announced: 0,
-            owed: 0,
+            expected_answers: 0,
             heard_at: Timestamp(0),
             failures: 0,
             lost_at: Timestamp(0),
@@ -91,13 +91,13 @@ impl Link {
     }
 
     /// Reset the link to the state without a connection.
-    pub(super) fn rest(&mut self, until: Timestamp) {
-        debug_assert_eq!(self.owed, 0, "what it owes was taken from it");
+    pub(super) fn reset(&mut self, until: Timestamp) {
+        debug_assert_eq!(self.expected_answers, 0, "what it owes was taken from it");
         self.state = State::Resting { until };
         self.inbox = Inbox::new(None, false);
         self.outgoing.clear();
-        self.said = 0;
-        self.handed = 0;
+        self.queued_count = 0;
+        self.handed_frames = 0;
         self.is_receiving = false;
         self.is_sending = false;
         self.is_starved = false;
@@ -121,7 +121,7 @@ impl Link {
     }
 
     /// Queue a frame that was built under the current catalog. Returns its position.
-    pub(super) fn say(&mut self, moment: Moment<'_>, frame: &[Slice]) -> u64 {
+    pub(super) fn queue(&mut self, moment: Moment<'_>, frame: &[Slice]) -> u64 {
         let version = moment.catalog.version();
         if self.announced < version {
             self.announced = version;
@@ -129,26 +129,26 @@ impl Link {
                 .extend(ToNode::CatalogVersion(version).encode());
         }
         self.outgoing.extend_from_slice(frame);
-        self.said += 1;
-        self.said - 1
+        self.queued_count += 1;
+        self.queued_count - 1
     }
 
     /// Count a call that should be answered soon.
-    pub(super) fn owes(&mut self, now: Timestamp) {
-        if self.owed == 0 {
+    pub(super) fn count_expected_answer(&mut self, now: Timestamp) {
+        if self.expected_answers == 0 {
             self.heard_at = now;
         }
-        self.owed += 1;
+        self.expected_answers += 1;
     }
 
     /// Uncount such a call: it was answered, or no answer is expected any more.
-    pub(super) fn has_paid(&mut self) {
-        self.owed -= 1;
+    pub(super) fn uncount_expected_answer(&mut self) {
+        self.expected_answers -= 1;
     }
 
     /// Return whether calls should have been answered and nothing was received since this time.
     pub(super) fn is_silent_since(&self, then: Timestamp) -> bool {
-        self.owed > 0 && self.heard_at < then
+        self.expected_answers > 0 && self.heard_at < then
     }
 
     /// Send what is queued, and start to receive.
@@ -158,7 +158,7 @@ impl Link {
         };
         if !self.is_sending && !self.outgoing.is_empty() {
             self.is_sending = true;
-            self.handed = self.said;
+            self.handed_frames = self.queued_count;
             let slices = core::mem::take(&mut self.outgoing);
             effects.push(Effect::Send { connection, slices });
         }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Links, Moment, Peer, Told, calls::Place};
+use super::{LinkEvent, Links, Moment, Peer, calls::Place};
 use crate::api::{ConnectionKey, Effect};
 
 impl Links {
@@ -20,7 +20,7 @@ impl Links {
         let Some(link) = self.by_peer.get(&peer) else {
             return;
         };
-        let handed = link.handed;
+        let handed = link.handed_frames;
         self.part(moment, peer, handed, effects);
         let Some(link) = self.by_peer.get_mut(&peer) else {
             return;
@@ -68,7 +68,7 @@ impl Links {
                 continue;
             };
             if position < done_before {
-                if !asked.is_harmless {
+                if !asked.is_idempotent {
                     ended.insert(asked.origin.connection);
                 }
                 // The deadline for waiting starts anew: the node had accepted the call.
@@ -78,7 +78,7 @@ impl Links {
         }
         let until = self.rest_until(moment.now, failures);
         if let Some(link) = self.by_peer.get_mut(&peer) {
-            link.rest(until);
+            link.reset(until);
         }
         self.unarm_all(peer);
         self.stop_gathering_from(peer);
@@ -86,7 +86,7 @@ impl Links {
             // Unsent calls of the connection are dropped as well, so that none is executed after one that may not have
             // been.
             self.forget(connection);
-            self.told.push(Told::Unknown { connection });
+            self.told.push(LinkEvent::OutcomeUnknown { connection });
         }
     }
 }

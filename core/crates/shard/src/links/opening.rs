@@ -2,7 +2,7 @@
 
 use headrace_catalog::Node;
 use headrace_model::Timestamp;
-use headrace_ticket::{LIFE_SECONDS, Scope, Ticket};
+use headrace_ticket::{LIFETIME_SECONDS, Scope, Ticket};
 use headrace_wire::{Command, command::OpenLink};
 
 use super::{
@@ -24,7 +24,7 @@ fn is_same_run(link: &Link, node: &Node) -> bool {
 
 impl Links {
     /// Return whether a link is open. If it is not, start an attempt unless a pause is in progress.
-    pub(super) fn want(
+    pub(super) fn ensure_open(
         &mut self,
         moment: Moment<'_>,
         peer: Peer,
@@ -67,7 +67,7 @@ impl Links {
             .find(|(_, link)| link.state == State::Connecting { number })
             .map(|(peer, _)| *peer);
         match (wanted, result) {
-            (Some(peer), Ok(connection)) => self.greet(moment, peer, connection),
+            (Some(peer), Ok(connection)) => self.queue_opening(moment, peer, connection),
             (Some(peer), Err(reason)) => self.lose(moment, peer, &reason, effects),
             // The attempt was abandoned meanwhile.
             (None, Ok(connection)) => effects.push(Effect::Close { connection }),
@@ -85,14 +85,14 @@ impl Links {
         let ticket = Ticket {
             holder: name.map_or_else(String::new, |node| node.name.clone()),
             scope: Scope::Cluster,
-            not_after: now.0 / 1_000_000 + LIFE_SECONDS,
+            not_after: now.0 / 1_000_000 + LIFETIME_SECONDS,
             id: self.random.u128(..),
             issuer: None,
         };
         ticket.sign(key).unwrap_or_default()
     }
 
-    fn greet(&mut self, moment: Moment<'_>, peer: Peer, connection: ConnectionKey) {
+    fn queue_opening(&mut self, moment: Moment<'_>, peer: Peer, connection: ConnectionKey) {
         let catalog_version = moment.catalog.version();
         let ticket = self.ticket(moment.now);
         let command = Command::OpenLink(OpenLink {
@@ -134,7 +134,7 @@ impl Links {
             effects.push(Effect::Report { message });
         }
         self.arm_watches(moment, effects);
-        self.ask_for_figures(moment, effects);
+        self.request_statistics(moment, effects);
         self.pump_all(moment, effects);
     }
 
@@ -166,7 +166,7 @@ impl Links {
 
     /// Close links whose opening is overdue, and silent ones with calls that should have been answered.
     pub(super) fn lose_silent(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
-        let silence = self.config.links.silence_micros_max;
+        let silence = self.config.links.silence_timeout_micros;
         let then = Timestamp(moment.now.0.saturating_sub(silence));
         let silent: Vec<Peer> = (self.by_peer.iter())
             .filter(|(_, link)| match link.state {

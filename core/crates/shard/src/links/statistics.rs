@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headrace_link::{Call, Figures, Scope, ToNode};
+use headrace_link::{RequestId, Scope, StatisticsSnapshot, ToNode};
 use headrace_model::{ShardId, Timestamp};
 
-use super::{Links, Moment, Peer, Told};
+use super::{LinkEvent, Links, Moment, Peer};
 use crate::api::{Effect, Origin};
 
 /// Time after which a node without an answer is left out: its last known statistics are used.
-const PATIENCE_MICROS: u64 = 1_000_000;
+const STATISTICS_TIMEOUT_MICROS: u64 = 1_000_000;
 
 /// A request that waits for statistics.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ struct Gathering {
 /// All requests that wait for statistics.
 #[derive(Debug, Default)]
 pub(super) struct Gatherings {
-    under_way: BTreeMap<Call, Gathering>,
+    under_way: BTreeMap<RequestId, Gathering>,
 }
 
 impl Links {
@@ -46,12 +46,12 @@ impl Links {
             origin,
             request,
             scope,
-            until: Timestamp(moment.now.0 + PATIENCE_MICROS),
+            until: Timestamp(moment.now.0 + STATISTICS_TIMEOUT_MICROS),
             unasked: self.holders(moment, scope),
             asked: BTreeSet::new(),
         };
         self.gatherings.under_way.insert(call, gathering);
-        self.ask_for_figures(moment, effects);
+        self.request_statistics(moment, effects);
         self.end_gatherings(moment.now);
     }
 
@@ -62,7 +62,7 @@ impl Links {
         let in_scope = (catalog.partitions())
             .map(|(_, partition)| partition.namespace)
             .filter(|namespace| scope.covers(*namespace));
-        let nodes = in_scope.filter_map(|namespace| catalog.holder(namespace));
+        let nodes = in_scope.filter_map(|namespace| catalog.leader(namespace));
         nodes
             .map(|node| Peer {
                 node: node.id,
@@ -75,18 +75,18 @@ impl Links {
     }
 
     /// Ask the nodes that can be reached now.
-    pub(super) fn ask_for_figures(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
-        let wanted: Vec<(Call, Scope, Peer)> = (self.gatherings.under_way.iter())
+    pub(super) fn request_statistics(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
+        let wanted: Vec<(RequestId, Scope, Peer)> = (self.gatherings.under_way.iter())
             .flat_map(|(call, gathering)| {
                 (gathering.unasked.iter()).map(|peer| (*call, gathering.scope, *peer))
             })
             .collect();
         for (call, scope, peer) in wanted {
-            if !self.want(moment, peer, effects) {
+            if !self.ensure_open(moment, peer, effects) {
                 continue;
             }
             if let Some(link) = self.by_peer.get_mut(&peer) {
-                link.say(moment, &ToNode::Statistics { call, scope }.encode());
+                link.queue(moment, &ToNode::Statistics { call, scope }.encode());
                 self.touch(peer);
             }
             if let Some(gathering) = self.gatherings.under_way.get_mut(&call) {
@@ -97,24 +97,24 @@ impl Links {
     }
 
     /// Process the statistics from a node.
-    pub(super) fn take_figures(
+    pub(super) fn apply_statistics(
         &mut self,
         moment: Moment<'_>,
         from: Peer,
-        call: Call,
-        figures: &[Figures],
+        call: RequestId,
+        statistics: &[StatisticsSnapshot],
     ) {
-        for figures in figures {
-            let namespace = figures.namespace;
+        for statistics in statistics {
+            let namespace = statistics.namespace;
             let topic = (moment.catalog.stream_by_id(namespace.stream()))
                 .and_then(|stream| stream.topic_by_id(namespace.topic()))
                 // Statistics from before a purge are ignored.
-                .filter(|topic| topic.purge_epoch <= figures.purge_epoch);
+                .filter(|topic| topic.purge_epoch <= statistics.purge_epoch);
             let partition = topic.and_then(|topic| topic.partition(namespace.partition()));
             if let Some(partition) =
-                partition.filter(|partition| partition.incarnation == figures.incarnation)
+                partition.filter(|partition| partition.incarnation == statistics.incarnation)
             {
-                figures.write(&partition.statistics);
+                statistics.store_to(&partition.statistics);
             }
         }
         if let Some(gathering) = self.gatherings.under_way.get_mut(&call) {
@@ -141,7 +141,7 @@ impl Links {
                 self.gatherings.under_way.insert(call, gathering);
                 continue;
             }
-            self.told.push(Told::Figures {
+            self.told.push(LinkEvent::StatisticsGathered {
                 origin: gathering.origin,
                 request: gathering.request,
             });

@@ -1,6 +1,6 @@
 //! Delivery of answers and notifications from nodes.
 
-use super::{Moment, Peer, Told};
+use super::{LinkEvent, Moment, Peer};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Input, Mail},
@@ -80,10 +80,10 @@ impl Shard {
     }
 
     /// Deliver results of links to their destinations.
-    pub(crate) fn deliver_told(&mut self, effects: &mut Vec<Effect>) {
-        for told in self.links.take_told() {
+    pub(crate) fn deliver_link_events(&mut self, effects: &mut Vec<Effect>) {
+        for told in self.links.take_events() {
             match told {
-                Told::Answer {
+                LinkEvent::Answer {
                     origin,
                     namespace,
                     result,
@@ -95,14 +95,16 @@ impl Shard {
                     }
                     self.answer_connection(origin, namespace, result, effects);
                 }
-                Told::Enough { origin, namespace } => self.wait_told(origin, namespace, effects),
-                Told::Seen { namespace, view } => self.watch_told(namespace, view),
-                Told::Unknown { connection } => self.close(connection, effects),
-                Told::Room { connection } => self.touch(connection),
-                Told::Figures {
+                LinkEvent::MessagesAvailable { origin, namespace } => {
+                    self.wait_notified(origin, namespace, effects);
+                }
+                LinkEvent::Seen { namespace, view } => self.watch_notified(namespace, view),
+                LinkEvent::OutcomeUnknown { connection } => self.close(connection, effects),
+                LinkEvent::Room { connection } => self.touch(connection),
+                LinkEvent::StatisticsGathered {
                     origin,
                     request: (code, payload),
-                } => self.figures_gathered(origin, (code, &payload), effects),
+                } => self.statistics_gathered(origin, (code, &payload), effects),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Polls that wait at a partition on another node, and their cancellation.
 
-use headrace_link::{Call, Refusal, StopWaiting, ToNode};
+use headrace_link::{EndWait, Refusal, RequestId, ToNode};
 use headrace_model::{Namespace, Timestamp};
 
 use super::{
@@ -16,7 +16,7 @@ impl Links {
         moment: Moment<'_>,
         origin: Origin,
         namespace: Namespace,
-        how: StopWaiting,
+        how: EndWait,
     ) {
         let Some(call) = self.calls.wait_of(origin.connection, namespace) else {
             return;
@@ -32,34 +32,35 @@ impl Links {
         }
         if let Some(link) = self.by_peer.get_mut(&to) {
             // The poll no longer waits: a node that does not answer now is not running.
-            if asked.is_answered_soon() && !core::mem::replace(&mut asked.is_owed, true) {
-                link.owes(moment.now);
+            if asked.is_answered_soon() && !core::mem::replace(&mut asked.is_answer_expected, true)
+            {
+                link.count_expected_answer(moment.now);
             }
-            let stop = ToNode::StopWaiting {
+            let stop = ToNode::EndWait {
                 call,
                 namespace,
-                stop: how,
+                reaction: how,
             };
-            link.say(moment, &stop.encode());
+            link.queue(moment, &stop.encode());
         }
         self.touch(to);
-        if how == StopWaiting::Disarm {
+        if how == EndWait::Cancel {
             // The node does not answer that.
             self.end(call);
         }
     }
 
     /// End a poll that is not at a node, without messages.
-    fn stop_here(&mut self, call: Call, stop: StopWaiting) {
+    fn stop_here(&mut self, call: RequestId, stop: EndWait) {
         match stop {
-            StopWaiting::Take => self.refuse(call, Refusal::Unavailable),
-            StopWaiting::GiveUp => self.refuse(call, Refusal::NotReady),
-            StopWaiting::Disarm => self.drop_call(call),
+            EndWait::Take => self.refuse(call, Refusal::Unavailable),
+            EndWait::Refuse => self.refuse(call, Refusal::NotReady),
+            EndWait::Cancel => self.drop_call(call),
         }
     }
 
     /// Park a call that no node has executed, to be sent again. A poll that was asked to stop meanwhile ends.
-    pub(super) fn park_again(&mut self, now: Timestamp, call: Call) {
+    pub(super) fn park_again(&mut self, now: Timestamp, call: RequestId) {
         match self.calls.get(call).map(|asked| asked.kind) {
             Some(Kind::Wait {
                 stop: Some(stop), ..

@@ -3,10 +3,10 @@
 //! A watch contains the view last seen, so it can be repeated at any time and at any node, which reports changes that
 //! happened meanwhile.
 
-use headrace_link::{ToNode, View};
+use headrace_link::{ToNode, WatchedState};
 use headrace_model::{Namespace, Timestamp};
 
-use super::{Links, Moment, Peer, Told, asking::identity};
+use super::{LinkEvent, Links, Moment, Peer, asking::identity};
 use crate::api::Effect;
 
 /// Pause before a watch is repeated at a node that refused it.
@@ -15,7 +15,7 @@ const PAUSE_MICROS: u64 = 200_000;
 /// A partition to be watched at a node.
 #[derive(Debug)]
 pub(super) struct Watch {
-    seen: Option<View>,
+    seen: Option<WatchedState>,
     /// Shard of the node that will notify.
     at: Option<Peer>,
     /// Set after a refusal: the catalog version of the refusal, and the earliest time of the next attempt.
@@ -28,7 +28,7 @@ impl Links {
         &mut self,
         moment: Moment<'_>,
         namespace: Namespace,
-        seen: Option<View>,
+        seen: Option<WatchedState>,
         effects: &mut Vec<Effect>,
     ) {
         let watch = Watch {
@@ -53,7 +53,7 @@ impl Links {
         if let Some(peer) = at
             && let Some(link) = self.by_peer.get_mut(&peer)
         {
-            link.say(moment, &ToNode::Unwatch { namespace }.encode());
+            link.queue(moment, &ToNode::Unwatch { namespace }.encode());
             self.touch(peer);
         }
     }
@@ -61,7 +61,7 @@ impl Links {
     fn arm(&mut self, moment: Moment<'_>, namespace: Namespace, effects: &mut Vec<Effect>) {
         // Watchers see in the catalog that a partition is gone.
         let (Some(way), Some(place)) = (
-            self.way(moment.catalog, namespace),
+            self.peer_of(moment.catalog, namespace),
             identity(moment.catalog, namespace),
         ) else {
             return;
@@ -75,11 +75,18 @@ impl Links {
             return;
         }
         let seen = watch.seen;
-        if !self.want(moment, way, effects) {
+        if !self.ensure_open(moment, way, effects) {
             return;
         }
         if let Some(link) = self.by_peer.get_mut(&way) {
-            link.say(moment, &ToNode::Watch { place, seen }.encode());
+            link.queue(
+                moment,
+                &ToNode::Watch {
+                    place,
+                    last_state: seen,
+                }
+                .encode(),
+            );
             self.touch(way);
         }
         if let Some(watch) = self.watches.get_mut(&namespace) {
@@ -101,7 +108,7 @@ impl Links {
     pub(super) fn follow_watches(&mut self, moment: Moment<'_>, effects: &mut Vec<Effect>) {
         let moved: Vec<(Namespace, Option<Peer>)> = (self.watches.iter())
             .filter(|(namespace, watch)| {
-                watch.at.is_some() && watch.at != self.way(moment.catalog, **namespace)
+                watch.at.is_some() && watch.at != self.peer_of(moment.catalog, **namespace)
             })
             .map(|(namespace, watch)| (*namespace, watch.at))
             .collect();
@@ -120,11 +127,11 @@ impl Links {
     }
 
     /// Process a node's notification.
-    pub(super) fn seen(&mut self, from: Peer, namespace: Namespace, view: View) {
+    pub(super) fn seen(&mut self, from: Peer, namespace: Namespace, view: WatchedState) {
         let watch = self.watches.get(&namespace);
         if watch.is_some_and(|watch| watch.at == Some(from)) {
             self.watches.remove(&namespace);
-            self.told.push(Told::Seen { namespace, view });
+            self.told.push(LinkEvent::Seen { namespace, view });
         }
     }
 

@@ -8,7 +8,7 @@ impl Partitions {
     /// Release this shard's part of `bytes`, oldest first: in proportion to what its partitions hold of `held_bytes`.
     pub(crate) fn reclaim(&mut self, bytes: u64, held_bytes: u64) {
         let partitions = (self.hosted.iter()).filter_map(|(namespace, hosted)| {
-            let partition = hosted.life.partition()?;
+            let partition = hosted.state.partition()?;
             (partition.memory_bytes() > 0).then_some((*namespace, partition))
         });
         let mut own_bytes = 0;
@@ -24,7 +24,7 @@ impl Partitions {
             let Some(hosted) = self.hosted.get_mut(&namespace) else {
                 continue;
             };
-            let evicted = self.steps.take(&mut hosted.life, |partition, _| {
+            let evicted = self.steps.take(&mut hosted.state, |partition, _| {
                 (partition.evict_oldest(), partition.oldest_cached())
             });
             let Some((bytes, age)) = evicted else {
@@ -41,7 +41,7 @@ impl Partitions {
     /// Unload indexes that can be loaded again.
     pub(crate) fn unload_indexes(&mut self) {
         for hosted in self.hosted.values_mut() {
-            self.steps.take(&mut hosted.life, |partition, _| {
+            self.steps.take(&mut hosted.state, |partition, _| {
                 partition.unload_indexes();
             });
         }

@@ -11,7 +11,7 @@ use headrace_catalog::{Catalog, Partition as Record, Topic};
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::Retention;
 
-use super::{Life, Partitions};
+use super::{HostingState, Partitions};
 use crate::{api::Effect, owner::Owner};
 
 /// Divisor that determines when a segment is sealed: at this fraction of the topic's age, or of a partition's share of
@@ -82,10 +82,10 @@ impl Partitions {
                 continue;
             }
             if let Some(hosted) = self.hosted.get_mut(&namespace)
-                && matches!(hosted.life, Life::Open(_))
+                && matches!(hosted.state, HostingState::Open(_))
                 && hosted.incarnation == record.incarnation
             {
-                self.steps.take(&mut hosted.life, |partition, outbox| {
+                self.steps.take(&mut hosted.state, |partition, outbox| {
                     partition.retain(retention, keeps_unread, now, outbox);
                 });
                 self.mark_dirty(namespace);
@@ -149,10 +149,10 @@ impl Partitions {
         let Some(hosted) = self.hosted.get_mut(&namespace) else {
             return false;
         };
-        if !matches!(hosted.life, Life::Open(_)) || hosted.incarnation != incarnation {
+        if !matches!(hosted.state, HostingState::Open(_)) || hosted.incarnation != incarnation {
             return false;
         }
-        let is_gone = self.steps.take(&mut hosted.life, |partition, outbox| {
+        let is_gone = self.steps.take(&mut hosted.state, |partition, outbox| {
             partition.remove_oldest(keeps_unread, now, outbox)
         });
         self.mark_dirty(namespace);

@@ -4,7 +4,7 @@ use headrace_catalog::Catalog;
 use headrace_model::Namespace;
 use headrace_partition::{ConsumerKey, Partition};
 
-use super::{Life, Partitions};
+use super::{HostingState, Partitions};
 use crate::{api::Effect, owner::Owner};
 
 impl Partitions {
@@ -12,11 +12,13 @@ impl Partitions {
     pub(super) fn follow_groups(&mut self, catalog: &Catalog, effects: &mut Vec<Effect>) {
         let mut changed = Vec::new();
         for (namespace, hosted) in &mut self.hosted {
-            if matches!(hosted.life, Life::Open(_)) {
+            if matches!(hosted.state, HostingState::Open(_)) {
                 let groups = catalog.groups_of(namespace.stream(), namespace.topic());
                 let exists = |key| groups.is_some_and(|groups| groups.has_key(key));
-                let step = |partition: &mut Partition, _: &mut _| partition.forget_groups(exists);
-                if self.steps.take(&mut hosted.life, step) == Some(true) {
+                let step = |partition: &mut Partition, _: &mut _| {
+                    partition.delete_offsets_of_missing_groups(exists)
+                };
+                if self.steps.take(&mut hosted.state, step) == Some(true) {
                     changed.push(*namespace);
                 }
             }
@@ -37,8 +39,10 @@ impl Partitions {
         effects: &mut Vec<Effect>,
     ) {
         places.retain(|place| {
-            let stored = match self.hosted.get(&place.0).map(|hosted| &hosted.life) {
-                Some(Life::Open(partition)) => partition.stored_offset(ConsumerKey::Group(place.1)),
+            let stored = match self.hosted.get(&place.0).map(|hosted| &hosted.state) {
+                Some(HostingState::Open(partition)) => {
+                    partition.stored_offset(ConsumerKey::Group(place.1))
+                }
                 _ => None,
             };
             self.members.is_processed(*place, stored)

@@ -15,7 +15,7 @@ use headrace_log::Failure;
 use headrace_model::{Namespace, PartitionStatistics};
 use headrace_partition::{Outbox, Partition, PartitionError};
 
-use super::{Life, Partitions};
+use super::{HostingState, Partitions};
 use crate::api::Effect;
 
 /// Remains of a partition whose step panicked.
@@ -50,7 +50,7 @@ impl Steps {
     #[inline]
     pub(super) fn take<R>(
         &mut self,
-        life: &mut Life,
+        life: &mut HostingState,
         step: impl FnOnce(&mut Partition, &mut Outbox) -> R,
     ) -> Option<R> {
         let partition = life.partition_mut()?;
@@ -70,10 +70,10 @@ impl Steps {
         namespace: Namespace,
         statistics: &PartitionStatistics,
         open: impl FnOnce(&mut Outbox) -> Partition,
-    ) -> Life {
+    ) -> HostingState {
         let outbox = &mut self.outbox;
         match catch_unwind(AssertUnwindSafe(|| open(outbox))) {
-            Ok(partition) => Life::Open(Box::new(partition)),
+            Ok(partition) => HostingState::Open(Box::new(partition)),
             Err(panic) => {
                 statistics.set_failed(true);
                 self.broke(namespace, &*panic, Next::Nothing)
@@ -82,14 +82,14 @@ impl Steps {
     }
 
     #[cold]
-    fn end(&mut self, life: &mut Life, panic: &(dyn Any + Send)) {
+    fn end(&mut self, life: &mut HostingState, panic: &(dyn Any + Send)) {
         let Some(partition) = life.partition() else {
             return;
         };
         partition.statistics().set_failed(true);
         let next = match life {
-            Life::Retiring(_) => Next::Removal,
-            Life::Leaving(_) => Next::Departure,
+            HostingState::Retiring(_) => Next::Removal,
+            HostingState::Leaving(_) => Next::Departure,
             _ => Next::Nothing,
         };
         let torn = core::mem::replace(life, self.broke(partition.namespace(), panic, next));
@@ -97,14 +97,19 @@ impl Steps {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(torn)));
     }
 
-    fn broke(&mut self, namespace: Namespace, panic: &(dyn Any + Send), next: Next) -> Life {
+    fn broke(
+        &mut self,
+        namespace: Namespace,
+        panic: &(dyn Any + Send),
+        next: Next,
+    ) -> HostingState {
         self.outbox = Outbox::default();
         self.broken.push(namespace);
         let reason = format!(
             "an internal error: {}; a restart recovers what is on disk",
             panic_message(panic)
         );
-        Life::Broken(Broken {
+        HostingState::Broken(Broken {
             failure: Arc::new(Failure {
                 namespace,
                 readable: false,
@@ -129,7 +134,7 @@ impl Partitions {
             let Some(hosted) = self.hosted.get_mut(&namespace) else {
                 continue;
             };
-            let Life::Broken(Broken { failure, .. }) = &hosted.life else {
+            let HostingState::Broken(Broken { failure, .. }) = &hosted.state else {
                 continue;
             };
             let error = PartitionError::Failed(Arc::clone(failure));
@@ -140,12 +145,12 @@ impl Partitions {
             let waiting = core::mem::take(&mut hosted.waiting);
             let answers = self.origins.of(namespace);
             let answers = answers.map(|ticket| (ticket, Err(error.clone())));
-            self.steps.outbox.answers = answers.collect();
+            self.steps.outbox.responses = answers.collect();
             self.deliver(namespace, effects);
             for (origin, _) in waiting {
                 self.refuse(origin, namespace, error.clone().into());
             }
-            self.send_waiters_away(namespace, &error.into());
+            self.end_waits(namespace, &error.into());
             self.after_breaking(namespace, effects);
         }
         self.steps.outbox = kept;
@@ -156,7 +161,7 @@ impl Partitions {
         let Some(hosted) = self.hosted.get_mut(&namespace) else {
             return;
         };
-        let Life::Broken(Broken { next, .. }) = hosted.life else {
+        let HostingState::Broken(Broken { next, .. }) = hosted.state else {
             return;
         };
         if hosted.operations > 0 {
@@ -166,10 +171,10 @@ impl Partitions {
         match next {
             Next::Nothing => {}
             Next::Removal => {
-                hosted.life = Life::Removing;
-                effects.push(Effect::RemoveFolder { namespace });
+                hosted.state = HostingState::Removing;
+                effects.push(Effect::RemoveDirectory { namespace });
             }
-            Next::Departure => hosted.life = Life::Away,
+            Next::Departure => hosted.state = HostingState::Elsewhere,
         }
     }
 }

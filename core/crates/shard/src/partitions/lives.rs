@@ -21,7 +21,7 @@ use crate::{
     owner::Owner,
 };
 
-pub(super) enum Life {
+pub(super) enum HostingState {
     Open(Box<Partition>),
     /// Closing before its directory is removed.
     Retiring(Box<Partition>),
@@ -30,13 +30,13 @@ pub(super) enum Life {
     /// Closing, because the partition is placed on another node.
     Leaving(Box<Partition>),
     /// Closed; only the directory is here.
-    Away,
+    Elsewhere,
     /// A step of the partition panicked.
     Broken(Broken),
 }
 
-pub(super) struct Hosted {
-    pub(super) life: Life,
+pub(super) struct HostedPartition {
+    pub(super) state: HostingState,
     pub(super) incarnation: u64,
     purge_epoch: u64,
     /// Catalog version with which the open partition was last found to agree.
@@ -49,20 +49,20 @@ pub(super) struct Hosted {
 }
 
 /// State in the catalog of a partition that is, or was, open here.
-enum Verdict {
+enum CatalogState {
     Stays,
     Elsewhere,
     Gone,
 }
 
-impl Life {
+impl HostingState {
     /// Return the partition, unless its files are closed.
     pub(super) fn partition(&self) -> Option<&Partition> {
         match self {
             Self::Open(partition) | Self::Retiring(partition) | Self::Leaving(partition) => {
                 Some(partition)
             }
-            Self::Removing | Self::Away | Self::Broken(_) => None,
+            Self::Removing | Self::Elsewhere | Self::Broken(_) => None,
         }
     }
 
@@ -71,7 +71,7 @@ impl Life {
             Self::Open(partition) | Self::Retiring(partition) | Self::Leaving(partition) => {
                 Some(partition)
             }
-            Self::Removing | Self::Away | Self::Broken(_) => None,
+            Self::Removing | Self::Elsewhere | Self::Broken(_) => None,
         }
     }
 }
@@ -90,10 +90,10 @@ impl Partitions {
         let mut gone = Vec::new();
         let mut elsewhere = Vec::new();
         for (namespace, hosted) in &self.hosted {
-            match self.judge(catalog, *namespace, hosted.incarnation) {
-                Verdict::Stays => {}
-                Verdict::Elsewhere => elsewhere.push(*namespace),
-                Verdict::Gone => gone.push(*namespace),
+            match self.catalog_state(catalog, *namespace, hosted.incarnation) {
+                CatalogState::Stays => {}
+                CatalogState::Elsewhere => elsewhere.push(*namespace),
+                CatalogState::Gone => gone.push(*namespace),
             }
         }
         for namespace in gone {
@@ -113,16 +113,21 @@ impl Partitions {
         self.follow_publications(catalog, now, effects);
     }
 
-    fn judge(&self, catalog: &Catalog, namespace: Namespace, incarnation: u64) -> Verdict {
+    fn catalog_state(
+        &self,
+        catalog: &Catalog,
+        namespace: Namespace,
+        incarnation: u64,
+    ) -> CatalogState {
         match find(catalog, namespace) {
             Some((_, partition)) if partition.incarnation == incarnation => {
                 if self.config.hosts(catalog, namespace) {
-                    Verdict::Stays
+                    CatalogState::Stays
                 } else {
-                    Verdict::Elsewhere
+                    CatalogState::Elsewhere
                 }
             }
-            _ => Verdict::Gone,
+            _ => CatalogState::Gone,
         }
     }
 
@@ -164,7 +169,7 @@ impl Partitions {
             return Err(Refusal::Elsewhere);
         }
         match self.hosted.get_mut(&namespace) {
-            Some(hosted) if matches!(hosted.life, Life::Away) => {
+            Some(hosted) if matches!(hosted.state, HostingState::Elsewhere) => {
                 if self.closing {
                     return Err(PartitionError::Closed.into());
                 }
@@ -175,20 +180,23 @@ impl Partitions {
                 if hosted.purge_epoch < topic.purge_epoch {
                     hosted.purge_epoch = topic.purge_epoch;
                     self.members.forget(namespace);
-                    if matches!(hosted.life, Life::Open(_)) {
+                    if matches!(hosted.state, HostingState::Open(_)) {
                         let statistics = Arc::clone(&record.statistics);
                         statistics.set_is_cleaned(self.config.retention.interval_micros.is_some());
-                        self.steps.take(&mut hosted.life, |partition, outbox| {
+                        self.steps.take(&mut hosted.state, |partition, outbox| {
                             partition.purge(topic.purge_epoch, statistics, now, outbox);
                         });
                     }
-                    self.waiters.look_again(namespace);
+                    self.waiters.invalidate_levels(namespace);
                     self.mark_dirty(namespace);
                     self.drain(namespace, effects);
                 }
             }
             Some(hosted) => {
-                if matches!(hosted.life, Life::Open(_) | Life::Broken(_)) {
+                if matches!(
+                    hosted.state,
+                    HostingState::Open(_) | HostingState::Broken(_)
+                ) {
                     self.retire(catalog, namespace, now, effects);
                 }
             }
@@ -198,10 +206,10 @@ impl Partitions {
             }
         }
         if let Some(hosted) = self.hosted.get_mut(&namespace) {
-            let is_open = matches!(hosted.life, Life::Open(_));
+            let is_open = matches!(hosted.state, HostingState::Open(_));
             let agrees = is_open && hosted.incarnation == record.incarnation;
             hosted.agreed_version = agrees.then_some(catalog.version());
-            if let Life::Broken(Broken { failure, .. }) = &hosted.life {
+            if let HostingState::Broken(Broken { failure, .. }) = &hosted.state {
                 return Err(PartitionError::Failed(Arc::clone(failure)).into());
             }
         }
@@ -230,8 +238,8 @@ impl Partitions {
         });
         self.hosted.insert(
             namespace,
-            Hosted {
-                life,
+            HostedPartition {
+                state: life,
                 incarnation: record.incarnation,
                 purge_epoch: topic.purge_epoch,
                 agreed_version: None,
@@ -245,7 +253,7 @@ impl Partitions {
     }
 
     /// Process the removal of a deleted partition's directory: open its successor if there is one.
-    pub(crate) fn folder_removed(
+    pub(crate) fn directory_removed(
         &mut self,
         catalog: &Catalog,
         namespace: Namespace,
@@ -271,11 +279,11 @@ impl Partitions {
             for (origin, _) in waiting {
                 self.refuse(origin, namespace, Refusal::NotFound);
             }
-            self.send_waiters_away(namespace, &Refusal::NotReady);
+            self.end_waits(namespace, &Refusal::NotReady);
             return;
         }
         if self.ensure(namespace, catalog, now, effects).is_err() {
-            self.send_waiters_away(namespace, &Refusal::NotReady);
+            self.end_waits(namespace, &Refusal::NotReady);
             self.watchers.forget(namespace);
         }
         for (origin, request) in waiting {
@@ -296,29 +304,33 @@ impl Partitions {
         };
         hosted.agreed_version = None;
         // Batches that wait for memory of the deleted partition; later requests are for its successor.
-        let refused = match hosted.life {
-            Life::Open(_) | Life::Leaving(_) => core::mem::take(&mut hosted.waiting),
+        let refused = match hosted.state {
+            HostingState::Open(_) | HostingState::Leaving(_) => {
+                core::mem::take(&mut hosted.waiting)
+            }
             _ => VecDeque::new(),
         };
-        let was_open = matches!(hosted.life, Life::Open(_));
-        let life = core::mem::replace(&mut hosted.life, Life::Removing);
-        hosted.life = match life {
-            Life::Open(partition) | Life::Leaving(partition) => Life::Retiring(partition),
-            Life::Broken(broken) => Life::Broken(Broken {
+        let was_open = matches!(hosted.state, HostingState::Open(_));
+        let life = core::mem::replace(&mut hosted.state, HostingState::Removing);
+        hosted.state = match life {
+            HostingState::Open(partition) | HostingState::Leaving(partition) => {
+                HostingState::Retiring(partition)
+            }
+            HostingState::Broken(broken) => HostingState::Broken(Broken {
                 next: Next::Removal,
                 ..broken
             }),
-            Life::Away => {
-                effects.push(Effect::RemoveFolder { namespace });
-                Life::Removing
+            HostingState::Elsewhere => {
+                effects.push(Effect::RemoveDirectory { namespace });
+                HostingState::Removing
             }
             under_way => {
-                hosted.life = under_way;
+                hosted.state = under_way;
                 return;
             }
         };
         if was_open {
-            self.steps.take(&mut hosted.life, |partition, outbox| {
+            self.steps.take(&mut hosted.state, |partition, outbox| {
                 partition.close(now, outbox);
             });
         }
@@ -326,7 +338,7 @@ impl Partitions {
         for (origin, _) in refused {
             self.refuse(origin, namespace, Refusal::NotFound);
         }
-        self.send_waiters_away(namespace, &Refusal::NotReady);
+        self.end_waits(namespace, &Refusal::NotReady);
         self.after_closing(catalog, namespace, now, effects);
     }
 
@@ -342,24 +354,26 @@ impl Partitions {
             return;
         };
         hosted.agreed_version = None;
-        let life = core::mem::replace(&mut hosted.life, Life::Away);
-        hosted.life = match life {
-            Life::Open(partition) => Life::Leaving(partition),
-            Life::Broken(broken) if broken.next == Next::Nothing => Life::Broken(Broken {
-                next: Next::Departure,
-                ..broken
-            }),
+        let life = core::mem::replace(&mut hosted.state, HostingState::Elsewhere);
+        hosted.state = match life {
+            HostingState::Open(partition) => HostingState::Leaving(partition),
+            HostingState::Broken(broken) if broken.next == Next::Nothing => {
+                HostingState::Broken(Broken {
+                    next: Next::Departure,
+                    ..broken
+                })
+            }
             _ => {
-                hosted.life = life;
+                hosted.state = life;
                 return;
             }
         };
-        self.steps.take(&mut hosted.life, |partition, outbox| {
+        self.steps.take(&mut hosted.state, |partition, outbox| {
             partition.close(now, outbox);
         });
         self.members.forget(namespace);
         self.drain(namespace, effects);
-        self.send_waiters_away(namespace, &Refusal::Elsewhere);
+        self.end_waits(namespace, &Refusal::Elsewhere);
         self.watchers.lose(namespace);
         self.after_closing(catalog, namespace, now, effects);
     }
@@ -375,19 +389,19 @@ impl Partitions {
         let Some(hosted) = self.hosted.get_mut(&namespace) else {
             return;
         };
-        match &hosted.life {
-            Life::Retiring(partition) if partition.is_closed() => {
-                hosted.life = Life::Removing;
+        match &hosted.state {
+            HostingState::Retiring(partition) if partition.is_closed() => {
+                hosted.state = HostingState::Removing;
                 effects.push(Effect::ReleaseFiles { namespace });
-                effects.push(Effect::RemoveFolder { namespace });
+                effects.push(Effect::RemoveDirectory { namespace });
             }
-            Life::Leaving(partition) if partition.is_closed() => {
-                hosted.life = Life::Away;
+            HostingState::Leaving(partition) if partition.is_closed() => {
+                hosted.state = HostingState::Elsewhere;
                 let waiting = core::mem::take(&mut hosted.waiting);
                 effects.push(Effect::ReleaseFiles { namespace });
                 self.succeed(catalog, namespace, waiting, now, effects);
             }
-            Life::Broken(_) => self.after_breaking(namespace, effects),
+            HostingState::Broken(_) => self.after_breaking(namespace, effects),
             _ => {}
         }
     }
@@ -398,9 +412,9 @@ impl Partitions {
         let namespaces: Vec<Namespace> = self.hosted.keys().copied().collect();
         for namespace in namespaces {
             if let Some(hosted) = self.hosted.get_mut(&namespace)
-                && matches!(hosted.life, Life::Open(_))
+                && matches!(hosted.state, HostingState::Open(_))
             {
-                self.steps.take(&mut hosted.life, |partition, outbox| {
+                self.steps.take(&mut hosted.state, |partition, outbox| {
                     partition.close(now, outbox);
                 });
             }
@@ -411,8 +425,8 @@ impl Partitions {
 
     /// Return whether all partitions are closed.
     pub(crate) fn all_closed(&self) -> bool {
-        let is_closed = |hosted: &Hosted| match &hosted.life {
-            Life::Broken(_) => hosted.operations == 0,
+        let is_closed = |hosted: &HostedPartition| match &hosted.state {
+            HostingState::Broken(_) => hosted.operations == 0,
             life => life.partition().is_none_or(Partition::is_closed),
         };
         self.hosted.values().all(is_closed)

@@ -4,7 +4,7 @@ use headrace_link::Refusal;
 use headrace_model::Namespace;
 use headrace_partition::PartitionError;
 
-use super::{Answer, Asked, Life, Partitions};
+use super::{Answer, HostingState, Partitions, RequestPurpose};
 use crate::api::Effect;
 
 impl Partitions {
@@ -27,7 +27,7 @@ impl Partitions {
     /// Deliver answers and events to their destinations.
     pub(super) fn deliver(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
         let mut may_move = Vec::new();
-        let mut answered = core::mem::take(&mut self.steps.outbox.answers);
+        let mut answered = core::mem::take(&mut self.steps.outbox.responses);
         for (ticket, result) in answered.drain(..) {
             if let Err(error) = &result {
                 self.damage.report(error, effects);
@@ -36,7 +36,7 @@ impl Partitions {
                 continue;
             };
             let (origin, has_ended) = match asked {
-                Asked::Request(origin) => {
+                RequestPurpose::Request(origin) => {
                     if origin.trace.is_some() {
                         let meter = &*self.meter;
                         self.traces.end(ticket, &result, meter.now(), &meter.tracer);
@@ -52,7 +52,7 @@ impl Partitions {
                     });
                     (origin, has_ended)
                 }
-                Asked::Wait(origin, when_ready) => {
+                RequestPurpose::Wait(origin, when_ready) => {
                     let asked = (origin, when_ready);
                     (origin, self.looked(asked, namespace, result))
                 }
@@ -61,7 +61,7 @@ impl Partitions {
                 may_move.push((namespace, membership.key));
             }
         }
-        self.steps.outbox.answers = answered;
+        self.steps.outbox.responses = answered;
         let mut published = core::mem::take(&mut self.steps.outbox.published);
         for published in published.drain(..) {
             self.published(namespace, published, effects);
@@ -79,10 +79,10 @@ impl Partitions {
 
     /// Convert a partition's error into a refusal. A closed partition does not know the reason.
     fn refusal(&self, namespace: Namespace, error: PartitionError) -> Refusal {
-        let life = self.hosted.get(&namespace).map(|hosted| &hosted.life);
+        let life = self.hosted.get(&namespace).map(|hosted| &hosted.state);
         match (&error, life) {
-            (PartitionError::Closed, Some(Life::Leaving(_))) => Refusal::Elsewhere,
-            (PartitionError::Closed, Some(Life::Retiring(_))) => Refusal::NotFound,
+            (PartitionError::Closed, Some(HostingState::Leaving(_))) => Refusal::Elsewhere,
+            (PartitionError::Closed, Some(HostingState::Retiring(_))) => Refusal::NotFound,
             _ => Refusal::Partition(error),
         }
     }

@@ -14,29 +14,29 @@ use headrace_proto::{
     metadata::v1::{AppliedPublications, PublicationsApplied},
 };
 
-use super::{Partitions, lives::Life};
+use super::{Partitions, lives::HostingState};
 use crate::api::Effect;
 
 /// Time after which an unacknowledged report to the control plane is repeated.
-const TOLD_AGAIN_MICROS: u64 = 5_000_000;
+const REPORT_RETRY_MICROS: u64 = 5_000_000;
 /// Maximum number of partitions in one report.
-const PARTITIONS_TOLD_MAX: usize = 1000;
+const REPORT_PARTITIONS_MAX: usize = 1000;
 
 /// Publications of a partition that are complete up to a number.
 struct Complete {
     incarnation: u64,
     number: u64,
-    told_at: Timestamp,
+    reported_at: Timestamp,
 }
 
 #[derive(Default)]
 pub(super) struct Publications {
     /// Catalog that was applied last.
-    followed: Catalog,
+    applied_catalog: Catalog,
     /// Publications that are complete here but still pending in the catalog.
     complete: BTreeMap<Namespace, Complete>,
     /// Partitions whose completion was not reported yet.
-    news: Vec<Namespace>,
+    unreported: Vec<Namespace>,
 }
 
 impl Publications {
@@ -48,14 +48,14 @@ impl Publications {
         let complete = Complete {
             incarnation,
             number,
-            told_at: now,
+            reported_at: now,
         };
         self.complete.insert(namespace, complete);
-        self.news.push(namespace);
+        self.unreported.push(namespace);
     }
 
     /// Forget publications whose report the control plane has processed.
-    fn forget_heard(&mut self, catalog: &Catalog) {
+    fn forget_acknowledged(&mut self, catalog: &Catalog) {
         self.complete.retain(|namespace, complete| {
             let pending = catalog.publications_of(*namespace).first();
             pending.is_some_and(|pending| {
@@ -77,7 +77,7 @@ impl Publications {
             })
         });
         let told: Vec<AppliedPublications> = told.collect();
-        effects.extend(told.chunks(PARTITIONS_TOLD_MAX).map(|partitions| {
+        effects.extend(told.chunks(REPORT_PARTITIONS_MAX).map(|partitions| {
             let notice = PublicationsApplied {
                 partitions: partitions.to_vec(),
             };
@@ -99,26 +99,26 @@ impl Partitions {
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
-        if catalog.is_staged_like(&self.publications.followed) {
+        if catalog.shares_stages_with(&self.publications.applied_catalog) {
             return;
         }
-        self.publications.forget_heard(catalog);
+        self.publications.forget_acknowledged(catalog);
         for (namespace, stages) in catalog.publications() {
             self.publish_one(namespace, stages, now);
         }
         for (namespace, stages) in catalog.aborted_stages() {
             if let Some(hosted) = self.hosted.get_mut(&namespace)
                 && hosted.incarnation == stages.partition_incarnation
-                && matches!(hosted.life, Life::Open(_))
-                && let Some(true) = (self.steps).take(&mut hosted.life, |partition, _| {
+                && matches!(hosted.state, HostingState::Open(_))
+                && let Some(true) = (self.steps).take(&mut hosted.state, |partition, _| {
                     partition.drop_stages(&stages.ids)
                 })
             {
                 self.mark_dirty(namespace);
             }
         }
-        self.publications.followed = catalog.clone();
-        self.tell_publications(effects);
+        self.publications.applied_catalog = catalog.clone();
+        self.report_publications(effects);
     }
 
     /// Have a newly opened partition append what is pending, or detect that it had appended that before it was closed.
@@ -138,10 +138,12 @@ impl Partitions {
             return;
         };
         let incarnation = hosted.incarnation;
-        if !matches!(hosted.life, Life::Open(_)) || incarnation != stages.partition_incarnation {
+        if !matches!(hosted.state, HostingState::Open(_))
+            || incarnation != stages.partition_incarnation
+        {
             return;
         }
-        let is_complete = self.steps.take(&mut hosted.life, |partition, _| {
+        let is_complete = self.steps.take(&mut hosted.state, |partition, _| {
             partition.publish(stages.number, &stages.ids)
         });
         if is_complete == Some(true) {
@@ -181,25 +183,25 @@ impl Partitions {
     }
 
     /// Report new completions to the control plane.
-    pub(super) fn tell_publications(&mut self, effects: &mut Vec<Effect>) {
-        if self.publications.news.is_empty() {
+    pub(super) fn report_publications(&mut self, effects: &mut Vec<Effect>) {
+        if self.publications.unreported.is_empty() {
             return;
         }
-        let news = core::mem::take(&mut self.publications.news);
+        let news = core::mem::take(&mut self.publications.unreported);
         self.publications.tell(&news, effects);
     }
 
     /// Repeat reports that the control plane should have processed by now.
-    pub(super) fn tell_publications_again(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+    pub(super) fn repeat_publication_reports(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         if self.publications.complete.is_empty() {
             return;
         }
-        let followed = self.publications.followed.clone();
-        self.publications.forget_heard(&followed);
+        let followed = self.publications.applied_catalog.clone();
+        self.publications.forget_acknowledged(&followed);
         let mut late = Vec::new();
         for (namespace, complete) in &mut self.publications.complete {
-            if complete.told_at.0 + TOLD_AGAIN_MICROS <= now.0 {
-                complete.told_at = now;
+            if complete.reported_at.0 + REPORT_RETRY_MICROS <= now.0 {
+                complete.reported_at = now;
                 late.push(*namespace);
             }
         }
@@ -210,7 +212,7 @@ impl Partitions {
     pub(crate) fn pass_stage_horizon(&mut self, catalog: &Catalog, horizon: Timestamp) {
         let mut touched = Vec::new();
         for (namespace, hosted) in &mut self.hosted {
-            let Life::Open(partition) = &hosted.life else {
+            let HostingState::Open(partition) = &hosted.state else {
                 continue;
             };
             if partition.stages_count() == 0 {
@@ -218,8 +220,8 @@ impl Partitions {
             }
             let pending = catalog.publications_of(*namespace);
             let is_named = |id: StageId| pending.iter().any(|stages| stages.ids.contains(&id));
-            let has_passed = self.steps.take(&mut hosted.life, |partition, _| {
-                partition.pass_horizon(horizon, is_named)
+            let has_passed = self.steps.take(&mut hosted.state, |partition, _| {
+                partition.drop_expired_stages(horizon, is_named)
             });
             if has_passed == Some(true) {
                 touched.push(*namespace);

@@ -2,13 +2,13 @@
 
 use headrace_link::WhenReady;
 use headrace_model::Namespace;
-use headrace_partition::Ticket;
+use headrace_partition::RequestId;
 
 use crate::api::Origin;
 
 /// Origin and purpose of a partition's request.
 #[derive(Clone, Copy)]
-pub(super) enum Asked {
+pub(super) enum RequestPurpose {
     /// The answer completes the request.
     Request(Origin),
     /// The answer shows whether a waiting poll can be answered.
@@ -18,21 +18,21 @@ pub(super) enum Asked {
 /// Pending requests by request id (`Ticket`).
 #[derive(Default)]
 pub(super) struct Origins {
-    slots: Vec<Option<(Namespace, Asked)>>,
+    slots: Vec<Option<(Namespace, RequestPurpose)>>,
     free: Vec<u32>,
 }
 
 impl Origins {
-    pub(super) fn insert(&mut self, namespace: Namespace, asked: Asked) -> Ticket {
+    pub(super) fn insert(&mut self, namespace: Namespace, asked: RequestPurpose) -> RequestId {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).expect("requests in flight are bounded far below")
         });
         self.slots[index as usize] = Some((namespace, asked));
-        Ticket(u64::from(index))
+        RequestId(u64::from(index))
     }
 
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Asked> {
+    pub(super) fn remove(&mut self, ticket: RequestId) -> Option<RequestPurpose> {
         let index = usize::try_from(ticket.0).ok()?;
         let asked = self.slots.get_mut(index)?.take();
         if asked.is_some() {
@@ -43,11 +43,11 @@ impl Origins {
     }
 
     /// Ids of all requests that a partition has not answered.
-    pub(super) fn of(&self, namespace: Namespace) -> impl Iterator<Item = Ticket> {
+    pub(super) fn of(&self, namespace: Namespace) -> impl Iterator<Item = RequestId> {
         let slots = (0_u64..).zip(&self.slots);
         slots.filter_map(move |(index, slot)| {
             let (asked_of, _) = slot.as_ref()?;
-            (*asked_of == namespace).then_some(Ticket(index))
+            (*asked_of == namespace).then_some(RequestId(index))
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Traced requests that their partition has not answered yet.
 
 use headrace_model::{Namespace, Offset, ShardId, Timestamp};
-use headrace_partition::{Partition, PartitionError, Response, Ticket};
+use headrace_partition::{Partition, PartitionError, RequestId, Response};
 
 use crate::tracer::{Key, PartitionTrace, TraceRecord, Tracer};
 
@@ -9,7 +9,7 @@ use crate::tracer::{Key, PartitionTrace, TraceRecord, Tracer};
 const OPEN_MAX: usize = 1024;
 
 struct Open {
-    ticket: Ticket,
+    ticket: RequestId,
     /// Offset behind the last message of a batch; `None` while the partition has yet to open.
     end: Option<Offset>,
     trace: PartitionTrace,
@@ -25,7 +25,7 @@ impl Traces {
     /// Begin the trace of a request that was just submitted to a partition.
     pub(super) fn begin(
         &mut self,
-        (key, owner, ticket): (Key, ShardId, Ticket),
+        (key, owner, ticket): (Key, ShardId, RequestId),
         namespace: Namespace,
         partition: &Partition,
         is_append: bool,
@@ -53,7 +53,7 @@ impl Traces {
     }
 
     /// Record how far a partition's batches have progressed.
-    pub(super) fn look(
+    pub(super) fn record_progress(
         &mut self,
         namespace: Namespace,
         partition: &Partition,
@@ -83,7 +83,7 @@ impl Traces {
     /// End the trace of an answered request.
     pub(super) fn end(
         &mut self,
-        ticket: Ticket,
+        ticket: RequestId,
         result: &Result<Response, PartitionError>,
         now: u64,
         tracer: &Tracer,

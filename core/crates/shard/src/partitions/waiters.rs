@@ -8,13 +8,13 @@
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use headrace_catalog::Catalog;
-use headrace_link::{Refusal, StopWaiting, WhenReady};
+use headrace_link::{EndWait, Refusal, WhenReady};
 use headrace_model::{Namespace, Offset, ShardId, Timestamp};
 use headrace_partition::{
     Level, Partition, PartitionError, Poll, Polled, PollingStrategy, Request, Response,
 };
 
-use super::{Answer, Asked, Hosted, Life, Partitions};
+use super::{Answer, HostedPartition, HostingState, Partitions, RequestPurpose};
 use crate::{
     api::{ConnectionKey, Effect, Origin},
     connection::Sequence,
@@ -22,7 +22,7 @@ use crate::{
 
 /// Key of a waiter: one request of one connection, and whether it waits for a notification. A request may wait for its
 /// answer at a partition that is about to notify it.
-type Asker = (ShardId, ConnectionKey, Sequence, bool);
+type WaiterKey = (ShardId, ConnectionKey, Sequence, bool);
 
 /// Level that is reached immediately.
 const NOW: Level = Level {
@@ -56,7 +56,7 @@ enum State {
 
 /// All waiters of one partition.
 struct AtPartition {
-    by_asker: HashMap<Asker, Waiter, FixedState>,
+    by_asker: HashMap<WaiterKey, Waiter, FixedState>,
     /// Lower bound of all waiters' levels.
     lowest: Level,
     /// Version of the stored offsets that was accounted for.
@@ -76,7 +76,7 @@ impl Waiters {
         self.at.is_empty()
     }
 
-    pub(super) fn has_told(&self) -> bool {
+    pub(super) fn has_wakeups(&self) -> bool {
         !self.told.is_empty()
     }
 
@@ -94,11 +94,11 @@ impl Waiters {
             .insert(asker(&waiter.origin, waiter.when_ready), waiter);
     }
 
-    fn get_mut(&mut self, namespace: Namespace, asker: &Asker) -> Option<&mut Waiter> {
+    fn get_mut(&mut self, namespace: Namespace, asker: &WaiterKey) -> Option<&mut Waiter> {
         self.at.get_mut(&namespace)?.by_asker.get_mut(asker)
     }
 
-    fn remove(&mut self, namespace: Namespace, asker: &Asker) -> Option<Waiter> {
+    fn remove(&mut self, namespace: Namespace, asker: &WaiterKey) -> Option<Waiter> {
         let at = self.at.get_mut(&namespace)?;
         let waiter = at.by_asker.remove(asker);
         if at.by_asker.is_empty() {
@@ -108,7 +108,7 @@ impl Waiters {
     }
 
     /// Invalidate the levels of a partition, so that every waiter tries again.
-    pub(super) fn look_again(&mut self, namespace: Namespace) {
+    pub(super) fn invalidate_levels(&mut self, namespace: Namespace) {
         if let Some(at) = self.at.get_mut(&namespace) {
             at.lowest = NOW;
             for waiter in at.by_asker.values_mut() {
@@ -127,7 +127,7 @@ impl AtPartition {
     }
 
     /// Waiters whose level is reached.
-    fn take_ready(&mut self, partition: &Partition) -> Vec<Asker> {
+    fn take_ready(&mut self, partition: &Partition) -> Vec<WaiterKey> {
         let offsets_version = partition.offsets_version();
         let offsets_changed =
             core::mem::replace(&mut self.offsets_version, offsets_version) != offsets_version;
@@ -161,8 +161,8 @@ impl Waiter {
     }
 }
 
-fn asker(origin: &Origin, when_ready: WhenReady) -> Asker {
-    let is_told = when_ready == WhenReady::Tell;
+fn asker(origin: &Origin, when_ready: WhenReady) -> WaiterKey {
+    let is_told = when_ready == WhenReady::Notify;
     (origin.shard, origin.connection, origin.sequence, is_told)
 }
 
@@ -172,9 +172,9 @@ fn stored(partition: &Partition, poll: &Poll) -> Option<Offset> {
 }
 
 /// Return whether a partition can be polled. It cannot while its files are read, or its predecessor's are removed.
-fn can_look(hosted: Option<&Hosted>) -> bool {
-    hosted.is_some_and(|hosted| match &hosted.life {
-        Life::Open(partition) => partition.is_open() || partition.failure().is_some(),
+fn can_poll(hosted: Option<&HostedPartition>) -> bool {
+    hosted.is_some_and(|hosted| match &hosted.state {
+        HostingState::Open(partition) => partition.is_open() || partition.failure().is_some(),
         _ => false,
     })
 }
@@ -212,34 +212,34 @@ impl Partitions {
                 stored: None,
             },
         );
-        self.look(catalog, namespace, &asker, now);
+        self.poll_for_waiter(catalog, namespace, &asker, now);
         self.mark_dirty(namespace);
         self.drain(namespace, effects);
     }
 
     /// End a waiting poll. A poll that has found enough is answered nevertheless, because its offset may already be
     /// stored.
-    pub(crate) fn stop_waiting(&mut self, origin: Origin, namespace: Namespace, stop: StopWaiting) {
+    pub(crate) fn stop_waiting(&mut self, origin: Origin, namespace: Namespace, stop: EndWait) {
         let when_ready = match stop {
-            StopWaiting::Disarm => WhenReady::Tell,
-            StopWaiting::Take | StopWaiting::GiveUp => WhenReady::Answer,
+            EndWait::Cancel => WhenReady::Notify,
+            EndWait::Take | EndWait::Refuse => WhenReady::Answer,
         };
         let asker = asker(&origin, when_ready);
-        let can_look = can_look(self.hosted.get(&namespace));
+        let can_look = can_poll(self.hosted.get(&namespace));
         let Some(waiter) = self.waiters.get_mut(namespace, &asker) else {
             return;
         };
-        if stop == StopWaiting::Take {
+        if stop == EndWait::Take {
             waiter.poll.minimum_bytes = 0;
         }
         match &mut waiter.state {
-            State::Asking { last } => *last |= stop != StopWaiting::Take,
-            State::Parked(_) if stop == StopWaiting::Take && !can_look => {
+            State::Asking { last } => *last |= stop != EndWait::Take,
+            State::Parked(_) if stop == EndWait::Take && !can_look => {
                 self.waiters.remove(namespace, &asker);
                 let nothing = Ok(Response::Polled(Polled::default()));
                 self.end_wait(origin, namespace, when_ready, nothing);
             }
-            State::Parked(level) if stop == StopWaiting::Take => {
+            State::Parked(level) if stop == EndWait::Take => {
                 *level = NOW;
                 if let Some(at) = self.waiters.at.get_mut(&namespace) {
                     at.lower(NOW);
@@ -248,7 +248,7 @@ impl Partitions {
             }
             State::Parked(_) => {
                 self.waiters.remove(namespace, &asker);
-                if stop == StopWaiting::GiveUp {
+                if stop == EndWait::Refuse {
                     self.end_wait(origin, namespace, when_ready, Err(Refusal::NotReady));
                 }
             }
@@ -256,7 +256,7 @@ impl Partitions {
     }
 
     /// Take the pending notifications.
-    pub(crate) fn take_told(&mut self) -> Vec<(Origin, Namespace)> {
+    pub(crate) fn take_wakeups(&mut self) -> Vec<(Origin, Namespace)> {
         core::mem::take(&mut self.waiters.told)
     }
 
@@ -272,10 +272,10 @@ impl Partitions {
             return;
         };
         let hosted = self.hosted.get(&namespace);
-        let Some(Life::Open(partition)) = hosted.map(|hosted| &hosted.life) else {
+        let Some(HostingState::Open(partition)) = hosted.map(|hosted| &hosted.state) else {
             return;
         };
-        if !can_look(hosted) {
+        if !can_poll(hosted) {
             return;
         }
         let ready = at.take_ready(partition);
@@ -283,14 +283,14 @@ impl Partitions {
             return;
         }
         for asker in &ready {
-            self.look(catalog, namespace, asker, now);
+            self.poll_for_waiter(catalog, namespace, asker, now);
         }
         self.mark_dirty(namespace);
         self.drain(namespace, effects);
     }
 
     /// End all waits at a partition that closes or is gone; the waiters look up its new state themselves.
-    pub(super) fn send_waiters_away(&mut self, namespace: Namespace, refusal: &Refusal) {
+    pub(super) fn end_waits(&mut self, namespace: Namespace, refusal: &Refusal) {
         let Some(at) = self.waiters.at.get_mut(&namespace) else {
             return;
         };
@@ -306,15 +306,21 @@ impl Partitions {
     }
 
     /// Poll the partition for a waiter.
-    fn look(&mut self, catalog: &Catalog, namespace: Namespace, asker: &Asker, now: Timestamp) {
-        if !can_look(self.hosted.get(&namespace)) {
+    fn poll_for_waiter(
+        &mut self,
+        catalog: &Catalog,
+        namespace: Namespace,
+        asker: &WaiterKey,
+        now: Timestamp,
+    ) {
+        if !can_poll(self.hosted.get(&namespace)) {
             // All waiters retry when the partition opens.
             return;
         }
         let Some(hosted) = self.hosted.get_mut(&namespace) else {
             return;
         };
-        let Life::Open(partition) = &hosted.life else {
+        let HostingState::Open(partition) = &hosted.state else {
             return;
         };
         let Some(waiter) = self.waiters.get_mut(namespace, asker) else {
@@ -330,15 +336,15 @@ impl Partitions {
         waiter.state = State::Asking { last: false };
         waiter.stored = stored(partition, &waiter.poll);
         let mut poll = waiter.poll;
-        if when_ready == WhenReady::Tell {
+        if when_ready == WhenReady::Notify {
             // Only the presence of messages is checked: none are returned, so no offset is stored.
             poll.auto_commit = false;
         } else if let Some(membership) = origin.member {
             self.members.began(namespace, membership);
         }
-        let look = Asked::Wait(origin, when_ready);
+        let look = RequestPurpose::Wait(origin, when_ready);
         let ticket = self.origins.insert(namespace, look);
-        self.steps.take(&mut hosted.life, |partition, outbox| {
+        self.steps.take(&mut hosted.state, |partition, outbox| {
             partition.submit(now, ticket, Request::Poll(poll), outbox);
         });
     }
@@ -351,23 +357,23 @@ impl Partitions {
         result: Result<Response, PartitionError>,
     ) -> bool {
         let asker = asker(&origin, when_ready);
-        let partition = match self.hosted.get(&namespace).map(|hosted| &hosted.life) {
-            Some(Life::Open(partition)) => Some(partition),
+        let partition = match self.hosted.get(&namespace).map(|hosted| &hosted.state) {
+            Some(HostingState::Open(partition)) => Some(partition),
             _ => None,
         };
         let Some(waiter) = self.waiters.get_mut(namespace, &asker) else {
             return false;
         };
-        let may_move = when_ready != WhenReady::Tell
+        let may_move = when_ready != WhenReady::Notify
             && origin
                 .member
                 .is_some_and(|membership| self.members.ended(namespace, membership, &result));
         let result = match result {
-            Ok(Response::NotEnough(level)) => {
+            Ok(Response::BelowMinimum(level)) => {
                 let is_last = matches!(waiter.state, State::Asking { last: true });
                 if let Some(partition) = partition
                     && !is_last
-                    && when_ready != WhenReady::AtOnce
+                    && when_ready != WhenReady::AnswerNow
                 {
                     // The deadline may have passed meanwhile.
                     let is_due = waiter.poll.minimum_bytes == 0;
@@ -400,7 +406,7 @@ impl Partitions {
         when_ready: WhenReady,
         result: Result<Response, Refusal>,
     ) {
-        if when_ready == WhenReady::Tell {
+        if when_ready == WhenReady::Notify {
             self.waiters.told.push((origin, namespace));
         } else {
             self.answers.push(Answer {

@@ -7,16 +7,16 @@
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use headrace_catalog::Catalog;
-use headrace_link::View;
+use headrace_link::WatchedState;
 use headrace_model::{Namespace, ShardId, Timestamp};
 use headrace_partition::Partition;
 
-use super::{Life, Partitions};
+use super::{HostingState, Partitions};
 use crate::api::{ConnectionKey, Effect};
 
 /// Receiver of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whom {
+pub(crate) enum NotificationTarget {
     /// Shard of this process.
     Shard(ShardId),
     /// Gateway at the other end of a connection of this shard.
@@ -24,8 +24,8 @@ pub(crate) enum Whom {
 }
 
 struct Watcher {
-    whom: Whom,
-    seen: Option<View>,
+    target: NotificationTarget,
+    seen: Option<WatchedState>,
 }
 
 /// All watchers of this shard's partitions.
@@ -33,7 +33,7 @@ struct Watcher {
 pub(super) struct Watchers {
     at: HashMap<Namespace, Vec<Watcher>, FixedState>,
     /// Pending notifications; `None` if the partition is now elsewhere.
-    seen: Vec<(Whom, Namespace, Option<View>)>,
+    seen: Vec<(NotificationTarget, Namespace, Option<WatchedState>)>,
 }
 
 impl Watchers {
@@ -52,14 +52,14 @@ impl Watchers {
     /// End the watches of a partition that is now elsewhere, and notify the watchers of that.
     pub(super) fn lose(&mut self, namespace: Namespace) {
         let watchers = self.at.remove(&namespace).into_iter().flatten();
-        let lost = watchers.map(|watcher| (watcher.whom, namespace, None));
+        let lost = watchers.map(|watcher| (watcher.target, namespace, None));
         self.seen.extend(lost);
     }
 }
 
-fn view(partition: &Partition) -> View {
-    let life = partition.life();
-    View {
+fn view(partition: &Partition) -> WatchedState {
+    let life = partition.generation();
+    WatchedState {
         incarnation: life.incarnation,
         purge_epoch: life.purge_epoch,
         first: partition.first_offset(),
@@ -73,7 +73,7 @@ impl Partitions {
         &mut self,
         catalog: &Catalog,
         namespace: Namespace,
-        (whom, seen): (Whom, Option<View>),
+        (whom, seen): (NotificationTarget, Option<WatchedState>),
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
@@ -82,15 +82,15 @@ impl Partitions {
             return;
         }
         let watchers = self.watchers.at.entry(namespace).or_default();
-        watchers.retain(|watcher| watcher.whom != whom);
-        watchers.push(Watcher { whom, seen });
-        self.tell_watchers(namespace);
+        watchers.retain(|watcher| watcher.target != whom);
+        watchers.push(Watcher { target: whom, seen });
+        self.notify_watchers(namespace);
     }
 
     /// Cancel a watch.
-    pub(crate) fn unwatch(&mut self, namespace: Namespace, whom: Whom) {
+    pub(crate) fn unwatch(&mut self, namespace: Namespace, whom: NotificationTarget) {
         if let Some(watchers) = self.watchers.at.get_mut(&namespace) {
-            watchers.retain(|watcher| watcher.whom != whom);
+            watchers.retain(|watcher| watcher.target != whom);
             if watchers.is_empty() {
                 self.watchers.forget(namespace);
             }
@@ -98,16 +98,19 @@ impl Partitions {
     }
 
     /// Take the pending notifications with their receivers.
-    pub(crate) fn take_seen(&mut self) -> Vec<(Whom, Namespace, Option<View>)> {
+    pub(crate) fn take_view_changes(
+        &mut self,
+    ) -> Vec<(NotificationTarget, Namespace, Option<WatchedState>)> {
         core::mem::take(&mut self.watchers.seen)
     }
 
     /// Notify watchers whose view of a changed partition is outdated.
-    pub(super) fn tell_watchers(&mut self, namespace: Namespace) {
+    pub(super) fn notify_watchers(&mut self, namespace: Namespace) {
         let Some(watchers) = self.watchers.at.get_mut(&namespace) else {
             return;
         };
-        let Some(Life::Open(partition)) = self.hosted.get(&namespace).map(|hosted| &hosted.life)
+        let Some(HostingState::Open(partition)) =
+            self.hosted.get(&namespace).map(|hosted| &hosted.state)
         else {
             return;
         };
@@ -119,7 +122,7 @@ impl Partitions {
         watchers.retain(|watcher| {
             let is_news = watcher.seen != Some(view);
             if is_news {
-                seen.push((watcher.whom, namespace, Some(view)));
+                seen.push((watcher.target, namespace, Some(view)));
             }
             !is_news
         });

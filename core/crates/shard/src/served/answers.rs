@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use headrace_link::{Call, Refusal, StopWaiting, ToGateway, View, WhenReady};
+use headrace_link::{EndWait, Refusal, RequestId, ToGateway, WatchedState, WhenReady};
 use headrace_model::Namespace;
 use headrace_partition::Response;
 use headrace_wire::{CommandCode, Status};
 
-use super::{Asked, Served};
+use super::{GatewayLink, PendingCall};
 use crate::{
     Shard,
     api::{ConnectionKey, Origin},
     connection::{Pipeline, status_response},
     dispatch::{count_outcome, refusal_status},
     meter::Meter,
-    partitions::Whom,
+    partitions::NotificationTarget,
     tracer::{Key, RequestTrace, TraceRecord},
 };
 
@@ -31,7 +31,7 @@ impl Shard {
         let Some((served, pipeline)) = self.link_mut(origin.connection) else {
             return;
         };
-        let call = Call(origin.sequence.0);
+        let call = RequestId(origin.sequence.0);
         let Some(asked) = served.end(call) else {
             return;
         };
@@ -39,33 +39,33 @@ impl Shard {
         let frame = match result {
             Err(Refusal::Elsewhere | Refusal::Unavailable) => {
                 served.refuse(call, namespace, version);
-                ToGateway::NotHere { call, version }
+                ToGateway::WrongNode { call, version }
             }
             result => ToGateway::Answer { call, result },
         };
-        served.say(frame, pipeline);
+        served.queue(frame, pipeline);
         self.touch(origin.connection);
     }
 
     /// Notify a gateway that a waiting poll will find enough messages. Returns false if no gateway has such a poll.
-    pub(crate) fn tell_link(&mut self, origin: Origin) -> bool {
+    pub(crate) fn notify_link(&mut self, origin: Origin) -> bool {
         let Some((served, pipeline)) = self.link_mut(origin.connection) else {
             return false;
         };
-        let call = Call(origin.sequence.0);
+        let call = RequestId(origin.sequence.0);
         if served.end(call).is_some() {
-            served.say(ToGateway::Told { call }, pipeline);
+            served.queue(ToGateway::PollReady { call }, pipeline);
             self.touch(origin.connection);
         }
         true
     }
 
     /// Notify a gateway that a watched partition has changed; `None` if the partition is no longer here.
-    pub(crate) fn show_link(
+    pub(crate) fn notify_link_view(
         &mut self,
         key: ConnectionKey,
         namespace: Namespace,
-        view: Option<View>,
+        view: Option<WatchedState>,
     ) {
         let version = self.catalog.load().version();
         let Some((served, pipeline)) = self.link_mut(key) else {
@@ -73,23 +73,23 @@ impl Shard {
         };
         if served.watched.remove(&namespace) {
             let frame = match view {
-                Some(view) => ToGateway::Seen { namespace, view },
+                Some(view) => ToGateway::StateChanged { namespace, view },
                 None => ToGateway::NotWatched { namespace, version },
             };
-            served.say(frame, pipeline);
+            served.queue(frame, pipeline);
             self.touch(key);
         }
     }
 
-    fn link_mut(&mut self, key: ConnectionKey) -> Option<(&mut Served, &mut Pipeline)> {
+    fn link_mut(&mut self, key: ConnectionKey) -> Option<(&mut GatewayLink, &mut Pipeline)> {
         let connection = self.connection_mut(key)?;
-        let served = connection.served.as_deref_mut()?;
+        let served = connection.gateway_link.as_deref_mut()?;
         Some((served, &mut connection.pipeline))
     }
 
     /// Stop reading from a gateway and drain the link: answer everything begun, followed by the final frame. Calls
     /// without an answer at that point were not executed.
-    pub(crate) fn part_with(&mut self, key: ConnectionKey) {
+    pub(crate) fn drain_link(&mut self, key: ConnectionKey) {
         let Some(connection) = self.connection_mut(key) else {
             return;
         };
@@ -102,12 +102,12 @@ impl Shard {
     }
 
     /// Drain the links of all gateways.
-    pub(crate) fn part_with_all(&mut self) {
+    pub(crate) fn drain_all_links(&mut self) {
         let links = self.connections.iter().flatten();
-        let links = links.filter(|connection| connection.served.is_some());
+        let links = links.filter(|connection| connection.gateway_link.is_some());
         let keys: Vec<ConnectionKey> = links.map(|connection| connection.key).collect();
         for key in keys {
-            self.part_with(key);
+            self.drain_link(key);
         }
     }
 
@@ -115,7 +115,7 @@ impl Shard {
     pub(crate) fn wake_links(&mut self) {
         let links = self.connections.iter().flatten();
         let held = links.filter(|connection| {
-            let served = connection.served.as_deref();
+            let served = connection.gateway_link.as_deref();
             served.is_some_and(|served| served.held.is_some())
         });
         let keys: Vec<ConnectionKey> = held.map(|connection| connection.key).collect();
@@ -137,7 +137,7 @@ impl Shard {
         served.held = None;
         let mut stopped = Vec::new();
         served.calls.retain(|call, asked| {
-            let is_told = asked.when_ready == Some(WhenReady::Tell);
+            let is_told = asked.when_ready == Some(WhenReady::Notify);
             if asked.when_ready.is_some() {
                 stopped.push((*call, asked.namespace, is_told));
             }
@@ -146,13 +146,14 @@ impl Shard {
         let told_count = stopped.iter().filter(|stopped| stopped.2).count();
         served.waiting_count -= told_count;
         for namespace in core::mem::take(&mut served.watched) {
-            self.partitions.unwatch(namespace, Whom::Link(key));
+            self.partitions
+                .unwatch(namespace, NotificationTarget::Link(key));
         }
         for (call, namespace, is_told) in stopped {
             let stop = if is_told {
-                StopWaiting::Disarm
+                EndWait::Cancel
             } else {
-                StopWaiting::GiveUp
+                EndWait::Refuse
             };
             let origin = self.origin(key, call);
             self.partitions.stop_waiting(origin, namespace, stop);
@@ -164,23 +165,23 @@ impl Shard {
         let Some(connection) = self.connection_mut(key) else {
             return;
         };
-        let Some(served) = connection.served.as_deref_mut() else {
+        let Some(served) = connection.gateway_link.as_deref_mut() else {
             return;
         };
         if connection.closing && !served.owes_answers() && !served.has_parted {
             served.has_parted = true;
-            served.speak_out(&mut connection.pipeline);
+            served.flush_frames(&mut connection.pipeline);
             connection
                 .pipeline
-                .say(status_response(Status::DISCONNECTED));
+                .queue(status_response(Status::DISCONNECTED));
         } else if !connection.sending {
-            served.speak_out(&mut connection.pipeline);
+            served.flush_frames(&mut connection.pipeline);
         }
     }
 }
 
 /// Count an answer, and record the trace of its request if it is traced.
-fn count(meter: &Meter, asked: &Asked, result: &Result<Response, Refusal>) {
+fn count(meter: &Meter, asked: &PendingCall, result: &Result<Response, Refusal>) {
     count_outcome(meter, result);
     let status = match result {
         Ok(_) | Err(Refusal::NothingAssigned) => Status::OK,

@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use headrace_catalog::Catalog;
 use headrace_link::{
-    Call, Figures, MESSAGES_HEAD_BYTES_MAX, Membership, Place, Refusal, Scope, SmallToNode,
-    StopWaiting, ToGateway, ToNode, TraceContext, View, WhenReady,
+    EndWait, MESSAGES_HEAD_BYTES_MAX, Membership, PartitionRef, Refusal, RequestId, Scope,
+    SmallToNode, StatisticsSnapshot, ToGateway, ToNode, TraceContext, WatchedState, WhenReady,
 };
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::{PartitionError, Poll, Request};
 use headrace_wire::{CommandCode, frame::REQUEST_HEADER_BYTES};
 
-use super::{Asked, Held, Served, places::Verdict};
+use super::{GatewayLink, Held, PendingCall, places::Decision};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Origin},
-    closing::Awaited,
+    closing::DeadlineKind,
     connection::{Connection, Head, Pipeline, SMALL_PAYLOAD_BYTES_MAX, Sequence},
     meter,
-    partitions::{SmallBatch, Whom},
+    partitions::{NotificationTarget, SmallBatch},
 };
 
 /// Maximum time that a frame waits for the catalog version that its gateway already has.
@@ -27,27 +27,49 @@ const CATCH_UP_MICROS: u64 = 5_000_000;
 /// Current link, taken out of the shard while a frame is processed.
 struct Link<'a> {
     key: ConnectionKey,
-    served: &'a mut Served,
+    served: &'a mut GatewayLink,
     pipeline: &'a mut Pipeline,
 }
 
+/// Partition that a frame addresses, with the call to answer and the membership of its caller.
+fn addressed_partition(
+    frame: &ToNode,
+) -> Option<(Option<RequestId>, PartitionRef, Option<Membership>)> {
+    match frame {
+        ToNode::Request {
+            call,
+            place,
+            member,
+            ..
+        }
+        | ToNode::Wait {
+            call,
+            place,
+            member,
+            ..
+        } => Some((Some(*call), *place, *member)),
+        ToNode::Watch { place, .. } => Some((None, *place, None)),
+        _ => None,
+    }
+}
+
 /// Call of a gateway with its partition and identity.
-struct Asker {
-    call: Call,
-    place: Place,
+struct CallContext {
+    call: RequestId,
+    place: PartitionRef,
     member: Option<Membership>,
     trace: Option<TraceContext>,
 }
 
 impl Link<'_> {
-    fn say(&mut self, frame: ToGateway) {
-        self.served.say(frame, self.pipeline);
+    fn queue(&mut self, frame: ToGateway) {
+        self.served.queue(frame, self.pipeline);
     }
 }
 
 impl Shard {
     /// Process one frame. Returns false if there is none, if it has to wait, or if the link accepts no more frames.
-    pub(crate) fn serve_one(
+    pub(crate) fn process_frame(
         &mut self,
         connection: &mut Connection,
         effects: &mut Vec<Effect>,
@@ -56,7 +78,7 @@ impl Shard {
             key,
             inbox,
             pipeline,
-            served: Some(served),
+            gateway_link: Some(served),
             ..
         } = connection
         else {
@@ -64,7 +86,7 @@ impl Shard {
         };
         let version = self.catalog.load().version();
         let held = served.held.take_if(|held| held.version != version);
-        if served.is_deaf(pipeline) {
+        if served.is_paused(pipeline) {
             served.held = held.or(served.held.take());
             return false;
         }
@@ -113,7 +135,7 @@ impl Shard {
                 messages,
                 messages_count,
             }) => {
-                let asker = Asker {
+                let asker = CallContext {
                     call,
                     place,
                     member: None,
@@ -121,7 +143,7 @@ impl Shard {
                 };
                 self.take_small_batch(&mut link, &asker, (messages, messages_count), effects)
             }
-            Ok(frame) => self.take_frame(&mut link, frame.keep(), None, effects),
+            Ok(frame) => self.take_frame(&mut link, frame.into_owned(), None, effects),
             Err(_) => {
                 link.served.is_broken = true;
                 false
@@ -135,21 +157,21 @@ impl Shard {
     fn take_small_batch(
         &mut self,
         link: &mut Link<'_>,
-        asker: &Asker,
+        asker: &CallContext,
         (messages, messages_count): (&mut [u8], u32),
         effects: &mut Vec<Effect>,
     ) -> bool {
         let catalog = Arc::clone(self.catalog.load());
         let namespace = asker.place.namespace;
-        let verdict = (link.served).judge(
+        let verdict = (link.served).decide(
             (&self.partitions, &self.config),
             &catalog,
             (Some(asker.call), asker.place),
             None,
         );
         match verdict {
-            Verdict::Take => {}
-            Verdict::Behind => {
+            Decision::Take => {}
+            Decision::Behind => {
                 let batch = self.own_batch(messages, messages_count);
                 let frame = ToNode::Request {
                     call: asker.call,
@@ -188,40 +210,24 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) -> bool {
         let catalog = Arc::clone(self.catalog.load());
-        let wanted = match &frame {
-            ToNode::Request {
-                call,
-                place,
-                member,
-                ..
-            }
-            | ToNode::Wait {
-                call,
-                place,
-                member,
-                ..
-            } => Some((Some(*call), *place, *member)),
-            ToNode::Watch { place, .. } => Some((None, *place, None)),
-            _ => None,
-        };
-        if let Some((call, place, member)) = wanted {
-            let verdict = link.served.judge(
+        if let Some((call, place, member)) = addressed_partition(&frame) {
+            let verdict = link.served.decide(
                 (&self.partitions, &self.config),
                 &catalog,
                 (call, place),
                 member,
             );
             match (&verdict, &frame) {
-                (Verdict::Take, _) => {}
-                (Verdict::Behind, _) => return self.hold(link, frame, until),
+                (Decision::Take, _) => {}
+                (Decision::Behind, _) => return self.hold(link, frame, until),
                 (_, ToNode::Request { call, .. } | ToNode::Wait { call, .. }) => {
                     return refuse(link, *call, place.namespace, &verdict);
                 }
-                (Verdict::NotHere(version), _) => {
+                (Decision::NotHere(version), _) => {
                     return not_watched(link, place.namespace, *version);
                 }
                 // Watchers see that in the catalog.
-                (Verdict::NotFound, _) => return true,
+                (Decision::NotFound, _) => return true,
             }
         }
         match frame {
@@ -232,7 +238,7 @@ impl Shard {
                 trace,
                 request,
             } => {
-                let asker = Asker {
+                let asker = CallContext {
                     call,
                     place,
                     member,
@@ -247,7 +253,7 @@ impl Shard {
                 poll,
                 when_ready,
             } => {
-                let asker = Asker {
+                let asker = CallContext {
                     call,
                     place,
                     member,
@@ -255,27 +261,34 @@ impl Shard {
                 };
                 self.take_wait(link, &catalog, &asker, (poll, when_ready), effects)
             }
-            ToNode::StopWaiting {
+            ToNode::EndWait {
                 call,
                 namespace,
-                stop,
+                reaction: stop,
             } => {
                 self.take_stop(link, call, namespace, stop);
                 true
             }
-            ToNode::Watch { place, seen } => {
+            ToNode::Watch {
+                place,
+                last_state: seen,
+            } => {
                 self.take_watch(link, &catalog, place.namespace, seen, effects);
                 true
             }
             ToNode::Unwatch { namespace } => {
                 if link.served.watched.remove(&namespace) {
-                    self.partitions.unwatch(namespace, Whom::Link(link.key));
+                    self.partitions
+                        .unwatch(namespace, NotificationTarget::Link(link.key));
                 }
                 true
             }
             ToNode::Statistics { call, scope } => {
-                let figures = figures(self, &catalog, scope);
-                link.say(ToGateway::Statistics { call, figures });
+                let statistics = collect_statistics(self, &catalog, scope);
+                link.queue(ToGateway::Statistics {
+                    call,
+                    partitions: statistics,
+                });
                 true
             }
             ToNode::CatalogVersion(version) => {
@@ -290,7 +303,7 @@ impl Shard {
         &mut self,
         link: &mut Link<'_>,
         catalog: &Arc<Catalog>,
-        asker: &Asker,
+        asker: &CallContext,
         request: Request,
         effects: &mut Vec<Effect>,
     ) -> bool {
@@ -317,12 +330,12 @@ impl Shard {
         &mut self,
         link: &mut Link<'_>,
         catalog: &Arc<Catalog>,
-        asker: &Asker,
+        asker: &CallContext,
         wanted: (Poll, WhenReady),
         effects: &mut Vec<Effect>,
     ) -> bool {
         if link.served.waiting_count >= self.config.waited_partitions_max {
-            link.say(ToGateway::Answer {
+            link.queue(ToGateway::Answer {
                 call: asker.call,
                 result: Err(Refusal::Partition(PartitionError::Busy)),
             });
@@ -341,16 +354,16 @@ impl Shard {
     fn take_stop(
         &mut self,
         link: &mut Link<'_>,
-        call: Call,
+        call: RequestId,
         namespace: Namespace,
-        stop: StopWaiting,
+        stop: EndWait,
     ) {
         let asked = link.served.calls.get(&call);
         let Some(asked) = asked.filter(|asked| asked.namespace == namespace) else {
             return;
         };
-        let is_told = asked.when_ready == Some(WhenReady::Tell);
-        if is_told != (stop == StopWaiting::Disarm) {
+        let is_told = asked.when_ready == Some(WhenReady::Notify);
+        if is_told != (stop == EndWait::Cancel) {
             return;
         }
         let origin = self.origin(link.key, call);
@@ -365,11 +378,11 @@ impl Shard {
         link: &mut Link<'_>,
         catalog: &Arc<Catalog>,
         namespace: Namespace,
-        seen: Option<View>,
+        seen: Option<WatchedState>,
         effects: &mut Vec<Effect>,
     ) {
         link.served.watched.insert(namespace);
-        let watcher = (Whom::Link(link.key), seen);
+        let watcher = (NotificationTarget::Link(link.key), seen);
         (self.partitions).watch(catalog, namespace, watcher, self.now, effects);
     }
 
@@ -377,7 +390,7 @@ impl Shard {
     fn begin(
         &mut self,
         link: &mut Link<'_>,
-        asker: &Asker,
+        asker: &CallContext,
         command: CommandCode,
         bytes: u64,
         when_ready: Option<WhenReady>,
@@ -393,7 +406,7 @@ impl Shard {
         let tracer = &self.meter.tracer;
         let trace = asker.trace.filter(|_| tracer.is_on());
         let trace = trace.map(|context| (tracer.next(), context));
-        let begun = Asked {
+        let begun = PendingCall {
             namespace: asker.place.namespace,
             when_ready,
             bytes,
@@ -409,7 +422,7 @@ impl Shard {
         })
     }
 
-    pub(super) fn origin(&self, key: ConnectionKey, call: Call) -> Origin {
+    pub(super) fn origin(&self, key: ConnectionKey, call: RequestId) -> Origin {
         Origin {
             shard: self.config.shard,
             connection: key,
@@ -423,7 +436,7 @@ impl Shard {
     fn hold(&mut self, link: &mut Link<'_>, frame: ToNode, until: Option<Timestamp>) -> bool {
         let until = until.unwrap_or_else(|| {
             let until = Timestamp(self.now.0 + CATCH_UP_MICROS);
-            self.expect(until, link.key, Awaited::Catalogue);
+            self.add_deadline(until, link.key, DeadlineKind::CatalogVersion);
             until
         });
         link.served.held = Some(Box::new(Held {
@@ -436,38 +449,38 @@ impl Shard {
 }
 
 /// Refuse a call whose partition is elsewhere or does not exist.
-fn refuse(link: &mut Link<'_>, call: Call, namespace: Namespace, verdict: &Verdict) -> bool {
+fn refuse(link: &mut Link<'_>, call: RequestId, namespace: Namespace, verdict: &Decision) -> bool {
     let frame = match *verdict {
-        Verdict::NotHere(version) => {
+        Decision::NotHere(version) => {
             link.served.refuse(call, namespace, version);
-            ToGateway::NotHere { call, version }
+            ToGateway::WrongNode { call, version }
         }
         _ => ToGateway::Answer {
             call,
             result: Err(Refusal::NotFound),
         },
     };
-    link.say(frame);
+    link.queue(frame);
     true
 }
 
 fn not_watched(link: &mut Link<'_>, namespace: Namespace, version: u64) -> bool {
-    link.say(ToGateway::NotWatched { namespace, version });
+    link.queue(ToGateway::NotWatched { namespace, version });
     true
 }
 
 /// Statistics of the partitions of this node, on all its shards.
-fn figures(shard: &Shard, catalog: &Catalog, scope: Scope) -> Vec<Figures> {
+fn collect_statistics(shard: &Shard, catalog: &Catalog, scope: Scope) -> Vec<StatisticsSnapshot> {
     let held = catalog.partitions().filter(|(_, partition)| {
         scope.covers(partition.namespace) && shard.config.hosts(catalog, partition.namespace)
     });
     held.map(|(topic, partition)| {
-        let place = Place {
+        let place = PartitionRef {
             namespace: partition.namespace,
             incarnation: partition.incarnation,
             purge_epoch: topic.purge_epoch,
         };
-        Figures::read(place, &partition.statistics)
+        StatisticsSnapshot::capture(place, &partition.statistics)
     })
     .collect()
 }

@@ -5,11 +5,11 @@ use headrace_model::{NodeId, ShardId, Timestamp};
 use headrace_ticket::{Scope, Ticket};
 use headrace_wire::{Status, command::OpenLink};
 
-use super::Served;
+use super::GatewayLink;
 use crate::{
     Shard,
     arrival::Framing,
-    closing::Awaited,
+    closing::DeadlineKind,
     config::Hosting,
     connection::{Connection, Session, status_response},
 };
@@ -37,7 +37,7 @@ impl Shard {
     }
 
     /// Check whether a connection may become a link.
-    pub(crate) fn let_in(
+    pub(crate) fn check_link_request(
         &mut self,
         session: &Session,
         request: &OpenLink<'_>,
@@ -49,7 +49,7 @@ impl Shard {
         if scope != Scope::Cluster {
             return Err(Status::INVALID_TICKET);
         }
-        let is_fresh = session.arrival.framing == Framing::Plain && !session.is_anybody();
+        let is_fresh = session.arrival.framing == Framing::Plain && !session.is_authenticated();
         let is_known = request.version == VERSION && request.shard < self.config.shards.get();
         if !is_fresh || !is_known {
             return Err(Status::INVALID_COMMAND);
@@ -88,7 +88,7 @@ impl Shard {
         self.count(connection, -1);
         // A gateway is no client of this node.
         self.clients.disconnected(connection.session.client);
-        connection.served = Some(Box::new(Served::new(opening)));
+        connection.gateway_link = Some(Box::new(GatewayLink::new(opening)));
         self.count(connection, 1);
         self.settle_link(connection);
     }
@@ -96,11 +96,15 @@ impl Shard {
     /// Process a link that has moved here from another shard.
     pub(crate) fn receive_link(&mut self, connection: &mut Connection) {
         let key = connection.key;
-        match connection.served.as_deref().and_then(Served::wanted_shard) {
+        match connection
+            .gateway_link
+            .as_deref()
+            .and_then(GatewayLink::wanted_shard)
+        {
             // The requested shard had no room. An immediate retry would keep that shard from making room.
             Some(shard) if shard != self.config.shard => {
                 let until = Timestamp(self.now.0 + MOVE_AGAIN_MICROS);
-                self.expect(until, key, Awaited::Room);
+                self.add_deadline(until, key, DeadlineKind::Room);
             }
             Some(_) => self.settle_link(connection),
             None => {}
@@ -113,7 +117,7 @@ impl Shard {
             return;
         }
         let Connection {
-            served: Some(served),
+            gateway_link: Some(served),
             pipeline,
             ..
         } = &mut *connection
@@ -139,6 +143,6 @@ impl Shard {
             node: opening.node,
             shards: self.config.shards,
         };
-        served.say(welcome, pipeline);
+        served.queue(welcome, pipeline);
     }
 }

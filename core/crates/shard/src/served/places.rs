@@ -5,10 +5,10 @@
 
 use hashbrown::HashSet;
 use headrace_catalog::Catalog;
-use headrace_link::{Call, Membership, Place};
+use headrace_link::{Membership, PartitionRef, RequestId};
 use headrace_model::Namespace;
 
-use super::{Refused, Served};
+use super::{GatewayLink, Refused};
 use crate::{
     config::ShardConfig,
     members,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Decision about a request.
-pub(super) enum Verdict {
+pub(super) enum Decision {
     /// Accept: the partition belongs to this shard.
     Take,
     /// Wait: the gateway has a newer catalog.
@@ -28,10 +28,10 @@ pub(super) enum Verdict {
     NotFound,
 }
 
-impl Served {
+impl GatewayLink {
     /// Return the catalog version of an earlier refusal if this call was sent before the gateway received that refusal.
     /// A gateway that repeats a refused call has received all refusals.
-    fn overtakes(&mut self, call: Call, namespace: Namespace) -> Option<u64> {
+    fn overtakes(&mut self, call: RequestId, namespace: Namespace) -> Option<u64> {
         let refused = self.not_here.get(&namespace)?;
         if refused.calls.contains(&call) {
             self.not_here.remove(&namespace);
@@ -41,7 +41,7 @@ impl Served {
     }
 
     /// Record a call that is refused because its partition is not here.
-    pub(super) fn refuse(&mut self, call: Call, namespace: Namespace, version: u64) {
+    pub(super) fn refuse(&mut self, call: RequestId, namespace: Namespace, version: u64) {
         let refused = self.not_here.entry(namespace).or_insert_with(|| Refused {
             version,
             calls: HashSet::default(),
@@ -51,18 +51,18 @@ impl Served {
     }
 
     /// Decide about a call, or about a watch, which has no order relative to other requests.
-    pub(super) fn judge(
+    pub(super) fn decide(
         &mut self,
         (partitions, config): (&Partitions, &ShardConfig),
         catalog: &Catalog,
-        (call, place): (Option<Call>, Place),
+        (call, place): (Option<RequestId>, PartitionRef),
         member: Option<Membership>,
-    ) -> Verdict {
+    ) -> Decision {
         let namespace = place.namespace;
         if let Some(call) = call
             && let Some(version) = self.overtakes(call, namespace)
         {
-            return Verdict::NotHere(version);
+            return Decision::NotHere(version);
         }
         let is_behind = catalog.version() < self.announced;
         // Fast path for nearly all calls.
@@ -71,21 +71,21 @@ impl Served {
             && purge_epoch >= place.purge_epoch
             && !(is_behind && member.is_some())
         {
-            return Verdict::Take;
+            return Decision::Take;
         }
         let Some((topic, partition)) = find(catalog, namespace) else {
             return if is_behind {
-                Verdict::Behind
+                Decision::Behind
             } else {
-                Verdict::NotFound
+                Decision::NotFound
             };
         };
         if partition.incarnation != place.incarnation {
             // Later incarnations have larger numbers.
             return if is_behind && partition.incarnation < place.incarnation {
-                Verdict::Behind
+                Decision::Behind
             } else {
-                Verdict::NotFound
+                Decision::NotFound
             };
         }
         let is_here = config.owner(catalog, namespace) == Owner::Here;
@@ -94,12 +94,12 @@ impl Served {
         // the next change before it retries.
         let is_known = || member.is_none_or(|member| members::owns(member, catalog, namespace));
         if is_behind && !(is_here && is_purged && is_known()) {
-            return Verdict::Behind;
+            return Decision::Behind;
         }
         if is_here {
-            Verdict::Take
+            Decision::Take
         } else {
-            Verdict::NotHere(catalog.version())
+            Decision::NotHere(catalog.version())
         }
     }
 }

@@ -1,7 +1,7 @@
 //! End of waits without an answer of a partition, and review of waits after a catalog change.
 
 use headrace_catalog::Changes;
-use headrace_link::StopWaiting;
+use headrace_link::EndWait;
 use headrace_model::Namespace;
 use headrace_wire::{Command, CommandCode, Status};
 
@@ -10,7 +10,7 @@ use crate::{
     Shard,
     api::{ConnectionKey, Effect},
     connection::{Pipeline, Sequence, status_response},
-    dispatch::{NOBODY, Plan, nothing_polled},
+    dispatch::{Plan, TICKET_HOLDER, nothing_polled},
 };
 
 impl Shard {
@@ -45,9 +45,9 @@ impl Shard {
             }
             Phase::Parked => {
                 let origin = wait.origin(self, key);
-                self.stop(origin, wait.plan.places[0], StopWaiting::Take, effects);
+                self.stop(origin, wait.plan.places[0], EndWait::Take, effects);
             }
-            Phase::Told => {
+            Phase::Notified => {
                 self.disarm(key, &wait, effects);
                 return self.take_from(key, wait, 0, effects);
             }
@@ -65,7 +65,7 @@ impl Shard {
                 let (stream, topic) = wait.plan.topic;
                 // The holder of a ticket waits on behalf of the ticket's issuer.
                 let is_users = changes.has_user(wait.plan.user)
-                    || (wait.plan.user == NOBODY && changes.has_users());
+                    || (wait.plan.user == TICKET_HOLDER && changes.has_users());
                 changes.has_topic(stream, topic) || is_users
             })
             .map(|(key, _)| *key)
@@ -82,11 +82,11 @@ impl Shard {
             match wait.phase {
                 Phase::Parked => {
                     let origin = wait.origin(self, key);
-                    self.stop(origin, wait.plan.places[0], StopWaiting::GiveUp, effects);
+                    self.stop(origin, wait.plan.places[0], EndWait::Refuse, effects);
                     wait.is_void = true;
                 }
                 Phase::Trying { .. } | Phase::Taking { .. } => wait.is_void = true,
-                Phase::Told | Phase::Nowhere => {
+                Phase::Notified | Phase::Nowhere => {
                     self.wait_anew(key, wait, None, effects);
                     continue;
                 }
@@ -146,7 +146,7 @@ impl Shard {
     }
 
     /// End a wait after the WebSocket was closed by its peer: the messages are not wanted and no offset is stored.
-    pub(crate) fn give_wait_up(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+    pub(crate) fn cancel_wait(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
         if let Some(wait) = self.waits.by_connection.get(&key) {
             let sequence = wait.sequence;
             self.forget_wait(key, effects);
@@ -164,7 +164,7 @@ impl Shard {
         };
         if matches!(wait.phase, Phase::Parked) {
             let origin = wait.origin(self, key);
-            self.stop(origin, wait.plan.places[0], StopWaiting::GiveUp, effects);
+            self.stop(origin, wait.plan.places[0], EndWait::Refuse, effects);
         }
         self.disarm(key, &wait, effects);
     }

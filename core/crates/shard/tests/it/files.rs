@@ -16,12 +16,12 @@ pub struct Files {
 
 impl Files {
     /// Remove the files of a deleted partition.
-    pub fn remove_folder(&mut self, namespace: Namespace) {
+    pub fn remove_directory(&mut self, namespace: Namespace) {
         self.by_name.retain(|(owner, _), _| *owner != namespace);
     }
 
     /// Return whether a partition has files.
-    pub fn has_folder(&self, namespace: Namespace) -> bool {
+    pub fn has_directory(&self, namespace: Namespace) -> bool {
         self.by_name.keys().any(|(owner, _)| *owner == namespace)
     }
 
@@ -36,7 +36,7 @@ impl Files {
             os_error: 2,
         };
         match operation {
-            StorageOperation::Prepare => {
+            StorageOperation::OpenDirectory => {
                 let files = self
                     .by_name
                     .iter()
@@ -77,7 +77,7 @@ impl Files {
                 let bytes = self.by_name.get_mut(&(namespace, file)).ok_or(missing)?;
                 bytes.truncate(usize::try_from(length).unwrap());
             }
-            StorageOperation::SetAside { file, length, into } => {
+            StorageOperation::CutOff { file, length, into } => {
                 let bytes = self.by_name.get_mut(&(namespace, file)).ok_or(missing)?;
                 let behind = bytes.split_off(usize::try_from(length).unwrap());
                 self.by_name.insert((namespace, into), behind);

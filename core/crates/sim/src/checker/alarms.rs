@@ -24,7 +24,7 @@ pub enum Cause {
     /// The data directory was replaced by an older copy.
     OlderCopy,
     /// The process crashed, possibly in the middle of a write.
-    Death,
+    Crash,
     /// The process crashed in the middle of a journal write, or a power loss left an arbitrary part of the unsynced
     /// writes.
     Torn,
@@ -50,10 +50,10 @@ pub enum Alarm {
 impl Alarm {
     /// Causes, any of which justifies the alarm, and whether the cause must affect the replica that raises the alarm.
     const fn causes(self) -> (&'static [Cause], bool) {
-        use Cause::{Checkpoint, Death, FailedSync, File, Full, OlderCopy, Record, Replaced, Torn};
+        use Cause::{Checkpoint, Crash, FailedSync, File, Full, OlderCopy, Record, Replaced, Torn};
         match self {
             Self::Records => (&[Record, FailedSync, File, OlderCopy, Torn], true),
-            Self::Superblock => (&[Cause::Superblock, Death, File, OlderCopy], true),
+            Self::Superblock => (&[Cause::Superblock, Crash, File, OlderCopy], true),
             Self::Undecidable => (
                 &[Record, Checkpoint, FailedSync, File, OlderCopy, Replaced],
                 false,
@@ -61,7 +61,7 @@ impl Alarm {
             Self::Full => (&[Full], true),
             Self::LostDisk => (&[Replaced, File, OlderCopy], true),
             // The last message of a terminated process may arrive after that of its successor.
-            Self::OlderCopy => (&[OlderCopy, Death], false),
+            Self::OlderCopy => (&[OlderCopy, Crash], false),
         }
     }
 }
@@ -79,7 +79,7 @@ impl Causes {
     }
 
     /// Check that an alarm raised by a replica has a cause.
-    pub fn justify(&self, node: u8, alarm: Alarm) -> Result<(), Violation> {
+    pub fn check(&self, node: u8, alarm: Alarm) -> Result<(), Violation> {
         let (causes, is_own) = alarm.causes();
         let is_reason =
             |(at, cause): &(u8, Cause)| causes.contains(cause) && (!is_own || *at == node);
@@ -105,7 +105,7 @@ pub enum Verdict {
 }
 
 /// Check the verdict of a start that has read a record of `op` whose bytes are still damaged.
-pub fn must_be_noticed(op: u64, verdict: Verdict) -> Result<(), Violation> {
+pub fn check_verdict(op: u64, verdict: Verdict) -> Result<(), Violation> {
     let what = match verdict {
         Verdict::Damaged | Verdict::Superseded => return Ok(()),
         Verdict::Absent => "is taken for one that was never there",
@@ -124,27 +124,27 @@ mod tests {
         let mut causes = Causes::default();
         causes.add(1, Cause::Record);
         causes.add(2, Cause::Full);
-        causes.justify(1, Alarm::Records).unwrap();
-        causes.justify(2, Alarm::Full).unwrap();
+        causes.check(1, Alarm::Records).unwrap();
+        causes.check(2, Alarm::Full).unwrap();
         // Damage at one replica may leave another one unable to decide.
-        causes.justify(0, Alarm::Undecidable).unwrap();
-        must_be_noticed(7, Verdict::Damaged).unwrap();
-        must_be_noticed(7, Verdict::Superseded).unwrap();
+        causes.check(0, Alarm::Undecidable).unwrap();
+        check_verdict(7, Verdict::Damaged).unwrap();
+        check_verdict(7, Verdict::Superseded).unwrap();
     }
 
     #[test]
     fn alarms_without_a_cause_and_silence_about_damage_are_rejected() {
         let mut causes = Causes::default();
         causes.add(1, Cause::Record);
-        causes.add(1, Cause::Death);
-        let alarm = |node, alarm| causes.justify(node, alarm).expect_err("no cause").check;
+        causes.add(1, Cause::Crash);
+        let alarm = |node, alarm| causes.check(node, alarm).expect_err("no cause").check;
         // The damage is at another replica.
         assert_eq!(alarm(0, Alarm::Records), Check::Alarm);
         // The cause is of a different kind.
         assert_eq!(alarm(1, Alarm::Full), Check::Alarm);
         assert_eq!(alarm(1, Alarm::LostDisk), Check::Alarm);
         for verdict in [Verdict::Absent, Verdict::Intact] {
-            let violation = must_be_noticed(7, verdict).expect_err("silence");
+            let violation = check_verdict(7, verdict).expect_err("silence");
             assert_eq!(violation.check, Check::Alarm);
         }
     }

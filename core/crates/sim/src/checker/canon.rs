@@ -20,13 +20,13 @@ pub struct Executed {
 
 /// Canonical list: each operation as the first replica executed it.
 #[derive(Debug, Default)]
-pub struct Canon {
+pub struct CanonicalHistory {
     list: Vec<Executed>,
     ids: BTreeMap<u64, u64>,
     refused: BTreeSet<u64>,
 }
 
-impl Canon {
+impl CanonicalHistory {
     /// Newest operation executed by any replica.
     pub fn newest_op(&self) -> u64 {
         self.list.len() as u64
@@ -227,8 +227,8 @@ mod tests {
         }
     }
 
-    fn two() -> Canon {
-        let mut canon = Canon::default();
+    fn two() -> CanonicalHistory {
+        let mut canon = CanonicalHistory::default();
         canon.executed(0, 1, &executed(11, 1, 101)).unwrap();
         canon.executed(1, 2, &executed(12, 2, 102)).unwrap();
         canon

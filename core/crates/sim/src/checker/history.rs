@@ -6,13 +6,13 @@
 //! older than any operation answered before the read was invoked.
 
 use super::search::{SEARCHED, search};
-use super::{Canon, Check, Reference, Violation};
+use super::{CanonicalHistory, Check, Reference, Violation};
 use crate::machine::{Answer, Command};
 use crate::tally::Tally;
 
-/// Request of a client.
+/// Invocation of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum Invocation {
     /// Execute a command.
     Execute {
         /// The command; only its id is meaningful if the state machine is a program.
@@ -27,7 +27,7 @@ pub enum Question {
 
 /// Result of a call as known to its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum CallResult {
     /// Answered by operation `op`, or for a read as of it.
     Answered {
         /// Time of the answer.
@@ -47,11 +47,11 @@ pub enum Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// Time of the invocation.
-    pub asked_ns: u64,
-    /// Request.
-    pub question: Question,
+    pub invoked_ns: u64,
+    /// Invocation.
+    pub question: Invocation,
     /// Result.
-    pub ending: Ending,
+    pub ending: CallResult,
 }
 
 /// All calls of a run.
@@ -62,17 +62,17 @@ pub struct History {
 
 impl History {
     /// Record the start of a call; returns its number.
-    pub fn begin(&mut self, asked_ns: u64, question: Question) -> usize {
+    pub fn begin(&mut self, asked_ns: u64, question: Invocation) -> usize {
         self.calls.push(Call {
-            asked_ns,
+            invoked_ns: asked_ns,
             question,
-            ending: Ending::Unknown,
+            ending: CallResult::Unknown,
         });
         self.calls.len() - 1
     }
 
     /// Record the result of a call.
-    pub fn end(&mut self, call: usize, ending: Ending) {
+    pub fn end(&mut self, call: usize, ending: CallResult) {
         self.calls[call].ending = ending;
     }
 
@@ -80,7 +80,7 @@ impl History {
     pub fn answered(&self) -> usize {
         self.calls
             .iter()
-            .filter(|call| matches!(call.ending, Ending::Answered { .. }))
+            .filter(|call| matches!(call.ending, CallResult::Answered { .. }))
             .count()
     }
 
@@ -89,7 +89,7 @@ impl History {
         let read = |call: &&Call| {
             matches!(
                 (call.question, call.ending),
-                (Question::Read { .. }, Ending::Answered { .. })
+                (Invocation::Read { .. }, CallResult::Answered { .. })
             )
         };
         self.calls.iter().filter(read).count()
@@ -107,12 +107,16 @@ impl History {
     }
 
     /// Check that the order of the log explains every answer.
-    pub fn check(&self, canon: &Canon, reference: &mut Reference) -> Result<(), Violation> {
+    pub fn check(
+        &self,
+        canon: &CanonicalHistory,
+        reference: &mut Reference,
+    ) -> Result<(), Violation> {
         let answers = reference.answers(canon);
         for call in &self.calls {
-            if let Ending::Answered { op, answer, .. } = call.ending {
+            if let CallResult::Answered { op, answer, .. } = call.ending {
                 match call.question {
-                    Question::Execute {
+                    Invocation::Execute {
                         command: Command { id, .. },
                     } => {
                         canon.acknowledged(id, op)?;
@@ -123,7 +127,7 @@ impl History {
                             ));
                         }
                     }
-                    Question::Read { key } => {
+                    Invocation::Read { key } => {
                         if op > canon.newest_op() {
                             return fault(format!(
                                 "a read saw operation {op}, which nobody executed"
@@ -147,12 +151,12 @@ impl History {
         let mut answered: Vec<(u64, u64)> = Vec::new();
         let mut asked: Vec<(u64, u64, bool)> = Vec::new();
         for call in &self.calls {
-            if let Ending::Answered { at_ns, op, .. } = call.ending {
+            if let CallResult::Answered { at_ns, op, .. } = call.ending {
                 answered.push((at_ns, op));
                 asked.push((
-                    call.asked_ns,
+                    call.invoked_ns,
                     op,
-                    matches!(call.question, Question::Execute { .. }),
+                    matches!(call.question, Invocation::Execute { .. }),
                 ));
             }
         }
@@ -186,8 +190,8 @@ mod tests {
     use crate::machine::{Action, Machines};
 
     /// Canonical list with two values of name 0, by operations 1 and 2.
-    fn canon() -> Canon {
-        let mut canon = Canon::default();
+    fn canon() -> CanonicalHistory {
+        let mut canon = CanonicalHistory::default();
         for id in 1..=2 {
             let command = Command {
                 action: Action::Put,
@@ -213,8 +217,8 @@ mod tests {
             value: id,
         };
         Call {
-            asked_ns,
-            question: Question::Execute {
+            invoked_ns: asked_ns,
+            question: Invocation::Execute {
                 command: Command {
                     action: Action::Put,
                     key: 0,
@@ -222,7 +226,7 @@ mod tests {
                     expected: 0,
                 },
             },
-            ending: Ending::Answered { at_ns, op, answer },
+            ending: CallResult::Answered { at_ns, op, answer },
         }
     }
 
@@ -234,9 +238,9 @@ mod tests {
             value,
         };
         Call {
-            asked_ns,
-            question: Question::Read { key: 0 },
-            ending: Ending::Answered { at_ns, op, answer },
+            invoked_ns: asked_ns,
+            question: Invocation::Read { key: 0 },
+            ending: CallResult::Answered { at_ns, op, answer },
         }
     }
 
@@ -263,7 +267,7 @@ mod tests {
         .unwrap();
         // The result of a command is unknown, and other clients see its effect.
         let unknown = Call {
-            ending: Ending::Unknown,
+            ending: CallResult::Unknown,
             ..put(0, 1, 0, 0)
         };
         check(&[unknown, read(5, 10, 1, 1), put(11, 2, 30, 2)]).unwrap();
@@ -292,7 +296,7 @@ mod tests {
         assert_eq!(check(&[read(0, 10, 1, 2)]), Err(Check::Linearizability));
         // The answer differs from the reference: the reply to another command.
         let mut wrong = put(0, 2, 10, 2);
-        if let Ending::Answered { answer, .. } = &mut wrong.ending {
+        if let CallResult::Answered { answer, .. } = &mut wrong.ending {
             answer.value = 1;
         }
         assert_eq!(check(&[wrong]), Err(Check::Linearizability));

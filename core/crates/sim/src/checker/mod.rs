@@ -7,10 +7,10 @@ mod progress;
 mod reference;
 mod search;
 
-pub use alarms::{Alarm, Cause, Causes, Verdict, must_be_noticed};
-pub use canon::{Canon, Executed};
-pub use history::{Call, Ending, History, Question};
-pub use progress::{Progress, Sighting};
+pub use alarms::{Alarm, Cause, Causes, Verdict, check_verdict};
+pub use canon::{CanonicalHistory, Executed};
+pub use history::{Call, CallResult, History, Invocation};
+pub use progress::{Progress, ReplicaState};
 pub use reference::Reference;
 pub use search::{CALLS_MAX, SEARCHED, Searched, search};
 
@@ -43,7 +43,7 @@ pub enum Check {
     /// A replica refused to start although its disk has all required data.
     Recovery,
     /// After a clean shutdown a data directory is not in the state that the next start expects.
-    CleanEnd,
+    CleanShutdown,
     /// A replica raised an alarm without a cause, or did not report damaged data that it has read.
     Alarm,
     /// A program that serves as the state machine failed, or reported a violated invariant of its state.

@@ -4,7 +4,7 @@ use super::{Check, Violation};
 
 /// Externally visible state of a replica after a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sighting {
+pub struct ReplicaState {
     /// Number of starts.
     pub incarnation: u64,
     /// Current view.
@@ -20,7 +20,7 @@ pub struct Sighting {
     /// Operation of the durable checkpoint.
     pub checkpoint_op: u64,
     /// True for a primary in normal operation.
-    pub leads: bool,
+    pub is_primary: bool,
     /// Maximum number of uncommitted operations of a primary.
     pub pipeline_max: u64,
 }
@@ -28,7 +28,7 @@ pub struct Sighting {
 /// Observed states of one replica, across its starts.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    last: Sighting,
+    last: ReplicaState,
     durable_view: u32,
     durable_log_view: u32,
     durable_sequence: u64,
@@ -36,7 +36,7 @@ pub struct Progress {
 
 impl Progress {
     /// Check an observed state of the replica.
-    pub fn seen(&mut self, now: Sighting) -> Result<(), Violation> {
+    pub fn check(&mut self, now: ReplicaState) -> Result<(), Violation> {
         let last = self.last;
         let same_start = last.incarnation == now.incarnation;
         let rules = [
@@ -70,7 +70,7 @@ impl Progress {
                 "the commit point went back",
             ),
             (
-                !now.leads || now.op <= now.commit_max + now.pipeline_max,
+                !now.is_primary || now.op <= now.commit_max + now.pipeline_max,
                 "more uncommitted operations than the pipeline holds",
             ),
             (
@@ -115,7 +115,7 @@ impl Progress {
 mod tests {
     use super::*;
 
-    const FIRST: Sighting = Sighting {
+    const FIRST: ReplicaState = ReplicaState {
         incarnation: 1,
         view: 3,
         log_view: 3,
@@ -123,27 +123,27 @@ mod tests {
         commit_min: 10,
         commit_max: 12,
         checkpoint_op: 8,
-        leads: true,
+        is_primary: true,
         pipeline_max: 32,
     };
 
-    fn then(now: Sighting) -> Result<(), Violation> {
+    fn then(now: ReplicaState) -> Result<(), Violation> {
         let mut progress = Progress::default();
         progress.persisted(1, 2, 2)?;
-        progress.seen(FIRST)?;
-        progress.seen(now)
+        progress.check(FIRST)?;
+        progress.check(now)
     }
 
     #[test]
     fn moving_on_and_starting_again_are_accepted() {
-        then(Sighting {
+        then(ReplicaState {
             view: 4,
-            leads: false,
+            is_primary: false,
             ..FIRST
         })
         .unwrap();
         // Only durable state counts after a restart.
-        then(Sighting {
+        then(ReplicaState {
             incarnation: 2,
             view: 2,
             log_view: 2,
@@ -153,43 +153,43 @@ mod tests {
         })
         .unwrap();
         // A log may be truncated.
-        then(Sighting { op: 12, ..FIRST }).unwrap();
+        then(ReplicaState { op: 12, ..FIRST }).unwrap();
     }
 
     #[test]
     fn going_back_is_rejected() {
         for wrong in [
-            Sighting {
+            ReplicaState {
                 view: 2,
                 log_view: 2,
                 ..FIRST
             },
-            Sighting {
+            ReplicaState {
                 log_view: 4,
                 ..FIRST
             },
-            Sighting {
+            ReplicaState {
                 commit_min: 9,
                 ..FIRST
             },
-            Sighting {
+            ReplicaState {
                 commit_max: 11,
                 ..FIRST
             },
-            Sighting {
+            ReplicaState {
                 commit_min: 13,
                 ..FIRST
             },
-            Sighting {
+            ReplicaState {
                 checkpoint_op: 7,
                 ..FIRST
             },
-            Sighting {
+            ReplicaState {
                 checkpoint_op: 11,
                 ..FIRST
             },
-            Sighting { op: 45, ..FIRST },
-            Sighting {
+            ReplicaState { op: 45, ..FIRST },
+            ReplicaState {
                 incarnation: 2,
                 view: 1,
                 log_view: 1,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use headrace_vsr::api::CommandReply;
 
-use super::{Canon, Check, Violation};
+use super::{CanonicalHistory, Check, Violation};
 use crate::machine::{Action, Answer, Command, Execution, Machine, Machines, UNINTERRUPTED};
 
 /// Source of the expected answers.
@@ -74,7 +74,7 @@ impl Reference {
     }
 
     /// Answers to all commands of the canonical list.
-    pub fn answers(&mut self, canon: &Canon) -> BTreeMap<u64, Answer> {
+    pub fn answers(&mut self, canon: &CanonicalHistory) -> BTreeMap<u64, Answer> {
         match &mut self.kind {
             Kind::Names(names) => canon.replay(|op, command| names.execute(op, command)),
             Kind::Program { answers, .. } => answers.clone(),
@@ -82,7 +82,7 @@ impl Reference {
     }
 
     /// Value of a name after an operation.
-    pub fn held(&self, canon: &Canon, key: u8, op: u64) -> Answer {
+    pub fn held(&self, canon: &CanonicalHistory, key: u8, op: u64) -> Answer {
         match &self.kind {
             Kind::Names(names) => names.held(key, op),
             Kind::Program { first, .. } => {

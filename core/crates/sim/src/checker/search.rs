@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::history::{Call, Ending, Question};
+use super::history::{Call, CallResult, Invocation};
 use super::{Check, Violation};
 use crate::machine::{Action, Answer, CONFLICT, Command, NOT_FOUND};
 
@@ -68,7 +68,7 @@ pub fn search(calls: &[Call]) -> Result<Searched, Violation> {
 fn versions(calls: &[Call]) -> Result<BTreeMap<u64, u64>, Violation> {
     let mut versions = BTreeMap::new();
     for call in calls {
-        if let Ending::Answered { answer, .. } = call.ending
+        if let CallResult::Answered { answer, .. } = call.ending
             && answer.version != 0
         {
             let known = *versions.entry(answer.value).or_insert(answer.version);
@@ -89,8 +89,8 @@ fn by_name(calls: &[Call]) -> BTreeMap<u8, Vec<Step>> {
     let mut names: BTreeMap<u8, Vec<Step>> = BTreeMap::new();
     for call in calls {
         let command = match call.question {
-            Question::Execute { command } => command,
-            Question::Read { key } => Command {
+            Invocation::Execute { command } => command,
+            Invocation::Read { key } => Command {
                 action: Action::Get,
                 key,
                 id: 0,
@@ -98,9 +98,9 @@ fn by_name(calls: &[Call]) -> BTreeMap<u8, Vec<Step>> {
             },
         };
         let answered = match call.ending {
-            Ending::Answered { at_ns, answer, .. } => Some((at_ns, answer)),
-            Ending::Unknown => None,
-            Ending::Refused => continue,
+            CallResult::Answered { at_ns, answer, .. } => Some((at_ns, answer)),
+            CallResult::Unknown => None,
+            CallResult::Refused => continue,
         };
         if command.action == Action::Get && answered.is_none() {
             continue;
@@ -109,7 +109,7 @@ fn by_name(calls: &[Call]) -> BTreeMap<u8, Vec<Step>> {
             action: command.action,
             id: command.id,
             expected: command.expected,
-            asked_ns: call.asked_ns,
+            asked_ns: call.invoked_ns,
             answered,
         });
     }

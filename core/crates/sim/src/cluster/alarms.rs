@@ -8,10 +8,14 @@ use headrace_vsr::superblock::COPY_BYTES;
 use super::Cluster;
 use super::node::Node;
 use super::store::Store;
-use crate::checker::{Alarm, Check, Verdict, Violation, must_be_noticed};
+use crate::checker::{Alarm, Check, Verdict, Violation, check_verdict};
 
 /// Check the decoding of a received frame: damaged frames must be rejected, intact ones accepted.
-pub(super) fn judge_frame(from: u8, is_taken: bool, is_damaged: bool) -> Result<(), Violation> {
+pub(super) fn check_frame_decoding(
+    from: u8,
+    is_taken: bool,
+    is_damaged: bool,
+) -> Result<(), Violation> {
     let what = match (is_taken, is_damaged) {
         (true, false) | (false, true) => return Ok(()),
         (true, true) => "a damaged frame is taken for whole",
@@ -22,14 +26,14 @@ pub(super) fn judge_frame(from: u8, is_taken: bool, is_damaged: bool) -> Result<
 }
 
 /// Check that the superblock copies which a start rewrites include all damaged ones.
-pub(super) fn judge_superblock<R: Rules>(
+pub(super) fn check_superblock_repair<R: Rules>(
     node: &Node<R>,
     mended: &[usize],
 ) -> Result<(), Violation> {
     let overlooked = node
         .superblock_scars
         .iter()
-        .filter(|scar| node.disk.shows(scar))
+        .filter(|scar| node.disk.is_still_damaged(scar))
         .map(|scar| scar.start() / COPY_BYTES)
         .find(|copy| !mended.contains(copy));
     overlooked.map_or(Ok(()), |copy| {
@@ -39,13 +43,13 @@ pub(super) fn judge_superblock<R: Rules>(
 }
 
 /// Check that a start, which has scanned the journal, reports all damaged records.
-pub(super) fn judge_scan<R: Rules>(
+pub(super) fn check_scan<R: Rules>(
     node: &Node<R>,
     scan: &Scan,
     checkpoint_op: u64,
 ) -> Result<(), Violation> {
-    for (op, place, scar) in &node.injuries {
-        if *op <= checkpoint_op || !node.disk.shows(scar) {
+    for (op, place, scar) in &node.record_damage {
+        if *op <= checkpoint_op || !node.disk.is_still_damaged(scar) {
             continue;
         }
         let entry = scan.entries.iter().find(|entry| entry.op == *op);
@@ -64,7 +68,7 @@ pub(super) fn judge_scan<R: Rules>(
             Some(entry) if entry.intact => Verdict::Intact,
             Some(_) => Verdict::Damaged,
         };
-        must_be_noticed(*op, verdict)?;
+        check_verdict(*op, verdict)?;
     }
     Ok(())
 }
@@ -73,14 +77,14 @@ impl<R: Rules + Clone> Cluster<R> {
     /// Check an alarm raised by a replica.
     pub(super) fn judge_notice(&mut self, node: u8, notice: Notice) -> Result<(), Violation> {
         match notice {
-            Notice::Deadlock { .. } => self.causes.justify(node, Alarm::Undecidable),
+            Notice::Deadlock { .. } => self.causes.check(node, Alarm::Undecidable),
             Notice::Faulty { op } => {
                 let process = self.nodes[usize::from(node)].process.as_mut();
                 if process.is_some_and(|process| !process.unreadable.remove(&op)) {
                     let what = format!("operation {op} is said to be damaged, and was read");
                     return Err(Violation::new(Check::Alarm, what));
                 }
-                self.causes.justify(node, Alarm::Records)
+                self.causes.check(node, Alarm::Records)
             }
             _ => Ok(()),
         }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use headrace_buffer::Slice;
 use headrace_vsr::api::{Config, RecoveredEntry};
 use headrace_vsr::frame::{Origin, Release, digest};
-use headrace_vsr::neighbours::Neighbours;
+use headrace_vsr::neighbours::Pings;
 use headrace_vsr::replica::{OpenError, Replica};
 use headrace_vsr::rules::Rules;
 use headrace_vsr::superblock::{self, Checkpoint, Superblock};
@@ -16,11 +16,11 @@ use super::execution::SEAL_AFTER_NS;
 use super::files::{self, SUPERBLOCK};
 use super::node::Process;
 use super::store::Store;
-use super::{CLUSTER, Cluster, GROUP, Happening, alarms, meeting};
+use super::{CLUSTER, Cluster, Event, GROUP, alarms, meeting};
 use crate::checker::{Alarm, Check, Violation};
 use crate::jobs::Step;
 use crate::machine::{Machine, NEWER};
-use crate::mutants::Misdeed;
+use crate::mutants::HostFault;
 use crate::options::Options;
 use crate::random::Domain;
 
@@ -29,7 +29,7 @@ impl<R: Rules + Clone> Cluster<R> {
     pub(super) fn boot(&mut self, node: u8) {
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
-        if state.process.is_some() || state.gone || state.refused.is_some() {
+        if state.process.is_some() || state.is_removed || state.refused.is_some() {
             return;
         }
         state.starts += 1;
@@ -67,12 +67,12 @@ impl<R: Rules + Clone> Cluster<R> {
                 .map(|member| member + 1)
                 .collect();
             let first = Superblock::new(CLUSTER, GROUP, u64::from(node) + 1, node, members, 0);
-            if options.replicas > 1 && self.misdeed != Some(Misdeed::Forgetful) {
+            if options.replicas > 1 && self.host_fault != Some(HostFault::Forgetful) {
                 meeting::mark(&mut state.disk);
             }
             carry_out(&files::first_superblock_steps(&first), &mut state.disk);
         }
-        let sync = self.misdeed != Some(Misdeed::NoSyncAtStart);
+        let sync = self.host_fault != Some(HostFault::NoSyncAtStart);
         if sync {
             // Unsynced writes of the previous process may be readable now and lost in a power loss.
             state.disk.sync(SUPERBLOCK);
@@ -84,15 +84,15 @@ impl<R: Rules + Clone> Cluster<R> {
         let state = &mut self.nodes[usize::from(node)];
         let result = self.canon.restored(checkpoint.op, machine.history());
         let (store, mut scan) = Store::recover(&mut state.disk, &superblock, sync);
-        match self.misdeed {
-            Some(Misdeed::HoleIsDamage) => take_holes_for_damage(&mut scan.entries, checkpoint.op),
-            Some(Misdeed::DamageOverlooked) => scan.entries.retain(|entry| entry.intact),
-            Some(Misdeed::IntactIsDamage) if node == 0 => {
+        match self.host_fault {
+            Some(HostFault::HoleIsDamage) => mark_gaps_damaged(&mut scan.entries, checkpoint.op),
+            Some(HostFault::DamageOverlooked) => scan.entries.retain(|entry| entry.intact),
+            Some(HostFault::IntactIsDamage) if node == 0 => {
                 (scan.entries.first_mut().into_iter()).for_each(|entry| entry.intact = false);
             }
             _ => {}
         }
-        let noticed = alarms::judge_scan(state, &scan, checkpoint.op);
+        let noticed = alarms::check_scan(state, &scan, checkpoint.op);
         let config = config_of(&options, node, state.release, draw.word());
         let damaged = scan.entries.iter().filter(|entry| !entry.intact).count();
         let has_damaged = scan.damaged().next().is_some();
@@ -121,7 +121,7 @@ impl<R: Rules + Clone> Cluster<R> {
         let replica = match opened {
             Ok(replica) => replica,
             Err(OpenError::Release { .. }) => {
-                self.too_old(node);
+                self.upgrade_refused(node);
                 return Ok(());
             }
             Err(error) => return Err(error.to_string()),
@@ -144,18 +144,18 @@ impl<R: Rules + Clone> Cluster<R> {
         self.check(node, result);
         self.check(node, noticed);
         if has_damaged {
-            let result = self.causes.justify(node, Alarm::Records);
+            let result = self.causes.check(node, Alarm::Records);
             self.check(node, result);
         }
         self.schedule.plan(
             self.schedule.now_ns() + SEAL_AFTER_NS,
             1,
-            Happening::Idle { node, incarnation },
+            Event::Idle { node, incarnation },
         );
         self.trace.explain(self.schedule.now_ns(), node, || found);
-        self.greet(node, incarnation);
+        self.send_greetings(node, incarnation);
         self.ping(node, incarnation);
-        self.tell_common(node);
+        self.pass_common_release(node);
         self.after_step(node, out);
         Ok(())
     }
@@ -165,14 +165,14 @@ impl<R: Rules + Clone> Cluster<R> {
         let state = &mut self.nodes[usize::from(node)];
         let opened = superblock::open(state.disk.read(SUPERBLOCK).unwrap_or_default())
             .map_err(|error| error.to_string())?;
-        let noticed = alarms::judge_superblock(state, &opened.repair);
+        let noticed = alarms::check_superblock_repair(state, &opened.repair);
         state.damaged_pair = None;
         state.superblock_scars.clear();
         if !opened.repair.is_empty() {
             let steps = files::repair_steps(&opened.superblock, &opened.repair);
             carry_out(&steps, &mut state.disk);
             self.tally.add("superblocks repaired");
-            let caused = self.causes.justify(node, Alarm::Superblock);
+            let caused = self.causes.check(node, Alarm::Superblock);
             self.check(node, caused);
         }
         self.check(node, noticed);
@@ -234,7 +234,7 @@ fn config_of(options: &Options, node: u8, release: Release, seed: u64) -> Config
 }
 
 /// Knowledge of a process about its peers at its start: none.
-fn neighbours_of(config: &Config, incarnation: u64) -> Neighbours {
+fn neighbours_of(config: &Config, incarnation: u64) -> Pings {
     let origin = Origin {
         cluster: config.cluster,
         replica: config.replica,
@@ -243,7 +243,7 @@ fn neighbours_of(config: &Config, incarnation: u64) -> Neighbours {
         ..Origin::default()
     };
     let peers = (0..config.replica_count).filter(|peer| *peer != config.replica);
-    Neighbours::new(
+    Pings::new(
         origin,
         config.replica_count,
         peers.collect(),
@@ -252,7 +252,7 @@ fn neighbours_of(config: &Config, incarnation: u64) -> Neighbours {
 }
 
 /// Mark every missing operation below an intact record as damaged.
-fn take_holes_for_damage(entries: &mut Vec<RecoveredEntry>, checkpoint_op: u64) {
+fn mark_gaps_damaged(entries: &mut Vec<RecoveredEntry>, checkpoint_op: u64) {
     let listed: Vec<u64> = entries.iter().map(|entry| entry.op).collect();
     let newest = listed.last().copied().unwrap_or(checkpoint_op);
     let holes = (checkpoint_op + 1..newest).filter(|op| !listed.contains(op));

@@ -41,7 +41,9 @@ pub(super) fn detail(output: &Output) -> [u64; 2] {
         Output::GcLog { below_op } => [*below_op, 0],
         Output::Install { token, digest, .. } => [*token, low(*digest)],
         Output::Reply { client, frame } => [low(*client), low(frame.header.checksum)],
-        Output::Proposed { ticket, .. } => [*ticket, 0],
+        Output::Proposed {
+            request_id: ticket, ..
+        } => [*ticket, 0],
         Output::ReadReady { id, .. } => [*id, 0],
         Output::Notice(_) | Output::Fatal(_) => [0, 0],
     }

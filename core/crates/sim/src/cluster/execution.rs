@@ -7,12 +7,12 @@ use headrace_vsr::rules::Rules;
 
 use super::files;
 use super::node::Done;
-use super::{Cluster, Happening, Part};
+use super::{Cluster, Event, Part};
 use crate::checker::{Check, Executed, Violation};
-use crate::client::Tell;
+use crate::client::ClientResponse;
 use crate::clock::Clock;
 use crate::machine::{Command, Execution};
-use crate::mutants::Misdeed;
+use crate::mutants::HostFault;
 use crate::options::{MICROSECOND, MILLISECOND, SECOND};
 use crate::random::Domain;
 
@@ -105,7 +105,7 @@ impl<R: Rules + Clone> Cluster<R> {
         self.schedule.plan(
             self.now_ns() + late_ns,
             1,
-            Happening::Applied {
+            Event::Applied {
                 node,
                 incarnation,
                 op: operation.op,
@@ -196,7 +196,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
         if part == Part::Journal {
             // The disk starts the queued work at once; the replica learns of the completion independently.
-            self.go_on_with_journal(node);
+            self.start_next_journal_work(node);
         }
         for done in finished {
             if !self.runs(node, incarnation) || self.violation.is_some() {
@@ -219,21 +219,15 @@ impl<R: Rules + Clone> Cluster<R> {
                     state.damaged_ops.remove(&op);
                 }
                 let incarnation = process.incarnation;
-                self.schedule.plan(
-                    now_ns + SEAL_AFTER_NS,
-                    1,
-                    Happening::Idle { node, incarnation },
-                );
+                self.schedule
+                    .plan(now_ns + SEAL_AFTER_NS, 1, Event::Idle { node, incarnation });
                 return self.appended(node, &tokens);
             }
             Done::Truncated { token } => {
                 // The truncated heads vouched for the durability of the records that remain.
                 let incarnation = process.incarnation;
-                self.schedule.plan(
-                    now_ns + SEAL_AFTER_NS,
-                    1,
-                    Happening::Idle { node, incarnation },
-                );
+                self.schedule
+                    .plan(now_ns + SEAL_AFTER_NS, 1, Event::Idle { node, incarnation });
                 Input::LogTruncated { token }
             }
             Done::Superblock {
@@ -244,7 +238,7 @@ impl<R: Rules + Clone> Cluster<R> {
                 checkpoint_op,
             } => {
                 state.damaged_pair = None;
-                process.has_begun = true;
+                process.is_superblock_durable = true;
                 process.store.recorded(log_view);
                 let result = state.progress.persisted(sequence, view, log_view);
                 let old = files::old_checkpoints(&state.disk, checkpoint_op);
@@ -378,7 +372,7 @@ impl<R: Rules + Clone> Cluster<R> {
         files::install(
             &mut state.disk,
             op,
-            self.misdeed == Some(Misdeed::FolderNotSynced),
+            self.host_fault == Some(HostFault::DirectoryNotSynced),
         );
         let history = machine.history();
         process.machine = machine;
@@ -417,7 +411,7 @@ impl<R: Rules + Clone> Cluster<R> {
             ReadOutcome::Ready { .. } => Ok((process.executed, process.machine.get(key))),
             ReadOutcome::Redirected { primary } => Err(primary),
         };
-        self.tell(node, to, &Tell::Read { call, outcome });
+        self.tell(node, to, &ClientResponse::Read { call, outcome });
     }
 
     pub(super) fn notice(&mut self, node: u8, notice: Notice) {
@@ -446,7 +440,7 @@ impl<R: Rules + Clone> Cluster<R> {
                 let down_ns = self.draw(Domain::Process, node).within(50, 1_500) * MILLISECOND;
                 self.crash(node, None, down_ns);
             }
-            FatalReason::Release { .. } => self.too_old(node),
+            FatalReason::Release { .. } => self.upgrade_refused(node),
             FatalReason::Invariant(_) | FatalReason::Diverged { .. } => {
                 self.fail(
                     node,

@@ -4,7 +4,7 @@ use headrace_vsr::rules::Rules;
 
 use super::node::CrashInStep;
 use super::store::Store;
-use super::{Cluster, Happening, files, meeting};
+use super::{Cluster, Event, files, meeting};
 use crate::checker::Cause;
 use crate::jobs::Jobs;
 use crate::plan::{Damage, Fault, Loss};
@@ -20,7 +20,7 @@ impl<R: Rules + Clone> Cluster<R> {
         self.trace.event(now_ns, u8::MAX, "fault", &[index as u64]);
         self.trace
             .explain(now_ns, u8::MAX, || format!("fault {index}: {fault:?}"));
-        if self.restored.is_some()
+        if self.undetected_rollback.is_some()
             && matches!(
                 fault,
                 Fault::CrashInStep { .. }
@@ -85,8 +85,10 @@ impl<R: Rules + Clone> Cluster<R> {
             } => self.damage_journal(replica, damage, pick),
             Fault::SuperblockDamage { replica, pair } => self.damage_superblock(replica, pair),
             Fault::CheckpointDamage { replica } => self.damage_checkpoint(replica),
-            Fault::FolderCopied { replica } => self.copy_folder(replica),
-            Fault::FolderRestored { replica, down_ns } => self.restore_folder(replica, down_ns),
+            Fault::DirectoryCopied { replica } => self.copy_directory(replica),
+            Fault::DirectoryRestored { replica, down_ns } => {
+                self.restore_directory(replica, down_ns);
+            }
             Fault::Release {
                 replica,
                 newer,
@@ -140,7 +142,7 @@ impl<R: Rules + Clone> Cluster<R> {
 
     /// Crash a process, with or without a power loss, and schedule its restart.
     pub(super) fn crash(&mut self, node: u8, power: Option<Loss>, down_ns: u64) {
-        if self.restored.is_some() {
+        if self.undetected_rollback.is_some() {
             // Replicas that remember the newer state stay up until the older copy is detected.
             return;
         }
@@ -158,7 +160,7 @@ impl<R: Rules + Clone> Cluster<R> {
                 down_ns / 1_000_000
             )
         });
-        state.left = process.records();
+        state.last_committed = process.records();
         if !process.journal.is_idle() {
             self.causes.add(node, Cause::Torn);
         }
@@ -174,7 +176,7 @@ impl<R: Rules + Clone> Cluster<R> {
             Jobs::crash(jobs, &mut state.disk, &mut draw);
         }
         self.tally.add("crashes");
-        self.causes.add(node, Cause::Death);
+        self.causes.add(node, Cause::Crash);
         if let Some(loss) = power {
             self.tally.add("power losses");
             self.causes.add(node, Cause::Torn);
@@ -183,7 +185,7 @@ impl<R: Rules + Clone> Cluster<R> {
         state.crash_in_step = None;
         state.busy_until_ns = 0;
         self.schedule
-            .plan(now_ns + down_ns, 1, Happening::Start { node });
+            .plan(now_ns + down_ns, 1, Event::Start { node });
     }
 
     /// Replace the disk of a node by an empty one, provided that all other members know what they have acknowledged.
@@ -216,7 +218,7 @@ impl<R: Rules + Clone> Cluster<R> {
         };
         let (committed, records) = match &node.process {
             Some(process) => process.records(),
-            None => node.left.clone(),
+            None => node.last_committed.clone(),
         };
         let intact = records
             .iter()
@@ -227,7 +229,7 @@ impl<R: Rules + Clone> Cluster<R> {
         let candidates: Vec<_> = records
             .iter()
             .filter(|(op, place)| {
-                *place < witness.0 && *op < witness.1 && Store::testifies(witness.0, *op)
+                *place < witness.0 && *op < witness.1 && Store::vouches_for(witness.0, *op)
             })
             .collect();
         if candidates.is_empty() {
@@ -237,7 +239,7 @@ impl<R: Rules + Clone> Cluster<R> {
             candidates[usize::try_from(pick % candidates.len() as u64).expect("an index")];
         let (file, start, end) = Store::range(*place);
         if let Some(scar) = node.disk.damage(&file, start, end, damage, &mut draw) {
-            node.injuries.push((*op, *place, scar));
+            node.record_damage.push((*op, *place, scar));
         }
         node.damaged_ops.insert(*op);
         self.causes.add(replica, Cause::Record);

@@ -127,11 +127,11 @@ pub(super) fn incoming(disk: &Disk, op: u64) -> Option<&[u8]> {
 }
 
 /// Make the incoming checkpoint durable under its final name.
-pub(super) fn install(disk: &mut Disk, op: u64, forget_folder: bool) {
+pub(super) fn install(disk: &mut Disk, op: u64, forget_directory: bool) {
     let (from, to) = (incoming_name(op), checkpoint_name(op));
     disk.sync(&from);
     disk.rename(&from, &to);
-    if !forget_folder {
+    if !forget_directory {
         disk.sync_names();
     }
 }

@@ -3,11 +3,11 @@
 use headrace_buffer::Slice;
 use headrace_vsr::quorum::Quorums;
 use headrace_vsr::rules::Rules;
-use headrace_vsr::trust::{Change, Standing, Trust};
+use headrace_vsr::trust::{Standing, Trust, TrustChange};
 
-use super::{Cluster, Happening};
+use super::{Cluster, Event};
 use crate::disk::Disk;
-use crate::mutants::Misdeed;
+use crate::mutants::HostFault;
 use crate::options::MILLISECOND;
 
 /// Marker file of an unproven replica, which withholds acknowledgements and votes.
@@ -21,7 +21,7 @@ pub(super) struct Greeting {
     pub(super) from: u8,
     pub(super) to: u8,
     /// Disk generation of the sender.
-    life: u64,
+    disk_generation: u64,
     standing: Standing,
     /// Incarnation of the process that this greeting answers.
     answers: Option<u64>,
@@ -42,7 +42,7 @@ pub(super) fn is_marked(disk: &Disk) -> bool {
 
 impl<R: Rules + Clone> Cluster<R> {
     /// Send a greeting from an unproven process to all others, and schedule the next one.
-    pub(super) fn greet(&mut self, node: u8, incarnation: u64) {
+    pub(super) fn send_greetings(&mut self, node: u8, incarnation: u64) {
         if !self.runs(node, incarnation) || self.is_proven(node) {
             return;
         }
@@ -51,7 +51,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
         let at_ns = self.now_ns() + MEET_EVERY_NS;
         self.schedule
-            .plan(at_ns, 3, Happening::Greet { node, incarnation });
+            .plan(at_ns, 3, Event::SendGreeting { node, incarnation });
     }
 
     fn is_proven(&self, node: u8) -> bool {
@@ -65,13 +65,17 @@ impl<R: Rules + Clone> Cluster<R> {
 
     fn send_greeting(&mut self, from: u8, to: u8, answers: Option<u64>) {
         let node = &self.nodes[usize::from(from)];
-        let Some(process) = node.process.as_ref().filter(|process| process.has_begun) else {
+        let Some(process) = node
+            .process
+            .as_ref()
+            .filter(|process| process.is_superblock_durable)
+        else {
             return;
         };
         let greeting = Greeting {
             from,
             to,
-            life: node.life,
+            disk_generation: node.disk_generation,
             standing: process.standing(),
             answers,
             incarnation: process.incarnation,
@@ -84,24 +88,29 @@ impl<R: Rules + Clone> Cluster<R> {
         }
         if let Some(delivery) = first {
             self.schedule
-                .plan(delivery.at_ns, 2, Happening::Greeted(greeting));
+                .plan(delivery.at_ns, 2, Event::Greeting(greeting));
         }
     }
 
     /// Handle the arrival of a greeting.
-    pub(super) fn greeted(&mut self, greeting: Greeting) {
-        let Greeting { from, to, life, .. } = greeting;
+    pub(super) fn handle_greeting(&mut self, greeting: Greeting) {
+        let Greeting {
+            from,
+            to,
+            disk_generation: life,
+            ..
+        } = greeting;
         self.network.arrived(from, to);
         let now_ns = self.now_ns();
         self.trace.event(now_ns, to, "greeted", &[from.into()]);
         let others = self.others(to);
-        let one_is_enough = self.misdeed == Some(Misdeed::EmptyQuorumIsNew);
+        let one_is_enough = self.host_fault == Some(HostFault::EmptyQuorumIsNew);
         let node = &mut self.nodes[usize::from(to)];
-        let met = &mut node.met[usize::from(from)];
+        let met = &mut node.met_disk_generations[usize::from(from)];
         let Some(process) = &mut node.process else {
             return;
         };
-        if !process.has_begun {
+        if !process.is_superblock_durable {
             return;
         }
         let stale = greeting
@@ -113,14 +122,18 @@ impl<R: Rules + Clone> Cluster<R> {
         *met = life;
         if !greeting.standing.is_proven {
             // The state remembered from before the loss of its disk is obsolete.
-            process.memory.meet(from, greeting.standing);
+            process.memory.on_handshake(from, greeting.standing);
         }
         let dialled = greeting.answers.is_some();
         let change = if one_is_enough {
             let quorum = others.filter(|other| *other == from);
-            process.trust.meet(from, greeting.standing, dialled, quorum)
+            process
+                .trust
+                .on_handshake(from, greeting.standing, dialled, quorum)
         } else {
-            process.trust.meet(from, greeting.standing, dialled, others)
+            process
+                .trust
+                .on_handshake(from, greeting.standing, dialled, others)
         };
         self.trust_changed(to, change);
         if !dialled {
@@ -146,13 +159,15 @@ impl<R: Rules + Clone> Cluster<R> {
         self.trust_changed(node, change);
     }
 
-    fn trust_changed(&mut self, node: u8, change: Change) {
+    fn trust_changed(&mut self, node: u8, change: TrustChange) {
         let now_ns = self.now_ns();
         let name = match change {
-            Change::Nothing => return,
-            Change::DiskWasLost => return self.tally.add("replicas that know of their lost disk"),
-            Change::GroupIsNew => "replicas of new groups",
-            Change::Rejoined => "replicas back with a new disk",
+            TrustChange::Nothing => return,
+            TrustChange::DiskWasLost => {
+                return self.tally.add("replicas that know of their lost disk");
+            }
+            TrustChange::GroupIsNew => "replicas of new groups",
+            TrustChange::Rejoined => "replicas back with a new disk",
         };
         self.tally.add(name);
         self.trace.explain(now_ns, node, || name.to_owned());

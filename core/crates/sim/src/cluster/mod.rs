@@ -20,10 +20,10 @@ use headrace_vsr::api::{CommandReply, Event as Input, Outcome};
 use headrace_vsr::frame::Intake;
 use headrace_vsr::rules::Rules;
 
-use crate::checker::{Canon, Causes, History, Reference, Violation};
-use crate::client::{Ask, Client, Deed, Tell, World};
+use crate::checker::{CanonicalHistory, Causes, History, Reference, Violation};
+use crate::client::{Client, ClientAction, ClientContext, ClientRequest, ClientResponse};
 use crate::machine::Machines;
-use crate::mutants::Misdeed;
+use crate::mutants::HostFault;
 use crate::network::{FIRST_CLIENT, Network};
 use crate::plan::Planned;
 use crate::random::{Domain, Fates};
@@ -44,9 +44,13 @@ const FRAME_BYTES_MAX: u32 = 4 << 20;
 
 /// Scheduled event.
 #[derive(Debug)]
-enum Happening {
+enum Event {
     /// A client request arrives at a replica.
-    Asked { from: u8, to: u8, ask: Ask },
+    Request {
+        from: u8,
+        to: u8,
+        ask: ClientRequest,
+    },
     /// A frame arrives at a replica.
     Frame {
         from: u8,
@@ -60,13 +64,17 @@ enum Happening {
         is_damaged: bool,
     },
     /// An unproven replica asks the others for their standing.
-    Greet { node: u8, incarnation: u64 },
+    SendGreeting { node: u8, incarnation: u64 },
     /// A node asks the others for the time.
     Ping { node: u8, incarnation: u64 },
     /// A handshake arrives.
-    Greeted(meeting::Greeting),
+    Greeting(meeting::Greeting),
     /// A response of a replica arrives at a client.
-    Told { from: u8, to: u8, tell: Tell },
+    Response {
+        from: u8,
+        to: u8,
+        tell: ClientResponse,
+    },
     /// Disk requests of a part may be complete.
     Disk {
         node: u8,
@@ -85,7 +93,7 @@ enum Happening {
     /// The journal may have been idle long enough to be sealed.
     Idle { node: u8, incarnation: u64 },
     /// A process takes a step with the collected input.
-    Turn { node: u8, incarnation: u64 },
+    Step { node: u8, incarnation: u64 },
     /// A process starts.
     Start { node: u8 },
     /// The planned fault with this index occurs.
@@ -106,15 +114,15 @@ pub(crate) enum Part {
 #[derive(Debug)]
 pub(crate) struct Cluster<R: Rules + Clone> {
     rules: R,
-    misdeed: Option<Misdeed>,
+    host_fault: Option<HostFault>,
     fates: Fates,
     scenario: Scenario,
-    schedule: Schedule<Happening>,
+    schedule: Schedule<Event>,
     network: Network,
     nodes: Vec<Node<R>>,
     clients: Vec<Client>,
     machines: Machines,
-    canon: Canon,
+    canon: CanonicalHistory,
     reference: Reference,
     history: History,
     tally: Tally,
@@ -122,7 +130,7 @@ pub(crate) struct Cluster<R: Rules + Clone> {
     violation: Option<Violation>,
     healed: bool,
     /// Node with an older copy of its data directory that has not been detected yet.
-    restored: Option<u8>,
+    undetected_rollback: Option<u8>,
     /// Causes for alarms.
     causes: Causes,
     /// Number of draws by purpose and node.
@@ -134,7 +142,7 @@ impl<R: Rules + Clone> Cluster<R> {
     pub(crate) fn new(
         scenario: Scenario,
         rules: R,
-        misdeed: Option<Misdeed>,
+        misdeed: Option<HostFault>,
         machines: Machines,
         trace: Trace,
     ) -> Result<Self, Violation> {
@@ -150,35 +158,35 @@ impl<R: Rules + Clone> Cluster<R> {
         let network = Network::new(fates, options.network.clone());
         let mut cluster = Self {
             rules,
-            misdeed,
+            host_fault: misdeed,
             fates,
             schedule: Schedule::default(),
             network,
             nodes,
             clients,
             machines,
-            canon: Canon::default(),
+            canon: CanonicalHistory::default(),
             reference,
             history: History::default(),
             tally: Tally::default(),
             trace,
             violation: None,
             healed: false,
-            restored: None,
+            undetected_rollback: None,
             causes: Causes::default(),
             draws: BTreeMap::new(),
             scenario,
         };
         for node in 0..cluster.scenario.options.replicas {
-            cluster.schedule.plan(0, 1, Happening::Start { node });
+            cluster.schedule.plan(0, 1, Event::Start { node });
         }
         for index in 0..cluster.scenario.options.workload.clients {
             cluster
                 .schedule
-                .plan(u64::from(index) * 3_000_000, 3, Happening::Client(index));
+                .plan(u64::from(index) * 3_000_000, 3, Event::Client(index));
         }
         for (index, Planned { at_ns, .. }) in cluster.scenario.plan.iter().enumerate() {
-            cluster.schedule.plan(*at_ns, 0, Happening::Fault(index));
+            cluster.schedule.plan(*at_ns, 0, Event::Fault(index));
         }
         Ok(cluster)
     }
@@ -223,7 +231,7 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    fn happen(&mut self, happening: Happening) {
+    fn happen(&mut self, happening: Event) {
         let now_ns = self.now_ns();
         if let Some(free_ns) = self.busy_until(&happening) {
             // The process is paused: its input waits.
@@ -231,7 +239,7 @@ impl<R: Rules + Clone> Cluster<R> {
             return;
         }
         match happening {
-            Happening::Frame {
+            Event::Frame {
                 from,
                 to,
                 life,
@@ -244,24 +252,24 @@ impl<R: Rules + Clone> Cluster<R> {
                     self.frame((from, life), to, &bytes, is_damaged);
                 }
             }
-            Happening::Greet { node, incarnation } => self.greet(node, incarnation),
-            Happening::Greeted(greeting) => self.greeted(greeting),
-            Happening::Ping { node, incarnation } => self.ping(node, incarnation),
-            Happening::Asked { from, to, ask } => {
+            Event::SendGreeting { node, incarnation } => self.send_greetings(node, incarnation),
+            Event::Greeting(greeting) => self.handle_greeting(greeting),
+            Event::Ping { node, incarnation } => self.ping(node, incarnation),
+            Event::Request { from, to, ask } => {
                 self.network.arrived(from, to);
                 self.asked(from, to, ask);
             }
-            Happening::Told { from, to, tell } => {
+            Event::Response { from, to, tell } => {
                 self.network.arrived(from, to);
                 self.trace.event(now_ns, to, "told", &[from.into()]);
                 self.client(to - FIRST_CLIENT, Some(tell));
             }
-            Happening::Disk {
+            Event::Disk {
                 node,
                 incarnation,
                 part,
             } => self.disk_done(node, incarnation, part),
-            Happening::Applied {
+            Event::Applied {
                 node,
                 incarnation,
                 op,
@@ -272,35 +280,35 @@ impl<R: Rules + Clone> Cluster<R> {
                     self.step(node, Some(Input::Applied { op, replies }));
                 }
             }
-            Happening::Tick { node, incarnation } => self.tick(node, incarnation),
-            Happening::Turn { node, incarnation } => {
+            Event::Tick { node, incarnation } => self.tick(node, incarnation),
+            Event::Step { node, incarnation } => {
                 if self.runs(node, incarnation) {
                     self.step(node, None);
                 }
             }
-            Happening::Idle { node, incarnation } => self.seal(node, incarnation),
-            Happening::Start { node } => self.boot(node),
-            Happening::Fault(index) => self.fault(index),
-            Happening::Client(index) => self.client(index, None),
+            Event::Idle { node, incarnation } => self.seal(node, incarnation),
+            Event::Start { node } => self.boot(node),
+            Event::Fault(index) => self.fault(index),
+            Event::Client(index) => self.client(index, None),
         }
     }
 
     /// End of the pause of the process that receives the event, if it is paused.
-    fn busy_until(&self, happening: &Happening) -> Option<u64> {
+    fn busy_until(&self, happening: &Event) -> Option<u64> {
         let node = match happening {
-            Happening::Frame { to, .. } | Happening::Asked { to, .. } => to,
-            Happening::Disk { node, .. }
-            | Happening::Applied { node, .. }
-            | Happening::Tick { node, .. }
-            | Happening::Turn { node, .. }
-            | Happening::Greet { node, .. }
-            | Happening::Ping { node, .. }
-            | Happening::Idle { node, .. } => node,
-            Happening::Told { .. }
-            | Happening::Greeted(_)
-            | Happening::Start { .. }
-            | Happening::Fault(_)
-            | Happening::Client(_) => return None,
+            Event::Frame { to, .. } | Event::Request { to, .. } => to,
+            Event::Disk { node, .. }
+            | Event::Applied { node, .. }
+            | Event::Tick { node, .. }
+            | Event::Step { node, .. }
+            | Event::SendGreeting { node, .. }
+            | Event::Ping { node, .. }
+            | Event::Idle { node, .. } => node,
+            Event::Response { .. }
+            | Event::Greeting(_)
+            | Event::Start { .. }
+            | Event::Fault(_)
+            | Event::Client(_) => return None,
         };
         let node = &self.nodes[usize::from(*node)];
         (node.busy_until_ns > self.now_ns() && node.process.is_some()).then_some(node.busy_until_ns)
@@ -330,7 +338,7 @@ impl<R: Rules + Clone> Cluster<R> {
         if node.process.is_none() {
             return;
         }
-        if life < node.met[usize::from(from)] {
+        if life < node.met_disk_generations[usize::from(from)] {
             return self.tally.add("frames of former lives");
         }
         let decoded = Intake {
@@ -338,7 +346,7 @@ impl<R: Rules + Clone> Cluster<R> {
             message_size_max: FRAME_BYTES_MAX,
         }
         .decode(bytes);
-        let result = alarms::judge_frame(from, decoded.is_ok(), is_damaged);
+        let result = alarms::check_frame_decoding(from, decoded.is_ok(), is_damaged);
         self.check(to, result);
         match decoded {
             Ok(frame) => {
@@ -346,7 +354,7 @@ impl<R: Rules + Clone> Cluster<R> {
                     format!("<- {from} {}", describe::describe_frame(&frame))
                 });
                 if frame.header.command().is_of_node() {
-                    return self.hear_node(from, to, &frame);
+                    return self.handle_node_frame(from, to, &frame);
                 }
                 self.remember(to, &frame);
                 let process = self.nodes[usize::from(to)].process.as_ref();
@@ -358,14 +366,14 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    fn asked(&mut self, from: u8, to: u8, ask: Ask) {
+    fn asked(&mut self, from: u8, to: u8, ask: ClientRequest) {
         let now_ns = self.now_ns();
         self.trace.event(now_ns, to, "asked", &[from.into()]);
         let Some(process) = &mut self.nodes[usize::from(to)].process else {
             return;
         };
         match ask {
-            Ask::Frame(bytes) => {
+            ClientRequest::Frame(bytes) => {
                 let intake = Intake {
                     cluster: CLUSTER,
                     message_size_max: FRAME_BYTES_MAX,
@@ -379,11 +387,11 @@ impl<R: Rules + Clone> Cluster<R> {
                     self.arrive(to, Input::Request(frame));
                 }
             }
-            Ask::Propose { call, body } => {
+            ClientRequest::Propose { call, body } => {
                 let proposal = process.proposal(from, call, body);
                 self.arrive(to, Input::Propose(proposal));
             }
-            Ask::Read { call, key } => {
+            ClientRequest::Read { call, key } => {
                 let id = process.read(from, call, key);
                 self.read_index(to, id);
             }
@@ -403,14 +411,14 @@ impl<R: Rules + Clone> Cluster<R> {
         if process.inbox.len() == 1 {
             let incarnation = process.incarnation;
             self.schedule
-                .plan(now_ns + turn_ns, 2, Happening::Turn { node, incarnation });
+                .plan(now_ns + turn_ns, 2, Event::Step { node, incarnation });
         }
     }
 
     /// Wake a client, or deliver a response to it.
-    fn client(&mut self, index: u8, tell: Option<Tell>) {
+    fn client(&mut self, index: u8, tell: Option<ClientResponse>) {
         let (mut refused, mut failed) = (Vec::new(), None);
-        let mut world = World {
+        let mut world = ClientContext {
             now_ns: self.schedule.now_ns(),
             fates: &self.fates,
             options: &self.scenario.options.workload,
@@ -424,7 +432,7 @@ impl<R: Rules + Clone> Cluster<R> {
         };
         let client = &mut self.clients[usize::from(index)];
         let deeds = match tell {
-            Some(tell) => client.tell(&mut world, tell),
+            Some(tell) => client.handle_response(&mut world, tell),
             None => client.wake(&mut world),
         };
         if let Some(violation) = failed {
@@ -437,16 +445,18 @@ impl<R: Rules + Clone> Cluster<R> {
         }
         for deed in deeds {
             match deed {
-                Deed::Wake(at_ns) => self.schedule.plan(at_ns, 3, Happening::Client(index)),
-                Deed::Send(to, ask) => self.ask(index + FIRST_CLIENT, to, &ask),
+                ClientAction::Wake(at_ns) => self.schedule.plan(at_ns, 3, Event::Client(index)),
+                ClientAction::Send(to, ask) => self.ask(index + FIRST_CLIENT, to, &ask),
             }
         }
     }
 
-    fn ask(&mut self, from: u8, to: u8, ask: &Ask) {
+    fn ask(&mut self, from: u8, to: u8, ask: &ClientRequest) {
         let bytes = match ask {
-            Ask::Frame(bytes) => bytes.clone(),
-            Ask::Propose { .. } | Ask::Read { .. } => headrace_buffer::Slice::default(),
+            ClientRequest::Frame(bytes) => bytes.clone(),
+            ClientRequest::Propose { .. } | ClientRequest::Read { .. } => {
+                headrace_buffer::Slice::default()
+            }
         };
         for (copy, delivery) in self
             .network
@@ -456,25 +466,27 @@ impl<R: Rules + Clone> Cluster<R> {
             .enumerate()
         {
             let ask = match ask {
-                Ask::Frame(_) => Ask::Frame(delivery.bytes),
+                ClientRequest::Frame(_) => ClientRequest::Frame(delivery.bytes),
                 // Calls into a process are not duplicated.
-                Ask::Propose { .. } | Ask::Read { .. } if copy > 0 => {
+                ClientRequest::Propose { .. } | ClientRequest::Read { .. } if copy > 0 => {
                     self.network.arrived(from, to);
                     continue;
                 }
                 other => other.clone(),
             };
             self.schedule
-                .plan(delivery.at_ns, 2, Happening::Asked { from, to, ask });
+                .plan(delivery.at_ns, 2, Event::Request { from, to, ask });
         }
     }
 
-    fn tell(&mut self, from: u8, to: u8, tell: &Tell) {
+    fn tell(&mut self, from: u8, to: u8, tell: &ClientResponse) {
         let bytes = match tell {
-            Tell::Frame(bytes) => bytes.clone(),
-            Tell::Proposed { .. } | Tell::Read { .. } => headrace_buffer::Slice::default(),
+            ClientResponse::Frame(bytes) => bytes.clone(),
+            ClientResponse::Proposed { .. } | ClientResponse::Read { .. } => {
+                headrace_buffer::Slice::default()
+            }
         };
-        if let Tell::Proposed {
+        if let ClientResponse::Proposed {
             outcome: Outcome::Unknown,
             ..
         } = tell
@@ -488,11 +500,11 @@ impl<R: Rules + Clone> Cluster<R> {
             .flatten()
         {
             let tell = match tell {
-                Tell::Frame(_) => Tell::Frame(delivery.bytes),
+                ClientResponse::Frame(_) => ClientResponse::Frame(delivery.bytes),
                 other => other.clone(),
             };
             self.schedule
-                .plan(delivery.at_ns, 2, Happening::Told { from, to, tell });
+                .plan(delivery.at_ns, 2, Event::Response { from, to, tell });
         }
     }
 }

@@ -7,10 +7,10 @@ use headrace_vsr::frame::{Frame, Release};
 use headrace_vsr::rules::Rules;
 
 use super::execution::clock_slack_ns;
-use super::{Cluster, Happening};
+use super::{Cluster, Event};
 use crate::checker::{Check, Violation};
 use crate::machine::{Command, NEWER, OLDER};
-use crate::mutants::Misdeed;
+use crate::mutants::HostFault;
 use crate::options::SECOND;
 
 impl<R: Rules + Clone> Cluster<R> {
@@ -19,7 +19,7 @@ impl<R: Rules + Clone> Cluster<R> {
         let state = &self.nodes[usize::from(node)];
         let reading = state.clock.at(self.now_ns());
         let wall = match &state.process {
-            Some(_) if self.misdeed == Some(Misdeed::ClockBelieved) => {
+            Some(_) if self.host_fault == Some(HostFault::ClockBelieved) => {
                 Window::exact(reading.wall_ns)
             }
             Some(process) => process.neighbours.window(reading),
@@ -44,18 +44,18 @@ impl<R: Rules + Clone> Cluster<R> {
         let pings = process.neighbours.pings(state.clock.at(now_ns));
         let next_ns = process.neighbours.next_ping_ns();
         let at_ns = next_ns.map(|at_ns| state.clock.virtual_of(at_ns).max(now_ns + 1));
-        self.tell_common(node);
+        self.pass_common_release(node);
         for (to, frame) in pings {
             self.send(node, to, &Slice::from_vec(frame.encode()));
         }
         if let Some(at_ns) = at_ns {
             self.schedule
-                .plan(at_ns, 4, Happening::Ping { node, incarnation });
+                .plan(at_ns, 4, Event::Ping { node, incarnation });
         }
     }
 
     /// Handle a frame from one node to another.
-    pub(super) fn hear_node(&mut self, from: u8, to: u8, frame: &Frame) {
+    pub(super) fn handle_node_frame(&mut self, from: u8, to: u8, frame: &Frame) {
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(to)];
         let Some(process) = &mut state.process else {
@@ -65,13 +65,13 @@ impl<R: Rules + Clone> Cluster<R> {
         if let Some(answer) = answer {
             self.send(to, from, &Slice::from_vec(answer.encode()));
         }
-        self.tell_common(to);
+        self.pass_common_release(to);
     }
 
     /// Pass the release that all members support to the replica of a process, if it has changed.
-    pub(super) fn tell_common(&mut self, node: u8) {
+    pub(super) fn pass_common_release(&mut self, node: u8) {
         let now_ns = self.now_ns();
-        let unasked = self.misdeed == Some(Misdeed::ReleaseUnasked);
+        let unasked = self.host_fault == Some(HostFault::ReleaseUnasked);
         let state = &mut self.nodes[usize::from(node)];
         let Some(process) = &mut state.process else {
             return;
@@ -84,7 +84,7 @@ impl<R: Rules + Clone> Cluster<R> {
         let common = common.unwrap_or(Release::FIRST);
         if common != process.common {
             process.common = common;
-            self.step(node, Some(Input::Common(common)));
+            self.step(node, Some(Input::CommonRelease(common)));
         }
     }
 
@@ -103,7 +103,7 @@ impl<R: Rules + Clone> Cluster<R> {
     }
 
     /// Upgrade a program that refuses a log for which its release is too old, as an operator would.
-    pub(super) fn too_old(&mut self, node: u8) {
+    pub(super) fn upgrade_refused(&mut self, node: u8) {
         let state = &mut self.nodes[usize::from(node)];
         self.tally.add("older releases refused");
         if !state.has_run_newer {
@@ -117,7 +117,7 @@ impl<R: Rules + Clone> Cluster<R> {
             self.crash(node, None, SECOND / 5);
         } else {
             let at_ns = self.now_ns() + SECOND / 5;
-            self.schedule.plan(at_ns, 1, Happening::Start { node });
+            self.schedule.plan(at_ns, 1, Event::Start { node });
         }
     }
 

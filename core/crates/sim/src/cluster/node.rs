@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use headrace_buffer::Slice;
 use headrace_vsr::api::{Event as Input, Proposal};
 use headrace_vsr::frame::{Operation, PrepareFrame, Release};
-use headrace_vsr::neighbours::Neighbours;
+use headrace_vsr::neighbours::Pings;
 use headrace_vsr::replica::Replica;
 use headrace_vsr::rules::Rules;
-use headrace_vsr::trust::{Memory, Standing, Trust};
+use headrace_vsr::trust::{PeerMemory, Standing, Trust};
 
 use super::Part;
 use super::store::{Place, Store};
 use crate::checker::Progress;
 use crate::client::since;
 use crate::clock::Clock;
-use crate::disk::{Disk, Scar};
+use crate::disk::{DamagedBytes, Disk};
 use crate::jobs::Jobs;
 use crate::machine::{Machine, NEWER, OLDER};
 use crate::network::FIRST_CLIENT;
@@ -33,7 +33,7 @@ pub(super) struct CrashInStep {
 
 /// Copy of a data directory.
 #[derive(Clone, Debug)]
-pub(super) struct Copied {
+pub(super) struct DirectoryCopy {
     pub(super) disk: Disk,
     /// Upper bound of the log view in the copy.
     pub(super) log_view: u32,
@@ -51,15 +51,15 @@ pub(super) struct Node<R: Rules> {
     pub(super) disk: Disk,
     pub(super) clock: Clock,
     /// Disk generation: number of times the disk was replaced.
-    pub(super) life: u64,
+    pub(super) disk_generation: u64,
     /// Disk generations of the others that this node has met. Frames of an earlier generation came over closed
     /// connections.
-    pub(super) met: [u64; 8],
+    pub(super) met_disk_generations: [u64; 8],
     /// Installed release; `has_run_newer` is set once the newer one has run on this disk.
     pub(super) release: Release,
     pub(super) has_run_newer: bool,
     /// Copy of the data directory, with upper bounds on the log of its replica.
-    pub(super) copy: Option<Copied>,
+    pub(super) copy: Option<DirectoryCopy>,
     /// Number of process starts on this node.
     pub(super) starts: u64,
     pub(super) process: Option<Process<R>>,
@@ -77,35 +77,35 @@ pub(super) struct Node<R: Rules> {
     pub(super) crash_in_step: Option<CrashInStep>,
     pub(super) progress: Progress,
     /// Damage to records: the operation, the place of its record, and the damaged bytes.
-    pub(super) injuries: Vec<(u64, Place, Scar)>,
+    pub(super) record_damage: Vec<(u64, Place, DamagedBytes)>,
     /// Damage to copies of the superblock.
-    pub(super) superblock_scars: Vec<Scar>,
+    pub(super) superblock_scars: Vec<DamagedBytes>,
     /// Operations whose newest record is damaged.
     pub(super) damaged_ops: BTreeSet<u64>,
     /// Highest operation known to be committed to the last process, and its durable records.
-    pub(super) left: (u64, Vec<(u64, Place)>),
+    pub(super) last_committed: (u64, Vec<(u64, Place)>),
     /// Damaged pair of superblock copies.
     pub(super) damaged_pair: Option<u8>,
     pub(super) damaged_checkpoint: bool,
     /// True if the node stays down permanently.
-    pub(super) gone: bool,
+    pub(super) is_removed: bool,
 }
 
 impl<R: Rules> Node<R> {
     /// Replace the disk by an empty one and reset all expectations about its contents.
     pub(super) fn replace_disk(&mut self, weak_names: bool, weak_size: bool) {
         self.disk = Disk::new(weak_names, weak_size);
-        self.forget();
+        self.reset_expectations();
     }
 
     /// Reset the expectations about the contents of the data directory.
-    pub(super) fn forget(&mut self) {
-        self.life += 1;
+    pub(super) fn reset_expectations(&mut self) {
+        self.disk_generation += 1;
         self.progress = Progress::default();
-        self.injuries.clear();
+        self.record_damage.clear();
         self.superblock_scars.clear();
         self.damaged_ops.clear();
-        self.left = (0, Vec::new());
+        self.last_committed = (0, Vec::new());
         self.damaged_pair = None;
         self.damaged_checkpoint = false;
     }
@@ -114,8 +114,8 @@ impl<R: Rules> Node<R> {
         Self {
             disk: Disk::new(options.disk.weak_names, options.disk.weak_size),
             clock: Clock::new(&fates, replica, options.clock_skew_ppm),
-            life: 0,
-            met: [0; 8],
+            disk_generation: 0,
+            met_disk_generations: [0; 8],
             release: if options.old_releases >> replica & 1 == 1 {
                 OLDER
             } else {
@@ -134,13 +134,13 @@ impl<R: Rules> Node<R> {
             misreads: false,
             crash_in_step: None,
             progress: Progress::default(),
-            injuries: Vec::new(),
+            record_damage: Vec::new(),
             superblock_scars: Vec::new(),
             damaged_ops: BTreeSet::new(),
-            left: (0, Vec::new()),
+            last_committed: (0, Vec::new()),
             damaged_pair: None,
             damaged_checkpoint: false,
-            gone: false,
+            is_removed: false,
         }
     }
 }
@@ -214,13 +214,13 @@ pub(super) struct Process<R: Rules> {
     pub(super) machine: Machine,
     /// Trust in the state of this replica; an unproven replica withholds acknowledgements and votes.
     pub(super) trust: Trust,
-    pub(super) neighbours: Neighbours,
+    pub(super) neighbours: Pings,
     /// Number of process starts on its data directory, as recorded there.
     pub(super) boots: u64,
     /// True once the superblock of this start is durable, after which peers are contacted.
-    pub(super) has_begun: bool,
+    pub(super) is_superblock_durable: bool,
     /// Last known standing of the others; `met` has the incarnations of their processes that completed a handshake.
-    pub(super) memory: Memory,
+    pub(super) memory: PeerMemory,
     pub(super) met: [u64; 8],
     /// Common release last passed to the replica.
     pub(super) common: Release,
@@ -255,7 +255,7 @@ impl<R: Rules> Process<R> {
         replica: Replica<R>,
         machine: Machine,
         trust: Trust,
-        neighbours: Neighbours,
+        neighbours: Pings,
         executed: u64,
         store: Store,
     ) -> Self {
@@ -267,8 +267,8 @@ impl<R: Rules> Process<R> {
             neighbours,
             common: Release::FIRST,
             boots,
-            has_begun: false,
-            memory: Memory::default(),
+            is_superblock_durable: false,
+            memory: PeerMemory::default(),
             met: [0; 8],
             executed,
             executing: false,
@@ -323,10 +323,10 @@ impl<R: Rules> Process<R> {
         self.numbered += 1;
         self.calls.insert(self.numbered, (from, call));
         Proposal {
-            ticket: self.numbered,
+            request_id: self.numbered,
             operation: Operation::METADATA_FIRST,
             user_id: u32::from((from - FIRST_CLIENT) / 6),
-            since: since(&body),
+            min_release: since(&body),
             body,
         }
     }

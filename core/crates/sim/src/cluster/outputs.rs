@@ -8,11 +8,11 @@ use headrace_vsr::rules::Rules;
 use super::describe::{describe, detail, name};
 use super::files;
 use super::node::{Done, JournalWork, Process};
-use super::{Cluster, Happening, Part};
-use crate::checker::{Check, Sighting, Violation};
-use crate::client::Tell;
+use super::{Cluster, Event, Part};
+use crate::checker::{Check, ReplicaState, Violation};
+use crate::client::ClientResponse;
 use crate::jobs::Step;
-use crate::mutants::Misdeed;
+use crate::mutants::HostFault;
 use crate::options::{MICROSECOND, MILLISECOND, SECOND};
 use crate::random::Domain;
 
@@ -101,19 +101,19 @@ impl<R: Rules + Clone> Cluster<R> {
             let node = &mut self.nodes[index];
             node.busy_until_ns = node.busy_until_ns.max(now_ns) + cost_ns;
         }
-        self.look_at(node);
+        self.check_state(node);
         self.observe(node);
         self.plan_tick(node);
     }
 
     /// Check the externally visible state of the replica.
-    fn look_at(&mut self, node: u8) {
+    fn check_state(&mut self, node: u8) {
         let state = &mut self.nodes[usize::from(node)];
         let Some(process) = &state.process else {
             return;
         };
         let report = process.replica.report();
-        let sighting = Sighting {
+        let sighting = ReplicaState {
             incarnation: process.incarnation,
             view: report.view,
             log_view: report.log_view,
@@ -121,10 +121,10 @@ impl<R: Rules + Clone> Cluster<R> {
             commit_min: report.commit_min,
             commit_max: report.commit_max,
             checkpoint_op: report.checkpoint_op,
-            leads: report.status == Status::Normal && report.primary == node,
+            is_primary: report.status == Status::Normal && report.primary == node,
             pipeline_max: PIPELINE_MAX,
         };
-        let result = state.progress.seen(sighting);
+        let result = state.progress.check(sighting);
         self.check(node, result);
     }
 
@@ -146,7 +146,7 @@ impl<R: Rules + Clone> Cluster<R> {
             process.tick_ns = Some(at_ns);
             let incarnation = process.incarnation;
             self.schedule
-                .plan(at_ns, 4, Happening::Tick { node, incarnation });
+                .plan(at_ns, 4, Event::Tick { node, incarnation });
         }
     }
 
@@ -173,11 +173,20 @@ impl<R: Rules + Clone> Cluster<R> {
             Output::Checkpoint { op, clients } => self.checkpoint(node, op, &clients),
             Output::Reply { client, frame } => {
                 if let Some(to) = self.process(node).sessions.get(&client).copied() {
-                    self.tell(node, to, &Tell::Frame(Slice::from_vec(frame.encode())));
+                    self.tell(
+                        node,
+                        to,
+                        &ClientResponse::Frame(Slice::from_vec(frame.encode())),
+                    );
                 }
             }
-            Output::Proposed { ticket, outcome } => match self.process(node).proposed(ticket) {
-                Some((to, call)) => self.tell(node, to, &Tell::Proposed { call, outcome }),
+            Output::Proposed {
+                request_id: ticket,
+                outcome,
+            } => match self.process(node).proposed(ticket) {
+                Some((to, call)) => {
+                    self.tell(node, to, &ClientResponse::Proposed { call, outcome });
+                }
                 None => self.fail(
                     node,
                     Violation::new(Check::Tokens, format!("proposal {ticket} ended twice")),
@@ -295,8 +304,12 @@ impl<R: Rules + Clone> Cluster<R> {
 
     pub(super) fn send(&mut self, from: u8, to: u8, bytes: &Slice) {
         let state = &self.nodes[usize::from(from)];
-        let life = state.life;
-        let Some(process) = state.process.as_ref().filter(|process| process.has_begun) else {
+        let life = state.disk_generation;
+        let Some(process) = state
+            .process
+            .as_ref()
+            .filter(|process| process.is_superblock_durable)
+        else {
             // No connections exist before the superblock of the start is durable.
             return;
         };
@@ -310,7 +323,7 @@ impl<R: Rules + Clone> Cluster<R> {
             self.schedule.plan(
                 delivery.at_ns,
                 2,
-                Happening::Frame {
+                Event::Frame {
                     from,
                     to,
                     life,
@@ -326,12 +339,12 @@ impl<R: Rules + Clone> Cluster<R> {
     fn queue(&mut self, node: u8, token: Option<u64>, work: JournalWork) {
         if self.take_token(node, token) {
             self.process(node).queued.push_back(work);
-            self.go_on_with_journal(node);
+            self.start_next_journal_work(node);
         }
     }
 
     /// Start the next work of the journal, unless its disk is busy.
-    pub(super) fn go_on_with_journal(&mut self, node: u8) {
+    pub(super) fn start_next_journal_work(&mut self, node: u8) {
         while let Some(process) = &mut self.nodes[usize::from(node)].process
             && process.journal.is_idle()
             && let Some(work) = process.next_journal_work()
@@ -376,7 +389,7 @@ impl<R: Rules + Clone> Cluster<R> {
             } else {
                 "failed syncs"
             });
-            if self.misdeed == Some(Misdeed::ErrorsIgnored) {
+            if self.host_fault == Some(HostFault::ErrorsIgnored) {
                 // The files are created, but the data is not written.
                 let steps = steps
                     .into_iter()
@@ -395,7 +408,7 @@ impl<R: Rules + Clone> Cluster<R> {
             self.step(
                 node,
                 Some(Input::StorageError(StorageError {
-                    what: StoragePart::Journal,
+                    part: StoragePart::Journal,
                     errno,
                 })),
             );
@@ -435,7 +448,7 @@ impl<R: Rules + Clone> Cluster<R> {
         if !self.take_token(node, token) {
             return;
         }
-        if let Some(misdeed) = self.misdeed {
+        if let Some(misdeed) = self.host_fault {
             misdeed.change(part, &mut steps);
         }
         let mut draw = self.draw(Domain::Disk, node);
@@ -459,7 +472,7 @@ impl<R: Rules + Clone> Cluster<R> {
         self.schedule.plan(
             at_ns,
             1,
-            Happening::Disk {
+            Event::Disk {
                 node,
                 incarnation,
                 part,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use headrace_vsr::api::Status;
 use headrace_vsr::rules::Rules;
 
-use super::{Cluster, Happening};
+use super::{Cluster, Event};
 use crate::checker::{Check, Violation};
 use crate::machine::Machines;
 use crate::options::NetworkOptions;
@@ -27,7 +27,7 @@ impl<R: Rules + Clone> Cluster<R> {
     }
 
     /// Choose the members that continue after healing: all, or a quorum while the others stay down.
-    fn core(&mut self) -> Vec<u8> {
+    fn continuing_members(&mut self) -> Vec<u8> {
         let options = &self.scenario.options;
         let members: Vec<u8> = (0..options.replicas).collect();
         let (damaged, enough) = (
@@ -39,7 +39,7 @@ impl<R: Rules + Clone> Cluster<R> {
         // Damaged disks require all members: the only intact copy may be on any of them.
         if damaged
             || !fewer
-            || self.restored.is_some()
+            || self.undetected_rollback.is_some()
             || members.iter().any(|node| {
                 let node = &self.nodes[usize::from(*node)];
                 let is_new = node.disk.read(super::SUPERBLOCK).is_none();
@@ -59,7 +59,7 @@ impl<R: Rules + Clone> Cluster<R> {
 
     fn heal(&mut self) {
         let now_ns = self.now_ns();
-        let core = self.core();
+        let core = self.continuing_members();
         self.healed = true;
         self.trace.event(
             now_ns,
@@ -80,28 +80,28 @@ impl<R: Rules + Clone> Cluster<R> {
             if core.contains(&node) {
                 let event = match &state.process {
                     // A step of the process may have been postponed to the end of a pause.
-                    Some(process) => Happening::Turn {
+                    Some(process) => Event::Step {
                         node,
                         incarnation: process.incarnation,
                     },
-                    None => Happening::Start { node },
+                    None => Event::Start { node },
                 };
                 self.schedule.plan(now_ns, 1, event);
             } else {
-                state.gone = true;
+                state.is_removed = true;
                 state.process = None;
             }
         }
         for index in 0..self.scenario.options.workload.clients {
-            self.clients[usize::from(index)].hurry(CALLS_AFTER_HEALING);
-            self.schedule.plan(now_ns, 3, Happening::Client(index));
+            self.clients[usize::from(index)].make_final_calls(CALLS_AFTER_HEALING);
+            self.schedule.plan(now_ns, 3, Event::Client(index));
         }
-        let patience_ns = if self.scenario.options.slow_timeouts {
+        let timeout_ns = if self.scenario.options.slow_timeouts {
             180 * SECOND
         } else {
             60 * SECOND
         };
-        while self.violation.is_none() && self.now_ns() < now_ns + patience_ns {
+        while self.violation.is_none() && self.now_ns() < now_ns + timeout_ns {
             self.run_until(self.now_ns() + SECOND / 2);
             if self.converged(&core) {
                 let took_ms = (self.now_ns() - now_ns) / 1_000_000;
@@ -109,7 +109,7 @@ impl<R: Rules + Clone> Cluster<R> {
                     .add_many("milliseconds from healing to convergence", took_ms);
                 // Leave time for late answers and new clock measurements.
                 self.run_until(self.now_ns() + SECOND);
-                self.agreement_is_reached(&core);
+                self.check_agreement(&core);
                 return;
             }
         }
@@ -120,7 +120,7 @@ impl<R: Rules + Clone> Cluster<R> {
     }
 
     /// Check that synchronized clocks and a common release are reached, if all members continue.
-    fn agreement_is_reached(&mut self, core: &[u8]) {
+    fn check_agreement(&mut self, core: &[u8]) {
         if self.violation.is_some()
             || self.serving(core).len() < usize::from(self.scenario.options.replicas)
         {

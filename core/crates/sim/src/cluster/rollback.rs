@@ -6,10 +6,10 @@ use headrace_vsr::rules::Rules;
 use headrace_vsr::superblock;
 use headrace_vsr::trust::Standing;
 
-use super::node::Copied;
+use super::node::DirectoryCopy;
 use super::{Cluster, SUPERBLOCK, meeting};
 use crate::checker::{Cause, Check, Violation};
-use crate::mutants::Misdeed;
+use crate::mutants::HostFault;
 use crate::options::MILLISECOND;
 
 /// Time until the operator empties the data directory of a detected replica.
@@ -17,16 +17,20 @@ const EMPTIED_AFTER_NS: u64 = 300 * MILLISECOND;
 
 impl<R: Rules + Clone> Cluster<R> {
     /// Copy the data directory of a node whose replica is proven.
-    pub(super) fn copy_folder(&mut self, replica: u8) {
+    pub(super) fn copy_directory(&mut self, replica: u8) {
         let Some(state) = self.nodes.get_mut(usize::from(replica)) else {
             return;
         };
-        let Some(process) = state.process.as_ref().filter(|process| process.has_begun) else {
+        let Some(process) = state
+            .process
+            .as_ref()
+            .filter(|process| process.is_superblock_durable)
+        else {
             return;
         };
         if process.trust.is_proven() {
             let report = process.replica.report();
-            state.copy = Some(Copied {
+            state.copy = Some(DirectoryCopy {
                 disk: state.disk.clone(),
                 log_view: report.log_view,
                 op: report.op,
@@ -36,9 +40,9 @@ impl<R: Rules + Clone> Cluster<R> {
 
     /// Replace the data directory by the copy, if all other members run and remember a newer state than that of the
     /// copy.
-    pub(super) fn restore_folder(&mut self, replica: u8, down_ns: u64) {
+    pub(super) fn restore_directory(&mut self, replica: u8, down_ns: u64) {
         let index = usize::from(replica);
-        if self.restored.is_some() || index >= self.nodes.len() {
+        if self.undetected_rollback.is_some() || index >= self.nodes.len() {
             return;
         }
         let Some(copy) = self.nodes[index].copy.clone() else {
@@ -49,7 +53,7 @@ impl<R: Rules + Clone> Cluster<R> {
         };
         let remembers = |node: &super::node::Node<R>| {
             node.process.as_ref().is_some_and(|process| {
-                process.has_begun
+                process.is_superblock_durable
                     && process.trust.is_proven()
                     && process.memory.check(replica, standing).is_err()
             })
@@ -72,11 +76,11 @@ impl<R: Rules + Clone> Cluster<R> {
             node.full_until_ns = 0;
         }
         let node = &mut self.nodes[index];
-        node.forget();
+        node.reset_expectations();
         node.disk = copy.disk;
         node.copy = None;
-        if self.misdeed != Some(Misdeed::OlderCopyBelieved) {
-            self.restored = Some(replica);
+        if self.host_fault != Some(HostFault::OlderCopyBelieved) {
+            self.undetected_rollback = Some(replica);
         }
     }
 
@@ -89,7 +93,11 @@ impl<R: Rules + Clone> Cluster<R> {
             .filter(|running| running.incarnation == process)
             .map(super::node::Process::standing);
         let receiver = &mut self.nodes[usize::from(to)];
-        let Some(running) = receiver.process.as_mut().filter(|it| it.has_begun) else {
+        let Some(running) = receiver
+            .process
+            .as_mut()
+            .filter(|it| it.is_superblock_durable)
+        else {
             return false;
         };
         let met = &mut running.met[usize::from(from)];
@@ -100,15 +108,15 @@ impl<R: Rules + Clone> Cluster<R> {
             // The process ended before the handshake.
             return false;
         };
-        if self.misdeed != Some(Misdeed::OlderCopyBelieved)
+        if self.host_fault != Some(HostFault::OlderCopyBelieved)
             && running.memory.check(from, standing).is_err()
         {
-            self.found_out(from);
+            self.detect_rollback(from);
             return false;
         }
         *met = process;
-        running.memory.meet(from, standing);
-        let known = &mut receiver.met[usize::from(from)];
+        running.memory.on_handshake(from, standing);
+        let known = &mut receiver.met_disk_generations[usize::from(from)];
         *known = life.max(*known);
         true
     }
@@ -127,11 +135,11 @@ impl<R: Rules + Clone> Cluster<R> {
     }
 
     /// Handle the detection of an older copy: the replica stops, and the operator empties the data directory.
-    fn found_out(&mut self, node: u8) {
+    fn detect_rollback(&mut self, node: u8) {
         let now_ns = self.now_ns();
         self.trace
             .explain(now_ns, node, || "the folder is an older copy".to_owned());
-        if self.restored.take() != Some(node) {
+        if self.undetected_rollback.take() != Some(node) {
             let what = format!("the folder of replica {node} is taken for an older copy");
             return self.fail(node, Violation::new(Check::Recovery, what));
         }
@@ -143,7 +151,7 @@ impl<R: Rules + Clone> Cluster<R> {
 }
 
 /// Upper bound of the standing that the replica of a copy would announce.
-fn standing_of(copy: &Copied) -> Option<Standing> {
+fn standing_of(copy: &DirectoryCopy) -> Option<Standing> {
     let opened = superblock::open(copy.disk.read(SUPERBLOCK)?).ok()?;
     (!meeting::is_marked(&copy.disk)).then_some(Standing {
         is_proven: true,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use headrace_buffer::Slice;
 use headrace_vsr::frame::{Intake, PrepareFrame};
 use headrace_vsr::journal::{
-    BLOCK_BYTES, GroupCommit, HEAD_BYTES, RecordHead, Scan, Scanner, durable_through, encode_seal,
+    BLOCK_BYTES, GroupCommit, HEAD_BYTES, RecordHeader, Scan, Scanner, durable_through, encode_seal,
 };
 use headrace_vsr::superblock::Superblock;
 
@@ -226,7 +226,7 @@ impl Store {
     }
 
     /// Return whether the head of the record `witness` declares `op` durable.
-    pub(super) const fn testifies(witness: Place, op: u64) -> bool {
+    pub(super) const fn vouches_for(witness: Place, op: u64) -> bool {
         op <= witness.synced
     }
 
@@ -236,7 +236,7 @@ impl Store {
         let frame = || {
             let bytes = disk.read(&name_of(place.file))?;
             let record = bytes.get(place.offset..place.offset + place.bytes)?;
-            RecordHead::parse(record).filter(|head| head.op == op)?;
+            RecordHeader::parse(record).filter(|head| head.op == op)?;
             let frame = Slice::from_vec(record[HEAD_BYTES..].to_vec());
             INTAKE.decode(&frame).ok()?.into_prepare()
         };
@@ -321,7 +321,7 @@ impl Store {
             let offset = whole(place.offset);
             let head = disk
                 .read(&name_of(place.file))
-                .and_then(|bytes| RecordHead::parse(bytes.get(offset..)?));
+                .and_then(|bytes| RecordHeader::parse(bytes.get(offset..)?));
             let at = Place {
                 file: place.file,
                 offset,

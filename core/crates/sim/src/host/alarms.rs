@@ -10,7 +10,7 @@ use crate::checker::{Alarm, Check, Violation};
 use crate::options::{MILLISECOND, Options};
 
 /// Number of failed writes to a full disk after which the process must have reported the full disk.
-const ATTEMPTS_IN_SILENCE: u64 = 4;
+const UNREPORTED_ATTEMPTS_MAX: u64 = 4;
 
 /// Difference up to which clocks count as synchronized, as far as a replica can observe.
 const CLOCKS_AGREE_NS: u64 = 400 * MILLISECOND;
@@ -30,7 +30,7 @@ pub(super) fn expected(node: &Node, options: &Options, replica: u8) -> Expected 
         return Expected::default();
     }
     let config = config_of(options, replica, node.release);
-    node.folder.with_disk(|disk| {
+    node.directory.with_disk(|disk| {
         let Some(opened) = superblock_of(disk) else {
             return Expected::default();
         };
@@ -42,13 +42,16 @@ pub(super) fn expected(node: &Node, options: &Options, replica: u8) -> Expected 
         };
         let mut ops: Vec<u64> = (node.injuries.iter())
             .filter(|injury| injury.op > opened.superblock.checkpoint.op)
-            .filter(|injury| disk.shows(&injury.scar))
+            .filter(|injury| disk.is_still_damaged(&injury.scar))
             .filter(|injury| !is_superseded(injury.op, injury.file, injury.offset))
             .map(|injury| injury.op)
             .collect();
         ops.sort_unstable();
         ops.dedup();
-        let shown = node.superblock_scars.iter().filter(|scar| disk.shows(scar));
+        let shown = node
+            .superblock_scars
+            .iter()
+            .filter(|scar| disk.is_still_damaged(scar));
         let mut copies: Vec<usize> = shown.map(|scar| scar.start() / COPY_BYTES).collect();
         copies.sort_unstable();
         copies.dedup();
@@ -106,7 +109,7 @@ fn line_of(message: &str) -> Line {
 
 impl Host {
     /// Check the metrics of a process that has started.
-    pub(super) fn judge_start(
+    pub(super) fn check_start_metrics(
         &self,
         node: u8,
         expected: Expected,
@@ -133,14 +136,14 @@ impl Host {
                 return Err(Violation::new(Check::Alarm, what));
             }
             if counted > 0 {
-                self.causes.justify(node, alarm)?;
+                self.causes.check(node, alarm)?;
             }
         }
         Ok(())
     }
 
     /// Check a log line of a process.
-    pub(super) fn judge_line(
+    pub(super) fn check_log_line(
         &mut self,
         node: u8,
         level: Level,
@@ -161,13 +164,13 @@ impl Host {
             Line::Alarm(alarm) => {
                 self.tally.add("alarms with a cause");
                 if alarm == Alarm::Full {
-                    self.nodes[usize::from(node)].has_said_full = true;
+                    self.nodes[usize::from(node)].has_reported_full = true;
                 }
                 if alarm == Alarm::LostDisk && !self.nodes[usize::from(node)].has_met_all() {
                     // A new member cannot distinguish a lost disk from a group that was started without it.
                     return Ok(());
                 }
-                self.causes.justify(node, alarm)
+                self.causes.check(node, alarm)
             }
         }
     }
@@ -187,10 +190,10 @@ impl Host {
     }
 
     /// Check at the end of a process that it did not ignore a full disk silently.
-    pub(super) fn judge_silence(&self, node: u8) -> Result<(), Violation> {
+    pub(super) fn check_full_disk_reported(&self, node: u8) -> Result<(), Violation> {
         let state = &self.nodes[usize::from(node)];
-        let attempts = state.folder.counts().without_space - state.without_space_before;
-        if attempts >= ATTEMPTS_IN_SILENCE && !state.has_said_full {
+        let attempts = state.directory.counts().without_space - state.without_space_before;
+        if attempts >= UNREPORTED_ATTEMPTS_MAX && !state.has_reported_full {
             let what = format!("replica {node} met a full disk {attempts} times, and said nothing");
             return Err(Violation::new(Check::Alarm, what));
         }

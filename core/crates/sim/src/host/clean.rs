@@ -29,8 +29,8 @@ impl Host {
         let status = process.replica.status();
         process.stepped.finish();
         self.count(&status);
-        if self.nodes[usize::from(node)].folder.is_dead() {
-            self.die(node);
+        if self.nodes[usize::from(node)].directory.is_dead() {
+            self.crash_at_file_operation(node);
             return false;
         }
         self.tally.add("clean ends");
@@ -46,7 +46,7 @@ impl Host {
             };
             let head = process.stepped.report().op;
             if self.violation.is_none() && self.finish_process(node) {
-                let result = self.check_folder(node, head);
+                let result = self.check_directory(node, head);
                 self.check(node, result);
             }
         }
@@ -54,22 +54,22 @@ impl Host {
 
     /// Check that the copies of the superblock are equal, no file is incomplete, and a start finds the complete log and
     /// has nothing to report.
-    fn check_folder(&mut self, node: u8, head: u64) -> Result<(), Violation> {
+    fn check_directory(&mut self, node: u8, head: u64) -> Result<(), Violation> {
         let state = &self.nodes[usize::from(node)];
         let wrong = |what: String| {
             let what = format!("after a clean end of replica {node} {what}");
-            Err(Violation::new(Check::CleanEnd, what))
+            Err(Violation::new(Check::CleanShutdown, what))
         };
-        if let Some(name) = half_made(state) {
+        if let Some(name) = incomplete_file(state) {
             return wrong(format!("{name} is left"));
         }
         let is_whole = state
-            .folder
+            .directory
             .with_disk(|disk| superblock_of(disk).is_some_and(|opened| opened.repair.is_empty()));
         if !is_whole && !state.has_damaged_superblock {
             return wrong("the copies of its superblock differ".to_owned());
         }
-        state.folder.begin();
+        state.directory.begin();
         let opened = state.open(&self.scenario.options, node, &self.wires);
         let (replica, mut stepped) = match opened {
             Ok(opened) => opened,
@@ -87,13 +87,18 @@ impl Host {
         if found != head && !state.has_damaged_records && !state.has_lost_files {
             return wrong(format!("its log ends with {found} instead of {head}"));
         }
-        stepped.look();
-        let said = replica.take().into_iter().find_map(|event| match event {
-            ReplicaEvent::Log { message, .. } if message.contains("of the metadata journal") => {
-                Some(message)
-            }
-            _ => None,
-        });
+        stepped.process();
+        let said = replica
+            .take_events()
+            .into_iter()
+            .find_map(|event| match event {
+                ReplicaEvent::Log { message, .. }
+                    if message.contains("of the metadata journal") =>
+                {
+                    Some(message)
+                }
+                _ => None,
+            });
         match said {
             Some(message) if !state.has_damaged_records && !state.has_lost_files => {
                 wrong(format!("it reports: {message}"))
@@ -104,8 +109,8 @@ impl Host {
 }
 
 /// Name of an incomplete file, if any. Only the preallocated journal file may exist before its use.
-fn half_made(node: &Node) -> Option<String> {
-    node.folder.with_disk(|disk| {
+fn incomplete_file(node: &Node) -> Option<String> {
+    node.directory.with_disk(|disk| {
         let mut names = disk.names().map(str::to_owned);
         names.find(|name| name.contains("unfinished") && name != "wal-spare.unfinished")
     })

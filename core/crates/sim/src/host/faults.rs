@@ -2,11 +2,11 @@
 
 use headrace_replica::{ReplicaConfig, ReplicaStatus};
 use headrace_vsr::frame::Intake;
-use headrace_vsr::journal::{HEAD_BYTES, Place, RecordHead, Scanner};
+use headrace_vsr::journal::{HEAD_BYTES, Place, RecordHeader, Scanner};
 use headrace_vsr::superblock::{self, COPY_BYTES, Superblock};
 
-use super::folder::{MARKER, SUPERBLOCK};
-use super::node::{Death, Injury, Node, config_of, empty};
+use super::directory::{MARKER, SUPERBLOCK};
+use super::node::{Node, PlannedCrash, RecordDamage, config_of, empty};
 use super::{FRAME_BYTES_MAX, Happening, Host};
 use crate::checker::Cause;
 use crate::disk::Disk;
@@ -55,13 +55,13 @@ impl Host {
                 outputs,
                 power,
                 down_ns,
-            } => self.plan_death(replica, outputs, power, down_ns),
+            } => self.plan_crash(replica, outputs, power, down_ns),
             Fault::CrashAtSync {
                 replica,
-                of_folder,
+                of_directory,
                 after,
                 down_ns,
-            } => self.plan_death_at_sync(replica, of_folder, after, down_ns),
+            } => self.plan_death_at_sync(replica, of_directory, after, down_ns),
             Fault::PowerCut { loss, down_ns } => {
                 self.tally.add("power cuts of all");
                 for node in 0..self.scenario.options.replicas {
@@ -91,8 +91,10 @@ impl Host {
                 pick,
                 down_ns,
             } => self.lose_file(replica, mishap, pick, down_ns),
-            Fault::FolderCopied { replica } => self.copy_folder(replica),
-            Fault::FolderRestored { replica, down_ns } => self.restore_folder(replica, down_ns),
+            Fault::DirectoryCopied { replica } => self.copy_directory(replica),
+            Fault::DirectoryRestored { replica, down_ns } => {
+                self.restore_directory(replica, down_ns);
+            }
             Fault::Release {
                 replica,
                 newer,
@@ -135,7 +137,7 @@ impl Host {
                 self.causes.add(*replica, Cause::FailedSync);
                 node.sync_error = Some(*down_ns);
             }
-            Fault::Misread { .. } => node.folder.misread(),
+            Fault::Misread { .. } => node.directory.misread(),
             Fault::ClockJump { by_ns, .. } => {
                 self.tally.add("clock jumps");
                 node.clock.jump(*by_ns);
@@ -145,40 +147,40 @@ impl Host {
     }
 
     /// Plan a crash in the middle of the next work of the process: during a file operation, or while sending.
-    fn plan_death(&mut self, replica: u8, outputs: u8, power: Option<Loss>, down_ns: u64) {
+    fn plan_crash(&mut self, replica: u8, outputs: u8, power: Option<Loss>, down_ns: u64) {
         let mut draw = self.draw(Domain::Loss, replica);
         let (sends, count) = (draw.chance(300_000), draw.within(1, 24));
         let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
             return;
         };
-        node.death = Some(Death {
+        node.death = Some(PlannedCrash {
             power,
             down_ns,
             sent: sends.then_some(outputs),
         });
         if !sends {
-            node.folder.die_at(count, draw);
+            node.directory.die_at(count, draw);
         }
     }
 
     /// Plan a crash before a sync, with all written data in the page cache.
-    fn plan_death_at_sync(&mut self, replica: u8, of_folder: bool, after: u8, down_ns: u64) {
+    fn plan_death_at_sync(&mut self, replica: u8, of_directory: bool, after: u8, down_ns: u64) {
         let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
             return;
         };
         if node.process.is_none() {
             return;
         }
-        node.death = Some(Death {
+        node.death = Some(PlannedCrash {
             power: None,
             down_ns,
             sent: None,
         });
-        node.folder.die_at_sync(of_folder, after);
+        node.directory.die_at_sync(of_directory, after);
     }
 
     /// Handle a crash in the middle of a file operation.
-    pub(super) fn die(&mut self, node: u8) {
+    pub(super) fn crash_at_file_operation(&mut self, node: u8) {
         self.tally.add("crashes amid work on files");
         self.causes.add(node, Cause::Torn);
         let death = self.nodes[usize::from(node)].death.take();
@@ -189,23 +191,23 @@ impl Host {
     }
 
     /// Crash a process after only some connections have received the bytes written to them.
-    pub(super) fn crash_sending(&mut self, node: u8, death: Death) {
-        self.bury(node);
+    pub(super) fn crash_sending(&mut self, node: u8, death: PlannedCrash) {
+        self.collect_counters(node);
         self.after_end(node, death.power, death.sent, death.down_ns);
     }
 
     /// End the process of a node, if one is running.
     pub(super) fn end_process(&mut self, node: u8) {
-        self.bury(node);
+        self.collect_counters(node);
         self.hang_up(node, None, false);
     }
 
     /// Collect the counters of a process that has ended.
-    pub(super) fn bury(&mut self, node: u8) {
-        let result = self.judge_silence(node);
+    pub(super) fn collect_counters(&mut self, node: u8) {
+        let result = self.check_full_disk_reported(node);
         self.check(node, result);
         let state = &mut self.nodes[usize::from(node)];
-        state.folder.end();
+        state.directory.end();
         let status = state.process.take().map(|process| process.replica.status());
         if let Some(status) = status {
             self.count(&status);
@@ -243,12 +245,12 @@ impl Host {
         });
         self.hang_up(node, sent, power.is_some());
         self.tally.add("crashes");
-        self.causes.add(node, Cause::Death);
+        self.causes.add(node, Cause::Crash);
         let state = &mut self.nodes[usize::from(node)];
         if let Some(loss) = power {
             self.tally.add("power losses");
             self.causes.add(node, Cause::Torn);
-            state.folder.lose_power(loss, &mut draw);
+            state.directory.lose_power(loss, &mut draw);
         }
         state.death = None;
         state.busy_until_ns = 0;
@@ -270,7 +272,7 @@ impl Host {
             self.causes.add(node, Cause::Torn);
             self.tally.add("crashes during disk requests");
         }
-        self.bury(node);
+        self.collect_counters(node);
         self.after_end(node, power, None, down_ns);
     }
 
@@ -319,7 +321,7 @@ impl Host {
         };
         let committed = process.stepped.report().commit_max;
         let config = config_of(&self.scenario.options, replica, node.release);
-        let damaged = node.folder.with_disk(|disk| {
+        let damaged = node.directory.with_disk(|disk| {
             let candidates = damageable(disk, &config, committed);
             if candidates.is_empty() {
                 return None;
@@ -329,7 +331,7 @@ impl Host {
             let start = usize::try_from(place.offset).expect("files are small");
             let end = start + HEAD_BYTES + place.frame_bytes as usize;
             let scar = disk.damage(&name_of(place.file), start, end, damage, &mut draw)?;
-            Some(Injury {
+            Some(RecordDamage {
                 op: place.op,
                 file: place.file,
                 offset: place.offset,
@@ -354,7 +356,7 @@ impl Host {
             return;
         };
         let first = usize::from(pair) * 2;
-        let scars = node.folder.with_disk(|disk| {
+        let scars = node.directory.with_disk(|disk| {
             let opened = superblock_of(disk);
             let is_whole = |copy: &usize| (first..first + 2).contains(copy);
             if opened.is_none_or(|opened| !opened.repair.iter().all(is_whole)) {
@@ -386,7 +388,9 @@ impl Host {
         }
         self.crash(replica, None, down_ns);
         let node = &mut self.nodes[usize::from(replica)];
-        let lost = node.folder.with_disk(|disk| lose_one(disk, mishap, pick));
+        let lost = node
+            .directory
+            .with_disk(|disk| lose_one(disk, mishap, pick));
         if let Some(name) = lost {
             node.has_lost_files = true;
             self.causes.add(replica, Cause::File);
@@ -406,7 +410,7 @@ impl Host {
         let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
             return;
         };
-        let damaged = node.folder.with_disk(|disk| {
+        let damaged = node.directory.with_disk(|disk| {
             let name = disk
                 .names()
                 .filter(|name| {
@@ -476,7 +480,7 @@ fn damageable(disk: &Disk, config: &ReplicaConfig, committed: u64) -> Vec<Place>
     let head = usize::try_from(witness.offset)
         .ok()
         .and_then(|offset| disk.read(&name_of(witness.file))?.get(offset..))
-        .and_then(RecordHead::parse);
+        .and_then(RecordHeader::parse);
     let synced = head.map_or(0, |head| head.synced);
     let may_go = |place: &&Place| {
         (place.file, place.offset) < (witness.file, witness.offset)

@@ -8,8 +8,8 @@
 
 mod alarms;
 mod clean;
+mod directory;
 mod faults;
-mod folder;
 mod node;
 mod phases;
 mod process;
@@ -23,10 +23,10 @@ use std::collections::BTreeMap;
 use headrace_buffer::Slice;
 use headrace_vsr::api::Outcome;
 
-use crate::checker::{Canon, Causes, History, Reference, Violation};
-use crate::client::{Ask, Client, Deed, Tell, World};
+use crate::checker::{CanonicalHistory, Causes, History, Reference, Violation};
+use crate::client::{Client, ClientAction, ClientContext, ClientRequest, ClientResponse};
 use crate::machine::Machines;
-use crate::mutants::Misdeed;
+use crate::mutants::HostFault;
 use crate::network::{FIRST_CLIENT, Network};
 use crate::plan::Planned;
 use crate::random::{Domain, Draw, Fates};
@@ -44,9 +44,17 @@ const FRAME_BYTES_MAX: u32 = 4 << 20;
 #[derive(Debug)]
 enum Happening {
     /// A client request arrives at a process.
-    Asked { from: u8, to: u8, ask: Ask },
+    Asked {
+        from: u8,
+        to: u8,
+        ask: ClientRequest,
+    },
     /// A response of a process arrives at a client.
-    Told { from: u8, to: u8, tell: Tell },
+    Told {
+        from: u8,
+        to: u8,
+        tell: ClientResponse,
+    },
     /// Bytes arrive at the other end of a connection.
     Arrived {
         from: u8,
@@ -94,7 +102,7 @@ pub(crate) struct Host {
     nodes: Vec<Node>,
     clients: Vec<Client>,
     machines: Machines,
-    canon: Canon,
+    canon: CanonicalHistory,
     reference: Reference,
     history: History,
     tally: Tally,
@@ -117,7 +125,7 @@ impl Host {
     /// Prepare a run.
     pub(crate) fn new(
         scenario: Scenario,
-        misdeed: Option<Misdeed>,
+        misdeed: Option<HostFault>,
         trace: Trace,
     ) -> Result<Self, Violation> {
         let machines = Machines::Names;
@@ -151,7 +159,7 @@ impl Host {
             nodes,
             clients,
             machines,
-            canon: Canon::default(),
+            canon: CanonicalHistory::default(),
             reference,
             history: History::default(),
             tally: Tally::default(),
@@ -232,12 +240,12 @@ impl Host {
             } => self.arrived(from, to, end, &bytes),
             Happening::Closed { to, end } => {
                 self.wires.close_other(end);
-                self.look(to);
+                self.run_turn(to);
             }
             Happening::Broken { nodes, end } => {
-                self.wires.break_off(end);
+                self.wires.close_both(end);
                 for node in nodes {
-                    self.look(node);
+                    self.run_turn(node);
                 }
             }
             Happening::Dialled {
@@ -283,9 +291,9 @@ impl Host {
     }
 
     /// Wake a client, or deliver a response to it.
-    fn client(&mut self, index: u8, tell: Option<Tell>) {
+    fn client(&mut self, index: u8, tell: Option<ClientResponse>) {
         let (mut refused, mut failed) = (Vec::new(), None);
-        let mut world = World {
+        let mut world = ClientContext {
             now_ns: self.schedule.now_ns(),
             fates: &self.fates,
             options: &self.scenario.options.workload,
@@ -299,7 +307,7 @@ impl Host {
         };
         let client = &mut self.clients[usize::from(index)];
         let deeds = match tell {
-            Some(tell) => client.tell(&mut world, tell),
+            Some(tell) => client.handle_response(&mut world, tell),
             None => client.wake(&mut world),
         };
         if let Some(violation) = failed {
@@ -312,23 +320,23 @@ impl Host {
         }
         for deed in deeds {
             match deed {
-                Deed::Wake(at_ns) => self.schedule.plan(at_ns, 3, Happening::Client(index)),
-                Deed::Send(to, ask) => self.ask(index + FIRST_CLIENT, to, &ask),
+                ClientAction::Wake(at_ns) => self.schedule.plan(at_ns, 3, Happening::Client(index)),
+                ClientAction::Send(to, ask) => self.ask(index + FIRST_CLIENT, to, &ask),
             }
         }
     }
 
-    fn ask(&mut self, from: u8, to: u8, ask: &Ask) {
+    fn ask(&mut self, from: u8, to: u8, ask: &ClientRequest) {
         let bytes = match ask {
-            Ask::Frame(bytes) => bytes.clone(),
-            Ask::Propose { .. } | Ask::Read { .. } => Slice::default(),
+            ClientRequest::Frame(bytes) => bytes.clone(),
+            ClientRequest::Propose { .. } | ClientRequest::Read { .. } => Slice::default(),
         };
         let copies = self.network.send(self.now_ns(), from, to, &bytes);
         for (copy, delivery) in copies.into_iter().flatten().enumerate() {
             let ask = match ask {
-                Ask::Frame(_) => Ask::Frame(delivery.bytes),
+                ClientRequest::Frame(_) => ClientRequest::Frame(delivery.bytes),
                 // Calls into a process are not duplicated.
-                Ask::Propose { .. } | Ask::Read { .. } if copy > 0 => {
+                ClientRequest::Propose { .. } | ClientRequest::Read { .. } if copy > 0 => {
                     self.network.arrived(from, to);
                     continue;
                 }
@@ -339,12 +347,12 @@ impl Host {
         }
     }
 
-    fn tell(&mut self, from: u8, to: u8, tell: &Tell) {
+    fn tell(&mut self, from: u8, to: u8, tell: &ClientResponse) {
         let bytes = match tell {
-            Tell::Frame(bytes) => bytes.clone(),
-            Tell::Proposed { .. } | Tell::Read { .. } => Slice::default(),
+            ClientResponse::Frame(bytes) => bytes.clone(),
+            ClientResponse::Proposed { .. } | ClientResponse::Read { .. } => Slice::default(),
         };
-        if let Tell::Proposed {
+        if let ClientResponse::Proposed {
             outcome: Outcome::Unknown,
             ..
         } = tell
@@ -354,7 +362,7 @@ impl Host {
         let copies = self.network.send(self.now_ns(), from, to, &bytes);
         for delivery in copies.into_iter().flatten() {
             let tell = match tell {
-                Tell::Frame(_) => Tell::Frame(delivery.bytes),
+                ClientResponse::Frame(_) => ClientResponse::Frame(delivery.bytes),
                 other => other.clone(),
             };
             let told = Happening::Told { from, to, tell };

@@ -5,20 +5,20 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headrace_replica::stepped::Stepped;
-use headrace_replica::surroundings::{self, Surroundings};
+use headrace_replica::stepped::SteppedReplica;
+use headrace_replica::surroundings::{self, Environment};
 use headrace_replica::{Replica, ReplicaConfig, StartError, TimeoutProfile};
 use headrace_vsr::frame::Release;
 use headrace_vsr::frame::area::Request;
 use headrace_vsr::neighbours::Reading;
 
-use super::folder::{Folder, MARKER, Mount, SUPERBLOCK};
+use super::directory::{DataDirectory, DirectoryHandle, MARKER, SUPERBLOCK};
 use super::wire::{Shared, Socket};
 use crate::checker::Progress;
 use crate::clock::Clock;
-use crate::disk::{Disk, Scar};
+use crate::disk::{DamagedBytes, Disk};
 use crate::machine::{Machine, NEWER, OLDER};
-use crate::mutants::Misdeed;
+use crate::mutants::HostFault;
 use crate::options::Options;
 use crate::plan::Loss;
 use crate::random::{Domain, Fates};
@@ -28,7 +28,7 @@ const JOURNAL_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Planned crash in the middle of the work of a process.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Death {
+pub(super) struct PlannedCrash {
     pub(super) power: Option<Loss>,
     pub(super) down_ns: u64,
     /// Number of connections that still receive the bytes written to them; `None`: the crash is during a file
@@ -48,11 +48,11 @@ pub(super) struct Copied {
 
 /// Damage to a journal record: its position, and the damaged bytes.
 #[derive(Clone, Debug)]
-pub(super) struct Injury {
+pub(super) struct RecordDamage {
     pub(super) op: u64,
     pub(super) file: u64,
     pub(super) offset: u64,
-    pub(super) scar: Scar,
+    pub(super) scar: DamagedBytes,
 }
 
 /// A node.
@@ -62,7 +62,7 @@ pub(super) struct Injury {
     reason = "independent facts about a machine, its disk and its release"
 )]
 pub(super) struct Node {
-    pub(super) folder: Arc<Folder>,
+    pub(super) directory: Arc<DataDirectory>,
     pub(super) clock: Clock,
     pub(super) clocks: Arc<Clocks>,
     pub(super) release: Release,
@@ -79,12 +79,12 @@ pub(super) struct Node {
     pub(super) full_until_ns: u64,
     /// Downtime of the process after the next sync, which fails.
     pub(super) sync_error: Option<u64>,
-    pub(super) death: Option<Death>,
+    pub(super) death: Option<PlannedCrash>,
     pub(super) progress: Progress,
-    pub(super) injuries: Vec<Injury>,
-    pub(super) superblock_scars: Vec<Scar>,
+    pub(super) injuries: Vec<RecordDamage>,
+    pub(super) superblock_scars: Vec<DamagedBytes>,
     /// True if the process has reported that its disk is full.
-    pub(super) has_said_full: bool,
+    pub(super) has_reported_full: bool,
     /// Number of writes that failed for lack of space before this process.
     pub(super) without_space_before: u64,
     pub(super) has_damaged_superblock: bool,
@@ -101,7 +101,7 @@ pub(super) struct Node {
 pub(super) struct Process {
     pub(super) incarnation: u64,
     pub(super) replica: Replica,
-    pub(super) stepped: Stepped,
+    pub(super) stepped: SteppedReplica,
     pub(super) machine: Machine,
     /// Operation executed last.
     pub(super) executed: u64,
@@ -135,7 +135,7 @@ pub(super) enum Waiting {
 impl Node {
     /// Return whether the replica is proven and needs no more handshakes with all others.
     pub(super) fn has_met_all(&self) -> bool {
-        self.folder
+        self.directory
             .with_disk(|disk| disk.read(SUPERBLOCK).is_some() && disk.read(MARKER).is_none())
     }
 
@@ -143,10 +143,10 @@ impl Node {
         fates: Fates,
         options: &Options,
         replica: u8,
-        misdeed: Option<Misdeed>,
+        misdeed: Option<HostFault>,
     ) -> Self {
         Self {
-            folder: Arc::new(Folder::new(empty(options), misdeed)),
+            directory: Arc::new(DataDirectory::new(empty(options), misdeed)),
             clock: Clock::new(&fates, replica, options.clock_skew_ppm),
             clocks: Arc::new(Clocks::new(fates, replica)),
             release: if options.old_releases >> replica & 1 == 1 {
@@ -168,7 +168,7 @@ impl Node {
             progress: Progress::default(),
             injuries: Vec::new(),
             superblock_scars: Vec::new(),
-            has_said_full: false,
+            has_reported_full: false,
             without_space_before: 0,
             has_damaged_superblock: false,
             has_damaged_checkpoint: false,
@@ -180,7 +180,7 @@ impl Node {
 
     /// Replace the disk and reset all expectations about the data directory.
     pub(super) fn replace_disk(&mut self, disk: Disk) {
-        self.folder.with_disk(|old| *old = disk);
+        self.directory.with_disk(|old| *old = disk);
         self.progress = Progress::default();
         self.injuries.clear();
         self.superblock_scars.clear();
@@ -196,10 +196,10 @@ impl Node {
         options: &Options,
         replica: u8,
         wires: &Shared,
-    ) -> Result<(Replica, Stepped), StartError> {
+    ) -> Result<(Replica, SteppedReplica), StartError> {
         let handle = Replica::new(config_of(options, replica, self.release))?;
-        let stepped = handle.start_stepped(&Surroundings {
-            files: Arc::new(Mount::new(&self.folder)),
+        let stepped = handle.start_single_stepped(&Environment {
+            files: Arc::new(DirectoryHandle::new(&self.directory)),
             machine: Arc::clone(&self.clocks) as Arc<dyn surroundings::Machine>,
             network: Some(Arc::new(Socket {
                 wires: wires.clone(),
@@ -218,7 +218,7 @@ pub(super) fn empty(options: &Options) -> Disk {
 /// Configuration of a replica.
 pub(super) fn config_of(options: &Options, replica: u8, release: Release) -> ReplicaConfig {
     ReplicaConfig {
-        folder: PathBuf::from("/replica"),
+        directory: PathBuf::from("/replica"),
         cluster: "simulated".to_owned(),
         replica,
         replicas: (0..options.replicas)

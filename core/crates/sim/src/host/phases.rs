@@ -64,10 +64,10 @@ impl Host {
             state.slow_until_ns = 0;
             state.sync_error = None;
             state.death = None;
-            state.folder.spare();
+            state.directory.spare();
             if core.contains(&node) {
                 if state.process.is_some() {
-                    self.look(node);
+                    self.run_turn(node);
                 } else {
                     self.schedule.plan(now_ns, 1, Happening::Start { node });
                 }
@@ -77,7 +77,7 @@ impl Host {
             }
         }
         for index in 0..self.scenario.options.workload.clients {
-            self.clients[usize::from(index)].hurry(CALLS_AFTER_HEALING);
+            self.clients[usize::from(index)].make_final_calls(CALLS_AFTER_HEALING);
             self.schedule.plan(now_ns, 3, Happening::Client(index));
         }
         let long_ns = if self.scenario.options.slow_timeouts {
@@ -87,7 +87,7 @@ impl Host {
         };
         while self.violation.is_none() && self.now_ns() < now_ns + long_ns {
             self.run_until(self.now_ns() + SECOND / 2);
-            self.upgrade_the_shut_out(&core);
+            self.upgrade_refused_members(&core);
             if self.converged(&core) {
                 let took_ms = (self.now_ns() - now_ns) / 1_000_000;
                 self.tally
@@ -105,7 +105,7 @@ impl Host {
 
     /// Upgrade replicas that peers refuse because they are too old for the release in force, as an operator would after
     /// the reported alarm. A start detects this itself only if its own log contains the newer release.
-    fn upgrade_the_shut_out(&mut self, core: &[u8]) {
+    fn upgrade_refused_members(&mut self, core: &[u8]) {
         let is_in_force_at = |node: &u8| {
             let process = self.nodes[usize::from(*node)].process.as_ref();
             process.is_some_and(|process| process.stepped.report().release == NEWER)
@@ -208,19 +208,19 @@ impl Host {
             ("planned faults", self.scenario.plan.len() as u64),
         ];
         for node in 0..self.scenario.options.replicas {
-            self.bury(node);
+            self.collect_counters(node);
         }
         for node in &self.nodes {
-            let folder = node.folder.counts();
+            let directory = node.directory.counts();
             counts.extend([
-                ("operations on files", folder.operations),
-                ("syncs", folder.syncs),
-                ("crashes before a sync", folder.deaths_at_syncs),
-                ("syncs that failed", folder.failed_syncs),
-                ("writes without space", folder.without_space),
-                ("records read from elsewhere", folder.misreads),
-                ("journal files begun", folder.journal_files),
-                ("journal files removed", folder.journal_files_removed),
+                ("operations on files", directory.operations),
+                ("syncs", directory.syncs),
+                ("crashes before a sync", directory.deaths_at_syncs),
+                ("syncs that failed", directory.failed_syncs),
+                ("writes without space", directory.without_space),
+                ("records read from elsewhere", directory.misreads),
+                ("journal files begun", directory.journal_files),
+                ("journal files removed", directory.journal_files_removed),
             ]);
         }
         counts.push(("views", self.views.into()));

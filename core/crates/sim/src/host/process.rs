@@ -7,7 +7,7 @@ use headrace_vsr::frame::digest;
 
 use super::node::Process;
 use super::{Happening, Host, alarms, talk};
-use crate::checker::{Check, Executed, Sighting, Violation};
+use crate::checker::{Check, Executed, ReplicaState, Violation};
 use crate::machine::{Command, Execution, NEWER};
 use crate::options::{MICROSECOND, MILLISECOND, SECOND};
 use crate::random::Domain;
@@ -41,21 +41,21 @@ impl Host {
         }
         state.starts += 1;
         let starts = state.starts;
-        state.folder.begin();
-        state.folder.fill(now_ns < state.full_until_ns);
+        state.directory.begin();
+        state.directory.fill(now_ns < state.full_until_ns);
         state.clocks.set(state.clock.at(now_ns));
         self.trace.event(now_ns, node, "start", &[starts]);
         self.trace
             .explain(now_ns, node, || format!("start {starts}"));
         self.tally.add("starts");
-        (state.has_said_full, state.without_space_before) =
-            (false, state.folder.counts().without_space);
+        (state.has_reported_full, state.without_space_before) =
+            (false, state.directory.counts().without_space);
         let expected = alarms::expected(state, &self.scenario.options, node);
         let opened = state.open(&self.scenario.options, node, &self.wires);
-        if state.folder.is_dead() {
+        if state.directory.is_dead() {
             drop(opened);
             self.tally.add("crashes while opening");
-            return self.die(node);
+            return self.crash_at_file_operation(node);
         }
         let state = &mut self.nodes[usize::from(node)];
         match opened {
@@ -83,9 +83,9 @@ impl Host {
                 let incarnation = starts;
                 let idle = Happening::Idle { node, incarnation };
                 self.schedule.plan(now_ns + SEAL_AFTER_NS, 1, idle);
-                let result = self.judge_start(node, expected, &status);
+                let result = self.check_start_metrics(node, expected, &status);
                 self.check(node, result);
-                self.look(node);
+                self.run_turn(node);
             }
             Err(error) => self.not_started(node, &error),
         }
@@ -151,12 +151,12 @@ impl Host {
             && process.wake_ns.is_some_and(|wake_ns| wake_ns <= now_ns)
         {
             process.wake_ns = None;
-            self.look(node);
+            self.run_turn(node);
         }
     }
 
     /// Run one turn of the replica's thread.
-    pub(super) fn look(&mut self, node: u8) {
+    pub(super) fn run_turn(&mut self, node: u8) {
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
         let Some(process) = &mut state.process else {
@@ -174,20 +174,20 @@ impl Host {
             }
             return;
         }
-        state.folder.fill(now_ns < state.full_until_ns);
+        state.directory.fill(now_ns < state.full_until_ns);
         state.clocks.set(state.clock.at(now_ns));
         let is_alone = self.scenario.options.replicas == 1;
         state
-            .folder
+            .directory
             .fail_sync(is_alone && state.sync_error.is_some());
-        process.stepped.look();
-        state.folder.fail_sync(false);
-        if state.folder.is_dead() {
+        process.stepped.process();
+        state.directory.fail_sync(false);
+        if state.directory.is_dead() {
             // The crash was during a write in this turn. All later work of the turn is void.
-            return self.die(node);
+            return self.crash_at_file_operation(node);
         }
         if let Some(death) = state.death.filter(|death| death.sent.is_some()) {
-            let events = process.replica.take();
+            let events = process.replica.take_events();
             self.trace.explain(now_ns, node, || {
                 format!("dies with {} events untold", events.len())
             });
@@ -195,7 +195,7 @@ impl Host {
             state.death = None;
             return self.crash_sending(node, death);
         }
-        let events = process.replica.take();
+        let events = process.replica.take_events();
         self.send(node, None);
         let incarnation = self.nodes[usize::from(node)].starts;
         for event in events {
@@ -262,23 +262,23 @@ impl Host {
         }
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
-        state.folder.fill(now_ns < state.full_until_ns);
-        state.folder.fail_sync(state.sync_error.is_some());
+        state.directory.fill(now_ns < state.full_until_ns);
+        state.directory.fail_sync(state.sync_error.is_some());
         let Some(process) = &mut state.process else {
             return;
         };
         process.writes = false;
         process.wrote_ns = now_ns;
         process.stepped.write();
-        state.folder.fail_sync(false);
+        state.directory.fail_sync(false);
         self.trace
-            .event(now_ns, node, "wrote", &[state.folder.past()]);
-        if state.folder.is_dead() {
-            return self.die(node);
+            .event(now_ns, node, "wrote", &[state.directory.past()]);
+        if state.directory.is_dead() {
+            return self.crash_at_file_operation(node);
         }
         let idle = Happening::Idle { node, incarnation };
         self.schedule.plan(now_ns + SEAL_AFTER_NS, 1, idle);
-        self.look(node);
+        self.run_turn(node);
     }
 
     /// Run one step of the other file thread.
@@ -288,18 +288,18 @@ impl Host {
         }
         let now_ns = self.now_ns();
         let state = &mut self.nodes[usize::from(node)];
-        state.folder.fill(now_ns < state.full_until_ns);
+        state.directory.fill(now_ns < state.full_until_ns);
         let Some(process) = &mut state.process else {
             return;
         };
         process.works_on_files = false;
         process.stepped.work_on_files();
         self.trace
-            .event(now_ns, node, "files", &[state.folder.past()]);
-        if state.folder.is_dead() {
-            return self.die(node);
+            .event(now_ns, node, "files", &[state.directory.past()]);
+        if state.directory.is_dead() {
+            return self.crash_at_file_operation(node);
         }
-        self.look(node);
+        self.run_turn(node);
     }
 
     /// Seal the journal, unless a write has occurred in the meantime.
@@ -315,8 +315,8 @@ impl Host {
             if process.stepped.seal() {
                 self.tally.add("seals");
             }
-            if state.folder.is_dead() {
-                self.die(node);
+            if state.directory.is_dead() {
+                self.crash_at_file_operation(node);
             }
         }
     }
@@ -347,15 +347,15 @@ impl Host {
                     Err(violation) => self.fail(node, violation),
                 }
             }
-            ReplicaEvent::Answered {
-                ticket,
+            ReplicaEvent::RequestCompleted {
+                request_id: ticket,
                 session,
                 reply,
             } => self.answered(node, ticket, session, &reply),
             ReplicaEvent::Refused { ticket, refusal } => self.refused(node, ticket, refusal),
             ReplicaEvent::Read { ticket, op } => self.read(node, ticket, op),
             ReplicaEvent::Log { level, message } => {
-                let result = self.judge_line(node, level, &message);
+                let result = self.check_log_line(node, level, &message);
                 self.check(node, result);
                 if message.contains("has all of the state again") {
                     self.tally.add("replicas back with a new disk");
@@ -492,7 +492,7 @@ impl Host {
             MachineAnswer::Checkpoint { op, state } => process.replica.checkpoint(op, state),
             MachineAnswer::Restored { op } => process.replica.restored(op),
         }
-        self.look(node);
+        self.run_turn(node);
     }
 
     /// Check that the first execution of an operation has a timestamp that some clock without jumps has reached.
@@ -520,7 +520,7 @@ impl Host {
         };
         let report = process.stepped.report();
         self.views = self.views.max(report.view);
-        let result = state.progress.seen(Sighting {
+        let result = state.progress.check(ReplicaState {
             incarnation: process.incarnation,
             view: report.view,
             log_view: report.log_view,
@@ -528,7 +528,7 @@ impl Host {
             commit_min: report.commit_min,
             commit_max: report.commit_max,
             checkpoint_op: report.checkpoint_op,
-            leads: report.status == Status::Normal && report.primary == node,
+            is_primary: report.status == Status::Normal && report.primary == node,
             pipeline_max: PIPELINE_MAX,
         });
         self.check(node, result);

@@ -4,7 +4,7 @@
 use headrace_vsr::superblock;
 use headrace_vsr::trust::Standing;
 
-use super::folder::{MARKER, SUPERBLOCK};
+use super::directory::{MARKER, SUPERBLOCK};
 use super::node::{Copied, empty};
 use super::{Happening, Host};
 use crate::checker::{Cause, Check, Violation};
@@ -15,7 +15,7 @@ const EMPTIED_AFTER_NS: u64 = 300 * MILLISECOND;
 
 impl Host {
     /// Copy the data directory of a node whose replica is proven.
-    pub(super) fn copy_folder(&mut self, replica: u8) {
+    pub(super) fn copy_directory(&mut self, replica: u8) {
         let Some(state) = self.nodes.get_mut(usize::from(replica)) else {
             return;
         };
@@ -25,7 +25,7 @@ impl Host {
         if process.stepped.has_begun() && process.stepped.is_proven() {
             let report = process.stepped.report();
             state.copy = Some(Copied {
-                disk: state.folder.with_disk(|disk| disk.clone()),
+                disk: state.directory.with_disk(|disk| disk.clone()),
                 log_view: report.log_view,
                 op: report.op,
             });
@@ -34,7 +34,7 @@ impl Host {
 
     /// Replace the data directory by the copy, if all other members run and remember a newer state than that of the
     /// copy.
-    pub(super) fn restore_folder(&mut self, replica: u8, down_ns: u64) {
+    pub(super) fn restore_directory(&mut self, replica: u8, down_ns: u64) {
         let index = usize::from(replica);
         if self.restored.is_some() || index >= self.nodes.len() {
             return;
@@ -48,7 +48,9 @@ impl Host {
         let remembers = |node: &super::node::Node| {
             node.process.as_ref().is_some_and(|process| {
                 let stepped = &process.stepped;
-                stepped.has_begun() && stepped.is_proven() && stepped.knows_more(replica, standing)
+                stepped.has_begun()
+                    && stepped.is_proven()
+                    && stepped.remembers_newer_state(replica, standing)
             })
         };
         let others = (0..self.nodes.len()).filter(|other| *other != index);
@@ -65,7 +67,7 @@ impl Host {
         for other in others {
             let node = &mut self.nodes[other];
             if node.death.take().is_some() {
-                node.folder.spare();
+                node.directory.spare();
             }
             node.sync_error = None;
             node.full_until_ns = 0;

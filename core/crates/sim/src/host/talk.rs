@@ -11,7 +11,7 @@ use headrace_vsr::frame::{Frame, Intake, NO_REPLICA, Operation, Origin};
 use super::node::Waiting;
 use super::{FRAME_BYTES_MAX, Host};
 use crate::checker::{Check, Violation};
-use crate::client::{Ask, Tell, since};
+use crate::client::{ClientRequest, ClientResponse, since};
 use crate::machine::Answer;
 
 /// Bytes of a state machine's reply before the answer: the operation and its status.
@@ -34,7 +34,7 @@ fn parts(bytes: &Slice) -> Option<(u64, u32, Slice)> {
 
 impl Host {
     /// Handle a client request that arrives at a process.
-    pub(super) fn asked(&mut self, from: u8, to: u8, ask: Ask) {
+    pub(super) fn asked(&mut self, from: u8, to: u8, ask: ClientRequest) {
         let now_ns = self.now_ns();
         self.trace.event(now_ns, to, "asked", &[from.into()]);
         let cluster = self.cluster;
@@ -42,7 +42,7 @@ impl Host {
             return;
         };
         let (asked, waiting) = match ask {
-            Ask::Frame(bytes) => {
+            ClientRequest::Frame(bytes) => {
                 let intake = Intake {
                     cluster,
                     message_size_max: FRAME_BYTES_MAX,
@@ -62,11 +62,11 @@ impl Host {
                 let question = question(&request, frame.body);
                 (process.replica.request(vec![question]), waiting)
             }
-            Ask::Propose { call, body } => (
+            ClientRequest::Propose { call, body } => (
                 process.replica.propose(vec![(since(&body), body)]),
                 Waiting::Proposal { from, call },
             ),
-            Ask::Read { call, key } => (
+            ClientRequest::Read { call, key } => (
                 process.replica.read_index(),
                 Waiting::Read { from, call, key },
             ),
@@ -74,7 +74,7 @@ impl Host {
         if let Ok(ticket) = asked {
             process.waiting.insert(ticket, waiting);
         }
-        self.look(to);
+        self.run_turn(to);
     }
 
     /// Take the client that waits for the result of a request. A second result is a violation.
@@ -100,7 +100,7 @@ impl Host {
             return;
         };
         let outcome = Outcome::Committed { op, reply };
-        self.tell(node, from, &Tell::Proposed { call, outcome });
+        self.tell(node, from, &ClientResponse::Proposed { call, outcome });
     }
 
     /// Handle the execution of a request of a session.
@@ -151,7 +151,7 @@ impl Host {
         let answer: Answer = process.machine.get(key);
         let seen = op.max(process.executed);
         let outcome = Ok((seen, answer));
-        self.tell(node, from, &Tell::Read { call, outcome });
+        self.tell(node, from, &ClientResponse::Read { call, outcome });
     }
 
     /// Handle the refusal of a request.
@@ -171,11 +171,11 @@ impl Host {
                     Refusal::Oversize => Outcome::Refused,
                     _ => Outcome::Busy,
                 };
-                self.tell(node, from, &Tell::Proposed { call, outcome });
+                self.tell(node, from, &ClientResponse::Proposed { call, outcome });
             }
             Waiting::Read { from, call, .. } => {
                 let outcome = Err(primary);
-                self.tell(node, from, &Tell::Read { call, outcome });
+                self.tell(node, from, &ClientResponse::Read { call, outcome });
             }
             Waiting::Session { from, request, .. } => {
                 if refusal == Refusal::Reused {
@@ -201,7 +201,7 @@ impl Host {
         };
         let frame = Frame::seal(origin, area, body);
         let bytes = Slice::from_vec(frame.encode());
-        self.tell(node, to, &Tell::Frame(bytes));
+        self.tell(node, to, &ClientResponse::Frame(bytes));
     }
 }
 
@@ -216,7 +216,7 @@ fn question(request: &Request, command: Slice) -> SessionRequest {
             Operation::UNREGISTER => RequestKind::Close,
             _ => RequestKind::Propose,
         },
-        since: since(&command),
+        min_release: since(&command),
         command,
     }
 }

@@ -90,10 +90,10 @@ impl Host {
         let now_ns = self.now_ns();
         self.trace.event(now_ns, to, "arrived", &[from.into()]);
         if !self.wires.arrive(end, bytes) {
-            self.wires.break_off(end);
-            return self.look(from);
+            self.wires.close_both(end);
+            return self.run_turn(from);
         }
-        self.look(to);
+        self.run_turn(to);
     }
 
     fn dial(&mut self, from: u8, to: u8) {
@@ -136,8 +136,8 @@ impl Host {
             Err(ErrorKind::ConnectionRefused.into())
         };
         process.stepped.dialled(to, connection);
-        self.look(from);
-        self.look(to);
+        self.run_turn(from);
+        self.run_turn(to);
     }
 
     /// Close the connections of a process that has ended: `sent` of them still transmit the bytes written to them.

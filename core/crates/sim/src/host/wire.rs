@@ -17,7 +17,7 @@ pub(super) type EndId = (u64, u8);
 
 /// All connections of a run.
 #[derive(Debug, Default)]
-pub(super) struct Wires {
+pub(super) struct Connections {
     numbered: u64,
     ends: BTreeMap<EndId, End>,
     /// Connections dialled and not accepted yet, by node.
@@ -31,10 +31,10 @@ struct End {
     peer: u8,
     arrived: VecDeque<u8>,
     /// True if nothing more arrives.
-    is_over: bool,
+    peer_closed: bool,
     written: Vec<u8>,
     /// Number of bytes in flight.
-    under_way: usize,
+    in_flight: usize,
     /// True if the process has closed this end.
     is_closed: bool,
 }
@@ -50,10 +50,10 @@ pub(super) struct Outgoing {
 
 /// Shared handle on the connections of a run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shared(Arc<Mutex<Wires>>);
+pub(super) struct Shared(Arc<Mutex<Connections>>);
 
 impl Shared {
-    fn wires(&self) -> MutexGuard<'_, Wires> {
+    fn wires(&self) -> MutexGuard<'_, Connections> {
         // A run has only one thread.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,9 +73,9 @@ impl Shared {
                 node,
                 peer,
                 arrived: VecDeque::new(),
-                is_over: false,
+                peer_closed: false,
                 written: Vec::new(),
-                under_way: 0,
+                in_flight: 0,
                 is_closed: false,
             };
             wires.ends.insert((number, side), end);
@@ -101,7 +101,7 @@ impl Shared {
                 continue;
             }
             let bytes = std::mem::take(&mut end.written);
-            end.under_way += bytes.len();
+            end.in_flight += bytes.len();
             outgoing.push(Outgoing {
                 end: *id,
                 to: end.peer,
@@ -119,10 +119,10 @@ impl Shared {
     pub(super) fn arrive(&self, from: EndId, bytes: &[u8]) -> bool {
         let mut wires = self.wires();
         if let Some(end) = wires.ends.get_mut(&from) {
-            end.under_way = end.under_way.saturating_sub(bytes.len());
+            end.in_flight = end.in_flight.saturating_sub(bytes.len());
         }
         match wires.ends.get_mut(&other(from)) {
-            Some(end) if !end.is_over => {
+            Some(end) if !end.peer_closed => {
                 end.arrived.extend(bytes);
                 true
             }
@@ -133,16 +133,16 @@ impl Shared {
     /// Mark the other end of `from` as closed by its peer.
     pub(super) fn close_other(&self, from: EndId) {
         if let Some(end) = self.wires().ends.get_mut(&other(from)) {
-            end.is_over = true;
+            end.peer_closed = true;
         }
     }
 
     /// Mark both ends of a connection as closed by their peers.
-    pub(super) fn break_off(&self, from: EndId) {
+    pub(super) fn close_both(&self, from: EndId) {
         let mut wires = self.wires();
         for id in [from, other(from)] {
             if let Some(end) = wires.ends.get_mut(&id) {
-                end.is_over = true;
+                end.peer_closed = true;
             }
         }
     }
@@ -204,7 +204,7 @@ impl Read for Wire {
         let Some(end) = wires.ends.get_mut(&self.end) else {
             return Ok(0);
         };
-        if end.arrived.is_empty() && !end.is_over {
+        if end.arrived.is_empty() && !end.peer_closed {
             return Err(ErrorKind::WouldBlock.into());
         }
         end.arrived.read(into)
@@ -214,10 +214,10 @@ impl Read for Wire {
 impl Write for Wire {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut wires = self.shared.wires();
-        let Some(end) = wires.ends.get_mut(&self.end).filter(|end| !end.is_over) else {
+        let Some(end) = wires.ends.get_mut(&self.end).filter(|end| !end.peer_closed) else {
             return Err(ErrorKind::ConnectionReset.into());
         };
-        let room = BUFFER_BYTES.saturating_sub(end.under_way + end.written.len());
+        let room = BUFFER_BYTES.saturating_sub(end.in_flight + end.written.len());
         if room == 0 {
             return Err(ErrorKind::WouldBlock.into());
         }

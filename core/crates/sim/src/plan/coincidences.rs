@@ -138,9 +138,9 @@ pub fn kills(fates: &Fates, options: &Options) -> Vec<Planned> {
 fn killed(draw: &mut Draw, at_ns: u64, options: &Options, lags: u8, replica: u8) -> Vec<Planned> {
     const KILLED_MS: u64 = 2_500;
     // With large commands, which fill files, the test is about names.
-    let of_folder = options.workload.padding > 0;
+    let of_directory = options.workload.padding > 0;
     let dark_ms = KILLED_MS
-        + if of_folder {
+        + if of_directory {
             draw.within(600, 2_000)
         } else {
             draw.within(150, 1_100)
@@ -161,8 +161,8 @@ fn killed(draw: &mut Draw, at_ns: u64, options: &Options, lags: u8, replica: u8)
             KILLED_MS,
             Fault::CrashAtSync {
                 replica,
-                of_folder,
-                after: u8::try_from(draw.below(if of_folder { 2 } else { 1 })).expect("small"),
+                of_directory,
+                after: u8::try_from(draw.below(if of_directory { 2 } else { 1 })).expect("small"),
                 down_ns: draw.within(5, 20) * MILLISECOND,
             },
         ),
@@ -192,7 +192,7 @@ fn rolled_back(draw: &mut Draw, at_ns: u64, n: u8, replica: u8, next: u8) -> Vec
         hold: false,
     };
     let mut plan = vec![
-        after(0, Fault::FolderCopied { replica }),
+        after(0, Fault::DirectoryCopied { replica }),
         after(
             200,
             Fault::Crash {
@@ -204,7 +204,7 @@ fn rolled_back(draw: &mut Draw, at_ns: u64, n: u8, replica: u8, next: u8) -> Vec
         after(1_600, cut(lags, 1_500)),
         after(
             2_900,
-            Fault::FolderRestored {
+            Fault::DirectoryRestored {
                 replica,
                 down_ns: draw.within(50, 400) * MILLISECOND,
             },

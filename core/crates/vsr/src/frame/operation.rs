@@ -20,7 +20,7 @@ impl Operation {
     /// Put a newer release in force: later prepares may use its commands.
     pub const RELEASE: Self = Self(6);
     /// Pass the time to the state machine.
-    pub const PULSE: Self = Self(7);
+    pub const ADVANCE_TIME: Self = Self(7);
     /// First code of the metadata commands.
     pub const METADATA_FIRST: Self = Self(16);
     /// Last code of the metadata commands.

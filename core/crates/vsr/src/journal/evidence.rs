@@ -1,6 +1,6 @@
 //! Evidence of how far the log was durable.
 
-use super::RecordHead;
+use super::RecordHeader;
 use crate::frame::PrepareHeader;
 use crate::superblock::Superblock;
 
@@ -33,7 +33,7 @@ impl Evidence {
     }
 
     /// Record the evidence of a head.
-    pub(super) fn head(&mut self, head: RecordHead) {
+    pub(super) fn head(&mut self, head: RecordHeader) {
         let synced = if head.log_view == self.log_view {
             head.synced
         } else {

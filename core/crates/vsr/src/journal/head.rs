@@ -13,7 +13,7 @@ const CHECKSUM_OFFSET: usize = 28;
 
 /// Metadata in front of each record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordHead {
+pub struct RecordHeader {
     /// Length of the frame behind the head in bytes; 0 in a seal.
     pub len: u32,
     /// Operation of the prepare; 0 in a seal.
@@ -24,7 +24,7 @@ pub struct RecordHead {
     pub log_view: u32,
 }
 
-impl RecordHead {
+impl RecordHeader {
     /// Head without a record.
     pub const fn seal(synced: u64, log_view: u32) -> Self {
         Self {

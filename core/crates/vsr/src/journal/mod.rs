@@ -33,7 +33,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use head::{HEAD_BYTES, RecordHead};
+pub use head::{HEAD_BYTES, RecordHeader};
 pub use scan::{Place, Scan, Scanner, Span};
 pub use write::{GroupCommit, encode_seal};
 

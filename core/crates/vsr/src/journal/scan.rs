@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::evidence::{Evidence, is_stray};
-use super::{BLOCK_BYTES, HEAD_BYTES, RECORD_ALIGNMENT, RecordHead, durable_through};
+use super::{BLOCK_BYTES, HEAD_BYTES, RECORD_ALIGNMENT, RecordHeader, durable_through};
 use crate::api::RecoveredEntry;
 use crate::frame::{HEADER_BYTES, Intake, PrepareHeader};
 use crate::superblock::Superblock;
@@ -34,7 +34,7 @@ pub struct Span {
     /// Length in bytes; the file may end earlier.
     pub len: u64,
     /// Evidence in its head about other records, which stays valid.
-    seal: RecordHead,
+    seal: RecordHeader,
 }
 
 impl Span {
@@ -96,7 +96,7 @@ impl Scan {
 #[derive(Clone, Copy, Debug)]
 struct Record {
     place: Place,
-    head: RecordHead,
+    head: RecordHeader,
     header: Option<PrepareHeader>,
     intact: bool,
 }
@@ -107,7 +107,7 @@ impl Record {
             file: self.place.file,
             offset: self.place.offset,
             len: HEAD_BYTES as u64 + u64::from(self.place.frame_bytes),
-            seal: RecordHead::seal(self.head.synced, self.head.log_view),
+            seal: RecordHeader::seal(self.head.synced, self.head.log_view),
         }
     }
 }
@@ -140,7 +140,7 @@ impl<'a> Scanner<'a> {
         let mut at = 0;
         let mut end = 0;
         while at + HEAD_BYTES <= bytes.len() {
-            let Some(head) = RecordHead::parse(&bytes[at..]) else {
+            let Some(head) = RecordHeader::parse(&bytes[at..]) else {
                 // Bytes that are not a head are scanned in small steps: more records may follow the damage.
                 at += RECORD_ALIGNMENT;
                 continue;
@@ -172,7 +172,7 @@ impl<'a> Scanner<'a> {
         &self,
         file: u64,
         offset: usize,
-        head: RecordHead,
+        head: RecordHeader,
         rest: &[u8],
         complete: bool,
     ) -> Record {
@@ -212,7 +212,7 @@ impl<'a> Scanner<'a> {
         newest.retain(|&op, _| op > checkpoint_op);
         let synced = self.evidence.synced();
         let limit = if self.superblock.replica_count() == 1 {
-            limit_alone(&newest, checkpoint_op, synced)
+            limit_of_single_replica(&newest, checkpoint_op, synced)
         } else {
             self.known_committed(&newest).max(synced).max(checkpoint_op)
         };
@@ -248,7 +248,7 @@ impl<'a> Scanner<'a> {
             position: self.position,
             // A start makes everything durable that it recovers, and acknowledges it.
             synced: durable_through(synced, synced, |op| {
-                newest.get(&op).is_some_and(|record| self.lives(record))
+                newest.get(&op).is_some_and(|record| self.is_live(record))
             }),
             witnessed: self.evidence.witnessed(),
             log_view: self.superblock.log_view,
@@ -262,7 +262,7 @@ impl<'a> Scanner<'a> {
     /// keep only the later ones. If such a hole counted as damage, all replicas could lose the same operation of a
     /// group commit that was never acknowledged, and none of them could nack it.
     fn known_committed(&self, newest: &BTreeMap<u64, Record>) -> u64 {
-        let living = newest.values().filter(|record| self.lives(record));
+        let living = newest.values().filter(|record| self.is_live(record));
         living
             .filter_map(|record| record.header)
             .map(|header| header.area.commit)
@@ -271,7 +271,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Return whether a record is intact and still has its place in the log.
-    fn lives(&self, record: &Record) -> bool {
+    fn is_live(&self, record: &Record) -> bool {
         record.intact
             && !record
                 .header
@@ -306,7 +306,7 @@ impl<'a> Scanner<'a> {
 /// power loss during one write leaves any of its blocks unwritten. Records above such a hole that no completed sync
 /// covers were never acknowledged either and are cut with it. If the hole lies below the synced operation, the server
 /// refuses to start and leaves the files unchanged for the operator.
-fn limit_alone(newest: &BTreeMap<u64, Record>, checkpoint_op: u64, synced: u64) -> u64 {
+fn limit_of_single_replica(newest: &BTreeMap<u64, Record>, checkpoint_op: u64, synced: u64) -> u64 {
     let mut limit = checkpoint_op;
     while newest.get(&(limit + 1)).is_some_and(|record| record.intact) {
         limit += 1;

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{BLOCK_BYTES, RECORD_ALIGNMENT, RecordHead};
+use super::{BLOCK_BYTES, RECORD_ALIGNMENT, RecordHeader};
 use crate::frame::PrepareFrame;
 
 /// Records of one write and one sync.
@@ -29,7 +29,7 @@ impl GroupCommit {
     /// # Panics
     /// If the frame has 4 GiB or more, or is the root or blank.
     pub fn push(&mut self, frame: &PrepareFrame) -> usize {
-        let head = RecordHead {
+        let head = RecordHeader {
             len: u32::try_from(frame.size_bytes()).expect("a frame is far below 4 GiB"),
             op: frame.header.op(),
             synced: self.synced,
@@ -63,7 +63,7 @@ impl GroupCommit {
 
 /// Encode a seal in a block of its own. The parameters are those of [`GroupCommit::new`].
 pub fn encode_seal(synced: u64, log_view: u32) -> Vec<u8> {
-    let mut bytes = RecordHead::seal(synced, log_view).encode().to_vec();
+    let mut bytes = RecordHeader::seal(synced, log_view).encode().to_vec();
     bytes.resize(BLOCK_BYTES, 0);
     bytes
 }

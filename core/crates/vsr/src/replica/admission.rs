@@ -17,7 +17,7 @@ use super::{Flow, Replica};
 
 /// Request of a client that is in flight.
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct InFlight {
     request: u64,
     /// Checksum of the command.
     checksum: u128,
@@ -47,9 +47,9 @@ struct Waiting {
 pub(super) struct Admission {
     queue: VecDeque<Waiting>,
     /// Request of each client in the queue or in the pipeline.
-    open: BTreeMap<u128, Open>,
+    in_flight: BTreeMap<u128, InFlight>,
     /// Request ids of proposals in prepares of this process.
-    tickets: BTreeMap<u64, (u128, Vec<u64>)>,
+    proposal_ids: BTreeMap<u64, (u128, Vec<u64>)>,
 }
 
 /// Proposals of this process that an operation affects.
@@ -67,7 +67,7 @@ impl Admission {
     }
 
     pub(super) fn take_tickets(&mut self, op: u64, checksum: u128) -> Tickets {
-        match self.tickets.remove(&op) {
+        match self.proposal_ids.remove(&op) {
             Some((prepare, tickets)) if prepare == checksum => Tickets {
                 tickets,
                 lost: Vec::new(),
@@ -81,11 +81,11 @@ impl Admission {
     }
 
     /// Forget the operations that a transferred state covers. Returns their request ids, whose outcome is unknown here.
-    pub(super) fn take_covered(&mut self, op: u64) -> Vec<u64> {
-        self.open
+    pub(super) fn forget_covered(&mut self, op: u64) -> Vec<u64> {
+        self.in_flight
             .retain(|_, open| open.op.is_none_or(|prepared| prepared > op));
-        let above = self.tickets.split_off(&(op + 1));
-        let covered = core::mem::replace(&mut self.tickets, above);
+        let above = self.proposal_ids.split_off(&(op + 1));
+        let covered = core::mem::replace(&mut self.proposal_ids, above);
         covered
             .into_values()
             .flat_map(|(_, tickets)| tickets)
@@ -95,12 +95,14 @@ impl Admission {
 
     /// Mark a request as executed, so that its client may send the next one. Returns the checksum of the request's
     /// header if this primary received the request.
-    pub(super) fn settle(&mut self, client: u128, request: u64) -> Option<u128> {
-        let open = self.open.get(&client)?;
+    pub(super) fn complete(&mut self, client: u128, request: u64) -> Option<u128> {
+        let open = self.in_flight.get(&client)?;
         if open.request != request {
             return None;
         }
-        self.open.remove(&client).map(|open| open.request_checksum)
+        self.in_flight
+            .remove(&client)
+            .map(|open| open.request_checksum)
     }
 }
 
@@ -152,7 +154,7 @@ impl<R: Rules> Replica<R> {
         }
         let checksum = checksum_body(&frame.body);
         if area.operation == Operation::REGISTER {
-            if self.admission.open.contains_key(&client) {
+            if self.admission.in_flight.contains_key(&client) {
                 return;
             }
         } else if !self.is_fresh(&area, checksum, frame.header.checksum) {
@@ -162,9 +164,9 @@ impl<R: Rules> Replica<R> {
             self.busy(client, request);
             return;
         }
-        self.admission.open.insert(
+        self.admission.in_flight.insert(
             client,
-            Open {
+            InFlight {
                 request,
                 checksum,
                 request_checksum: frame.header.checksum,
@@ -195,11 +197,11 @@ impl<R: Rules> Replica<R> {
         } = *area;
         let verdict = self
             .clients
-            .judge(&self.rules, client, session, request, checksum);
+            .check(&self.rules, client, session, request, checksum);
         match verdict {
             Verdict::NoSession => {
                 // The registration may still be in flight.
-                if !self.admission.open.contains_key(&client) {
+                if !self.admission.in_flight.contains_key(&client) {
                     self.evict(client, session, EvictionReason::NoSession);
                 }
             }
@@ -215,7 +217,7 @@ impl<R: Rules> Replica<R> {
                 let entry = entry.clone();
                 self.reply_reused(client, &entry, request_checksum);
             }
-            Verdict::Fresh => match self.admission.open.get(&client) {
+            Verdict::Fresh => match self.admission.in_flight.get(&client) {
                 None => return true,
                 // The reply follows when the operation has been executed.
                 Some(open) if open.request == request && open.checksum == checksum => {
@@ -239,10 +241,10 @@ impl<R: Rules> Replica<R> {
 
     pub(super) fn on_proposal(&mut self, proposal: Proposal) {
         let Proposal {
-            ticket,
+            request_id: ticket,
             operation,
             user_id,
-            since,
+            min_release: since,
             body,
         } = proposal;
         let outcome = if !self.leads() || self.abdicated {
@@ -252,7 +254,7 @@ impl<R: Rules> Replica<R> {
         } else if !is_for_state_machine(operation) || body.len() > self.config.batch_bytes_max {
             Outcome::Refused
         } else if !self.rules.is_in_force(since, self.release_in_force()) {
-            Outcome::TooNew {
+            Outcome::ReleaseNotInForce {
                 in_force: self.release_in_force(),
             }
         } else if !self.admits() || self.queue_is_full() {
@@ -272,7 +274,10 @@ impl<R: Rules> Replica<R> {
             });
             return;
         };
-        self.out.push(Output::Proposed { ticket, outcome });
+        self.out.push(Output::Proposed {
+            request_id: ticket,
+            outcome,
+        });
     }
 
     /// Make prepares of the queued requests, as far as the pipeline has room.
@@ -330,7 +335,7 @@ impl<R: Rules> Replica<R> {
             .map_or(Release::FIRST, PrepareHeader::release_in_force);
         self.prepare(release, area, body)?;
         for client in clients {
-            if let Some(open) = self.admission.open.get_mut(&client) {
+            if let Some(open) = self.admission.in_flight.get_mut(&client) {
                 open.op = Some(self.head);
             }
         }
@@ -342,17 +347,17 @@ impl<R: Rules> Replica<R> {
         let checksum = self.header(self.head).map_or(0, |header| header.checksum);
         let before = if tickets.iter().any(|ticket| *ticket != 0) {
             self.admission
-                .tickets
+                .proposal_ids
                 .insert(self.head, (checksum, tickets))
         } else {
-            self.admission.tickets.remove(&self.head)
+            self.admission.proposal_ids.remove(&self.head)
         };
         // This log has another prepare in the place of one that this replica made in an earlier view. The earlier
         // prepare could still win if this view ends before any other replica hears of it, so the outcome of its
         // commands is unknown.
         for ticket in before.into_iter().flat_map(|(_, tickets)| tickets) {
             if ticket != 0 {
-                self.answer_unknown_ticket(ticket);
+                self.report_unknown_outcome(ticket);
             }
         }
     }
@@ -386,11 +391,11 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Redirect the clients of a former primary: requests that were not prepared go to the next primary.
-    pub(super) fn release_clients(&mut self) {
-        self.admission.open.clear();
+    pub(super) fn redirect_clients(&mut self) {
+        self.admission.in_flight.clear();
         for waiting in core::mem::take(&mut self.admission.queue) {
             if waiting.ticket != 0 {
-                self.answer_lost_ticket(waiting.ticket);
+                self.redirect_proposal(waiting.ticket);
             } else if waiting.client != 0 {
                 self.redirect(waiting.client, waiting.request);
             }

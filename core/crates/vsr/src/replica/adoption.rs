@@ -44,7 +44,7 @@ impl<R: Rules> Replica<R> {
             ));
         }
         self.leave_view();
-        self.settle_votes(view);
+        self.discard_votes_through(view);
         self.view = view;
         self.log_view = view;
         self.view_start_op = area.view_start_op;

@@ -13,13 +13,13 @@ use crate::rules::{BodyState, Rules};
 use super::{Flow, Replica};
 
 /// Maximum number of outstanding requests per peer.
-const QUESTIONS_PER_PEER: usize = 2;
+const REQUESTS_PER_PEER_MAX: usize = 2;
 
 /// Maximum number of operations per request.
 const RANGE_MAX: u64 = 64;
 
 /// Number of repair rounds after which a request is sent to another peer.
-const ROUNDS_UNTIL_LOST: u64 = 4;
+const ROUNDS_UNTIL_RETRY: u64 = 4;
 
 #[derive(Debug)]
 struct Question {
@@ -53,7 +53,7 @@ pub(super) struct BodyRepair {
     next_nonce: u64,
     next_peer: u8,
     /// True if something has arrived: request more in this step.
-    soon: bool,
+    request_now: bool,
 }
 
 impl BodyRepair {
@@ -65,7 +65,7 @@ impl BodyRepair {
     pub(super) fn arrived(&mut self, op: u64) {
         let before = self.questions.len();
         self.questions.retain(|question| question.to != op);
-        self.soon |= self.questions.len() != before;
+        self.request_now |= self.questions.len() != before;
     }
 
     pub(super) fn is_loading(&self, op: u64) -> bool {
@@ -136,13 +136,13 @@ impl<R: Rules> Replica<R> {
     /// Run a round of repair at once if an entry is missing and no round is scheduled, or if this step has made new
     /// requests possible. Called at the end of a step.
     pub(super) fn keep_repairing(&mut self) {
-        let soon = core::mem::take(&mut self.body_repair.soon)
+        let request_now = core::mem::take(&mut self.body_repair.request_now)
             | core::mem::take(&mut self.header_repair.soon);
         if self.config.replica_count == 1 || !self.in_log_view() {
             return;
         }
         let begins = !self.timers.repair.armed() && (self.wants_headers() || self.wants_bodies());
-        if begins || soon {
+        if begins || request_now {
             self.repair_round();
         }
     }
@@ -150,7 +150,8 @@ impl<R: Rules> Replica<R> {
     fn wants_bodies(&self) -> bool {
         // Cheap in the normal case: every operation up to the head is executed or in memory.
         let lowest = self.link_floor.max(self.commit_min + 1);
-        (lowest..=self.head).any(|op| !self.log.whole(op)) || self.damaged_below().next().is_some()
+        (lowest..=self.head).any(|op| !self.log.is_available(op))
+            || self.damaged_below().next().is_some()
     }
 
     pub(super) fn on_repair_timeout(&mut self) {
@@ -196,7 +197,7 @@ impl<R: Rules> Replica<R> {
         };
         self.body_repair.next_nonce += 1;
         let nonce = self.body_repair.next_nonce;
-        let wait = u64::from(self.config.timeouts.repair_ms) * 1_000_000 * ROUNDS_UNTIL_LOST;
+        let wait = u64::from(self.config.timeouts.repair_ms) * 1_000_000 * ROUNDS_UNTIL_RETRY;
         self.body_repair.questions.push(Question {
             peer,
             from,
@@ -224,11 +225,11 @@ impl<R: Rules> Replica<R> {
                 .iter()
                 .filter(|question| question.peer == peer)
                 .count();
-            open < QUESTIONS_PER_PEER
+            open < REQUESTS_PER_PEER_MAX
         };
         if self.status == Status::Starting {
             let turn = self.random.u8(..);
-            if let Some(holder) = self.holder_of(op, turn)
+            if let Some(holder) = self.source_of(op, turn)
                 && has_room(self, holder)
             {
                 return Some(holder);

@@ -14,7 +14,7 @@ use super::{Flow, Replica};
 const DIGESTS_KEPT: usize = 8;
 
 /// Time after a chunk request within which the next chunk request is expected.
-const SERVED_NS: u64 = 1_000_000_000;
+const CHUNK_REQUEST_TIMEOUT_NS: u64 = 1_000_000_000;
 
 /// Maximum delay of a checkpoint while the previous one is being fetched, in checkpoint intervals.
 const POSTPONED_INTERVALS: u64 = 8;
@@ -115,7 +115,7 @@ impl<R: Rules> Replica<R> {
         let fetched = self
             .checkpointing
             .served_ns
-            .is_some_and(|at| at + SERVED_NS > self.now.monotonic_ns);
+            .is_some_and(|at| at + CHUNK_REQUEST_TIMEOUT_NS > self.now.monotonic_ns);
         let overdue = self.commit_min - self.checkpoint.op
             >= self
                 .config

@@ -31,7 +31,7 @@ impl<R: Rules> Replica<R> {
             return Ok(());
         }
         let op = self.commit_min + 1;
-        if !self.rules.verified(op, self.link_floor) || !self.log.whole(op) {
+        if !self.rules.verified(op, self.link_floor) || !self.log.is_available(op) {
             return Ok(());
         }
         if let Some(frame) = self.log.frame(op).cloned() {

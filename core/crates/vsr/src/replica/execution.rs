@@ -55,7 +55,7 @@ impl<R: Rules> Replica<R> {
             let fresh = request.client == 0
                 || (!parts.iter().any(|part| part.client == request.client)
                     && matches!(
-                        self.clients.judge(
+                        self.clients.check(
                             &self.rules,
                             request.client,
                             request.session,
@@ -69,7 +69,7 @@ impl<R: Rules> Replica<R> {
                     client: request.client,
                     session: request.session,
                     request: request.request,
-                    ticket,
+                    request_id: ticket,
                     body: request.body,
                 });
             }
@@ -88,7 +88,7 @@ impl<R: Rules> Replica<R> {
             parts,
         });
         for ticket in tickets.lost {
-            self.answer_lost_ticket(ticket);
+            self.redirect_proposal(ticket);
         }
         self.out.push(Output::Apply(ApplyOperation {
             op,
@@ -118,7 +118,7 @@ impl<R: Rules> Replica<R> {
         for part in &executing.parts {
             let request_checksum = self
                 .admission
-                .settle(part.client, part.request)
+                .complete(part.client, part.request)
                 .unwrap_or(header.area.request_checksum);
             if part.fresh {
                 let reply = replies.next().unwrap_or_default();
@@ -134,7 +134,7 @@ impl<R: Rules> Replica<R> {
     fn execute_session_operation(&mut self, header: &PrepareHeader) {
         let area = header.area;
         if !is_for_state_machine(area.operation) {
-            self.admission.settle(area.client, area.request);
+            self.admission.complete(area.client, area.request);
         }
         if area.operation == Operation::REGISTER {
             self.clients.register(
@@ -178,7 +178,7 @@ impl<R: Rules> Replica<R> {
     }
 
     fn repeat_reply(&mut self, part: &Part, request_checksum: u128) {
-        let verdict = self.clients.judge(
+        let verdict = self.clients.check(
             &self.rules,
             part.client,
             part.session,
@@ -195,7 +195,7 @@ impl<R: Rules> Replica<R> {
 /// Return whether the state machine executes this operation; the protocol's own operations change only the log and the
 /// sessions.
 pub(super) fn is_for_state_machine(operation: Operation) -> bool {
-    operation == Operation::PULSE || operation.is_metadata() || operation.is_partition()
+    operation == Operation::ADVANCE_TIME || operation.is_metadata() || operation.is_partition()
 }
 
 /// Requests of a prepare for the state machine; none for operations of the protocol itself.

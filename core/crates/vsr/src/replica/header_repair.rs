@@ -84,11 +84,11 @@ impl<R: Rules> Replica<R> {
     }
 
     pub(super) fn wants_headers(&self) -> bool {
-        self.in_log_view() && (!self.is_linked() || self.lacks_news())
+        self.in_log_view() && (!self.is_linked() || self.lags_behind_primary())
     }
 
     /// Return whether the primary of this view has a longer log than this backup.
-    fn lacks_news(&self) -> bool {
+    fn lags_behind_primary(&self) -> bool {
         self.follows() && self.header_repair.heard_of > self.head
     }
 
@@ -97,7 +97,7 @@ impl<R: Rules> Replica<R> {
         if self.header_repair.nonce == 0 {
             self.header_repair.nonce = u128::from(self.random.u64(1..));
         }
-        if self.lacks_news() {
+        if self.lags_behind_primary() {
             let from = self.head + 1;
             let to = self.header_repair.heard_of.min(self.head + SPAN_MAX);
             let area = RequestHeaders {
@@ -148,7 +148,7 @@ impl<R: Rules> Replica<R> {
             && frame.header.replica == self.primary_of(self.view)
             && self.follows()
         {
-            self.take_news(&list)?;
+            self.append_headers(&list)?;
         }
         self.take_linked(&list)?;
         if (self.head, self.link_floor) == before {
@@ -163,7 +163,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Add headers above the head, sent by the primary of this view.
-    fn take_news(&mut self, list: &[PrepareHeader]) -> Flow {
+    fn append_headers(&mut self, list: &[PrepareHeader]) -> Flow {
         for header in list.iter().rev() {
             if header.op() != self.head + 1 || header.is_blank() {
                 continue;
@@ -186,7 +186,7 @@ impl<R: Rules> Replica<R> {
                 self.early.insert(op, frame);
             } else if self.log.header(op).map(|header| header.checksum)
                 == Some(frame.header.checksum)
-                && !self.log.whole(op)
+                && !self.log.is_available(op)
             {
                 self.log.store(frame);
             }

@@ -137,7 +137,7 @@ impl<R: Rules> Replica<R> {
         self.notice(Notice::Abdicated { view: self.view });
         self.timers.commit_message.stop();
         self.timers.prepare.stop();
-        self.release_clients();
+        self.redirect_clients();
         self.fail_reads();
         self.vote(VoteReason::Abdication);
         // The timer repeats an unsuccessful vote, and casts one that the silence period after a start prevented.

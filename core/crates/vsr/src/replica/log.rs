@@ -63,7 +63,7 @@ impl Log {
     }
 
     /// Return whether the body is available for execution and repair.
-    pub(super) fn whole(&self, op: u64) -> bool {
+    pub(super) fn is_available(&self, op: u64) -> bool {
         matches!(self.body(op), BodyState::Durable | BodyState::Writing)
     }
 

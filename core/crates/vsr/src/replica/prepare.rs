@@ -167,7 +167,7 @@ impl<R: Rules> Replica<R> {
         let op = header.op();
         match self.log.header(op) {
             Some(held) if held.checksum == header.checksum => {
-                if self.log.whole(op) {
+                if self.log.is_available(op) {
                     // The primary retransmits prepares that it believes unacknowledged, with the view in which they
                     // were prepared, which may be an earlier one.
                     if self.follows() {

@@ -62,7 +62,7 @@ impl InputKind {
                 replica: frame.header.replica,
                 view: frame.header.view,
             },
-            Event::Request(_) | Event::Propose(_) | Event::Common(_) => Self::Request,
+            Event::Request(_) | Event::Propose(_) | Event::CommonRelease(_) => Self::Request,
             Event::Appended { token } | Event::LogTruncated { token } => {
                 Self::Journal { token: *token }
             }

@@ -251,7 +251,7 @@ impl<R: Rules> Replica<R> {
     fn check_alone(&mut self) -> Result<(), OpenError> {
         for op in self.checkpoint.op + 1..=self.head {
             let below = self.header(op - 1).map(|header| header.checksum);
-            let intact = self.log.whole(op)
+            let intact = self.log.is_available(op)
                 && below.is_some()
                 && self.header(op).map(PrepareHeader::parent) == below;
             if !intact {

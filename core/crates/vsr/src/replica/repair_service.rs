@@ -55,7 +55,7 @@ impl<R: Rules> Replica<R> {
                 (true, checksum) => held == Some(checksum),
                 (false, _) => held.is_some(),
             };
-            if !exact || !self.log.whole(op) {
+            if !exact || !self.log.is_available(op) {
                 if op == area.op {
                     self.refuse_prepare(peer, area);
                 }

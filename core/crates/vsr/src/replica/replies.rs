@@ -138,20 +138,26 @@ impl<R: Rules> Replica<R> {
 
     pub(super) fn answer_ticket(&mut self, ticket: u64, op: u64, reply: CommandReply) {
         let outcome = Outcome::Committed { op, reply };
-        self.out.push(Output::Proposed { ticket, outcome });
+        self.out.push(Output::Proposed {
+            request_id: ticket,
+            outcome,
+        });
     }
 
     /// Redirect a proposal whose operation has another prepare: the proposal will never be executed.
-    pub(super) fn answer_lost_ticket(&mut self, ticket: u64) {
+    pub(super) fn redirect_proposal(&mut self, ticket: u64) {
         let outcome = Outcome::Redirected {
             primary: self.primary_hint(),
         };
-        self.out.push(Output::Proposed { ticket, outcome });
+        self.out.push(Output::Proposed {
+            request_id: ticket,
+            outcome,
+        });
     }
 
-    pub(super) fn answer_unknown_ticket(&mut self, ticket: u64) {
+    pub(super) fn report_unknown_outcome(&mut self, ticket: u64) {
         self.out.push(Output::Proposed {
-            ticket,
+            request_id: ticket,
             outcome: Outcome::Unknown,
         });
     }

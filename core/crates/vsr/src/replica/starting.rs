@@ -104,7 +104,7 @@ impl<R: Rules> Replica<R> {
         if !self.rules.may_start_without_body() {
             let mut loaded = true;
             for op in self.commit_min + 1..=self.head {
-                if !self.log.whole(op) {
+                if !self.log.is_available(op) {
                     return Ok(());
                 }
                 // Uncommitted prepares are retransmitted and must therefore be in memory.
@@ -121,7 +121,7 @@ impl<R: Rules> Replica<R> {
         self.acks.fill(0);
         self.acknowledged = None;
         self.last_heard_ns.fill(self.now.monotonic_ns);
-        self.settle_votes(self.view);
+        self.discard_votes_through(self.view);
         self.timers.view_change_status.backoff.reset();
         self.arm_normal();
         self.notice_view();

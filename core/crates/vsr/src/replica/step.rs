@@ -92,7 +92,7 @@ impl<R: Rules> Replica<R> {
                 self.on_proposal(proposal);
                 Ok(())
             }
-            Event::Common(release) => {
+            Event::CommonRelease(release) => {
                 self.on_common(release);
                 Ok(())
             }

@@ -64,7 +64,7 @@ impl<R: Rules> Replica<R> {
         let in_checkpoint = op <= self.superblock.durable_checkpoint();
         let mut evidence = self.log.evidence(op, in_checkpoint);
         evidence.header = header.map(|header| header.checksum);
-        if header.is_some() && (self.log.whole(op) || in_checkpoint) {
+        if header.is_some() && (self.log.is_available(op) || in_checkpoint) {
             suffix.present |= 1 << index;
         }
         if self.rules.nack(evidence) {
@@ -80,7 +80,7 @@ impl<R: Rules> Replica<R> {
         let checkpoint = &self.superblock.durable().checkpoint;
         let (mut op, mut checksum) = (checkpoint.op, checkpoint.header.checksum);
         while let Some(next) = self.log.header(op + 1) {
-            if next.parent() != checksum || !self.log.whole(op + 1) {
+            if next.parent() != checksum || !self.log.is_available(op + 1) {
                 break;
             }
             (op, checksum) = (op + 1, next.checksum);
@@ -98,8 +98,8 @@ impl<R: Rules> Replica<R> {
             checkpoint_op: self.superblock.durable_checkpoint(),
             log_view: self.log_view,
             header_count: u32::try_from(suffix.headers.len()).expect("at most SUFFIX_MAX"),
-            whole_op,
-            whole_checksum,
+            intact_op: whole_op,
+            intact_checksum: whole_checksum,
             view_start_op: self.view_start_op,
             loss_view: self.loss_view,
             nack_bitset: suffix.nacks,

@@ -271,8 +271,8 @@ impl<R: Rules> Replica<R> {
         }
         self.link_floor = self.link_floor.min(self.head + 1);
         self.log_floor = self.log_floor.max(op + 1);
-        for ticket in self.admission.take_covered(op) {
-            self.answer_unknown_ticket(ticket);
+        for ticket in self.admission.forget_covered(op) {
+            self.report_unknown_outcome(ticket);
         }
         self.persist();
     }

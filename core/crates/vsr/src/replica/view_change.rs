@@ -57,7 +57,7 @@ impl<R: Rules> Replica<R> {
         self.leave_view();
         self.view = view;
         self.status = Status::ViewChange;
-        self.settle_votes(view);
+        self.discard_votes_through(view);
         self.view_headers.clone_from(&suffix.headers);
         self.view_head_op = suffix.top;
         self.view_changing.summaries.clear();
@@ -89,7 +89,7 @@ impl<R: Rules> Replica<R> {
         self.header_repair.leave_view();
         self.body_repair.leave_view();
         if leading {
-            self.release_clients();
+            self.redirect_clients();
         }
         self.fail_reads();
     }
@@ -188,7 +188,7 @@ impl<R: Rules> Replica<R> {
 
     /// Choose a replica that reported this prepare as present, for a new primary that lacks it; `turn` rotates the
     /// choice.
-    pub(super) fn holder_of(&self, op: u64, turn: u8) -> Option<u8> {
+    pub(super) fn source_of(&self, op: u64, turn: u8) -> Option<u8> {
         let checksum = self.header(op).map(|header| header.checksum);
         let holders: Vec<u8> = self
             .view_changing

@@ -19,7 +19,7 @@ use super::{Flow, Replica};
 
 /// Lifetime of a vote in vote periods: a vote is repeated at least once within it, since the backoff is at most
 /// 32-fold.
-const LIFE_IN_PERIODS: u64 = 64;
+const VOTE_LIFETIME_PERIODS: u64 = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Votes {
@@ -55,8 +55,9 @@ impl Votes {
 
 impl<R: Rules> Replica<R> {
     fn cast_vote(&mut self, view: u32, replica: u8) {
-        let life =
-            u64::from(self.config.timeouts.start_view_change_ms) * 1_000_000 * LIFE_IN_PERIODS;
+        let life = u64::from(self.config.timeouts.start_view_change_ms)
+            * 1_000_000
+            * VOTE_LIFETIME_PERIODS;
         let until = self.now.monotonic_ns + life;
         let members = usize::from(self.config.replica_count);
         let votes = self
@@ -116,7 +117,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Discard votes for views up to `view`.
-    pub(super) fn settle_votes(&mut self, view: u32) {
+    pub(super) fn discard_votes_through(&mut self, view: u32) {
         self.votes.cast = self.votes.cast.split_off(&view.saturating_add(1));
         self.votes.own = None;
     }

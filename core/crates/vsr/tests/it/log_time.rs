@@ -82,10 +82,10 @@ impl Alone {
         };
         self.tickets += 1;
         let proposal = Event::Propose(Proposal {
-            ticket: self.tickets,
+            request_id: self.tickets,
             operation: Operation::METADATA_FIRST,
             user_id: 0,
-            since: Release::FIRST,
+            min_release: Release::FIRST,
             body: Slice::default(),
         });
         let mut out = Vec::new();
@@ -147,10 +147,10 @@ fn commands_wait_until_the_time_is_known_and_not_too_many_of_them() {
         },
     );
     let third = Event::Propose(Proposal {
-        ticket: 99,
+        request_id: 99,
         operation: Operation::METADATA_FIRST,
         user_id: 0,
-        since: Release::FIRST,
+        min_release: Release::FIRST,
         body: Slice::default(),
     });
     alone.replica.step(now, [third], &mut out);
@@ -158,7 +158,7 @@ fn commands_wait_until_the_time_is_known_and_not_too_many_of_them() {
         matches!(
             out.as_slice(),
             [Output::Proposed {
-                ticket: 99,
+                request_id: 99,
                 outcome: headrace_vsr::api::Outcome::Busy
             }]
         ),

@@ -134,7 +134,7 @@ fn walk(seed: u64, steps: u32, chances: fn(&mut fastrand::Rng) -> Chances) -> Wo
                     world.start(index);
                 }
             }
-            _ => rot(&mut world, &mut random, rotten, chances.rot),
+            _ => damage_record(&mut world, &mut random, rotten, chances.rot),
         }
         check(&world, seed);
     }
@@ -143,7 +143,7 @@ fn walk(seed: u64, steps: u32, chances: fn(&mut fastrand::Rng) -> Chances) -> Wo
 }
 
 /// Damage one durable record of one replica, if other replicas still have it intact.
-fn rot(world: &mut World, random: &mut fastrand::Rng, rotten: u8, chance: u32) {
+fn damage_record(world: &mut World, random: &mut fastrand::Rng, rotten: u8, chance: u32) {
     if world.members() == 1 || random.u32(0..10) >= chance {
         return;
     }

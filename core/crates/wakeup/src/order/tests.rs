@@ -59,7 +59,7 @@ impl Drop for Actor<'_> {
     }
 }
 
-impl Bell for Actor<'_> {
+impl WakeupSignal for Actor<'_> {
     fn set_flag(&self) -> bool {
         self.step(|world| std::mem::replace(&mut world.flag, true))
     }

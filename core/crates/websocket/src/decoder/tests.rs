@@ -11,7 +11,7 @@ const KEY: [u8; 4] = [0x12, 0xff, 0x00, 0x9a];
 
 /// Decoder output, with the fragments of a message joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Heard {
+enum Received {
     Message(Kind, Vec<u8>),
     Ping(Vec<u8>),
     Pong,
@@ -20,7 +20,7 @@ enum Heard {
 }
 
 /// Receive `stream` in pieces like a connection: unconsumed bytes stay in front of the next piece.
-fn listen(role: Role, stream: &[u8], pieces: &[usize]) -> Vec<Heard> {
+fn receive_in_pieces(role: Role, stream: &[u8], pieces: &[usize]) -> Vec<Received> {
     let mut decoder = Decoder::new(role, LIMITS);
     let mut heard = Vec::new();
     let mut message = Vec::new();
@@ -33,7 +33,7 @@ fn listen(role: Role, stream: &[u8], pieces: &[usize]) -> Vec<Heard> {
             let step = match decoder.next(&mut waiting) {
                 Ok(step) => step,
                 Err(error) => {
-                    heard.push(Heard::Failed(error));
+                    heard.push(Received::Failed(error));
                     return heard;
                 }
             };
@@ -49,12 +49,12 @@ fn listen(role: Role, stream: &[u8], pieces: &[usize]) -> Vec<Heard> {
                 } => {
                     message.extend(&waiting[payload]);
                     if ends_message {
-                        heard.push(Heard::Message(kind, core::mem::take(&mut message)));
+                        heard.push(Received::Message(kind, core::mem::take(&mut message)));
                     }
                 }
-                Item::Ping { payload } => heard.push(Heard::Ping(waiting[payload].to_vec())),
-                Item::Pong => heard.push(Heard::Pong),
-                Item::Close { code } => heard.push(Heard::Close(code)),
+                Item::Ping { payload } => heard.push(Received::Ping(waiting[payload].to_vec())),
+                Item::Pong => heard.push(Received::Pong),
+                Item::Close { code } => heard.push(Received::Close(code)),
             }
             waiting.drain(..consumed);
         }
@@ -87,8 +87,8 @@ fn masked(opcode: u8, is_final: bool, payload: &[u8]) -> Vec<u8> {
     frame(opcode, is_final, payload, Some(KEY))
 }
 
-fn served(stream: &[u8]) -> Vec<Heard> {
-    listen(Role::Server, stream, &[stream.len().max(1)])
+fn served(stream: &[u8]) -> Vec<Received> {
+    receive_in_pieces(Role::Server, stream, &[stream.len().max(1)])
 }
 
 /// Source: RFC 6455, section 5.7.
@@ -99,17 +99,17 @@ fn the_examples_of_the_standard() {
     ];
     assert_eq!(
         served(&hello),
-        [Heard::Message(Kind::Text, b"Hello".to_vec())]
+        [Received::Message(Kind::Text, b"Hello".to_vec())]
     );
     let parts = [0x01, 0x03, 0x48, 0x65, 0x6c, 0x80, 0x02, 0x6c, 0x6f];
     assert_eq!(
-        listen(Role::Client, &parts, &[1]),
-        [Heard::Message(Kind::Text, b"Hello".to_vec())]
+        receive_in_pieces(Role::Client, &parts, &[1]),
+        [Received::Message(Kind::Text, b"Hello".to_vec())]
     );
     let ping = [0x89, 0x05, 0x48, 0x65, 0x6c, 0x6c, 0x6f];
     assert_eq!(
-        listen(Role::Client, &ping, &[7]),
-        [Heard::Ping(b"Hello".to_vec())]
+        receive_in_pieces(Role::Client, &ping, &[7]),
+        [Received::Ping(b"Hello".to_vec())]
     );
 }
 
@@ -189,16 +189,16 @@ fn violations_are_named() {
         ),
     ] {
         let heard = served(&stream);
-        assert_eq!(heard.last(), Some(&Heard::Failed(error)));
+        assert_eq!(heard.last(), Some(&Received::Failed(error)));
         assert_eq!(error.close_code().0, code);
         assert_eq!(
-            listen(Role::Server, &stream, &[1]).last(),
-            Some(&Heard::Failed(error))
+            receive_in_pieces(Role::Server, &stream, &[1]).last(),
+            Some(&Received::Failed(error))
         );
     }
     assert_eq!(
-        listen(Role::Client, &masked(2, true, b"x"), &[9]),
-        [Heard::Failed(ProtocolError::Masked)]
+        receive_in_pieces(Role::Client, &masked(2, true, b"x"), &[9]),
+        [Received::Failed(ProtocolError::Masked)]
     );
 }
 
@@ -206,16 +206,20 @@ fn violations_are_named() {
 fn codes_of_close_frames() {
     let heard = |code: u16| served(&masked(8, true, &code.to_be_bytes()));
     for code in [1000, 1001, 1002, 1003, 1007, 1011, 1014, 3000, 4999] {
-        assert_eq!(heard(code), [Heard::Close(Some(CloseCode(code)))], "{code}");
+        assert_eq!(
+            heard(code),
+            [Received::Close(Some(CloseCode(code)))],
+            "{code}"
+        );
     }
     for code in [0, 999, 1004, 1005, 1006, 1015, 1016, 2999, 5000, 65_535] {
         assert_eq!(
             heard(code),
-            [Heard::Failed(ProtocolError::InvalidCloseFrame)],
+            [Received::Failed(ProtocolError::InvalidCloseFrame)],
             "{code}"
         );
     }
-    assert_eq!(served(&masked(8, true, b"")), [Heard::Close(None)]);
+    assert_eq!(served(&masked(8, true, b"")), [Received::Close(None)]);
 }
 
 /// A reason is truncated at a character boundary, so that the frame stays valid.
@@ -226,8 +230,8 @@ fn long_reasons_are_cut() {
     let mut control = Vec::new();
     encode_control(&mut control, Opcode::Close, &payload, None);
     assert_eq!(
-        listen(Role::Client, &control, &[5]),
-        [Heard::Close(Some(CloseCode::TOO_BIG))]
+        receive_in_pieces(Role::Client, &control, &[5]),
+        [Received::Close(Some(CloseCode::TOO_BIG))]
     );
 }
 
@@ -258,7 +262,7 @@ fn a_payload_may_be_received_elsewhere() {
     assert!(!decoder.is_inside_message());
 }
 
-fn any_message() -> impl Strategy<Value = (Vec<u8>, Vec<Heard>)> {
+fn any_message() -> impl Strategy<Value = (Vec<u8>, Vec<Received>)> {
     let payload = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..200),
         prop::collection::vec(any::<u8>(), 120..130)
@@ -266,16 +270,16 @@ fn any_message() -> impl Strategy<Value = (Vec<u8>, Vec<Heard>)> {
     prop_oneof![
         (payload, prop::collection::vec(0_usize..150, 0..4)).prop_map(|(payload, cuts)| {
             let stream = fragmented(2, &payload, &cuts);
-            (stream, vec![Heard::Message(Kind::Binary, payload)])
+            (stream, vec![Received::Message(Kind::Binary, payload)])
         }),
         (any::<String>(), prop::collection::vec(0_usize..20, 0..4)).prop_map(|(text, cuts)| {
             let stream = fragmented(1, text.as_bytes(), &cuts);
             let text = text.into_bytes();
-            (stream, vec![Heard::Message(Kind::Text, text)])
+            (stream, vec![Received::Message(Kind::Text, text)])
         }),
         prop::collection::vec(any::<u8>(), 0..126)
-            .prop_map(|payload| (masked(9, true, &payload), vec![Heard::Ping(payload)])),
-        Just((masked(10, true, b"late"), vec![Heard::Pong])),
+            .prop_map(|payload| (masked(9, true, &payload), vec![Received::Ping(payload)])),
+        Just((masked(10, true, b"late"), vec![Received::Pong])),
     ]
 }
 
@@ -302,7 +306,7 @@ proptest! {
         pieces in prop::collection::vec(1_usize..300, 1..6),
     ) {
         let (streams, expected): (Vec<_>, Vec<_>) = messages.into_iter().unzip();
-        prop_assert_eq!(listen(Role::Server, &streams.concat(), &pieces), expected.concat());
+        prop_assert_eq!(receive_in_pieces(Role::Server, &streams.concat(), &pieces), expected.concat());
     }
 
     /// Arbitrary input never panics and never leaves more than a control frame pending; the result is independent of
@@ -313,7 +317,7 @@ proptest! {
         pieces in prop::collection::vec(1_usize..50, 1..6),
         role in prop_oneof![Just(Role::Server), Just(Role::Client)],
     ) {
-        prop_assert_eq!(listen(role, &bytes, &pieces), listen(role, &bytes, &[400]));
+        prop_assert_eq!(receive_in_pieces(role, &bytes, &pieces), receive_in_pieces(role, &bytes, &[400]));
     }
 
     #[test]

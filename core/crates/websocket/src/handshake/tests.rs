@@ -35,7 +35,7 @@ fn a_request_in_parts_is_waited_for() {
 /// GW-2: any path and host; lists, repetition and case as in HTTP; offered extensions and sub-protocols are not
 /// accepted.
 #[test]
-fn what_other_clients_write_is_understood() {
+fn requests_of_other_clients_are_accepted() {
     for (from, to) in [
         ("GET / ", "GET /any/path?query=1 "),
         ("server.example.com", "[::1]:8092"),
@@ -60,7 +60,7 @@ fn what_other_clients_write_is_understood() {
 }
 
 #[test]
-fn what_is_no_upgrade_is_refused() {
+fn non_upgrade_requests_are_refused() {
     for (from, to, refused) in [
         ("GET / HTTP/1.1", "\u{1}\0\0\0", Refused::NotHttp),
         ("HTTP/1.1", "HTTP/1.0", Refused::OldHttp),
@@ -110,7 +110,7 @@ fn what_is_no_upgrade_is_refused() {
 }
 
 #[test]
-fn a_client_believes_only_a_proof() {
+fn client_requires_a_valid_accept_key() {
     let (request, accept) = request("localhost:8092", "/", [7; 16]);
     let upgrade = read_request(&request).expect("valid").expect("whole");
     assert_eq!(upgrade.accept, accept);

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_built_is_valid_and_can_be_built_again() {
+    fn built_batches_are_valid_and_reusable() {
         let mut builder = BatchBuilder::with_capacity(2, 200);
         assert!(builder.is_empty());
         assert!(!is_valid(&builder));

@@ -39,7 +39,7 @@ pub use system::{DisconnectClient, GetClient, GetSnapshot};
 pub use ticket::IssueTicket;
 pub use token::{CreateAccessToken, DeleteAccessToken, LoginWithAccessToken};
 pub use topic::{CreateTopic, UpdateTopic};
-pub use transaction::{AbortTransaction, CommitTransaction, KeptName, PinReader, StagedAt};
+pub use transaction::{AbortTransaction, CommitTransaction, PinReader, RecordName, StagedAt};
 pub use user::{
     ChangePassword, CreateUser, DeleteUser, GetUser, LoginUser, UpdatePermissions, UpdateUser,
 };
@@ -266,15 +266,15 @@ commands! {
     /// Abort a transaction: discard staged messages.
     AbortTransaction(request: AbortTransaction<'a>) = 10_022,
     /// Last commit under a transaction name.
-    GetTransaction(request: KeptName<'a>) = 10_023,
+    GetTransaction(request: RecordName<'a>) = 10_023,
     /// Pin a value for the readers with one name.
     PinReader(request: PinReader<'a>) = 10_024,
     /// Delete the value pinned for readers.
-    UnpinReader(request: KeptName<'a>) = 10_025,
+    UnpinReader(request: RecordName<'a>) = 10_025,
     /// Split a range of messages.
     PlanRange(request: PlanRange<'a>) = 10_026,
     /// Delete the last commit under a transaction name.
-    DeleteTransaction(request: KeptName<'a>) = 10_027,
+    DeleteTransaction(request: RecordName<'a>) = 10_027,
 }
 
 impl CommandCode {

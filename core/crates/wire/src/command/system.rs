@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_stands_alone_and_leaves_the_test_out() {
+    fn all_is_exclusive_and_omits_the_test() {
         let all = kinds(&[100]).expect("valid");
         assert_eq!(all.len(), 5);
         assert!(!all.contains(&SnapshotKind::Test));

@@ -132,8 +132,8 @@ impl Values {
         }
     }
 
-    fn kept_name(&self) -> KeptName<'_> {
-        KeptName {
+    fn kept_name(&self) -> RecordName<'_> {
+        RecordName {
             stream: self.identifier(0),
             name: &self.name,
         }

@@ -58,7 +58,7 @@ pub struct StagedAt {
 
 /// Name of a record kept in a stream: a transaction or a reader pin. Layout: `Ident stream · Name name`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeptName<'a> {
+pub struct RecordName<'a> {
     /// The stream.
     pub stream: Identifier<'a>,
     /// Name of the transaction or the reader.
@@ -143,7 +143,7 @@ impl<'a> Payload<'a> for AbortTransaction<'a> {
     }
 }
 
-impl<'a> Payload<'a> for KeptName<'a> {
+impl<'a> Payload<'a> for RecordName<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Status> {
         Ok(Self {
             stream: reader.identifier()?,

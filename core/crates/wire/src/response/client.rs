@@ -51,14 +51,14 @@ payload!(ClientGroup);
 
 impl ClientHeader<'_> {
     /// User id of an unauthenticated connection.
-    const NOBODY: u32 = u32::MAX;
+    const ANONYMOUS_USER_ID: u32 = u32::MAX;
 }
 
 impl<'a> Part<'a> for ClientHeader<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         Ok(Self {
             client_id: reader.u32()?,
-            user_id: Some(reader.u32()?).filter(|&id| id != Self::NOBODY),
+            user_id: Some(reader.u32()?).filter(|&id| id != Self::ANONYMOUS_USER_ID),
             transport: reader.u8()?.try_into()?,
             address: reader.str32()?,
             groups_count: reader.u32()?,
@@ -67,7 +67,7 @@ impl<'a> Part<'a> for ClientHeader<'a> {
 
     fn write(&self, out: &mut Writer<'_>) {
         out.u32(self.client_id);
-        out.u32(self.user_id.unwrap_or(Self::NOBODY));
+        out.u32(self.user_id.unwrap_or(Self::ANONYMOUS_USER_ID));
         out.u8(self.transport.code());
         out.str32(self.address);
         out.u32(self.groups_count);

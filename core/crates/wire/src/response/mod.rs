@@ -31,7 +31,7 @@ pub use reply::Response;
 pub use stats::{CacheMetrics, Stats, semantic_version};
 pub use stream::{StreamDetails, StreamHeader};
 pub use topic::{PartitionDescription, PartitionInfo, TopicDetails, TopicHeader};
-pub use transaction::{PinnedReader, StagedMessages, TransactionInfo, TransactionResult};
+pub use transaction::{ReaderPin, StagedMessages, TransactionInfo, TransactionResult};
 pub use user::{Identity, RawAccessToken, TokenInfo, UserDetails, UserHeader};
 
 use crate::Malformed;

@@ -4,10 +4,10 @@ use alloc::vec::Vec;
 
 use super::{
     Capabilities, ClientDetails, ClientHeader, ClusterMetadata, ConsumerOffsetInfo, GroupDetails,
-    GroupHeader, Identity, IssuedTicket, PartitionDescription, PinnedReader, PlannedRange, Polled,
-    RawAccessToken, ReadAnswer, StagedMessages, Stats, StreamDetails, StreamHeader, TokenInfo,
-    TopicDetails, TopicHeader, TransactionInfo, TransactionResult, UserDetails, UserHeader,
-    WatchedPartition, decode_list, encode_list,
+    GroupHeader, Identity, IssuedTicket, PartitionDescription, PlannedRange, Polled,
+    RawAccessToken, ReadAnswer, ReaderPin, StagedMessages, Stats, StreamDetails, StreamHeader,
+    TokenInfo, TopicDetails, TopicHeader, TransactionInfo, TransactionResult, UserDetails,
+    UserHeader, WatchedPartition, decode_list, encode_list,
 };
 use crate::{CommandCode, Malformed};
 
@@ -69,7 +69,7 @@ pub enum Response<'a> {
     /// Response to `GetTransaction`.
     Transaction(TransactionInfo<'a>),
     /// Response to `PinReader`.
-    Pinned(PinnedReader<'a>),
+    Pinned(ReaderPin<'a>),
     /// Notifications, which follow the empty response to `WatchPartitions` any number of times.
     Watched(Vec<WatchedPartition>),
 }
@@ -131,7 +131,7 @@ impl<'a> Response<'a> {
                 TransactionResult::decode(payload).map(Self::TransactionResult)
             }
             Code::GetTransaction => TransactionInfo::decode(payload).map(Self::Transaction),
-            Code::PinReader => PinnedReader::decode(payload).map(Self::Pinned),
+            Code::PinReader => ReaderPin::decode(payload).map(Self::Pinned),
             Code::WatchPartitions => decode_list(payload).map(Self::Watched),
             Code::Ping
             | Code::SetTraceContext

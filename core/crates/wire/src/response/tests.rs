@@ -338,8 +338,8 @@ impl Values {
                 number: self.large.rotate_left(7),
                 committed_at: u64::from(self.medium),
             }),
-            Code::PinReader => Response::Pinned(PinnedReader {
-                was_there: self.small.is_multiple_of(2),
+            Code::PinReader => Response::Pinned(ReaderPin {
+                already_pinned: self.small.is_multiple_of(2),
                 value: &self.bytes,
             }),
             _ => Response::Empty,

@@ -42,9 +42,9 @@ pub struct TransactionInfo<'a> {
 
 /// Value pinned for a reader: response to `PinReader`. Layout: `u8 was_there · u32 length · u8 value[length]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PinnedReader<'a> {
+pub struct ReaderPin<'a> {
     /// True if a value had been pinned earlier; that value is returned.
-    pub was_there: bool,
+    pub already_pinned: bool,
     /// Pinned value.
     pub value: &'a [u8],
 }
@@ -52,7 +52,7 @@ pub struct PinnedReader<'a> {
 payload!(StagedMessages);
 payload!(TransactionResult);
 payload!(TransactionInfo<'a>);
-payload!(PinnedReader<'a>);
+payload!(ReaderPin<'a>);
 
 impl Part<'_> for StagedMessages {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -102,16 +102,16 @@ impl<'a> Part<'a> for TransactionInfo<'a> {
     }
 }
 
-impl<'a> Part<'a> for PinnedReader<'a> {
+impl<'a> Part<'a> for ReaderPin<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         Ok(Self {
-            was_there: reader.flag()?,
+            already_pinned: reader.flag()?,
             value: reader.bytes32()?,
         })
     }
 
     fn write(&self, out: &mut Writer<'_>) {
-        out.bool(self.was_there);
+        out.bool(self.already_pinned);
         out.bytes32(self.value);
     }
 }

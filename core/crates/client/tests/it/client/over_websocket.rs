@@ -1,7 +1,7 @@
 //! The client over WebSocket.
 
 use super::*;
-use crate::websocket::{Cut, door};
+use crate::websocket::{Cut, listener};
 
 fn connect_websocket(address: std::net::SocketAddr) -> Result<Client, ClientError> {
     let options = ConnectOptions {
@@ -23,7 +23,7 @@ fn the_same_over_websocket() {
     ];
     for (cut, batches) in cuts {
         let server = MemoryServer::start(Fault::None);
-        let mut client = connect_websocket(door(server.address, cut)).expect("upgraded");
+        let mut client = connect_websocket(listener(server.address, cut)).expect("upgraded");
         client.login("iggy", "iggy").expect("logged in");
         client.create_stream("s").expect("created");
         client
@@ -68,7 +68,7 @@ fn the_same_over_websocket() {
 #[test]
 fn a_request_beyond_a_frame_over_websocket() {
     let server = MemoryServer::start(Fault::None);
-    let mut client = connect_websocket(door(server.address, Cut::Not)).expect("upgraded");
+    let mut client = connect_websocket(listener(server.address, Cut::Not)).expect("upgraded");
     client.login("iggy", "iggy").expect("logged in");
     client.create_stream("s").expect("created");
     client
@@ -83,7 +83,7 @@ fn a_request_beyond_a_frame_over_websocket() {
 #[test]
 fn what_is_no_websocket_is_told_apart() {
     let server = MemoryServer::start(Fault::None);
-    let mut client = connect_websocket(door(server.address, Cut::Closed)).expect("upgraded");
+    let mut client = connect_websocket(listener(server.address, Cut::Closed)).expect("upgraded");
     assert!(matches!(client.ping(), Err(ClientError::Disconnected)));
     let refusing = listen(|mut stream| {
         let _ = stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");

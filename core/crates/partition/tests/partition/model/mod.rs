@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use headrace_model::{Durability, Offset, Timestamp};
 use headrace_partition::{
-    ConsumerKey, PartitionConfig, PartitionError, Polled, PollingStrategy, Request, Response,
-    Ticket,
+    ConsumerKey, PartitionConfig, PartitionError, Polled, PollingStrategy, Request, RequestId,
+    Response,
 };
 use proptest::prelude::*;
 
@@ -46,11 +46,11 @@ struct Model {
     survives_kill: u64,
     survives_power: u64,
     /// Appends in flight: request id and end.
-    appends: Vec<(Ticket, u64)>,
+    appends: Vec<(RequestId, u64)>,
     /// Values since the last one that survives every crash, oldest first.
     offsets: BTreeMap<ConsumerKey, Vec<(Option<u64>, Survives)>>,
-    changes: Vec<(Ticket, ConsumerKey, usize, Survives)>,
-    polls: Vec<Ticket>,
+    changes: Vec<(RequestId, ConsumerKey, usize, Survives)>,
+    polls: Vec<RequestId>,
     number: u64,
     /// True while retention may be in progress.
     is_cleaning: bool,
@@ -388,7 +388,13 @@ impl Model {
         }
     }
 
-    fn changed(&mut self, ticket: Ticket, consumer: ConsumerKey, value: Option<u64>, wait: bool) {
+    fn changed(
+        &mut self,
+        ticket: RequestId,
+        consumer: ConsumerKey,
+        value: Option<u64>,
+        wait: bool,
+    ) {
         let survives = match self.durability() {
             Durability::Memory => Survives::Nothing,
             Durability::Os => Survives::Kill,

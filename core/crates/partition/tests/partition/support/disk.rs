@@ -177,7 +177,7 @@ impl Disk {
         }
         let missing = Err(failed(StorageErrorKind::Missing));
         match operation {
-            StorageOperation::Prepare => {
+            StorageOperation::OpenDirectory => {
                 self.unsynced_names.clear();
                 let list = self
                     .files
@@ -230,7 +230,7 @@ impl Disk {
                 );
                 file.content.truncate(place(*length));
             }
-            StorageOperation::SetAside { file, length, into } => {
+            StorageOperation::CutOff { file, length, into } => {
                 let Some(cut) = self.files.get_mut(file) else {
                     return missing;
                 };
@@ -311,7 +311,7 @@ impl Disk {
             StorageOperation::Create { .. }
                 | StorageOperation::Write { .. }
                 | StorageOperation::Replace { .. }
-                | StorageOperation::SetAside { .. }
+                | StorageOperation::CutOff { .. }
         );
         if self.full && grows {
             return Some(failed(StorageErrorKind::NoSpace));
@@ -325,7 +325,7 @@ impl Disk {
                         file: FileName::Log(_),
                         ..
                     }
-                ) | (Fault::SetAside(_), StorageOperation::SetAside { .. })
+                ) | (Fault::SetAside(_), StorageOperation::CutOff { .. })
                     | (Fault::Rename(_), StorageOperation::Rename { .. })
                     | (Fault::Sync, StorageOperation::Sync { .. })
                     | (Fault::Create, StorageOperation::Create { .. })

@@ -12,7 +12,7 @@ use headrace_model::{
 use headrace_partition::storage::{FileName, StorageCompletion, StorageOperation, StorageRequest};
 use headrace_partition::{
     ConsumerKey, Notice, Outbox, Partition, PartitionConfig, PartitionError, Poll, Polled,
-    PollingStrategy, Published, Request, Response, Retention, Ticket,
+    PollingStrategy, Published, Request, RequestId, Response, Retention,
 };
 
 use super::disk::{Crash, Disk, Outcome};
@@ -43,7 +43,7 @@ pub struct World {
     pub notices: Vec<Notice>,
     out: Outbox,
     under_way: Vec<UnderWay>,
-    answers: BTreeMap<Ticket, Answer>,
+    answers: BTreeMap<RequestId, Answer>,
     next_ticket: u64,
 }
 
@@ -106,8 +106,8 @@ impl World {
         }
     }
 
-    pub fn submit(&mut self, request: Request) -> Ticket {
-        let ticket = Ticket(self.next_ticket);
+    pub fn submit(&mut self, request: Request) -> RequestId {
+        let ticket = RequestId(self.next_ticket);
         self.next_ticket += 1;
         self.partition
             .submit(self.now, ticket, request, &mut self.out);
@@ -116,8 +116,8 @@ impl World {
     }
 
     /// Submit a small batch with `append_in_place`.
-    pub fn submit_in_place(&mut self, messages: &[Sent]) -> Ticket {
-        let ticket = Ticket(self.next_ticket);
+    pub fn submit_in_place(&mut self, messages: &[Sent]) -> RequestId {
+        let ticket = RequestId(self.next_ticket);
         self.next_ticket += 1;
         let bytes = super::messages::packed(messages);
         let count = u32::try_from(messages.len()).expect("few");
@@ -125,10 +125,10 @@ impl World {
         ticket
     }
 
-    pub fn append_bytes(&mut self, ticket: Ticket, messages: &[u8], count: u32) {
+    pub fn append_bytes(&mut self, ticket: RequestId, messages: &[u8], count: u32) {
         let mut messages = messages.to_vec();
         self.partition
-            .append_in_place(self.now, ticket, &mut messages, count, &mut self.out);
+            .append_copied(self.now, ticket, &mut messages, count, &mut self.out);
         self.collect();
     }
 
@@ -197,7 +197,7 @@ impl World {
     }
 
     /// Execute events until the response is available.
-    pub fn wait_for(&mut self, ticket: Ticket) -> Answer {
+    pub fn wait_for(&mut self, ticket: RequestId) -> Answer {
         self.end_of_turn();
         loop {
             if let Some(answer) = self.answers.remove(&ticket) {
@@ -212,7 +212,7 @@ impl World {
         }
     }
 
-    pub fn take_answer(&mut self, ticket: Ticket) -> Option<Answer> {
+    pub fn take_answer(&mut self, ticket: RequestId) -> Option<Answer> {
         self.answers.remove(&ticket)
     }
 
@@ -275,7 +275,7 @@ impl World {
         chunk: u32,
         is_last: bool,
         messages: &[Sent],
-    ) -> Ticket {
+    ) -> RequestId {
         self.submit(Request::Stage {
             stage,
             lifetime_micros: LIFETIME_MICROS,
@@ -409,7 +409,7 @@ impl World {
     fn collect(&mut self) {
         self.published.append(&mut self.out.published);
         self.notices.append(&mut self.out.notices);
-        for (ticket, answer) in self.out.answers.drain(..) {
+        for (ticket, answer) in self.out.responses.drain(..) {
             let before = self.answers.insert(ticket, answer);
             assert!(before.is_none(), "{ticket:?} was answered twice");
         }
@@ -473,13 +473,13 @@ fn conflict(one: &StorageOperation, other: &StorageOperation) -> bool {
 
 fn file_of(operation: &StorageOperation) -> Option<FileName> {
     match operation {
-        StorageOperation::Prepare => None,
+        StorageOperation::OpenDirectory => None,
         StorageOperation::Create { file }
         | StorageOperation::Write { file, .. }
         | StorageOperation::Read { file, .. }
         | StorageOperation::Sync { file }
         | StorageOperation::Truncate { file, .. }
-        | StorageOperation::SetAside { file, .. }
+        | StorageOperation::CutOff { file, .. }
         | StorageOperation::Rename { file, .. }
         | StorageOperation::Allocate { file, .. }
         | StorageOperation::Replace { file, .. }

@@ -57,7 +57,7 @@ impl Run {
             .filter(|(_, number)| is_staged(*number))
             .collect();
         let mut rest = &staged[..];
-        for (number, expected) in &self.catalogue.committed {
+        for (number, expected) in &self.catalog.committed {
             let count = rest.len().min(expected.len());
             let (found, others) = rest.split_at(count);
             let is_prefix = found

@@ -3,7 +3,7 @@
 //! A run is determined by its seed, which a failure prints: `TRANSACTION_SEED=7` repeats one run,
 //! `TRANSACTION_SEEDS=10000` runs that many seeds, starting with that one.
 
-mod catalogue;
+mod catalog;
 mod checker;
 mod run;
 

@@ -3,9 +3,9 @@
 use fastrand::Rng;
 use headrace_model::{Durability, Offset, StageId, Timestamp};
 use headrace_partition::storage::FileName;
-use headrace_partition::{PartitionConfig, PartitionError, Response, StageLimits, Ticket};
+use headrace_partition::{PartitionConfig, PartitionError, RequestId, Response, StageLimits};
 
-use super::catalogue::Catalogue;
+use super::catalog::Catalog;
 use super::checker::visible;
 use crate::support::disk::{Crash, Fault};
 use crate::support::messages::{Sent, sent};
@@ -27,7 +27,7 @@ struct Writer {
     chunk: Vec<u64>,
     is_last: bool,
     /// Requests for the chunk in flight; their responses may be lost.
-    tickets: Vec<Ticket>,
+    tickets: Vec<RequestId>,
 }
 
 /// An acknowledged stage.
@@ -39,7 +39,7 @@ struct Ready {
 
 pub struct Run {
     pub world: World,
-    pub catalogue: Catalogue,
+    pub catalog: Catalog,
     random: Rng,
     /// Messages that were acknowledged.
     pub certain: Vec<u64>,
@@ -47,7 +47,7 @@ pub struct Run {
     pub seen: Vec<u64>,
     writers: Vec<Writer>,
     ready: Vec<Ready>,
-    appends: Vec<(Ticket, Vec<u64>)>,
+    appends: Vec<(RequestId, Vec<u64>)>,
     next: u64,
     length: usize,
     /// True if the disk may become full.
@@ -83,7 +83,7 @@ impl Run {
         world.settle();
         Self {
             world,
-            catalogue: Catalogue::new(random.u64(..65_000_000)),
+            catalog: Catalog::new(random.u64(..65_000_000)),
             random,
             certain: Vec::new(),
             seen: Vec::new(),
@@ -100,7 +100,7 @@ impl Run {
     pub fn run(mut self) {
         for _ in 0..self.random.usize(20..200) {
             self.act();
-            self.hear();
+            self.process_responses();
         }
         self.end();
     }
@@ -110,7 +110,7 @@ impl Run {
             0..15 => self.write(),
             15..25 => self.append(),
             25..37 => self.commit(),
-            37..47 => self.tell(),
+            37..47 => self.sync_catalog(),
             47..75 => {
                 self.world.end_of_turn();
                 for _ in 0..self.random.usize(..12) {
@@ -122,7 +122,7 @@ impl Run {
             83..86 => self.pass_horizon(),
             86..90 => {
                 let micros = self.random.u64(..5_000_000);
-                self.catalogue.timestamp += micros;
+                self.catalog.timestamp += micros;
                 self.world.pass(micros);
             }
             90..92 => {
@@ -198,7 +198,7 @@ impl Run {
     }
 
     /// Process responses and reports of the partition.
-    fn hear(&mut self) {
+    fn process_responses(&mut self) {
         for (ticket, numbers) in std::mem::take(&mut self.appends) {
             match self.world.take_answer(ticket) {
                 Some(Ok(_)) => self.certain.extend(numbers),
@@ -207,7 +207,7 @@ impl Run {
             }
         }
         for mut writer in std::mem::take(&mut self.writers) {
-            if let Some(writer) = self.hear_writer(&mut writer).then_some(writer) {
+            if let Some(writer) = self.process_writer_responses(&mut writer).then_some(writer) {
                 self.writers.push(writer);
             }
         }
@@ -228,7 +228,7 @@ impl Run {
     }
 
     /// Process the responses to a writer. Returns whether the writer continues.
-    fn hear_writer(&mut self, writer: &mut Writer) -> bool {
+    fn process_writer_responses(&mut self, writer: &mut Writer) -> bool {
         let mut answer = None;
         for ticket in std::mem::take(&mut writer.tickets) {
             match self.world.take_answer(ticket) {
@@ -281,7 +281,7 @@ impl Run {
         let taken = self.ready.split_off(self.ready.len() - count);
         let stages = taken.iter().map(|ready| ready.stage).collect();
         let messages = taken.iter().flat_map(|ready| ready.messages.clone());
-        let _ = self.catalogue.commit(stages, messages.collect());
+        let _ = self.catalog.commit(stages, messages.collect());
     }
 
     fn abort(&mut self) {
@@ -289,33 +289,33 @@ impl Run {
         let unfinished = self.writers.iter().filter_map(|writer| writer.stage);
         let stages: Vec<StageId> = stages.chain(unfinished).collect();
         if let Some(stage) = self.random.choice(&stages).copied()
-            && self.catalogue.abort(stage)
+            && self.catalog.abort(stage)
         {
             self.world.partition.drop_stages(&[stage]);
         }
     }
 
     /// Apply the catalog to the partition, and report completed publications to the catalog.
-    fn tell(&mut self) {
-        for (number, stages) in &self.catalogue.pending {
+    fn sync_catalog(&mut self) {
+        for (number, stages) in &self.catalog.pending {
             self.world.partition.publish(*number, stages);
         }
         self.world.end_of_turn();
         if self.random.bool() {
             let applied = self.world.partition.applied();
-            self.catalogue.applied(applied);
+            self.catalog.applied(applied);
         }
     }
 
     fn pass_horizon(&mut self) {
-        let horizon = Timestamp(self.catalogue.timestamp);
-        let catalogue = &self.catalogue;
-        (self.world.partition).pass_horizon(horizon, |stage| catalogue.names(stage));
+        let horizon = Timestamp(self.catalog.timestamp);
+        let catalog = &self.catalog;
+        (self.world.partition).drop_expired_stages(horizon, |stage| catalog.names(stage));
         self.world.end_of_turn();
     }
 
     fn purge(&mut self) {
-        self.catalogue.purge();
+        self.catalog.purge();
         self.world.disk.full = false;
         self.world.purge();
         if self.is_small_disk {
@@ -325,7 +325,7 @@ impl Run {
             self.world.pass(100_000);
             self.world.settle();
         }
-        self.hear();
+        self.process_responses();
         self.certain.clear();
         self.seen.clear();
         self.appends.clear();
@@ -336,7 +336,7 @@ impl Run {
         self.world.disk.faults.clear();
         self.world
             .settle_in_time(|partition| partition.failure().is_none());
-        self.hear();
+        self.process_responses();
     }
 
     fn restart(&mut self) {
@@ -345,7 +345,7 @@ impl Run {
             self.settle();
         }
         self.world.close();
-        self.hear();
+        self.process_responses();
         self.begin_again();
         self.world.disk.full = false;
         self.world.disk.faults.clear();
@@ -356,12 +356,12 @@ impl Run {
         if self.random.bool() {
             // Crash in the middle of other work.
             self.write();
-            self.tell();
+            self.sync_catalog();
             for _ in 0..self.random.usize(..10) {
                 self.world.step();
             }
         }
-        self.hear();
+        self.process_responses();
         let crash = if self.random.bool() {
             Crash::Kill
         } else {
@@ -394,23 +394,25 @@ impl Run {
     /// Complete everything, and check that nothing is left over.
     fn end(&mut self) {
         self.settle();
-        for (number, stages) in &self.catalogue.pending {
+        for (number, stages) in &self.catalog.pending {
             self.world.partition.publish(*number, stages);
         }
-        let last = self.catalogue.pending.keys().next_back().copied();
+        let last = self.catalog.pending.keys().next_back().copied();
         let last = last.unwrap_or(0);
         self.world.settle_in_time(|partition| {
             let is_written = partition.visible_end() == partition.next_offset();
             is_written && partition.applied() >= last
         });
-        self.hear();
+        self.process_responses();
         self.check();
-        let complete = self.catalogue.committed.values();
+        let complete = self.catalog.committed.values();
         let expected: usize = complete.map(Vec::len).sum();
         let found = self.seen.iter().filter(|number| is_staged(**number));
         assert_eq!(found.count(), expected, "all of it is published");
         let everything = Timestamp(u64::MAX);
-        self.world.partition.pass_horizon(everything, |_| false);
+        self.world
+            .partition
+            .drop_expired_stages(everything, |_| false);
         (self.world).settle_in_time(|partition| partition.stages_count() == 0);
         let is_stage = |file: &FileName| matches!(file, FileName::Stage(_));
         assert!(!self.world.disk.files().iter().any(is_stage));

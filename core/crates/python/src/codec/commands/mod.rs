@@ -1,6 +1,6 @@
 //! One function per command: keyword arguments in, the command's code and its payload out.
 
-mod catalogue;
+mod catalog;
 mod messages;
 mod system;
 mod users;
@@ -16,7 +16,7 @@ pub(super) type Encoded<'py> = (u32, Bound<'py, PyBytes>);
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     system::register(module)?;
     users::register(module)?;
-    catalogue::register(module)?;
+    catalog::register(module)?;
     messages::register(module)
 }
 

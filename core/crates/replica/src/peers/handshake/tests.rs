@@ -10,7 +10,7 @@ fn identity(replica: u8) -> Identity {
         given_up: Vec::new(),
         release: Release::new(1, 4, 0),
         in_force: Release::new(1, 3, 0),
-        memory: Memory::default(),
+        memory: PeerMemory::default(),
         keys: keys("the secret", ""),
     }
 }
@@ -212,7 +212,7 @@ fn a_replica_that_has_forgotten_something_is_stopped_by_who_remembers() {
     );
     remembers.memory.acknowledged(1, 69_001, 1 + (1 << 50));
     let (dialler, acceptor) = converse(&identity(1), &remembers, 0, true);
-    let Progress::Forgetful(why) = dialler else {
+    let Progress::LocalStateOutdated(why) = dialler else {
         panic!("{dialler:?}");
     };
     assert!(why.contains("its folder is an older copy"), "{why}");
@@ -237,7 +237,7 @@ fn no_bit_of_the_last_word_may_differ() {
         if is_forgetful {
             let mut later = standing_of(0);
             later.incarnation += 1;
-            them.memory.meet(0, later);
+            them.memory.on_handshake(0, later);
         }
         let mut last_words = 0;
         for bit in 0.. {

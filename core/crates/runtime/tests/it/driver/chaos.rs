@@ -13,7 +13,7 @@ use headrace_buffer::Slice;
 use headrace_runtime::driver::{DriverChoice, Operation, Outcome};
 use rustix::net::sockopt;
 
-use crate::driver::harness::{Host, PATIENCE};
+use crate::driver::harness::{Host, TIMEOUT};
 
 const SEEDS: u64 = 12;
 const STEPS: u32 = 600;
@@ -105,7 +105,7 @@ impl Chaos {
         for socket in self.connections.keys().copied().collect::<Vec<_>>() {
             self.close(socket);
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !(self.orphans.is_empty() && self.closings.is_empty()) {
             assert!(Instant::now() < deadline, "{:?} never ended", self.orphans);
             self.host.turn(Some(Duration::from_millis(100)));

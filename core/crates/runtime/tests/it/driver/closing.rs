@@ -231,8 +231,8 @@ pub fn gives_everything_back_when_dropped(choice: DriverChoice) {
 }
 
 pub fn finishes_work_begun_before_it_is_gone(choice: DriverChoice) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("late");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("late");
     let begun = Arc::new(AtomicBool::new(false));
     let mut host = Host::new(choice);
     host.submit(Operation::Task(Box::new({

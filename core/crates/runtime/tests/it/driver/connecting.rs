@@ -13,7 +13,7 @@ use headrace_runtime::{
 };
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
-use crate::driver::harness::{Host, PATIENCE, pattern, slices};
+use crate::driver::harness::{Host, TIMEOUT, pattern, slices};
 
 fn connect(host: &mut Host, address: String, timeout: Duration) -> io::Result<RawFd> {
     let task = move || {
@@ -33,7 +33,7 @@ pub fn connects_and_serves_the_connection(choice: DriverChoice) {
     let mut host = Host::new(choice);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let socket = connect(&mut host, address, PATIENCE).unwrap();
+    let socket = connect(&mut host, address, TIMEOUT).unwrap();
     {
         // SAFETY: open until the end of the test.
         let socket = unsafe { BorrowedFd::borrow_raw(socket) };
@@ -67,7 +67,7 @@ pub fn resolves_a_name(choice: DriverChoice) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     // The name may also resolve to the IPv6 address, which refuses connections.
-    let socket = connect(&mut host, format!("localhost:{port}"), PATIENCE).unwrap();
+    let socket = connect(&mut host, format!("localhost:{port}"), TIMEOUT).unwrap();
     listener.accept().unwrap();
     host.close(socket);
 }
@@ -77,10 +77,10 @@ pub fn tells_why_there_is_no_connection(choice: DriverChoice) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);
-    let refused = connect(&mut host, address, PATIENCE).unwrap_err();
+    let refused = connect(&mut host, address, TIMEOUT).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
     for nonsense in ["", "127.0.0.1", "127.0.0.1:none", "name with spaces:80"] {
-        assert!(connect(&mut host, nonsense.into(), PATIENCE).is_err());
+        assert!(connect(&mut host, nonsense.into(), TIMEOUT).is_err());
     }
 }
 
@@ -90,7 +90,7 @@ pub fn waits_no_longer_for_a_silent_peer(choice: DriverChoice) {
     let clock = Instant::now();
     let refused = connect(&mut host, address.to_string(), Duration::from_millis(300)).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
-    assert!(clock.elapsed() < PATIENCE);
+    assert!(clock.elapsed() < TIMEOUT);
 }
 
 /// A listener that never accepts and whose queue is full: the kernel ignores further connections.

@@ -15,8 +15,8 @@ fn written(outcome: Outcome) -> std::io::Result<()> {
 
 pub fn writes_reads_and_syncs(choice: DriverChoice) {
     let mut host = Host::new(choice);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("file");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
     let file: Arc<OwnedFd> = Arc::new(fs::File::create_new(&path).unwrap().into());
     // More slices than one system call takes.
     let bytes = pattern(3_000_000);
@@ -57,8 +57,8 @@ pub fn writes_reads_and_syncs(choice: DriverChoice) {
 
 pub fn reads_end_with_the_file(choice: DriverChoice) {
     let mut host = Host::new(choice);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("file");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
     fs::write(&path, pattern(1000)).unwrap();
     let file: Arc<OwnedFd> = Arc::new(fs::File::open(&path).unwrap().into());
     for (position, expected) in [(0, 1000), (900, 100), (1000, 0), (5000, 0)] {
@@ -81,8 +81,8 @@ pub fn reads_end_with_the_file(choice: DriverChoice) {
 
 pub fn reports_errors_with_the_buffer(choice: DriverChoice) {
     let mut host = Host::new(choice);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("file");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
     let write_only: Arc<OwnedFd> = Arc::new(fs::File::create(&path).unwrap().into());
     let buffer = host.pool.acquire(64).unwrap();
     let read = Operation::ReadFile {
@@ -121,8 +121,8 @@ pub fn reports_errors_with_the_buffer(choice: DriverChoice) {
 /// Reads that exceed the size of either queue of the ring.
 pub fn many_reads_at_once(choice: DriverChoice) {
     let mut host = Host::new(choice);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("file");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
     fs::write(&path, pattern(10_000)).unwrap();
     let file: Arc<OwnedFd> = Arc::new(fs::File::open(&path).unwrap().into());
     let tokens: Vec<u64> = (0..10_000)

@@ -13,7 +13,7 @@ use headrace_runtime::driver::{
 };
 
 /// Timeout of the tests, longer than any step takes even on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub struct Host {
     pub driver: Box<dyn Driver>,
@@ -59,7 +59,7 @@ impl Host {
     }
 
     pub fn wait(&mut self, token: u64) -> Outcome {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(outcome) = self.arrived.remove(&token) {
                 return outcome;
@@ -97,8 +97,8 @@ impl Host {
     /// Connect a client; returns it and the driver's end.
     pub fn connect(&mut self) -> (TcpStream, RawFd) {
         let client = TcpStream::connect(self.listener.local_addr().unwrap()).unwrap();
-        client.set_read_timeout(Some(PATIENCE)).unwrap();
-        client.set_write_timeout(Some(PATIENCE)).unwrap();
+        client.set_read_timeout(Some(TIMEOUT)).unwrap();
+        client.set_write_timeout(Some(TIMEOUT)).unwrap();
         (client, self.accept())
     }
 

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::links::{proxy::Proxy, session::Session};
 
 /// Timeout of the tests, longer than any step takes even on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of shards of each process.
 const SHARDS: u32 = 2;
 
@@ -22,8 +22,8 @@ pub struct PartitionNode {
     node: Option<Node>,
     config: NodeConfig,
     pub address: SocketAddr,
-    catalogue: records::Snapshot,
-    folder: TempDir,
+    catalog: records::Snapshot,
+    directory: TempDir,
 }
 
 pub struct Cluster {
@@ -44,7 +44,7 @@ fn config(driver: &str, name: &str, hosting: &str) -> NodeConfig {
         cluster_secret: "a secret of the cluster".into(),
         link_connect_timeout_micros: 1_000_000,
         // Longer than the longest pause between two attempts to reach a node, plus the time to start one.
-        link_patience_micros: 5_000_000,
+        link_timeout_micros: 5_000_000,
         memory_pool_bytes: 512 << 20,
         ..NodeConfig::default()
     }
@@ -55,7 +55,7 @@ fn holder(id: u32) -> u32 {
     id % 2 + 1
 }
 
-fn catalogue(partitions: u32, addresses: &[SocketAddr]) -> records::Snapshot {
+fn catalog(partitions: u32, addresses: &[SocketAddr]) -> records::Snapshot {
     records::Snapshot {
         version: 1,
         streams: vec![records::Stream {
@@ -116,9 +116,9 @@ fn catalogue(partitions: u32, addresses: &[SocketAddr]) -> records::Snapshot {
 
 impl PartitionNode {
     fn new(driver: &str, id: u32) -> Self {
-        let folder = TempDir::new().unwrap();
+        let directory = TempDir::new().unwrap();
         let config = NodeConfig {
-            data_path: folder.path().to_owned(),
+            data_path: directory.path().to_owned(),
             tcp_address: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
             ..config(driver, &format!("n{id}"), "placed")
         };
@@ -126,8 +126,8 @@ impl PartitionNode {
             node: None,
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             config,
-            catalogue: records::Snapshot::default(),
-            folder,
+            catalog: records::Snapshot::default(),
+            directory,
         };
         node.begin();
         node.config.tcp_address = Some(node.address);
@@ -142,7 +142,7 @@ impl PartitionNode {
 
     fn serve(&mut self) {
         let node = self.node.as_ref().unwrap();
-        node.publish_snapshot(&self.catalogue).unwrap();
+        node.publish_snapshot(&self.catalog).unwrap();
         node.listen().unwrap();
     }
 
@@ -153,7 +153,7 @@ impl PartitionNode {
 
     pub fn stop(&mut self) {
         let node = self.node.take().expect("it runs");
-        assert!(node.stop(PATIENCE), "it stops in an orderly way");
+        assert!(node.stop(TIMEOUT), "it stops in an orderly way");
     }
 }
 
@@ -162,18 +162,18 @@ impl Cluster {
         let mut nodes = [1, 2].map(|id| PartitionNode::new(driver, id));
         let proxies = nodes.each_ref().map(|node| Proxy::to(node.address));
         let addresses = proxies.each_ref().map(|proxy| proxy.address);
-        let catalogue = catalogue(partitions, &addresses);
+        let catalog = catalog(partitions, &addresses);
         for node in &mut nodes {
-            node.catalogue = catalogue.clone();
+            node.catalog = catalog.clone();
             node.serve();
         }
-        let folder = TempDir::new().unwrap();
+        let directory = TempDir::new().unwrap();
         let gateway = Node::new(NodeConfig {
-            data_path: folder.path().to_owned(),
+            data_path: directory.path().to_owned(),
             ..config(driver, "gateway", "nothing")
         });
         let gateway = gateway.unwrap();
-        gateway.publish_snapshot(&catalogue).unwrap();
+        gateway.publish_snapshot(&catalog).unwrap();
         gateway.start().unwrap();
         Self {
             gateway,
@@ -188,9 +188,9 @@ impl Cluster {
     }
 
     /// Number of partition directories of a node.
-    pub fn folders(&self, node: usize) -> usize {
+    pub fn directories(&self, node: usize) -> usize {
         let partitions = self.nodes[node]
-            .folder
+            .directory
             .path()
             .join("streams/0/topics/0/partitions");
         std::fs::read_dir(partitions).map_or(0, Iterator::count)
@@ -198,7 +198,7 @@ impl Cluster {
 
     /// Log events of the gateway, once there are at least two.
     pub fn events(&self) -> Vec<String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut said = Vec::new();
         while said.len() < 2 && Instant::now() < deadline {
             let events = self.gateway.take_events();
@@ -211,6 +211,6 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        self.gateway.stop(PATIENCE);
+        self.gateway.stop(TIMEOUT);
     }
 }

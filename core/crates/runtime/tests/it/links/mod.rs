@@ -17,7 +17,7 @@ use headrace_wire::{
     command::{StreamPath, WatchPartitions, WatchedTopic},
 };
 
-use crate::links::cluster::{Cluster, PATIENCE};
+use crate::links::cluster::{Cluster, TIMEOUT};
 
 /// Define one test per driver for each function.
 macro_rules! on_both_drivers {
@@ -48,8 +48,8 @@ fn clients_reach_every_partition_of_every_node(driver: &str) {
         assert_eq!(session.send(id, &[&large]), Some(Status::OK));
         assert_eq!(session.poll(id), [b"first".to_vec(), large.clone()]);
     }
-    let folders = |node: usize| cluster.folders(node);
-    assert_eq!((folders(0), folders(1)), (4, 4));
+    let directories = |node: usize| cluster.directories(node);
+    assert_eq!((directories(0), directories(1)), (4, 4));
     // Statistics come from both nodes.
     let stream = Command::GetStream(StreamPath {
         stream: Identifier::Numeric(0),
@@ -103,7 +103,7 @@ fn a_node_that_is_stopped_and_started_costs_nobody_a_connection(driver: &str) {
                 assert_eq!(session.reply().unwrap().status, Status::OK);
             }
         }
-        assert!(clock.elapsed() < PATIENCE);
+        assert!(clock.elapsed() < TIMEOUT);
     }
     let log = sessions[0].poll(0);
     assert_eq!(log.len(), sent);

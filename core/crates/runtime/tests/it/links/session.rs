@@ -13,7 +13,7 @@ use headrace_wire::{
     response::Polled,
 };
 
-use crate::links::cluster::PATIENCE;
+use crate::links::cluster::TIMEOUT;
 
 pub struct Session {
     stream: UnixStream,
@@ -51,8 +51,8 @@ fn poll(id: u32, strategy: PollingStrategy) -> PollMessages<'static> {
 impl Session {
     pub fn new(socket: OwnedFd) -> Self {
         let stream = UnixStream::from(socket);
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         Self { stream }
     }
 

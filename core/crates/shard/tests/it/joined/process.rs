@@ -14,7 +14,7 @@ use headrace_shard::{
 use headrace_ticket::Key;
 
 /// Time that an unsent call waits for a node.
-pub const PATIENCE_MICROS: u64 = 3_000_000;
+pub const TIMEOUT_MICROS: u64 = 3_000_000;
 /// Time of silence after which a link with unanswered calls is closed.
 pub const SILENCE_MICROS: u64 = 8_000_000;
 
@@ -96,8 +96,8 @@ fn config(shard: ShardId, shards: NonZeroU16, hosting: &Hosting) -> ShardConfig 
         shards,
         hosting: hosting.clone(),
         links: LinksConfig {
-            patience_micros: PATIENCE_MICROS,
-            silence_micros_max: SILENCE_MICROS,
+            unsent_timeout_micros: TIMEOUT_MICROS,
+            silence_timeout_micros: SILENCE_MICROS,
             in_flight_bytes_max: 256 * 1024,
         },
         ticket_key: Some(Key::derive(b"a secret of the cluster", "cluster")),

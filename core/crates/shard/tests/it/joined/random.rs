@@ -13,7 +13,7 @@ use headrace_wire::{
 };
 
 use crate::joined::{
-    process::{PATIENCE_MICROS, SILENCE_MICROS},
+    process::{SILENCE_MICROS, TIMEOUT_MICROS},
     world::{GATEWAY, NODES, World, node_record},
 };
 
@@ -218,7 +218,7 @@ impl Run {
         self.world.hear_all();
         for _ in 0..6 {
             self.hear();
-            self.world.pass(PATIENCE_MICROS.max(SILENCE_MICROS));
+            self.world.pass(TIMEOUT_MICROS.max(SILENCE_MICROS));
         }
         self.hear();
         for client in &self.clients {
@@ -250,7 +250,7 @@ impl Run {
         for id in 0..PARTITIONS {
             let is_empty = !self.taken.values().any(|taken| *taken == id);
             assert!(
-                is_empty || self.world.has_folder(id),
+                is_empty || self.world.has_directory(id),
                 "nothing is ever deleted"
             );
             let mut last: BTreeMap<String, String> = BTreeMap::new();

@@ -249,8 +249,8 @@ impl World {
     }
 
     /// Return whether any node has files of a partition.
-    pub fn has_folder(&self, id: u32) -> bool {
-        self.files.has_folder(partition(id))
+    pub fn has_directory(&self, id: u32) -> bool {
+        self.files.has_directory(partition(id))
     }
 
     fn key(&mut self, process: usize) -> ConnectionKey {
@@ -444,7 +444,7 @@ impl World {
                 Effect::Move {
                     connection,
                     to,
-                    luggage,
+                    connection_state,
                 } => {
                     let moved = self.key(process);
                     let place = self.ends.remove(&(process, connection)).unwrap();
@@ -454,7 +454,7 @@ impl World {
                     end.shard = usize::from(to.0);
                     self.processes[process].inputs[usize::from(to.0)].push_back(Input::Adopted {
                         connection: moved,
-                        luggage,
+                        connection_state,
                     });
                 }
                 Effect::Connect { link, address } => {
@@ -470,10 +470,10 @@ impl World {
                         self.store();
                     }
                 }
-                Effect::RemoveFolder { namespace } => {
-                    self.files.remove_folder(namespace);
+                Effect::RemoveDirectory { namespace } => {
+                    self.files.remove_directory(namespace);
                     let inputs = &mut self.processes[process].inputs[shard];
-                    inputs.push_back(Input::FolderRemoved { namespace });
+                    inputs.push_back(Input::DirectoryRemoved { namespace });
                 }
                 Effect::Report { message } => self.reports.push(message),
                 Effect::ReleaseFiles { .. } => {}

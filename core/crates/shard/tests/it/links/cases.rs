@@ -8,7 +8,7 @@ use headrace_wire::{
 };
 
 use crate::links::losses::{consumer, poll};
-use crate::links::world::{PATIENCE_MICROS, World, node_record, partition, topic};
+use crate::links::world::{TIMEOUT_MICROS, World, node_record, partition, topic};
 
 fn log(world: &World, id: u32) -> Vec<String> {
     let log = world.truth.logs.get(&partition(id));
@@ -75,12 +75,12 @@ fn what_waits_for_a_node_goes_in_its_order() {
     world.send(first, 0, &[b"1"]);
     world.send(second, 0, &[b"2"]);
     world.send(first, 0, &[b"3"]);
-    world.pass(PATIENCE_MICROS / 2);
+    world.pass(TIMEOUT_MICROS / 2);
     assert_eq!(world.try_reply(first), None);
     assert_eq!(world.reports.len(), 1, "said once: {:?}", world.reports);
     world.down.clear();
-    world.pass(PATIENCE_MICROS / 4);
-    world.pass(PATIENCE_MICROS / 4 * 7);
+    world.pass(TIMEOUT_MICROS / 4);
+    world.pass(TIMEOUT_MICROS / 4 * 7);
     for client in [first, first, second] {
         assert_eq!(world.reply(client).status, Status::OK);
     }
@@ -99,15 +99,15 @@ fn nobody_waits_for_a_node_for_ever() {
     world.down = vec![0];
     let client = world.client();
     world.send(client, 0, &[b"1"]);
-    world.pass(PATIENCE_MICROS - 200_000);
+    world.pass(TIMEOUT_MICROS - 200_000);
     assert_eq!(world.try_reply(client), None);
     world.pass(400_000);
     assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
     world.down.clear();
-    world.pass(PATIENCE_MICROS);
+    world.pass(TIMEOUT_MICROS);
     assert!(log(&world, 0).is_empty(), "what was refused is not done");
     world.send(client, 0, &[b"2"]);
-    world.pass(PATIENCE_MICROS / 2);
+    world.pass(TIMEOUT_MICROS / 2);
     assert_eq!(world.reply(client).status, Status::OK);
 }
 
@@ -119,7 +119,7 @@ fn what_was_sent_behind_a_refused_batch_is_refused_with_it() {
     world.down = vec![0, 1];
     let (client, other) = (world.client(), world.client());
     world.send(client, 0, &[b"1"]);
-    world.pass(PATIENCE_MICROS - 100_000);
+    world.pass(TIMEOUT_MICROS - 100_000);
     world.send(client, 0, &[b"2"]);
     world.send(client, 1, &[b"elsewhere"]);
     world.send(other, 0, &[b"of another"]);
@@ -128,28 +128,28 @@ fn what_was_sent_behind_a_refused_batch_is_refused_with_it() {
     assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
     assert_eq!(world.try_reply(client), None, "another partition");
     assert_eq!(world.try_reply(other), None, "another connection");
-    world.pass(PATIENCE_MICROS / 8);
+    world.pass(TIMEOUT_MICROS / 8);
     assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
     assert_eq!(world.reply(other).status, Status::PARTITION_UNAVAILABLE);
 }
 
-/// Once the node was away for long, even a client whose timeout is shorter than `links.patience` gets the reason.
+/// Once the node was away for long, even a client whose timeout is shorter than `links.timeout` gets the reason.
 #[test]
 fn a_node_that_was_away_for_long_is_waited_for_briefly() {
     let mut world = World::new(2);
     world.down = vec![0];
     let client = world.client();
     world.send(client, 0, &[b"1"]);
-    world.pass(PATIENCE_MICROS + 200_000);
+    world.pass(TIMEOUT_MICROS + 200_000);
     assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
     world.send(client, 1, &[b"2"]);
-    world.pass(PATIENCE_MICROS / 8 - 100_000);
+    world.pass(TIMEOUT_MICROS / 8 - 100_000);
     assert_eq!(world.try_reply(client), None, "the link is tried first");
     world.pass(200_000);
     assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
     // The node returns and fails again: this is a new outage.
     world.down.clear();
-    world.pass(PATIENCE_MICROS);
+    world.pass(TIMEOUT_MICROS);
     world.send(client, 0, &[b"3"]);
     world.pass(100_000);
     assert_eq!(world.reply(client).status, Status::OK);
@@ -158,7 +158,7 @@ fn a_node_that_was_away_for_long_is_waited_for_briefly() {
     world.sockets[link].is_ended = true;
     world.pass(100_000);
     world.send(client, 0, &[b"4"]);
-    world.pass(PATIENCE_MICROS - 500_000);
+    world.pass(TIMEOUT_MICROS - 500_000);
     assert_eq!(world.try_reply(client), None);
     world.pass(600_000);
     assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
@@ -184,11 +184,11 @@ fn refusals_name_the_partition_and_the_node() {
             auto_commit: false,
         },
         minimum_bytes: 1,
-        maximum_wait_micros: PATIENCE_MICROS / 2,
+        maximum_wait_micros: TIMEOUT_MICROS / 2,
     });
     for client in [plain, explained] {
         world.send(client, 1, &[b"1"]);
-        world.pass(PATIENCE_MICROS + 200_000);
+        world.pass(TIMEOUT_MICROS + 200_000);
         let text = if client == explained {
             "partition 1 of topic \"t\" in stream \"s\" is on node \"n1\", which is not reached"
         } else {
@@ -197,7 +197,7 @@ fn refusals_name_the_partition_and_the_node() {
         for waits in [false, true] {
             if waits {
                 world.request(client, &read);
-                world.pass(PATIENCE_MICROS + 200_000);
+                world.pass(TIMEOUT_MICROS + 200_000);
             }
             let reply = world.reply(client);
             assert_eq!(reply.status, Status::PARTITION_UNAVAILABLE);
@@ -247,7 +247,7 @@ fn who_waits_for_a_node_is_not_silent() {
     let (first, second, idle) = (world.client(), world.client(), world.client());
     world.down = vec![0];
     world.send(first, 0, &[b"1"]);
-    world.pass(PATIENCE_MICROS + 200_000);
+    world.pass(TIMEOUT_MICROS + 200_000);
     assert_eq!(world.reply(first).status, Status::PARTITION_UNAVAILABLE);
     assert_eq!(
         world.registered(),
@@ -282,7 +282,7 @@ fn a_partition_that_nobody_has_is_waited_for() {
     world.publish(vec![change]);
     let client = world.client();
     world.send(client, 0, &[b"1"]);
-    world.pass(PATIENCE_MICROS / 2);
+    world.pass(TIMEOUT_MICROS / 2);
     assert_eq!(world.try_reply(client), None);
     let change = world.place(&[2]);
     world.publish(vec![change]);
@@ -310,7 +310,7 @@ fn what_is_refused_goes_to_the_new_place_first() {
     world.send(client, 1, &[b"other"]);
     assert_eq!(world.try_reply(client), None);
     assert_eq!(log(&world, 1), ["other"], "the lanes of others are free");
-    world.pass(PATIENCE_MICROS / 2);
+    world.pass(TIMEOUT_MICROS / 2);
     assert_eq!(log(&world, 0), ["0"]);
     world.publish(vec![change]);
     for _ in 0..4 {
@@ -355,7 +355,7 @@ fn a_node_that_is_behind_catches_up_first() {
     let change = world.place(&[2]);
     world.publish(vec![change]);
     world.send(client, 0, &[b"2"]);
-    world.pass(PATIENCE_MICROS * 2);
+    world.pass(TIMEOUT_MICROS * 2);
     assert_eq!(world.reply(client).status, Status::OK);
     assert_eq!(world.try_reply(client), None);
     world.follow_all();
@@ -406,16 +406,16 @@ fn a_refused_link_is_tried_again_after_growing_pauses() {
     let client = world.client();
     world.send(client, 0, &[b"1"]);
     let before = world.sockets.len();
-    world.pass(PATIENCE_MICROS * 9 / 10);
+    world.pass(TIMEOUT_MICROS * 9 / 10);
     let tries = world.sockets.len() - before;
     assert!((2..10).contains(&tries), "{tries} tries");
     assert_eq!(world.reports.len(), 1, "{:?}", world.reports);
     assert!(world.reports[0].contains("20202"), "{:?}", world.reports);
     world.nodes[0].refuses = None;
-    world.pass(PATIENCE_MICROS);
+    world.pass(TIMEOUT_MICROS);
     assert_eq!(world.reply(client).status, Status::PARTITION_UNAVAILABLE);
     world.send(client, 0, &[b"2"]);
-    world.pass(PATIENCE_MICROS / 2);
+    world.pass(TIMEOUT_MICROS / 2);
     assert_eq!(world.reply(client).status, Status::OK);
     assert_eq!(log(&world, 0), ["2"]);
 }

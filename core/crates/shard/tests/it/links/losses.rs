@@ -202,7 +202,7 @@ fn a_goodbye_costs_nobody_anything() {
     world.is_held = true;
     world.send(client, 0, &[b"third"]);
     world.send(client, 0, &[b"fourth"]);
-    world.say_goodbye(0, link);
+    world.drain_link(0, link);
     world.nodes[0].is_mute = false;
     world.is_held = false;
     world.down = vec![0];

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use headrace_buffer::Slice;
 use headrace_link::{
-    Call, Figures, Place, Refusal, Scope, SmallToNode, StopWaiting, ToGateway, ToNode,
-    TraceContext, View, WhenReady,
+    EndWait, PartitionRef, Refusal, RequestId, Scope, SmallToNode, StatisticsSnapshot, ToGateway,
+    ToNode, TraceContext, WatchedState, WhenReady,
 };
 use headrace_model::{Namespace, NodeId, Offset, PartitionStatistics};
 use headrace_partition::{Polled, Request, Response};
@@ -73,8 +73,8 @@ impl Truth {
         }
     }
 
-    fn view(&self, namespace: Namespace) -> View {
-        View {
+    fn view(&self, namespace: Namespace) -> WatchedState {
+        WatchedState {
             incarnation: 3,
             purge_epoch: 0,
             first: Offset(0),
@@ -90,14 +90,14 @@ pub struct Served {
     pub unread: VecDeque<u8>,
     pub is_open: bool,
     announced: u64,
-    refused: BTreeMap<Namespace, (u64, BTreeSet<Call>)>,
+    refused: BTreeMap<Namespace, (u64, BTreeSet<RequestId>)>,
     /// Bytes that the node sends outside of frames.
     pub words: Vec<u8>,
     /// Answers to executed calls that were not sent yet.
     pub owed: Vec<ToGateway>,
-    waits: BTreeMap<Call, Place>,
-    watches: BTreeMap<Namespace, Option<View>>,
-    calls: BTreeSet<Call>,
+    waits: BTreeMap<RequestId, PartitionRef>,
+    watches: BTreeMap<Namespace, Option<WatchedState>>,
+    calls: BTreeSet<RequestId>,
     /// True if the node reads nothing more.
     pub is_over: bool,
 }
@@ -155,8 +155,8 @@ impl Node {
         let is_done = if link.is_open {
             let frame = ToNode::decode(header.code, &mut payload).expect("well said");
             let frame = match frame {
-                small @ SmallToNode::Append { .. } => small.keep(),
-                SmallToNode::Whole(frame) => frame,
+                small @ SmallToNode::Append { .. } => small.into_owned(),
+                SmallToNode::Other(frame) => frame,
             };
             self.take(link, frame, truth)
         } else {
@@ -201,7 +201,7 @@ impl Node {
     fn has(
         &self,
         link: &mut Served,
-        (call, namespace): (Option<Call>, Namespace),
+        (call, namespace): (Option<RequestId>, Namespace),
         truth: &Truth,
     ) -> Option<Result<(), u64>> {
         if let (Some(call), Some((version, calls))) = (call, link.refused.get_mut(&namespace)) {
@@ -256,7 +256,7 @@ impl Node {
                         let result = Ok(done(place.namespace, request, truth));
                         ToGateway::Answer { call, result }
                     }
-                    Err(version) => ToGateway::NotHere { call, version },
+                    Err(version) => ToGateway::WrongNode { call, version },
                 };
                 link.owed.push(frame);
             }
@@ -266,26 +266,33 @@ impl Node {
                 when_ready,
                 ..
             } => match has {
-                Ok(()) if when_ready == WhenReady::AtOnce && is_empty(truth, place) => {
+                Ok(()) if when_ready == WhenReady::AnswerNow && is_empty(truth, place) => {
                     let result = Err(Refusal::NotReady);
                     link.owed.push(ToGateway::Answer { call, result });
                 }
                 Ok(()) => {
                     link.waits.insert(call, place);
                 }
-                Err(version) => link.owed.push(ToGateway::NotHere { call, version }),
+                Err(version) => link.owed.push(ToGateway::WrongNode { call, version }),
             },
-            ToNode::StopWaiting { call, stop, .. } => {
+            ToNode::EndWait {
+                call,
+                reaction: stop,
+                ..
+            } => {
                 if let Some(place) = link.waits.remove(&call) {
                     let result = match stop {
-                        StopWaiting::Take => Ok(Response::Polled(truth.polled(place.namespace))),
-                        StopWaiting::GiveUp => Err(Refusal::NotReady),
-                        StopWaiting::Disarm => return true,
+                        EndWait::Take => Ok(Response::Polled(truth.polled(place.namespace))),
+                        EndWait::Refuse => Err(Refusal::NotReady),
+                        EndWait::Cancel => return true,
                     };
                     link.owed.push(ToGateway::Answer { call, result });
                 }
             }
-            ToNode::Watch { place, seen } => match has {
+            ToNode::Watch {
+                place,
+                last_state: seen,
+            } => match has {
                 Ok(()) => {
                     link.watches.insert(place.namespace, seen);
                 }
@@ -298,8 +305,11 @@ impl Node {
                 link.watches.remove(&namespace);
             }
             ToNode::Statistics { call, scope } => {
-                let figures = self.figures(scope, truth);
-                link.owed.push(ToGateway::Statistics { call, figures });
+                let statistics = self.statistics(scope, truth);
+                link.owed.push(ToGateway::Statistics {
+                    call,
+                    partitions: statistics,
+                });
             }
             ToNode::CatalogVersion(version) => {
                 assert!(version >= link.announced);
@@ -309,19 +319,19 @@ impl Node {
         true
     }
 
-    fn figures(&self, scope: Scope, truth: &Truth) -> Vec<Figures> {
+    fn statistics(&self, scope: Scope, truth: &Truth) -> Vec<StatisticsSnapshot> {
         let here = (truth.logs.iter()).filter(|(namespace, _)| {
             scope.covers(**namespace) && truth.holder(self.version, **namespace) == Some(self.id)
         });
         here.map(|(namespace, log)| {
             let statistics = PartitionStatistics::default();
             statistics.set_messages_count(log.len() as u64);
-            let place = Place {
+            let place = PartitionRef {
                 namespace: *namespace,
                 incarnation: 3,
                 purge_epoch: 0,
             };
-            Figures::read(place, &statistics)
+            StatisticsSnapshot::capture(place, &statistics)
         })
         .collect()
     }
@@ -340,7 +350,7 @@ impl Node {
                 let is_news = *seen != Some(view);
                 if is_news {
                     let namespace = *namespace;
-                    link.owed.push(ToGateway::Seen { namespace, view });
+                    link.owed.push(ToGateway::StateChanged { namespace, view });
                 }
                 !is_news
             });
@@ -358,7 +368,7 @@ impl Node {
                 let stays = is_here(place.namespace);
                 if !stays {
                     let call = *call;
-                    owed.push(ToGateway::NotHere { call, version });
+                    owed.push(ToGateway::WrongNode { call, version });
                 }
                 stays
             });
@@ -374,7 +384,7 @@ impl Node {
     }
 }
 
-fn is_empty(truth: &Truth, place: Place) -> bool {
+fn is_empty(truth: &Truth, place: PartitionRef) -> bool {
     truth.logs.get(&place.namespace).is_none_or(Vec::is_empty)
 }
 

@@ -54,7 +54,7 @@ fn who_is_held_may_leave() {
     }
     assert!(!world.sockets[clients[0]].towards.is_empty());
     world.sockets[clients[0]].is_ended = true;
-    world.pass(crate::links::world::PATIENCE_MICROS * 4);
+    world.pass(crate::links::world::TIMEOUT_MICROS * 4);
     assert!(!world.is_closed(clients[1]));
     for _ in 0..10 {
         let refused = world.reply(clients[1]).status;

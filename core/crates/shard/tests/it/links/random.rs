@@ -10,7 +10,7 @@ use headrace_wire::{Command, Status, command::WaitMessages};
 
 use crate::links::{
     losses::poll,
-    world::{PATIENCE_MICROS, SILENCE_MICROS, World, node_record, partition},
+    world::{SILENCE_MICROS, TIMEOUT_MICROS, World, node_record, partition},
 };
 
 const PARTITIONS: u32 = 4;
@@ -119,7 +119,7 @@ impl Run {
             55..60 => self.cut(node),
             60..62 => {
                 if let Some(link) = self.link(node) {
-                    self.world.say_goodbye(node, link);
+                    self.world.drain_link(node, link);
                 }
             }
             62..65 => {
@@ -214,7 +214,7 @@ impl Run {
         self.world.follow_all();
         for _ in 0..10 {
             self.hear();
-            self.world.pass(PATIENCE_MICROS.max(SILENCE_MICROS));
+            self.world.pass(TIMEOUT_MICROS.max(SILENCE_MICROS));
         }
         self.hear();
         for client in &self.clients {

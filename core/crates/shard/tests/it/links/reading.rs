@@ -166,7 +166,7 @@ fn watchers_are_told_whatever_happens_to_links() {
 
 /// Statistics are gathered before a list is returned; a node that does not answer delays it by one second.
 #[test]
-fn figures_are_asked_for_when_somebody_wants_to_see_them() {
+fn statistics_are_asked_for_when_somebody_wants_to_see_them() {
     let mut world = World::new(2);
     let change = world.place(&[1, 2]);
     world.publish(vec![change]);
@@ -214,7 +214,7 @@ fn figures_are_asked_for_when_somebody_wants_to_see_them() {
 
 /// A refused request is refused at once: its latency does not reveal that the entity exists.
 #[test]
-fn figures_are_not_asked_for_by_those_who_may_not_see_them() {
+fn statistics_are_not_asked_for_by_those_who_may_not_see_them() {
     let mut world = World::new(1);
     let client = world.client_of(WITHOUT_RIGHTS);
     world.nodes[0].is_mute = true;

@@ -34,7 +34,7 @@ pub const WITHOUT_RIGHTS: u32 = 1;
 /// Shared secret of the cluster.
 pub const SECRET: &[u8] = b"a secret of the cluster";
 /// Time that an unsent call waits for a node.
-pub const PATIENCE_MICROS: u64 = 2_000_000;
+pub const TIMEOUT_MICROS: u64 = 2_000_000;
 /// Time of silence after which a link with unanswered calls is closed.
 pub const SILENCE_MICROS: u64 = 5_000_000;
 /// Maximum bytes in flight on one link.
@@ -121,8 +121,8 @@ impl World {
             shards: NonZeroU16::MIN,
             hosting: Hosting::Nothing,
             links: LinksConfig {
-                patience_micros: PATIENCE_MICROS,
-                silence_micros_max: SILENCE_MICROS,
+                unsent_timeout_micros: TIMEOUT_MICROS,
+                silence_timeout_micros: SILENCE_MICROS,
                 in_flight_bytes_max: IN_FLIGHT_BYTES_MAX,
             },
             ticket_key: Some(Key::derive(SECRET, "cluster")),

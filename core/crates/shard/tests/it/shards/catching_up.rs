@@ -189,7 +189,7 @@ fn batches_go_where_another_gateway_has_made_a_topic() {
             world.request(link, command);
             assert_eq!(world.try_reply(link), None, "it waits for a node");
             // This world has no reachable nodes.
-            world.pass(LinksConfig::default().patience_micros);
+            world.pass(LinksConfig::default().unsent_timeout_micros);
             assert_eq!(world.reply(link).status, Status::PARTITION_UNAVAILABLE);
             assert_eq!(questions(&world), 1);
         });
@@ -230,7 +230,7 @@ fn a_group_that_another_gateway_has_made_is_joined() {
 fn a_permission_that_was_just_granted_counts() {
     let mut world = gateway().with_topic(1);
     world.publish(vec![user(false)]);
-    let link = world.door(0, USER);
+    let link = world.in_process(0, USER);
     let polling = poll(0, PollingStrategy::First, 1);
     assert_eq!(world.ask(link, &polling).status, Status::UNAUTHORIZED);
     world.news = vec![user(true)];

@@ -227,7 +227,7 @@ fn the_memberships_of_a_session_end_with_it() {
 #[test]
 fn a_session_of_this_process_is_refused_while_its_user_is_inactive() {
     let mut world = world();
-    let link = world.door(0, 0);
+    let link = world.in_process(0, 0);
     world.publish(vec![active(PASSWORD_VERSION + 1)]);
     assert_eq!(streams(&mut world, link), Status::OK);
     world.publish(vec![user(
@@ -242,7 +242,7 @@ fn a_session_of_this_process_is_refused_while_its_user_is_inactive() {
 #[test]
 fn a_client_is_disconnected_by_who_manages_the_server() {
     let mut world = world();
-    let (admin, victim, own) = (world.login(0), world.login(1), world.door(1, 0));
+    let (admin, victim, own) = (world.login(0), world.login(1), world.in_process(1, 0));
     let disconnect = |client_id| Command::DisconnectClient(DisconnectClient { client_id });
     assert_eq!(
         world.ask(admin, &disconnect(0)).status,
@@ -296,7 +296,7 @@ fn limited(world: &mut World, id: u32, global: GlobalPermissions) -> usize {
             streams: Vec::new(),
         }),
     })]);
-    world.door(0, id)
+    world.in_process(0, id)
 }
 
 /// Permission to manage users does not include all permissions, and root remains root.

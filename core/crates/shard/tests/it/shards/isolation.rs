@@ -77,7 +77,10 @@ fn a_partition_that_broke_is_removed_when_its_operations_have_ended() {
     world.release_one();
     assert_eq!(world.reply(link).status, Status::CANNOT_READ_PARTITIONS);
     world.publish(vec![Change::TopicPut(World::topic(2, 4, 0))]);
-    assert!(world.has_folder(partition(0)), "an operation is under way");
+    assert!(
+        world.has_directory(partition(0)),
+        "an operation is under way"
+    );
     world.release_storage();
     // The successor with the same number starts empty.
     assert_eq!(world.send(link, 0, &[b"successor"]), Status::OK);

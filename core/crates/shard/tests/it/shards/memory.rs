@@ -163,7 +163,7 @@ fn one_user_leaves_room_for_others() {
         world.write(*link, &frame[..begin]);
     }
     for shard in 0..2 {
-        let other = world.door(shard, OTHER);
+        let other = world.in_process(shard, OTHER);
         let large = vec![1; 1_000_000];
         assert_eq!(world.send(other, 1, &[&large]), Status::OK, "at once");
     }

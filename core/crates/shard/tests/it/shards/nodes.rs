@@ -85,7 +85,7 @@ fn a_node_has_what_is_placed_on_it() {
             assert_eq!(world.send(link, id, &[b"x"]), expected);
             let polled = world.ask(link, &poll(id, PollingStrategy::First, 10));
             assert_eq!(polled.status, expected);
-            assert_eq!(world.has_folder(partition(id)), node == HERE);
+            assert_eq!(world.has_directory(partition(id)), node == HERE);
         }
         assert_eq!(world.send(link, 8, &[b"x"]), Status::PARTITION_NOT_FOUND);
     }
@@ -100,7 +100,7 @@ fn what_is_placed_nowhere_is_nowhere() {
     let link = world.login(0);
     let refused = Status::PARTITION_UNAVAILABLE;
     assert_eq!(world.send(link, 0, &[b"x"]), refused);
-    assert!(!world.has_folder(partition(0)));
+    assert!(!world.has_directory(partition(0)));
     world.publish(vec![node(HERE, "here"), placed(&[THERE])]);
     assert_eq!(world.send(link, 0, &[b"x"]), refused);
     world.publish(vec![placed(&[HERE])]);
@@ -122,16 +122,16 @@ fn who_hosts_nothing_opens_nothing() {
         assert_eq!(world.try_reply(link), None);
     }
     // This world has no reachable nodes.
-    world.pass(LinksConfig::default().patience_micros);
+    world.pass(LinksConfig::default().unsent_timeout_micros);
     for id in 0..2 {
         assert_eq!(world.reply(link).status, Status::PARTITION_UNAVAILABLE);
-        assert!(!world.has_folder(partition(id)));
+        assert!(!world.has_directory(partition(id)));
     }
 }
 
 /// A partition that comes back has its data, regardless of its node's state when it left.
 #[test]
-fn a_partition_that_leaves_keeps_its_folder() {
+fn a_partition_that_leaves_keeps_its_directory() {
     let mut world = node_here(&[HERE]);
     let link = world.login(0);
     assert_eq!(world.send(link, 0, &[b"1", b"2"]), Status::OK);
@@ -157,27 +157,27 @@ fn a_partition_that_leaves_keeps_its_folder() {
     assert_eq!(all(&mut world, link, 0), [b"1", b"2", b"3"]);
 
     world.publish(vec![placed(&[THERE])]);
-    assert!(world.has_folder(partition(0)));
+    assert!(world.has_directory(partition(0)));
     assert_eq!(world.send(link, 0, &[b"x"]), Status::PARTITION_ELSEWHERE);
     world.publish(vec![placed(&[HERE])]);
     assert_eq!(all(&mut world, link, 0), [b"1", b"2", b"3"]);
 }
 
 #[test]
-fn a_folder_goes_with_the_partition_that_it_is_of() {
+fn a_directory_goes_with_the_partition_that_it_is_of() {
     let mut world = node_here(&[HERE, HERE]);
     let link = world.login(0);
     for id in 0..2 {
         assert_eq!(world.send(link, id, &[b"x"]), Status::OK);
     }
     world.publish(vec![placed(&[THERE, HERE])]);
-    assert!(world.has_folder(partition(0)));
+    assert!(world.has_directory(partition(0)));
     // Recreated elsewhere: the local data belongs to a partition that no longer exists.
     world.publish(vec![
         Change::TopicPut(World::topic(2, 9, 0)),
         placed(&[THERE, HERE]),
     ]);
-    assert!(!world.has_folder(partition(0)));
+    assert!(!world.has_directory(partition(0)));
     // The partition was deleted while it was leaving.
     assert_eq!(world.send(link, 1, &[b"x"]), Status::OK);
     world.storage_held = true;
@@ -185,7 +185,7 @@ fn a_folder_goes_with_the_partition_that_it_is_of() {
     world.publish(vec![placed(&[THERE, THERE])]);
     world.publish(vec![Change::TopicDeleted(records::TopicKey::default())]);
     world.release_storage();
-    assert!(!world.has_folder(partition(1)));
+    assert!(!world.has_directory(partition(1)));
 }
 
 #[test]
@@ -277,8 +277,8 @@ fn nothing_is_lost_by_moving() {
         assert_eq!(all(&mut world, link, 0), stored, "seed {seed}");
         assert_eq!(world.send(link, 0, &[b"last"]), Status::OK);
         world.publish(vec![placed(&[THERE])]);
-        assert!(world.has_folder(partition(0)), "seed {seed}");
+        assert!(world.has_directory(partition(0)), "seed {seed}");
         world.publish(vec![Change::TopicDeleted(records::TopicKey::default())]);
-        assert!(!world.has_folder(partition(0)), "seed {seed}");
+        assert!(!world.has_directory(partition(0)), "seed {seed}");
     }
 }

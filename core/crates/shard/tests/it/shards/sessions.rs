@@ -151,17 +151,17 @@ fn silence_ends_registrations_of_clients_only() {
     let mut world = World::with_heartbeat(Some(5_000_000));
     let silent = world.login(0);
     let alive = world.login(0);
-    let door = world.door(0, 0);
+    let listener = world.in_process(0, 0);
     for _ in 0..4 {
         world.pass(2_000_000);
         assert_eq!(world.ask(alive, &Command::Ping).status, Status::OK);
     }
     assert_eq!(listed(&mut world, alive), [2]);
     assert!(world.notices.is_empty(), "it was in no group");
-    for link in [silent, alive, door] {
+    for link in [silent, alive, listener] {
         assert!(!world.is_closed(link));
     }
-    assert_eq!(world.ask(door, &Command::GetMe).status, Status::OK);
+    assert_eq!(world.ask(listener, &Command::GetMe).status, Status::OK);
     // The client is still logged in, and its next command registers it again.
     assert_eq!(world.ask(silent, &Command::GetMe).status, Status::OK);
     assert_eq!(listed(&mut world, alive), [2, 4]);
@@ -171,11 +171,11 @@ fn silence_ends_registrations_of_clients_only() {
 
 /// The connection limit applies to clients: in-process connections do not count.
 #[test]
-fn doors_take_no_places_of_clients() {
+fn listeners_take_no_places_of_clients() {
     const CONNECTIONS_MAX: usize = 16;
     let mut world = World::new();
     for _ in 0..CONNECTIONS_MAX {
-        world.door(0, 0);
+        world.in_process(0, 0);
     }
     let clients: Vec<usize> = (0..CONNECTIONS_MAX).map(|_| world.connect(0)).collect();
     assert!(clients.iter().all(|client| !world.is_closed(*client)));

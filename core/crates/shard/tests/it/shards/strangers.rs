@@ -87,7 +87,7 @@ fn a_request_for_an_upgrade_is_small() {
 
 /// A connection without login is closed, whatever else is requested on it, and so is one after a logout.
 #[test]
-fn strangers_are_let_go() {
+fn unauthenticated_connections_are_closed() {
     let mut world = World::new();
     let (silent, busy, left) = (world.connect(0), world.connect(1), world.login(0));
     let known = world.login(1);

@@ -103,7 +103,7 @@ fn nobody_lets_others_do_what_they_may_not_do() {
     for (poll, send) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut world = World::new().with_topic(1);
         world.publish(vec![limited(poll, send)]);
-        let link = world.door(0, LIMITED);
+        let link = world.in_process(0, LIMITED);
         for (read, write) in [(true, false), (false, true), (true, true)] {
             let reply = world.ask(link, &request(read, write, 0));
             if (poll || !read) && (send || !write) {

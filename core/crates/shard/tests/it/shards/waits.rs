@@ -68,7 +68,7 @@ fn one_of_each() -> [u32; 2] {
 
 /// Waits work for every combination of the shards of connection and partition.
 #[test]
-fn whoever_waits_is_woken_by_the_append() {
+fn an_append_wakes_waiting_polls() {
     for partition in one_of_each() {
         for shard in [0, 1] {
             let mut world = World::new().with_topic(8);
@@ -316,7 +316,7 @@ fn who_may_not_poll_any_more_does_not_wait_any_more() {
     for partition in one_of_each() {
         let mut world = World::new().with_topic(8);
         world.publish(vec![user(1, true), user(2, true)]);
-        let (one, two) = (world.door(0, 1), world.door(0, 2));
+        let (one, two) = (world.in_process(0, 1), world.in_process(0, 2));
         world.request(one, &next(partition));
         world.request(two, &next(partition));
         world.publish(vec![user(1, false)]);

@@ -45,7 +45,7 @@ enum Step {
         offset: u64,
     },
     /// Assign each partition to a member; an index beyond the members leaves it unassigned.
-    Deal {
+    Assign {
         owners: Vec<usize>,
     },
     Purge,
@@ -101,7 +101,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (0..PLAIN, 0..PARTITIONS, 0_u64..6)
             .prop_map(|(who, partition, offset)| Step::Store { who, partition, offset }),
         3 => prop::collection::vec(0..=MEMBERS, PARTITIONS as usize)
-            .prop_map(|owners| Step::Deal { owners }),
+            .prop_map(|owners| Step::Assign { owners }),
         1 => Just(Step::Purge),
         1 => Just(Step::Recreate),
         2 => Just(Step::HoldStorage),
@@ -235,7 +235,7 @@ impl Model {
                 partition,
                 offset,
             } => self.store(who, partition, offset),
-            Step::Deal { owners } => {
+            Step::Assign { owners } => {
                 self.owners = owners.into_iter().map(|owner| PLAIN + owner).collect();
                 self.deal();
             }

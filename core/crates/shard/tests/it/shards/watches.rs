@@ -196,7 +196,7 @@ fn what_cannot_be_watched_any_more_is_told() {
     };
     let mut world = World::new().with_topic(8);
     world.publish(vec![user(true)]);
-    let link = world.door(0, 1);
+    let link = world.in_process(0, 1);
     assert_eq!(world.ask(link, &add(&[0, 1])).status, Status::OK);
     told(&mut world, link);
     world.publish(vec![Change::TopicPut(World::topic(1, 3, 0))]);

@@ -361,7 +361,7 @@ impl World {
     }
 
     /// Open an in-process connection on behalf of `user`.
-    pub fn door(&mut self, shard: usize, user: u32) -> usize {
+    pub fn in_process(&mut self, shard: usize, user: u32) -> usize {
         self.connect_by(shard, |_| Arrival::in_process(UserId(user)))
     }
 
@@ -482,8 +482,8 @@ impl World {
     }
 
     /// Return whether a partition has files.
-    pub fn has_folder(&self, namespace: Namespace) -> bool {
-        self.files.has_folder(namespace)
+    pub fn has_directory(&self, namespace: Namespace) -> bool {
+        self.files.has_directory(namespace)
     }
 
     /// Current time.

@@ -1,30 +1,30 @@
 use super::*;
 
-fn command(action: Action, id: u64, expected: u64) -> Question {
+fn command(action: Action, id: u64, expected: u64) -> Invocation {
     let command = Command {
         action,
         key: 0,
         id,
         expected,
     };
-    Question::Execute { command }
+    Invocation::Execute { command }
 }
 
 /// Call answered with a status and a value, read or set; the version is ten times the value.
-fn call(asked_ns: u64, at_ns: u64, question: Question, status: u32, value: u64) -> Call {
+fn call(asked_ns: u64, at_ns: u64, question: Invocation, status: u32, value: u64) -> Call {
     let answer = Answer {
         status,
         version: value * 10,
         value,
     };
     // All calls have the same operation number, which the search ignores.
-    let ending = Ending::Answered {
+    let ending = CallResult::Answered {
         at_ns,
         op: 1,
         answer,
     };
     Call {
-        asked_ns,
+        invoked_ns: asked_ns,
         question,
         ending,
     }
@@ -36,14 +36,14 @@ fn put(asked_ns: u64, at_ns: u64, id: u64) -> Call {
 
 fn read(asked_ns: u64, at_ns: u64, value: u64) -> Call {
     let status = if value == 0 { NOT_FOUND } else { 0 };
-    call(asked_ns, at_ns, Question::Read { key: 0 }, status, value)
+    call(asked_ns, at_ns, Invocation::Read { key: 0 }, status, value)
 }
 
-fn unknown(asked_ns: u64, question: Question) -> Call {
+fn unknown(asked_ns: u64, question: Invocation) -> Call {
     Call {
-        asked_ns,
+        invoked_ns: asked_ns,
         question,
-        ending: Ending::Unknown,
+        ending: CallResult::Unknown,
     }
 }
 
@@ -97,7 +97,7 @@ fn odd_but_legal_histories_are_accepted() {
     ]));
     // A refused command has no effect.
     let mut refused = put(0, 1, 3);
-    refused.ending = Ending::Refused;
+    refused.ending = CallResult::Refused;
     assert!(is_accepted(&[refused, read(2, 3, 0)]));
 }
 
@@ -136,11 +136,11 @@ fn what_no_order_explains_is_rejected() {
     assert!(!is_accepted(&[put(0, 5, 1), delete(10), delete(11)]));
     // The effect of a refused command is visible.
     let mut refused = put(0, 1, 3);
-    refused.ending = Ending::Refused;
+    refused.ending = CallResult::Refused;
     assert!(!is_accepted(&[refused, read(2, 3, 3)]));
     // One value with two versions.
     let mut again = read(20, 30, 1);
-    if let Ending::Answered { answer, .. } = &mut again.ending {
+    if let CallResult::Answered { answer, .. } = &mut again.ending {
         answer.version += 1;
     }
     assert!(!is_accepted(&[put(0, 10, 1), again]));
@@ -188,17 +188,17 @@ fn histories_of_an_order_are_accepted_and_altered_ones_are_not() {
             versions.push(answer.version);
             let at_ns = id * 100;
             let ending = if draw.chance(50_000) && action != Action::Get {
-                Ending::Unknown
+                CallResult::Unknown
             } else {
-                Ending::Answered {
+                CallResult::Answered {
                     at_ns: at_ns + draw.below(400),
                     op: id,
                     answer,
                 }
             };
             calls.push(Call {
-                asked_ns: at_ns - draw.below(100),
-                question: Question::Execute { command },
+                invoked_ns: at_ns - draw.below(100),
+                question: Invocation::Execute { command },
                 ending,
             });
         }

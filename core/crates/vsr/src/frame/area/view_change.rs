@@ -51,9 +51,9 @@ area! {
         /// Number of headers in the body: 1 to 33.
         header_count: u32 = 164,
         /// Highest op up to which every operation above the checkpoint is stored here, undamaged and linked.
-        whole_op: u64 = 168,
+        intact_op: u64 = 168,
         /// Checksum of the prepare `whole_op`.
-        whole_checksum: u128 = 176,
+        intact_checksum: u128 = 176,
         /// Head of the log when `log_view` began.
         view_start_op: u64 = 192,
         /// Last view that began with a declared loss; 0 for none.

@@ -83,7 +83,7 @@ fn requests_are_numbered_within_their_session() {
         request(1, 1, 0, Operation::REGISTER),
         request(1, 0, 1, Operation::NOOP),
         request(1, 1, 0, Operation::NOOP),
-        request(1, 1, 1, Operation::PULSE),
+        request(1, 1, 1, Operation::ADVANCE_TIME),
         request(1, 1, 1, Operation::ROOT),
     ] {
         assert_eq!(refused, Err(Reject::Area));

@@ -30,7 +30,7 @@ fn operations_have_their_numbers() {
         assert_eq!(Operation::from_code(code).is_some(), known);
     }
     assert!(Operation::METADATA_FIRST.is_metadata() && !Operation::SEND_MESSAGES.is_metadata());
-    assert!(!Operation::ROOT.is_requestable() && !Operation::PULSE.is_requestable());
+    assert!(!Operation::ROOT.is_requestable() && !Operation::ADVANCE_TIME.is_requestable());
 }
 
 #[test]

@@ -8,26 +8,26 @@ use crate::api::RecoveredEntry;
 
 #[test]
 fn heads_are_told_from_anything_else() {
-    let head = RecordHead {
+    let head = RecordHeader {
         len: 256,
         op: 5,
         synced: 4,
         log_view: 3,
     };
     let bytes = head.encode();
-    assert_eq!(RecordHead::parse(&bytes), Some(head));
-    assert_eq!(RecordHead::parse(&bytes[..31]), None);
-    assert_eq!(RecordHead::parse(&[0; 32]), None);
+    assert_eq!(RecordHeader::parse(&bytes), Some(head));
+    assert_eq!(RecordHeader::parse(&bytes[..31]), None);
+    assert_eq!(RecordHeader::parse(&[0; 32]), None);
     for at in 0..HEAD_BYTES {
         let mut damaged = bytes;
         damaged[at] ^= 1;
-        assert_eq!(RecordHead::parse(&damaged), None);
+        assert_eq!(RecordHeader::parse(&damaged), None);
     }
-    let seal = RecordHead::seal(9, 2);
+    let seal = RecordHeader::seal(9, 2);
     assert!(seal.is_seal());
-    assert_eq!(RecordHead::parse(&encode_seal(9, 2)), Some(seal));
-    let neither = RecordHead { len: 256, ..seal };
-    assert_eq!(RecordHead::parse(&neither.encode()), None);
+    assert_eq!(RecordHeader::parse(&encode_seal(9, 2)), Some(seal));
+    let neither = RecordHeader { len: 256, ..seal };
+    assert_eq!(RecordHeader::parse(&neither.encode()), None);
 }
 
 #[test]

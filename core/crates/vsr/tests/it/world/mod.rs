@@ -215,10 +215,10 @@ impl<R: Rules + Clone> World<R> {
         self.next_ticket += 1;
         let ticket = self.next_ticket;
         let proposal = Proposal {
-            ticket,
+            request_id: ticket,
             operation: Operation::METADATA_FIRST,
             user_id: 0,
-            since: Release::FIRST,
+            min_release: Release::FIRST,
             body: Slice::from_vec(body.to_vec()),
         };
         self.step(index, vec![Event::Propose(proposal)]);
@@ -327,7 +327,10 @@ impl<R: Rules + Clone> World<R> {
                 token, op, digest, ..
             } => self.install(index, token, op, digest),
             Output::Reply { client, frame } => self.replies.push((client, frame)),
-            Output::Proposed { ticket, outcome } => {
+            Output::Proposed {
+                request_id: ticket,
+                outcome,
+            } => {
                 let before = self.outcomes.insert(ticket, outcome);
                 assert!(before.is_none(), "a proposal is answered once");
             }

@@ -223,7 +223,7 @@ impl World {
     }
 
     /// Drain a link of a node: the node answers what it has executed, and executes nothing else.
-    pub fn say_goodbye(&mut self, node: usize, socket: usize) {
+    pub fn drain_link(&mut self, node: usize, socket: usize) {
         let Some(served) = self.nodes[node].links.get_mut(&socket) else {
             return;
         };

@@ -1,6 +1,6 @@
 //! Gateway and node with different catalog versions.
 
-use headrace_link::{Call, Membership, Place, ToGateway, ToNode, WhenReady};
+use headrace_link::{Membership, PartitionRef, RequestId, ToGateway, ToNode, WhenReady};
 use headrace_model::{ClientId, ClientKey, GroupId, Namespace, NodeId, Offset};
 use headrace_partition::{ConsumerKey, Poll, PollingStrategy, Request, Response};
 use headrace_proto::catalog::v1::{self as records, delta::Change};
@@ -23,7 +23,7 @@ fn announce(world: &mut World, peer: &mut Peer, version: u64) {
     peer.say(world, ToNode::CatalogVersion(version));
 }
 
-fn base_offset(heard: &[ToGateway], call: Call) -> Offset {
+fn base_offset(heard: &[ToGateway], call: RequestId) -> Offset {
     match heard {
         [
             ToGateway::Answer {
@@ -37,12 +37,12 @@ fn base_offset(heard: &[ToGateway], call: Call) -> Offset {
 
 /// A frame that requires a newer catalog of the node waits, and so do all frames behind it.
 #[test]
-fn a_node_waits_for_the_catalogue_of_its_gateway() {
+fn a_node_waits_for_the_catalog_of_its_gateway() {
     let namespace = partition(0);
     let newer = [
         (place(namespace), vec![THERE], vec![placed(&[HERE])]),
         (
-            Place {
+            PartitionRef {
                 incarnation: INCARNATION + 1,
                 ..place(namespace)
             },
@@ -53,7 +53,7 @@ fn a_node_waits_for_the_catalogue_of_its_gateway() {
             ],
         ),
         (
-            Place {
+            PartitionRef {
                 purge_epoch: 1,
                 ..place(namespace)
             },
@@ -108,7 +108,7 @@ fn a_node_that_has_caught_up_says_what_it_knows() {
     let version = version + 2;
     assert_eq!(
         peer.hear(&mut world),
-        [ToGateway::NotHere { call, version }]
+        [ToGateway::WrongNode { call, version }]
     );
 }
 
@@ -121,7 +121,7 @@ fn a_node_that_stays_behind_parts_with_its_gateway() {
     assert_eq!(base_offset(&peer.hear(&mut world), answered), Offset(0));
     let version = world.version() + 1;
     announce(&mut world, &mut peer, version);
-    let purged = Place {
+    let purged = PartitionRef {
         purge_epoch: 1,
         ..place(namespace)
     };
@@ -151,7 +151,7 @@ fn a_partition_is_not_here_until_its_gateway_has_heard_that() {
     let (mut world, mut peer) = world_with(namespace, &[HERE]);
     world.publish(vec![placed(&[THERE])]);
     let version = world.version();
-    let not_here = |call| ToGateway::NotHere { call, version };
+    let not_here = |call| ToGateway::WrongNode { call, version };
     let calls = [b"1", b"2"].map(|text| peer.append(&mut world, place(namespace), &[text]));
     assert_eq!(peer.hear(&mut world), calls.map(not_here));
     world.publish(vec![placed(&[HERE])]);
@@ -189,9 +189,9 @@ fn what_leaves_with_a_batch_is_not_here_for_the_next() {
     let late = peer.append(&mut world, place(namespace), &[b"3"]);
     world.release_storage();
     let heard = peer.hear(&mut world);
-    let refused = |call: &Call| {
+    let refused = |call: &RequestId| {
         heard.iter().any(|frame| {
-            matches!(frame, ToGateway::NotHere { call: of, version: since } if of == call && *since >= version)
+            matches!(frame, ToGateway::WrongNode { call: of, version: since } if of == call && *since >= version)
         })
     };
     let taken = calls.iter().filter(|call| !refused(call)).count();
@@ -303,7 +303,7 @@ fn a_watch_follows_its_partition() {
     let version = world.version();
     let watch = || ToNode::Watch {
         place: place(namespace),
-        seen: None,
+        last_state: None,
     };
     peer.say(&mut world, watch());
     assert_eq!(
@@ -316,6 +316,6 @@ fn a_watch_follows_its_partition() {
     world.publish(vec![placed(&[HERE])]);
     assert!(matches!(
         peer.hear(&mut world)[..],
-        [ToGateway::Seen { .. }]
+        [ToGateway::StateChanged { .. }]
     ));
 }

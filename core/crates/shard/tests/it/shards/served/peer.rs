@@ -1,6 +1,6 @@
 //! Gateway that is controlled by the test.
 
-use headrace_link::{Call, Membership, Place, ToGateway, ToNode, VERSION, WhenReady};
+use headrace_link::{Membership, PartitionRef, RequestId, ToGateway, ToNode, VERSION, WhenReady};
 use headrace_model::{Namespace, Offset, owner_shard};
 use headrace_partition::{Batch, ConsumerKey, Poll, PollingStrategy, Request};
 use headrace_ticket::{Scope, Ticket};
@@ -42,8 +42,8 @@ pub fn shard_of(namespace: Namespace) -> u16 {
 }
 
 /// A partition with the incarnation and epoch that a gateway knows.
-pub fn place(namespace: Namespace) -> Place {
-    Place {
+pub fn place(namespace: Namespace) -> PartitionRef {
+    PartitionRef {
         namespace,
         incarnation: INCARNATION,
         purge_epoch: 0,
@@ -112,9 +112,9 @@ impl Peer {
         self.next -= 1;
     }
 
-    pub fn call(&mut self) -> Call {
+    pub fn call(&mut self) -> RequestId {
         self.next += 1;
-        Call(self.next)
+        RequestId(self.next)
     }
 
     pub fn say(&mut self, world: &mut World, frame: ToNode) {
@@ -150,7 +150,12 @@ impl Peer {
     }
 
     /// Send a request. Its answer is among the next frames.
-    pub fn request(&mut self, world: &mut World, place: Place, request: Request) -> Call {
+    pub fn request(
+        &mut self,
+        world: &mut World,
+        place: PartitionRef,
+        request: Request,
+    ) -> RequestId {
         let call = self.call();
         let frame = ToNode::Request {
             call,
@@ -163,14 +168,25 @@ impl Peer {
         call
     }
 
-    pub fn append(&mut self, world: &mut World, place: Place, payloads: &[&[u8]]) -> Call {
+    pub fn append(
+        &mut self,
+        world: &mut World,
+        place: PartitionRef,
+        payloads: &[&[u8]],
+    ) -> RequestId {
         let call = self.call();
         self.append_as(world, call, place, payloads);
         call
     }
 
     /// Send a batch under a call number that may have been used before.
-    pub fn append_as(&mut self, world: &mut World, call: Call, place: Place, payloads: &[&[u8]]) {
+    pub fn append_as(
+        &mut self,
+        world: &mut World,
+        call: RequestId,
+        place: PartitionRef,
+        payloads: &[&[u8]],
+    ) {
         let frame = ToNode::Request {
             call,
             place,
@@ -186,10 +202,10 @@ impl Peer {
     pub fn wait(
         &mut self,
         world: &mut World,
-        place: Place,
+        place: PartitionRef,
         (poll, when_ready): (Poll, WhenReady),
         member: Option<Membership>,
-    ) -> Call {
+    ) -> RequestId {
         let call = self.call();
         let frame = ToNode::Wait {
             call,

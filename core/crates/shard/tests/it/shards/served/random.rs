@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use headrace_link::{Call, Place, Refusal, ToGateway, ToNode};
+use headrace_link::{PartitionRef, Refusal, RequestId, ToGateway, ToNode};
 use headrace_partition::Response;
 use headrace_proto::catalog::v1::delta::Change;
 use headrace_wire::PollingStrategy;
@@ -33,8 +33,8 @@ impl Version {
         ]
     }
 
-    fn place(&self, id: usize) -> Place {
-        Place {
+    fn place(&self, id: usize) -> PartitionRef {
+        PartitionRef {
             incarnation: self.incarnation,
             purge_epoch: self.purge_epoch,
             ..place(partition(u32::try_from(id).expect("few")))
@@ -48,7 +48,7 @@ struct Client {
     /// Batches not sent, or refused.
     queue: VecDeque<u32>,
     /// Batches sent and not answered.
-    under_way: BTreeMap<Call, u32>,
+    under_way: BTreeMap<RequestId, u32>,
     /// Catalog version that the gateway must have before it sends more.
     until: u64,
     /// Acknowledged batches with their offsets.
@@ -147,7 +147,7 @@ impl Run {
                     other => panic!("seed {seed}: {other:?}"),
                 }
             }
-            ToGateway::NotHere { call, version } => {
+            ToGateway::WrongNode { call, version } => {
                 let (_, client) = clients
                     .find(|(_, client)| client.under_way.contains_key(&call))
                     .unwrap_or_else(|| panic!("seed {seed}: {call:?} was not asked"));
@@ -189,7 +189,7 @@ impl Run {
             }
             for text in core::mem::take(&mut client.queue) {
                 let payload = text.to_string();
-                let call = Call(text.into());
+                let call = RequestId(text.into());
                 let place = view.place(id);
                 peer.append_as(&mut self.world, call, place, &[payload.as_bytes()]);
                 client.under_way.insert(call, text);

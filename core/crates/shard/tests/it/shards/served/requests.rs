@@ -1,6 +1,6 @@
 //! Requests of gateways that are answered without waiting.
 
-use headrace_link::{Call, Figures, Refusal, Scope, ToGateway, ToNode};
+use headrace_link::{Refusal, RequestId, Scope, StatisticsSnapshot, ToGateway, ToNode};
 use headrace_model::{Namespace, Offset};
 use headrace_partition::{ConsumerKey, PartitionError, PollingStrategy, Request, Response};
 use headrace_proto::catalog::v1::delta::Change;
@@ -11,7 +11,7 @@ use crate::shards::{
     world::World,
 };
 
-fn answer(heard: &[ToGateway], call: Call) -> Result<Response, Refusal> {
+fn answer(heard: &[ToGateway], call: RequestId) -> Result<Response, Refusal> {
     let [ToGateway::Answer { call: of, result }] = heard else {
         panic!("not one answer: {heard:?}");
     };
@@ -127,7 +127,7 @@ fn what_does_not_exist_is_not_found() {
     ]);
     let call = peer.append(&mut world, old, &[b"for the one before"]);
     assert_eq!(answer(&peer.hear(&mut world), call), Err(Refusal::NotFound));
-    let new = headrace_link::Place {
+    let new = headrace_link::PartitionRef {
         incarnation: INCARNATION + 1,
         ..old
     };
@@ -145,12 +145,12 @@ fn a_shard_takes_what_is_its_own() {
     let call = peer.append(&mut world, place(namespace), &[b"x"]);
     assert_eq!(
         peer.hear(&mut world),
-        [ToGateway::NotHere { call, version }]
+        [ToGateway::WrongNode { call, version }]
     );
 }
 
 #[test]
-fn figures_of_all_shards_are_told() {
+fn statistics_of_all_shards_are_told() {
     let mut world = node_here(&[HERE, THERE, HERE, HERE]);
     let client = world.login(0);
     for id in [0, 2, 3] {
@@ -162,17 +162,23 @@ fn figures_of_all_shards_are_told() {
         let call = peer.call();
         peer.say(&mut world, ToNode::Statistics { call, scope });
         let heard = peer.hear(&mut world);
-        let [ToGateway::Statistics { call: of, figures }] = &heard[..] else {
+        let [
+            ToGateway::Statistics {
+                call: of,
+                partitions: statistics,
+            },
+        ] = &heard[..]
+        else {
             panic!("{heard:?}");
         };
         assert_eq!(*of, call);
-        figures.clone()
+        statistics.clone()
     };
     let topic = partition(0);
-    let all = ask(Scope::Everything);
-    let counts = |figures: &[Figures]| -> Vec<(Namespace, u64)> {
-        (figures.iter())
-            .map(|figures| (figures.namespace, figures.messages_count))
+    let all = ask(Scope::All);
+    let counts = |statistics: &[StatisticsSnapshot]| -> Vec<(Namespace, u64)> {
+        (statistics.iter())
+            .map(|statistics| (statistics.namespace, statistics.messages_count))
             .collect()
     };
     let expected = [0, 2, 3].map(|id| (partition(id), u64::from(id) + 1));

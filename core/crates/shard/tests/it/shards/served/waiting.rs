@@ -1,6 +1,6 @@
 //! Waiting polls and watches of gateways.
 
-use headrace_link::{Membership, Refusal, StopWaiting, ToGateway, ToNode, View, WhenReady};
+use headrace_link::{EndWait, Membership, Refusal, ToGateway, ToNode, WatchedState, WhenReady};
 use headrace_model::{ClientId, ClientKey, GroupId, Namespace, Offset};
 use headrace_partition::{ConsumerKey, PartitionError, Poll, PollingStrategy, Request, Response};
 use headrace_proto::catalog::v1::delta::Change;
@@ -51,9 +51,9 @@ fn a_poll_waits_at_the_node() {
     let (mut world, mut peer) = world_with(namespace);
     let place = place(namespace);
     let answered = peer.wait(&mut world, place, (wanted(), WhenReady::Answer), None);
-    let told = peer.wait(&mut world, place, (wanted(), WhenReady::Tell), None);
+    let told = peer.wait(&mut world, place, (wanted(), WhenReady::Notify), None);
     assert_eq!(peer.hear(&mut world), []);
-    let at_once = peer.wait(&mut world, place, (wanted(), WhenReady::AtOnce), None);
+    let at_once = peer.wait(&mut world, place, (wanted(), WhenReady::AnswerNow), None);
     let not_ready = ToGateway::Answer {
         call: at_once,
         result: Err(Refusal::NotReady),
@@ -63,7 +63,7 @@ fn a_poll_waits_at_the_node() {
     other.append(&mut world, place, &[b"1"]);
     let heard = peer.hear(&mut world);
     assert_eq!(heard.len(), 2);
-    assert!(heard.contains(&ToGateway::Told { call: told }));
+    assert!(heard.contains(&ToGateway::PollReady { call: told }));
     assert!(heard.iter().any(
         |frame| matches!(frame, ToGateway::Answer { call, result: Ok(_) } if *call == answered)
     ));
@@ -77,30 +77,30 @@ fn a_wait_can_be_stopped() {
     let place = place(namespace);
     let mut stop = |world: &mut World, when_ready, stop| {
         let call = peer.wait(world, place, (wanted(), when_ready), None);
-        let frame = ToNode::StopWaiting {
+        let frame = ToNode::EndWait {
             call,
             namespace,
-            stop,
+            reaction: stop,
         };
         peer.say(world, frame);
         (call, peer.hear(world))
     };
-    let (_, heard) = stop(&mut world, WhenReady::Answer, StopWaiting::Take);
+    let (_, heard) = stop(&mut world, WhenReady::Answer, EndWait::Take);
     assert_eq!(polled(&heard), (None, 0));
-    let (call, heard) = stop(&mut world, WhenReady::Answer, StopWaiting::GiveUp);
+    let (call, heard) = stop(&mut world, WhenReady::Answer, EndWait::Refuse);
     let result = Err(Refusal::NotReady);
     assert_eq!(heard, [ToGateway::Answer { call, result }]);
-    let (_, heard) = stop(&mut world, WhenReady::Tell, StopWaiting::Disarm);
+    let (_, heard) = stop(&mut world, WhenReady::Notify, EndWait::Cancel);
     assert_eq!(heard, []);
     peer.append(&mut world, place, &[b"1"]);
     assert_eq!(peer.hear(&mut world).len(), 1, "nobody waits any more");
     // Stopping an unknown or answered call has no effect.
     let call = peer.call();
-    for stop in [StopWaiting::Take, StopWaiting::GiveUp, StopWaiting::Disarm] {
-        let frame = ToNode::StopWaiting {
+    for stop in [EndWait::Take, EndWait::Refuse, EndWait::Cancel] {
+        let frame = ToNode::EndWait {
             call,
             namespace,
-            stop,
+            reaction: stop,
         };
         peer.say(&mut world, frame);
     }
@@ -113,27 +113,39 @@ fn who_waits_at_a_partition_that_leaves_is_told_that_it_is_not_here() {
     let (mut world, mut peer) = world_with(namespace);
     let place = place(namespace);
     let answered = peer.wait(&mut world, place, (wanted(), WhenReady::Answer), None);
-    let told = peer.wait(&mut world, place, (wanted(), WhenReady::Tell), None);
-    peer.say(&mut world, ToNode::Watch { place, seen: None });
+    let told = peer.wait(&mut world, place, (wanted(), WhenReady::Notify), None);
+    peer.say(
+        &mut world,
+        ToNode::Watch {
+            place,
+            last_state: None,
+        },
+    );
     assert!(matches!(
         peer.hear(&mut world)[..],
-        [ToGateway::Seen { .. }]
+        [ToGateway::StateChanged { .. }]
     ));
-    let seen = Some(View {
+    let seen = Some(WatchedState {
         incarnation: INCARNATION,
-        ..View::default()
+        ..WatchedState::default()
     });
-    peer.say(&mut world, ToNode::Watch { place, seen });
+    peer.say(
+        &mut world,
+        ToNode::Watch {
+            place,
+            last_state: seen,
+        },
+    );
     assert_eq!(peer.hear(&mut world), []);
     world.publish(vec![placed(&[THERE, HERE])]);
     let version = world.version();
     let heard = peer.hear(&mut world);
     let expected = [
-        ToGateway::NotHere {
+        ToGateway::WrongNode {
             call: answered,
             version,
         },
-        ToGateway::Told { call: told },
+        ToGateway::PollReady { call: told },
         ToGateway::NotWatched { namespace, version },
     ];
     assert_eq!(heard.len(), expected.len(), "{heard:?}");
@@ -161,8 +173,14 @@ fn with_its_link_a_wait_is_forgotten() {
     let (mut world, mut peer) = world_with(namespace);
     let place = place(namespace);
     peer.wait(&mut world, place, (wanted(), WhenReady::Answer), None);
-    peer.wait(&mut world, place, (wanted(), WhenReady::Tell), None);
-    peer.say(&mut world, ToNode::Watch { place, seen: None });
+    peer.wait(&mut world, place, (wanted(), WhenReady::Notify), None);
+    peer.say(
+        &mut world,
+        ToNode::Watch {
+            place,
+            last_state: None,
+        },
+    );
     peer.hear(&mut world);
     world.hang_up(peer.link);
     let mut other = Peer::to(&mut world, namespace);
@@ -180,7 +198,7 @@ fn a_node_that_stops_lets_nobody_wait() {
     let (mut world, mut peer) = world_with(namespace);
     let place = place(namespace);
     let call = peer.wait(&mut world, place, (wanted(), WhenReady::Answer), None);
-    peer.wait(&mut world, place, (wanted(), WhenReady::Tell), None);
+    peer.wait(&mut world, place, (wanted(), WhenReady::Notify), None);
     world.shut_down();
     let (heard, last) = peer.hear_all(&mut world);
     let result = Err(Refusal::NotReady);
@@ -209,22 +227,28 @@ fn a_gateway_watches_a_partition() {
     let namespace = partition(0);
     let (mut world, mut peer) = world_with(namespace);
     let place = place(namespace);
-    peer.say(&mut world, ToNode::Watch { place, seen: None });
-    let view = View {
+    peer.say(
+        &mut world,
+        ToNode::Watch {
+            place,
+            last_state: None,
+        },
+    );
+    let view = WatchedState {
         incarnation: INCARNATION,
-        ..View::default()
+        ..WatchedState::default()
     };
-    let seen = |view| ToGateway::Seen { namespace, view };
+    let seen = |view| ToGateway::StateChanged { namespace, view };
     assert_eq!(peer.hear(&mut world), [seen(view)]);
     let frame = ToNode::Watch {
         place,
-        seen: Some(view),
+        last_state: Some(view),
     };
     peer.say(&mut world, frame);
     assert_eq!(peer.hear(&mut world), []);
     let mut other = Peer::to(&mut world, namespace);
     other.append(&mut world, place, &[b"1"]);
-    let view = View {
+    let view = WatchedState {
         end: Offset(1),
         ..view
     };
@@ -233,17 +257,17 @@ fn a_gateway_watches_a_partition() {
     assert_eq!(peer.hear(&mut world), [], "once");
     let frame = ToNode::Watch {
         place,
-        seen: Some(view),
+        last_state: Some(view),
     };
     peer.say(&mut world, frame);
-    let view = View {
+    let view = WatchedState {
         end: Offset(2),
         ..view
     };
     assert_eq!(peer.hear(&mut world), [seen(view)]);
     let frame = ToNode::Watch {
         place,
-        seen: Some(view),
+        last_state: Some(view),
     };
     peer.say(&mut world, frame);
     peer.say(&mut world, ToNode::Unwatch { namespace });

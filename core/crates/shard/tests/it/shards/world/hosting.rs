@@ -163,7 +163,7 @@ impl World {
     }
 
     fn count_mail(&mut self, mail: &Mail) {
-        if matches!(mail, Mail::Watch { .. } | Mail::Seen { .. }) {
+        if matches!(mail, Mail::Watch { .. } | Mail::ViewChanged { .. }) {
             self.watch_mails += 1;
         }
     }
@@ -202,7 +202,7 @@ impl World {
             Effect::Move {
                 connection,
                 to,
-                luggage,
+                connection_state,
             } => {
                 let moved = ConnectionKey {
                     generation: connection.generation + 1,
@@ -222,7 +222,7 @@ impl World {
                 link.shard = to;
                 self.inputs[to].push_back(Input::Adopted {
                     connection: moved,
-                    luggage,
+                    connection_state,
                 });
             }
             Effect::Finish { connection } => self.link_mut(connection).finished = true,
@@ -243,9 +243,9 @@ impl World {
                 }
             }
             Effect::ReleaseFiles { .. } => {}
-            Effect::RemoveFolder { namespace } => {
-                self.files.remove_folder(namespace);
-                self.inputs[shard].push_back(Input::FolderRemoved { namespace });
+            Effect::RemoveDirectory { namespace } => {
+                self.files.remove_directory(namespace);
+                self.inputs[shard].push_back(Input::DirectoryRemoved { namespace });
             }
             Effect::Mail { to, mail } if self.mail_held => {
                 self.count_mail(&mail);

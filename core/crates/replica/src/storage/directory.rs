@@ -13,29 +13,29 @@ use rustix::fs::FlockOperation;
 
 use crate::{
     errors::StartError,
-    surroundings::{Files, OpenFile, Opening},
+    surroundings::{Files, OpenFile, OpenMode},
 };
 
 /// Permissions of files. The state holds password hashes: only the owner may read it.
 const FILE_MODE: u32 = 0o600;
-const FOLDER_MODE: u32 = 0o700;
+const DIRECTORY_MODE: u32 = 0o700;
 /// Suffix of files that are still being written.
 const UNFINISHED: &str = "unfinished";
 
 /// Data directory, on the machine's disk or in another file system.
 #[derive(Debug, Clone)]
-pub(crate) struct Folder {
+pub(crate) struct DataDirectory {
     path: PathBuf,
     files: Arc<dyn Files>,
 }
 
 /// Lock that keeps other processes out of a data directory until it is dropped or the process ends in any way.
 #[derive(Debug)]
-pub(crate) struct FolderLock {
+pub(crate) struct DirectoryLock {
     _held: Box<dyn Debug + Send>,
 }
 
-impl Folder {
+impl DataDirectory {
     pub(crate) fn new(path: &Path, files: Arc<dyn Files>) -> Self {
         Self {
             path: path.to_owned(),
@@ -44,7 +44,7 @@ impl Folder {
     }
 
     /// Data directory on the machine's disk.
-    pub(crate) fn real(path: &Path) -> Self {
+    pub(crate) fn on_disk(path: &Path) -> Self {
         Self::new(path, Arc::new(MachineFiles))
     }
 
@@ -61,34 +61,36 @@ impl Folder {
     }
 
     /// Create the data directory if necessary, and lock it.
-    pub(crate) fn take(&self) -> Result<FolderLock, StartError> {
+    pub(crate) fn create_and_lock(&self) -> Result<DirectoryLock, StartError> {
         self.files
-            .make_folder(&self.path)
+            .create_directory(&self.path)
             .map_err(|source| StartError::storage("make the folder", &self.path, source))?;
         // The lock has its own file: the other files are replaced, and a lock belongs to the file that was opened.
         let path = self.join("replica.lock");
         match self.files.lock(&path) {
-            Ok(held) => Ok(FolderLock { _held: held }),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Err(StartError::FolderInUse {
-                folder: self.path.clone(),
-            }),
+            Ok(held) => Ok(DirectoryLock { _held: held }),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                Err(StartError::DirectoryInUse {
+                    data_directory: self.path.clone(),
+                })
+            }
             Err(source) => Err(StartError::storage("lock", &path, source)),
         }
     }
 
-    pub(super) fn open(&self, name: &str, opening: Opening) -> io::Result<Box<dyn OpenFile>> {
+    pub(super) fn open(&self, name: &str, opening: OpenMode) -> io::Result<Box<dyn OpenFile>> {
         self.files.open(&self.join(name), opening)
     }
 
     /// Create an empty file, durable with its name.
-    pub(crate) fn mark(&self, name: &str) -> io::Result<()> {
-        self.open(name, Opening::Replace)?.sync_all()?;
+    pub(crate) fn create_marker(&self, name: &str) -> io::Result<()> {
+        self.open(name, OpenMode::Replace)?.sync_all()?;
         self.sync()
     }
 
     /// Read an entire file; `None` if it does not exist.
     pub(crate) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        match self.open(name, Opening::Read) {
+        match self.open(name, OpenMode::Read) {
             Ok(file) => file.read_all().map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -118,7 +120,7 @@ impl Folder {
 
     /// Make the file names durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        self.files.sync_folder(&self.path)
+        self.files.sync_directory(&self.path)
     }
 
     /// Remove the unfinished files left by a crash.
@@ -146,8 +148,8 @@ pub(super) fn unfinished(name: &str) -> String {
 pub(crate) struct MachineFiles;
 
 impl Files for MachineFiles {
-    fn make_folder(&self, folder: &Path) -> io::Result<()> {
-        make(folder)
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        make(directory)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Debug + Send>> {
@@ -156,11 +158,11 @@ impl Files for MachineFiles {
         Ok(Box::new(file))
     }
 
-    fn open(&self, path: &Path, opening: Opening) -> io::Result<Box<dyn OpenFile>> {
+    fn open(&self, path: &Path, opening: OpenMode) -> io::Result<Box<dyn OpenFile>> {
         let file = match opening {
-            Opening::Read => File::open(path),
-            Opening::Write => options().open(path),
-            Opening::Replace => options().create(true).truncate(true).open(path),
+            OpenMode::Read => File::open(path),
+            OpenMode::Write => options().open(path),
+            OpenMode::Replace => options().create(true).truncate(true).open(path),
         };
         Ok(Box::new(file?))
     }
@@ -169,9 +171,9 @@ impl Files for MachineFiles {
         Ok(fs::metadata(path)?.len())
     }
 
-    fn names(&self, folder: &Path) -> io::Result<Vec<String>> {
+    fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(folder)? {
+        for entry in fs::read_dir(directory)? {
             // Names that are not UTF-8 do not belong to a replica.
             names.extend(entry?.file_name().into_string());
         }
@@ -186,8 +188,8 @@ impl Files for MachineFiles {
         fs::remove_file(path)
     }
 
-    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        sync_folder(folder)
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        sync_directory(directory)
     }
 }
 
@@ -215,7 +217,7 @@ impl OpenFile for File {
         Self::sync_all(self)
     }
 
-    fn forget_cached(&self) -> io::Result<()> {
+    fn drop_cached_pages(&self) -> io::Result<()> {
         Ok(rustix::fs::fadvise(
             self,
             0,
@@ -227,17 +229,17 @@ impl OpenFile for File {
 
 /// Create a directory and its parents, each durable before the next: data synced in a directory whose own name is not
 /// durable can be lost. An existing directory may stem from a process that was killed before it could sync the name.
-fn make(folder: &Path) -> io::Result<()> {
-    let Some(parent) = folder.parent() else {
+fn make(directory: &Path) -> io::Result<()> {
+    let Some(parent) = directory.parent() else {
         return Ok(());
     };
-    if folder.is_dir() {
-        return sync_folder(parent);
+    if directory.is_dir() {
+        return sync_directory(parent);
     }
     make(parent)?;
-    match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
+    match DirBuilder::new().mode(DIRECTORY_MODE).create(directory) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-        Ok(()) | Err(_) => sync_folder(parent),
+        Ok(()) | Err(_) => sync_directory(parent),
     }
 }
 
@@ -249,12 +251,12 @@ fn options() -> OpenOptions {
 }
 
 /// Make the names in a directory durable.
-fn sync_folder(folder: &Path) -> io::Result<()> {
+fn sync_directory(directory: &Path) -> io::Result<()> {
     // The parent of a relative path of one part is the working directory.
-    let folder = if folder.as_os_str().is_empty() {
+    let directory = if directory.as_os_str().is_empty() {
         Path::new(".")
     } else {
-        folder
+        directory
     };
-    File::open(folder)?.sync_all()
+    File::open(directory)?.sync_all()
 }

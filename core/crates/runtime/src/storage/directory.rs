@@ -19,7 +19,7 @@ use rustix::fs::FallocateFlags;
 
 /// Mode of files: the owner writes, the group reads if it can enter the directories, which are the owner's alone.
 const FILE_MODE: u32 = 0o640;
-const FOLDER_MODE: u32 = 0o700;
+const DIRECTORY_MODE: u32 = 0o700;
 /// Suffix of files that are written beside the ones they replace.
 const TEMPORARY: &str = "tmp";
 /// Free space that must remain after a cut-off tail has been saved.
@@ -32,16 +32,16 @@ const CREATE_ATTEMPTS: u32 = 16;
 
 /// Create the directory if it is missing, remove leftovers of a crash, and list the files with their sizes, ascending.
 /// All of these names are durable.
-pub(super) fn prepare(folder: &Path) -> io::Result<Vec<(FileName, u64)>> {
+pub(super) fn prepare(directory: &Path) -> io::Result<Vec<(FileName, u64)>> {
     for attempt in 1.. {
-        match create_durably(folder) {
+        match create_durably(directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && attempt < CREATE_ATTEMPTS => {}
             Err(error) => return Err(error),
             Ok(()) => break,
         }
     }
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
+    for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else {
             continue;
@@ -55,15 +55,15 @@ pub(super) fn prepare(folder: &Path) -> io::Result<Vec<(FileName, u64)>> {
             fs::remove_file(entry.path())?;
         }
     }
-    sync(folder)?;
+    sync(directory)?;
     files.sort_unstable();
     Ok(files)
 }
 
 /// Create the file, empty.
-pub(super) fn create(folder: &Path, path: &Path) -> io::Result<OwnedFd> {
+pub(super) fn create(directory: &Path, path: &Path) -> io::Result<OwnedFd> {
     let file = options().create(true).truncate(true).open(path)?;
-    sync(folder)?;
+    sync(directory)?;
     Ok(file.into())
 }
 
@@ -73,19 +73,24 @@ pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Replace the contents of a file atomically.
-pub(super) fn replace(folder: &Path, path: &Path, contents: &[u8]) -> io::Result<()> {
+pub(super) fn replace(directory: &Path, path: &Path, contents: &[u8]) -> io::Result<()> {
     let temporary = temporary_of(path);
     let mut file = options().create(true).truncate(true).open(&temporary)?;
     file.write_all(contents)?;
     file.sync_all()?;
     fs::rename(&temporary, path)?;
-    sync(folder)
+    sync(directory)
 }
 
 /// Truncate an open file to this length after its tail was copied to the file `into` and synced. Fails with `ENOSPC`,
 /// without copying, if less than [`SPARE_BYTES`] would stay free: a node on a full disk needs the space that truncating
 /// frees to start at all.
-pub(super) fn set_aside(folder: &Path, file: &OwnedFd, length: u64, into: &Path) -> io::Result<()> {
+pub(super) fn set_aside(
+    directory: &Path,
+    file: &OwnedFd,
+    length: u64,
+    into: &Path,
+) -> io::Result<()> {
     let space = rustix::fs::fstatvfs(file)?;
     let size = u64::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(0);
     let needed = size.saturating_sub(length) + SPARE_BYTES;
@@ -99,7 +104,7 @@ pub(super) fn set_aside(folder: &Path, file: &OwnedFd, length: u64, into: &Path)
         let _ = fs::remove_file(into);
         return Err(error);
     }
-    sync(folder)?;
+    sync(directory)?;
     Ok(rustix::fs::ftruncate(file, length)?)
 }
 
@@ -117,28 +122,28 @@ fn copy_behind(file: &OwnedFd, start: u64, into: &File) -> io::Result<()> {
 }
 
 /// Rename the file.
-pub(super) fn rename(folder: &Path, from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn rename(directory: &Path, from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)?;
-    sync(folder)
+    sync(directory)
 }
 
 /// Remove the file if it exists.
-pub(super) fn remove(folder: &Path, path: &Path) -> io::Result<()> {
+pub(super) fn remove(directory: &Path, path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
-        Ok(()) => sync(folder),
+        Ok(()) => sync(directory),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }
 }
 
 /// Remove a partition's directory with its contents, and the parent directories that become empty, up to the stream's.
-pub fn remove_folder(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
+pub fn remove_directory(directory: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
     }
     // `partitions`, the topic, `topics`, the stream; then `streams`, which stays.
-    for (level, above) in folder.ancestors().skip(1).enumerate() {
+    for (level, above) in directory.ancestors().skip(1).enumerate() {
         if level < 4 && fs::remove_dir(above).is_ok() {
             continue;
         }
@@ -183,22 +188,22 @@ fn is_half_made(name: &str) -> bool {
 /// Create a directory and its parents, each durable before the next. An existing directory may have been created by a
 /// process that was killed before it could sync the name, or by another thread a moment ago; its parents were durable
 /// before it was created.
-pub fn create_durably(folder: &Path) -> io::Result<()> {
-    let Some(parent) = folder.parent() else {
+pub fn create_durably(directory: &Path) -> io::Result<()> {
+    let Some(parent) = directory.parent() else {
         return Err(io::ErrorKind::NotFound.into());
     };
-    if folder.is_dir() {
+    if directory.is_dir() {
         return sync(parent);
     }
     create_durably(parent)?;
-    match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
+    match DirBuilder::new().mode(DIRECTORY_MODE).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         Ok(()) | Err(_) => sync(parent),
     }
 }
 
-fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
 }
 
 #[cfg(test)]
@@ -212,11 +217,14 @@ mod tests {
     #[test]
     fn prepare_lists_what_belongs_to_a_partition_and_clears_what_a_crash_left() {
         let root = tempfile::tempdir().unwrap();
-        let folder = root.path().join("streams/1/topics/2/partitions/3");
-        assert_eq!(prepare(&folder).unwrap(), []);
-        for made in folder.ancestors().take_while(|made| *made != root.path()) {
+        let directory = root.path().join("streams/1/topics/2/partitions/3");
+        assert_eq!(prepare(&directory).unwrap(), []);
+        for made in directory
+            .ancestors()
+            .take_while(|made| *made != root.path())
+        {
             let mode = fs::metadata(made).unwrap().permissions().mode();
-            assert_eq!(mode & 0o777, FOLDER_MODE, "{}", made.display());
+            assert_eq!(mode & 0o777, DIRECTORY_MODE, "{}", made.display());
         }
         for (name, length) in [
             ("00000000000000000100.log", 7),
@@ -230,10 +238,10 @@ mod tests {
             ("notes.tmp", 1),
             ("notes", 1),
         ] {
-            fs::write(folder.join(name), vec![0; length]).unwrap();
+            fs::write(directory.join(name), vec![0; length]).unwrap();
         }
-        fs::create_dir(folder.join("partition.json")).unwrap();
-        let listed = prepare(&folder).unwrap();
+        fs::create_dir(directory.join("partition.json")).unwrap();
+        let listed = prepare(&directory).unwrap();
         assert_eq!(
             listed,
             [
@@ -245,9 +253,9 @@ mod tests {
                 (FileName::Transactions, 4),
             ]
         );
-        assert!(!folder.join("transactions.tmp").exists());
-        assert!(!folder.join("offsets.tmp").exists());
-        assert!(folder.join("notes.tmp").exists() && folder.join("notes").exists());
+        assert!(!directory.join("transactions.tmp").exists());
+        assert!(!directory.join("offsets.tmp").exists());
+        assert!(directory.join("notes.tmp").exists() && directory.join("notes").exists());
     }
 
     #[test]
@@ -285,10 +293,10 @@ mod tests {
         prepare(&partitions.join("3")).unwrap();
         prepare(&partitions.join("4")).unwrap();
         fs::write(partitions.join("3/00000000000000000000.log"), b"x").unwrap();
-        remove_folder(&partitions.join("3")).unwrap();
-        remove_folder(&partitions.join("3")).unwrap();
+        remove_directory(&partitions.join("3")).unwrap();
+        remove_directory(&partitions.join("3")).unwrap();
         assert!(partitions.join("4").exists() && !partitions.join("3").exists());
-        remove_folder(&partitions.join("4")).unwrap();
+        remove_directory(&partitions.join("4")).unwrap();
         assert_eq!(
             fs::read_dir(root.path().join("streams")).unwrap().count(),
             0
@@ -301,12 +309,12 @@ mod tests {
         let partitions = root.path().join("streams/1/topics/2/partitions");
         thread::scope(|scope| {
             for partition in ["3", "4"] {
-                let folder = partitions.join(partition);
+                let directory = partitions.join(partition);
                 scope.spawn(move || {
                     for _ in 0..50 {
-                        prepare(&folder).unwrap();
-                        assert!(folder.exists());
-                        remove_folder(&folder).unwrap();
+                        prepare(&directory).unwrap();
+                        assert!(directory.exists());
+                        remove_directory(&directory).unwrap();
                     }
                 });
             }

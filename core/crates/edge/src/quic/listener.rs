@@ -19,8 +19,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{budget::SharedBudget, connection, failure};
 use crate::{
     certificate::{CertificateProblem, Identity, Renewal},
-    config::QuicDoorConfig,
-    counters::{DoorCounters, add},
+    config::QuicListenerConfig,
+    counters::{ListenerCounters, add},
     shards::Shards,
     tls::{FailureLog, Handshakes, Reason, adopted},
 };
@@ -29,12 +29,12 @@ use crate::{
 const INCOMING_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// State shared by all connections of the port.
-pub(crate) struct QuicDoor {
+pub(crate) struct QuicServer {
     pub(crate) name: &'static str,
-    pub(crate) config: QuicDoorConfig,
+    pub(crate) config: QuicListenerConfig,
     pub(crate) renewal: Renewal<Identity>,
     pub(crate) handshakes: Handshakes,
-    pub(crate) counters: DoorCounters,
+    pub(crate) counters: ListenerCounters,
     pub(crate) failures: FailureLog,
     endpoint: OnceLock<Endpoint>,
     budget: SharedBudget,
@@ -42,14 +42,14 @@ pub(crate) struct QuicDoor {
 
 /// A QUIC listener before it accepts peers, with its socket.
 pub(crate) struct QuicListener {
-    pub(crate) door: Arc<QuicDoor>,
+    pub(crate) server: Arc<QuicServer>,
     pub(crate) socket: UdpSocket,
     pub(crate) address: SocketAddr,
 }
 
 impl QuicListener {
     /// Bind the port. Datagrams that arrive before [`QuicListener::open`] wait in the socket.
-    pub(crate) fn bind(config: &QuicDoorConfig) -> io::Result<(UdpSocket, SocketAddr)> {
+    pub(crate) fn bind(config: &QuicListenerConfig) -> io::Result<(UdpSocket, SocketAddr)> {
         let socket = UdpSocket::bind(config.address)?;
         if let Some(bytes) = config.recv_buffer_bytes {
             sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
@@ -62,9 +62,9 @@ impl QuicListener {
     }
 
     /// Accept peers. Must be called on a thread of the edge's runtime.
-    pub(crate) fn open(self) -> io::Result<Arc<QuicDoor>> {
-        let door = self.door;
-        let server = door.server().map_err(io::Error::other)?;
+    pub(crate) fn open(self) -> io::Result<Arc<QuicServer>> {
+        let listener = self.server;
+        let server = listener.server().map_err(io::Error::other)?;
         let endpoint = Endpoint::new(
             EndpointConfig::default(),
             Some(server),
@@ -72,15 +72,15 @@ impl QuicListener {
             Arc::new(TokioRuntime),
         )?;
         // Set twice only by a second start, which is refused before.
-        let _ = door.endpoint.set(endpoint);
-        Ok(door)
+        let _ = listener.endpoint.set(endpoint);
+        Ok(listener)
     }
 }
 
-impl QuicDoor {
+impl QuicServer {
     pub(crate) fn new(
         name: &'static str,
-        config: QuicDoorConfig,
+        config: QuicListenerConfig,
         renewal: Renewal<Identity>,
         handshakes: Handshakes,
         failures: FailureLog,
@@ -91,7 +91,7 @@ impl QuicDoor {
             config,
             renewal,
             handshakes,
-            counters: DoorCounters::default(),
+            counters: ListenerCounters::default(),
             failures,
             endpoint: OnceLock::new(),
         }
@@ -165,10 +165,10 @@ impl QuicDoor {
                 }
                 continue;
             }
-            let (door, shards) = (Arc::clone(&self), Arc::clone(&shards));
+            let (listener, shards) = (Arc::clone(&self), Arc::clone(&shards));
             let life = life.clone();
             tokio::spawn(async move {
-                door.serve(incoming, place, shards).await;
+                listener.serve(incoming, place, shards).await;
                 drop(life);
             });
         }

@@ -5,10 +5,10 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headrace_replica::surroundings::{Files, OpenFile, Opening};
+use headrace_replica::surroundings::{Files, OpenFile, OpenMode};
 
 use crate::disk::{Disk, FileId};
-use crate::mutants::Misdeed;
+use crate::mutants::HostFault;
 use crate::plan::Loss;
 use crate::random::Draw;
 
@@ -24,9 +24,9 @@ const FIRST_COPY: u64 = headrace_vsr::superblock::COPY_BYTES as u64;
 
 /// Disk with one data directory, used by successive processes of a node.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct DataDirectory {
     state: Mutex<State>,
-    misdeed: Option<Misdeed>,
+    misdeed: Option<HostFault>,
 }
 
 #[derive(Debug)]
@@ -70,8 +70,8 @@ pub(super) struct Counts {
     pub(super) journal_files_removed: u64,
 }
 
-impl Folder {
-    pub(super) fn new(disk: Disk, misdeed: Option<Misdeed>) -> Self {
+impl DataDirectory {
+    pub(super) fn new(disk: Disk, misdeed: Option<HostFault>) -> Self {
         Self {
             state: Mutex::new(State {
                 disk,
@@ -127,8 +127,8 @@ impl Folder {
     }
 
     /// Plan a crash before a sync, of the directory or of a journal file, after `after` of them.
-    pub(super) fn die_at_sync(&self, of_folder: bool, after: u8) {
-        self.state().dies_at_sync = Some((of_folder, after));
+    pub(super) fn die_at_sync(&self, of_directory: bool, after: u8) {
+        self.state().dies_at_sync = Some((of_directory, after));
     }
 
     /// Cancel the planned crash.
@@ -212,11 +212,11 @@ impl State {
     }
 
     /// Count a sync, before which the process may crash.
-    fn dies_before(&mut self, of_folder: bool) -> io::Result<()> {
+    fn dies_before(&mut self, of_directory: bool) -> io::Result<()> {
         let Some((_, after)) = self
             .dies_at_sync
             .as_mut()
-            .filter(|(of, _)| *of == of_folder)
+            .filter(|(of, _)| *of == of_directory)
         else {
             return Ok(());
         };
@@ -242,22 +242,22 @@ impl State {
 
 /// Handle of a process on its node's data directory.
 #[derive(Debug)]
-pub(super) struct Mount {
-    folder: Arc<Folder>,
+pub(super) struct DirectoryHandle {
+    directory: Arc<DataDirectory>,
     process: u64,
 }
 
-impl Mount {
-    pub(super) fn new(folder: &Arc<Folder>) -> Self {
+impl DirectoryHandle {
+    pub(super) fn new(directory: &Arc<DataDirectory>) -> Self {
         Self {
-            folder: Arc::clone(folder),
-            process: folder.state().process,
+            directory: Arc::clone(directory),
+            process: directory.state().process,
         }
     }
 }
 
 #[derive(Debug)]
-struct Lock(Arc<Folder>, u64);
+struct Lock(Arc<DataDirectory>, u64);
 
 impl Drop for Lock {
     fn drop(&mut self) {
@@ -268,25 +268,25 @@ impl Drop for Lock {
     }
 }
 
-impl Files for Mount {
-    fn make_folder(&self, _: &Path) -> io::Result<()> {
-        self.folder.state().whole(self.process, "make", 0)
+impl Files for DirectoryHandle {
+    fn create_directory(&self, _: &Path) -> io::Result<()> {
+        self.directory.state().whole(self.process, "make", 0)
     }
 
     fn lock(&self, _: &Path) -> io::Result<Box<dyn Debug + Send>> {
-        let mut state = self.folder.state();
+        let mut state = self.directory.state();
         state.whole(self.process, "lock", 0)?;
         if std::mem::replace(&mut state.is_locked, true) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        Ok(Box::new(Lock(Arc::clone(&self.folder), self.process)))
+        Ok(Box::new(Lock(Arc::clone(&self.directory), self.process)))
     }
 
-    fn open(&self, path: &Path, opening: Opening) -> io::Result<Box<dyn OpenFile>> {
-        let name = Folder::name_of(path);
-        let mut state = self.folder.state();
+    fn open(&self, path: &Path, opening: OpenMode) -> io::Result<Box<dyn OpenFile>> {
+        let name = DataDirectory::name_of(path);
+        let mut state = self.directory.state();
         state.whole(self.process, &name, 1)?;
-        if opening == Opening::Replace {
+        if opening == OpenMode::Replace {
             state.has_room()?;
             if state.disk.file(&name).is_some() {
                 state.disk.resize(&name, 0);
@@ -296,35 +296,35 @@ impl Files for Mount {
             }
         }
         let file = state.disk.file(&name).ok_or(io::ErrorKind::NotFound)?;
-        if name == MARKER && self.folder.misdeed == Some(Misdeed::Forgetful) {
+        if name == MARKER && self.directory.misdeed == Some(HostFault::Forgetful) {
             state.disk.remove(&name);
         }
         Ok(Box::new(Handle {
-            folder: Arc::clone(&self.folder),
+            directory: Arc::clone(&self.directory),
             process: self.process,
             file,
             name,
-            reads: opening == Opening::Read,
+            reads: opening == OpenMode::Read,
         }))
     }
 
     fn length(&self, path: &Path) -> io::Result<u64> {
-        let name = Folder::name_of(path);
-        let mut state = self.folder.state();
+        let name = DataDirectory::name_of(path);
+        let mut state = self.directory.state();
         state.whole(self.process, &name, 2)?;
         let bytes = state.disk.read(&name).ok_or(io::ErrorKind::NotFound)?;
         Ok(bytes.len() as u64)
     }
 
     fn names(&self, _: &Path) -> io::Result<Vec<String>> {
-        let mut state = self.folder.state();
+        let mut state = self.directory.state();
         state.whole(self.process, "names", 0)?;
         Ok(state.disk.names().map(str::to_owned).collect())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (from, to) = (Folder::name_of(from), Folder::name_of(to));
-        let mut state = self.folder.state();
+        let (from, to) = (DataDirectory::name_of(from), DataDirectory::name_of(to));
+        let mut state = self.directory.state();
         state.whole(self.process, &to, 3)?;
         if state.disk.file(&from).is_none() {
             return Err(io::ErrorKind::NotFound.into());
@@ -336,8 +336,8 @@ impl Files for Mount {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let name = Folder::name_of(path);
-        let mut state = self.folder.state();
+        let name = DataDirectory::name_of(path);
+        let mut state = self.directory.state();
         state.whole(self.process, &name, 4)?;
         if state.disk.file(&name).is_none() {
             return Err(io::ErrorKind::NotFound.into());
@@ -351,14 +351,14 @@ impl Files for Mount {
         Ok(())
     }
 
-    fn sync_folder(&self, _: &Path) -> io::Result<()> {
-        let mut state = self.folder.state();
+    fn sync_directory(&self, _: &Path) -> io::Result<()> {
+        let mut state = self.directory.state();
         state.whole(self.process, "sync", 5)?;
         state.dies_before(true)?;
         state.counts.syncs += 1;
-        let is_left_out = match self.folder.misdeed {
-            Some(Misdeed::FolderNotSynced) => true,
-            Some(Misdeed::NamesUnsyncedAtStart) => !state.has_named,
+        let is_left_out = match self.directory.misdeed {
+            Some(HostFault::DirectoryNotSynced) => true,
+            Some(HostFault::NamesUnsyncedAtStart) => !state.has_named,
             _ => false,
         };
         if !is_left_out {
@@ -371,7 +371,7 @@ impl Files for Mount {
 /// File opened by a process.
 #[derive(Debug)]
 struct Handle {
-    folder: Arc<Folder>,
+    directory: Arc<DataDirectory>,
     process: u64,
     file: FileId,
     /// Name at the time of opening.
@@ -382,20 +382,20 @@ struct Handle {
 
 impl Handle {
     /// Return whether the planted bug omits this sync.
-    fn is_left_out(&self) -> bool {
+    fn is_sync_omitted(&self) -> bool {
         let is_journal = self.name.starts_with(JOURNAL);
-        match self.folder.misdeed {
-            Some(Misdeed::JournalNotSynced) => is_journal && !self.reads,
-            Some(Misdeed::NoSyncAtStart) => is_journal && self.reads,
-            Some(Misdeed::SuperblockNotSynced) => self.name.starts_with(SUPERBLOCK),
-            Some(Misdeed::ListNotSynced) => self.name.starts_with("journal"),
-            Some(Misdeed::CheckpointNotSynced) => self.name.starts_with("checkpoint"),
+        match self.directory.misdeed {
+            Some(HostFault::JournalNotSynced) => is_journal && !self.reads,
+            Some(HostFault::NoSyncAtStart) => is_journal && self.reads,
+            Some(HostFault::SuperblockNotSynced) => self.name.starts_with(SUPERBLOCK),
+            Some(HostFault::ListNotSynced) => self.name.starts_with("journal"),
+            Some(HostFault::CheckpointNotSynced) => self.name.starts_with("checkpoint"),
             _ => false,
         }
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut state = self.folder.state();
+        let mut state = self.directory.state();
         state.whole(self.process, &self.name, 6)?;
         if !self.reads && self.name.starts_with(JOURNAL) {
             state.dies_before(false)?;
@@ -404,12 +404,12 @@ impl Handle {
         if !self.reads && std::mem::take(&mut state.fails_sync) {
             state.counts.failed_syncs += 1;
             state.disk.fail_sync_of(self.file);
-            if self.folder.misdeed == Some(Misdeed::ErrorsIgnored) {
+            if self.directory.misdeed == Some(HostFault::ErrorsIgnored) {
                 return Ok(());
             }
             return Err(io::Error::from_raw_os_error(EIO));
         }
-        if !self.is_left_out() {
+        if !self.is_sync_omitted() {
             state.disk.sync_file(self.file);
         }
         Ok(())
@@ -418,9 +418,9 @@ impl Handle {
 
 impl OpenFile for Handle {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let mut state = self.folder.state();
+        let mut state = self.directory.state();
         let dies = state.operation(self.process, &self.name, 7 + offset)?;
-        if self.folder.misdeed == Some(Misdeed::OneCopy)
+        if self.directory.misdeed == Some(HostFault::OneCopy)
             && self.name == SUPERBLOCK
             && offset >= FIRST_COPY
         {
@@ -442,7 +442,7 @@ impl OpenFile for Handle {
     }
 
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        let mut state = self.folder.state();
+        let mut state = self.directory.state();
         state.whole(self.process, &self.name, 8 + offset)?;
         let mut at = usize::try_from(offset).expect("files are small");
         if self.name.starts_with(JOURNAL) && std::mem::take(&mut state.misreads) {
@@ -459,7 +459,7 @@ impl OpenFile for Handle {
     }
 
     fn read_all(&self) -> io::Result<Vec<u8>> {
-        let mut state = self.folder.state();
+        let mut state = self.directory.state();
         state.whole(self.process, &self.name, 9)?;
         let contents = state.disk.contents(self.file);
         Ok(contents.unwrap_or_default().to_vec())
@@ -473,7 +473,7 @@ impl OpenFile for Handle {
         self.sync()
     }
 
-    fn forget_cached(&self) -> io::Result<()> {
+    fn drop_cached_pages(&self) -> io::Result<()> {
         Ok(())
     }
 }

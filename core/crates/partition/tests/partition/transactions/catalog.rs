@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use headrace_model::{StageId, Timestamp};
 
 #[derive(Debug, Default)]
-pub struct Catalogue {
+pub struct Catalog {
     /// Number of the last operation.
     pub number: u64,
     /// Timestamp of the last operation, by the clock of the metadata service.
@@ -18,7 +18,7 @@ pub struct Catalogue {
     taken: BTreeSet<StageId>,
 }
 
-impl Catalogue {
+impl Catalog {
     pub fn new(timestamp: u64) -> Self {
         Self {
             timestamp,

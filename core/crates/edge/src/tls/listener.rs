@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     certificate::{Identity, Renewal, Users, is_revoked},
-    counters::{DoorCounters, add},
+    counters::{ListenerCounters, add},
     shards::{RefusedCertificate, Shards, pair},
 };
 
@@ -43,7 +43,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const ADOPT_ATTEMPTS: u32 = 8;
 
 /// State shared by all connections of one port.
-pub(crate) struct TlsDoor {
+pub(crate) struct TlsServer {
     pub(crate) name: &'static str,
     pub(crate) transport: Transport,
     pub(crate) framing: Framing,
@@ -58,7 +58,7 @@ pub(crate) struct TlsDoor {
     /// Mapping of client certificates to users; `None`: no mapping.
     pub(crate) users: Option<Users>,
     pub(crate) handshakes: Handshakes,
-    pub(crate) counters: DoorCounters,
+    pub(crate) counters: ListenerCounters,
     pub(crate) failures: FailureLog,
     pub(crate) refusals: RefusedClients,
     pub(crate) events: Events,
@@ -97,12 +97,12 @@ struct Refused {
 
 /// A TLS listener and its listening socket.
 pub(crate) struct TlsListener {
-    pub(crate) door: Arc<TlsDoor>,
+    pub(crate) server: Arc<TlsServer>,
     pub(crate) socket: OwnedFd,
     pub(crate) address: SocketAddr,
 }
 
-impl TlsDoor {
+impl TlsServer {
     /// Check for a new certificate and use it from the next connection on.
     pub(crate) fn renew(&self) {
         if let Some(ready) = self.renewal.check() {
@@ -124,10 +124,10 @@ impl TlsDoor {
             match listener.accept().await {
                 Ok((socket, address)) => {
                     add(&self.counters.accepted, 1);
-                    let (door, shards) = (Arc::clone(&self), Arc::clone(&shards));
+                    let (listener, shards) = (Arc::clone(&self), Arc::clone(&shards));
                     let life = life.clone();
                     tokio::spawn(async move {
-                        door.serve(socket, address, place, shards).await;
+                        listener.serve(socket, address, place, shards).await;
                         drop(life);
                     });
                 }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Return whether the response to a command contains statistics.
-fn shows_figures(code: u32) -> bool {
+fn needs_statistics(code: u32) -> bool {
     matches!(
         CommandCode::try_from(code),
         Ok(CommandCode::GetStats
@@ -39,7 +39,7 @@ impl Shard {
         payload: &[u8],
         effects: &mut Vec<Effect>,
     ) -> bool {
-        if self.config.hosting != Hosting::Nothing || !shows_figures(code) {
+        if self.config.hosting != Hosting::Nothing || !needs_statistics(code) {
             return false;
         }
         let Some(user) = self.current_user(session) else {
@@ -79,11 +79,11 @@ impl Shard {
         let (stream, action): (_, fn(_) -> _) = match command {
             Command::GetStats => {
                 context.allow(Action::ReadServers).ok()?;
-                return Some(Scope::Everything);
+                return Some(Scope::All);
             }
             Command::GetStreams => {
                 context.allow(Action::ListStreams).ok()?;
-                return Some(Scope::Everything);
+                return Some(Scope::All);
             }
             Command::GetTopic(path) | Command::DescribePartitions(path) => {
                 let topic = context.topic(path.stream, path.topic, Action::ReadTopic);
@@ -100,7 +100,7 @@ impl Shard {
     }
 
     /// Answer a request after its statistics were gathered, or after the timeout.
-    pub(crate) fn figures_gathered(
+    pub(crate) fn statistics_gathered(
         &mut self,
         origin: Origin,
         (code, payload): (u32, &[u8]),

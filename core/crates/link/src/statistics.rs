@@ -2,13 +2,13 @@
 
 use headrace_model::{Namespace, Offset, PartitionStatistics, StreamId, TopicId};
 
-use crate::Place;
+use crate::PartitionRef;
 
 /// Set of partitions of a node for which statistics are requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// All partitions.
-    Everything,
+    All,
     /// Partitions of a stream.
     Stream(StreamId),
     /// Partitions of a topic.
@@ -19,7 +19,7 @@ impl Scope {
     /// Return whether a partition belongs to the scope.
     pub fn covers(self, namespace: Namespace) -> bool {
         match self {
-            Self::Everything => true,
+            Self::All => true,
             Self::Stream(stream) => namespace.stream() == stream,
             Self::Topic(stream, topic) => {
                 (namespace.stream(), namespace.topic()) == (stream, topic)
@@ -30,7 +30,7 @@ impl Scope {
 
 /// [`PartitionStatistics`] of one partition at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Figures {
+pub struct StatisticsSnapshot {
     /// The partition.
     pub namespace: Namespace,
     /// Incarnation, which distinguishes the partition from another with the same ids.
@@ -63,9 +63,9 @@ pub struct Figures {
     pub is_cleaned: bool,
 }
 
-impl Figures {
+impl StatisticsSnapshot {
     /// Read the statistics that the owner of a partition maintains.
-    pub fn read(place: Place, statistics: &PartitionStatistics) -> Self {
+    pub fn capture(place: PartitionRef, statistics: &PartitionStatistics) -> Self {
         Self {
             namespace: place.namespace,
             incarnation: place.incarnation,
@@ -86,7 +86,7 @@ impl Figures {
     }
 
     /// Store the statistics in a process that does not own the partition.
-    pub fn write(&self, statistics: &PartitionStatistics) {
+    pub fn store_to(&self, statistics: &PartitionStatistics) {
         statistics.set_messages_count(self.messages_count);
         statistics.set_size_bytes(self.size_bytes);
         statistics.set_segments_count(self.segments_count);
