@@ -115,7 +115,7 @@ up: setup ## Run the embedded server in the foreground (Ctrl-C stops it)
 
 .PHONY: demo
 demo: setup ## Send a year of flights through the official client and compare every byte
-	@$(BIN)/python -m tests.journeys.flights $(ARGS)
+	@$(BIN)/python -m tests.journeys.flights.demo $(ARGS)
 
 .PHONY: example-flights
 example-flights: setup-spark ## Have Spark count delays of flights, from topic to topic, and a page show them: ARGS="--rate 5000"
@@ -256,11 +256,13 @@ test-spark: setup-spark browser ## The data source for Spark, on a real Spark (J
 # The drivers differ in how they serve sockets, files and timers. Logic above them (codecs, permissions, catalog), logic
 # in Python and work on separate threads is the same on both, so its tests run once, on the default driver. One file for
 # each Python listener, the embedded server and the command line checks that it works on the fallback driver.
-FALLBACK := client/tests/test_embedded.py client/tests/test_commands.py tests/doors/test_grpc_messages.py \
-	tests/doors/http/test_messages.py tests/encryption/test_tls.py tests/encryption/test_quic.py tests/faults \
+FALLBACK := client/tests/test_embedded.py client/tests/test_commands.py tests/apis/grpc/test_messages.py \
+	tests/apis/http/test_messages.py tests/encryption/test_tls.py tests/encryption/test_quic.py tests/faults \
 	tests/nodes/test_data.py \
-	$(filter-out $(addprefix tests/compatibility/test_,group_chance.py group_consumers.py groups.py permissions.py \
-	permission_sequences.py recorded.py streams_and_topics.py users.py),$(wildcard tests/compatibility/test_*.py))
+	$(filter-out tests/compatibility/test_recorded.py,$(wildcard tests/compatibility/test_*.py)) \
+	tests/compatibility/messages tests/compatibility/access/test_sessions.py \
+	tests/compatibility/catalog/test_partitions_and_segments.py \
+	tests/compatibility/groups/test_consumer_offsets.py tests/compatibility/groups/test_members.py
 
 .PHONY: test-fallback
 test-fallback: export HEADRACE_RUNTIME_DRIVER := poll

@@ -19,8 +19,8 @@ import grpc
 from headrace_proto.cluster_token import HEADER, authorization
 from headrace_proto.metadata.v1 import CONSISTENCY_LINEARIZABLE, GetSnapshotRequest, StateSnapshot
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
-from tests.compatibility.raw import ConnectionClosed, RawConnection
-from tests.journeys.place import Gateway, Place
+from tests.compatibility.protocol.raw import ConnectionClosed, RawConnection
+from tests.journeys.deployment.place import Gateway, Place
 from tests.metadata_replicas import CHANNEL_OPTIONS, ReplicaProcess
 from tests.ports import free_port
 from tests.server_process import PASSWORD, USERNAME

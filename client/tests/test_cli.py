@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from headrace.cli.app import app
+from headrace.cli.commands.poll import Start, parse_start
+from headrace.cli.commands.send import _batches
 from headrace.cli.output import size
-from headrace.cli.poll import Start, parse_start
-from headrace.cli.send import _batches
 from headrace.connection import identifier
 
 RUNNER = CliRunner()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.config import reference_page
+from headrace.cli.commands.config import reference_page
 from headrace.embedded.config import RENAMED, EmbeddedConfig, load_config
 from headrace_settings import Address, SettingsError, settings_of, to_toml
-from headrace_settings.classic import KEYS
+from headrace_settings.loading.iggy import KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
 

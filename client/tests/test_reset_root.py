@@ -8,9 +8,9 @@ from pathlib import Path
 import command_line
 from argon2 import PasswordHasher
 from test_metadata_commands import Replica
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Status
-from tests.compatibility.raw import RawConnection
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Status
+from tests.compatibility.protocol.raw import RawConnection
 from tests.conftest import StartServer, start_server
 from tests.server_process import PASSWORD, USERNAME
 

@@ -5,9 +5,9 @@ import logging
 import grpc
 import pytest
 import trustme
+from fake_replicas import Follower, Teller
 from grpc import aio
 from tests.ports import free_port
-from told import Follower, Teller
 
 from headrace_metadata_client import CatalogueWatch, MetadataTarget, Reads, connected
 from headrace_metadata_client.reads import statuses

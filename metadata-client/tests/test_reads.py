@@ -4,8 +4,8 @@ import asyncio
 
 import grpc
 import pytest
+from fake_replicas import Teller, told_by
 from scripted import Scripted, connections, fails
-from told import Teller, told_by
 
 from headrace_metadata_client import MetadataUnreachableError, Reads, StrangerError
 from headrace_proto.metadata.v1 import CONSISTENCY_LINEARIZABLE

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from told import Follower, Teller, told_by
+from fake_replicas import Follower, Teller, told_by
 
 from headrace_metadata_client import StrangerError
 

@@ -5,7 +5,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace_settings.toml_lines import lines_of_keys
+from headrace_settings.loading.toml_lines import lines_of_keys
 
 DOCUMENT = '''# a comment = "with = signs"
 top = 1

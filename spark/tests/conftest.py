@@ -45,10 +45,10 @@ _IMPORTED: Final = (
     "pyspark.sql.worker.python_streaming_sink_runner",
     "pyspark.sql.worker.write_into_data_source",
     "pyspark.worker",
-    "pyspark_headrace.batch_reader",
+    "pyspark_headrace.read.batch_reader",
     "pyspark_headrace.sink",
     "pyspark_headrace.source",
-    "pyspark_headrace.stream_reader",
+    "pyspark_headrace.read.stream_reader",
 )
 """Modules that Spark's Python processes need; they are forked from a process that has imported these."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark_headrace.description import Description, Partition, Topic
+from pyspark_headrace.cluster.description import Description, Partition, Topic
 
 
 def partition(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from tests.compatibility.raw import RawConnection
+from tests.compatibility.protocol.raw import RawConnection
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 from headrace_core import Client, encode_send_messages, encode_user_headers

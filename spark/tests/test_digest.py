@@ -8,7 +8,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as some
 
-from pyspark_headrace.digest import digest, total
+from pyspark_headrace.columns.digest import digest, total
 
 TIMES = pa.timestamp("us", tz="UTC")
 SCHEMA = pa.schema(

@@ -10,11 +10,11 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from tests.attacks.bystanders import bystanders
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Status
-from tests.compatibility.raw import RawConnection
-from tests.compatibility.websocket import BINARY, HandMade, masked
+from tests.attacks.background_latency import bystanders
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Status
+from tests.compatibility.protocol.raw import RawConnection
+from tests.compatibility.protocol.websocket import BINARY, HandMade, masked
 from tests.conftest import StartServer
 from tests.server_process import ServerProcess
 

@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from headrace_proto.gateway.v1 import login_pb2, login_pb2_grpc
 from headrace_proto.partition.v1 import GetOffsetsRequest
-from tests.attacks.bystanders import bystanders
+from tests.attacks.background_latency import bystanders
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 LOCAL = [("grpc.use_local_subchannel_pool", 1)]

@@ -12,10 +12,10 @@ from contextlib import ExitStack, closing, suppress
 
 import pytest
 
-from tests.attacks.bystanders import bystanders
-from tests.compatibility import frames
-from tests.compatibility.codes import Code
-from tests.compatibility.raw import RawConnection
+from tests.attacks.background_latency import bystanders
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code
+from tests.compatibility.protocol.raw import RawConnection
 from tests.conftest import StartServer
 from tests.server_process import ServerProcess
 

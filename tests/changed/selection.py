@@ -26,8 +26,8 @@ _EVERYTHING: Final = (
 """Files on which anything may depend."""
 _FOLDERS: Final = {
     "web": ("tests/console", "tests/journeys/test_browser.py", "tests/journeys/test_readme.py"),
-    "dashboards": ("tests/doors/http/test_metrics.py",),
-    "docs": ("tests/architecture", "tests/journeys/test_readme.py", "spark/tests/test_readme.py"),
+    "dashboards": ("tests/apis/http/monitoring/test_metrics.py",),
+    "docs": ("tests/architecture", "tests/journeys/test_readme.py", "spark/tests/documents/test_readme.py"),
 }
 """Directories of non-Python files, and the tests that read them."""
 _CONTAINERS: Final = "compose"

@@ -20,9 +20,9 @@ def chosen(files, *changed):
 
 
 def test_a_module_of_the_gateway(files):
-    selection = chosen(files, "services/gateway/src/headrace_gateway/passwords.py")
-    assert "services/gateway/tests/test_logins.py" in selection.tests
-    assert "tests/compatibility/test_users.py" in selection.tests, "by way of the server that is started"
+    selection = chosen(files, "services/gateway/src/headrace_gateway/access/passwords.py")
+    assert "services/gateway/tests/access/test_logins.py" in selection.tests
+    assert "tests/compatibility/access/test_users.py" in selection.tests, "by way of the server that is started"
     assert "settings/tests/test_rendering.py" not in selection.tests
     assert not selection.crates
 
@@ -32,7 +32,7 @@ def test_a_crate_at_the_bottom_reaches_the_native_module(files):
     assert {"headrace-log", "headrace-partition", "headrace-runtime"} <= set(selection.crates)
     assert "headrace-vsr" not in selection.crates
     assert not selection.is_simulated
-    assert "tests/compatibility/test_polling.py" in selection.tests
+    assert "tests/compatibility/messages/test_polling.py" in selection.tests
     assert selection.spark_tests
 
 

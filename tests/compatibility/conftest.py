@@ -7,8 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.compatibility.raw import RawConnection
-from tests.compatibility.websocket import WebSocketConnection
+from tests.compatibility.protocol.raw import RawConnection
+from tests.compatibility.protocol.websocket import WebSocketConnection
 from tests.server_process import ServerProcess
 
 Connect = Callable[[], RawConnection]

@@ -10,11 +10,11 @@ import struct
 
 import pytest
 
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Status, Strategy
 from tests.compatibility.conftest import Connect, Door
-from tests.compatibility.raw import RawConnection, Reply, eventually
-from tests.compatibility.websocket import BINARY, HandMade, WebSocketConnection, masked
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Status, Strategy
+from tests.compatibility.protocol.raw import RawConnection, Reply, eventually
+from tests.compatibility.protocol.websocket import BINARY, HandMade, WebSocketConnection, masked
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 pytestmark = pytest.mark.parametrize("transport", ["tcp", "websocket"], indirect=True)

@@ -12,9 +12,9 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Status, Strategy
-from tests.compatibility.raw import RawConnection, Reply, eventually
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Status, Strategy
+from tests.compatibility.protocol.raw import RawConnection, Reply, eventually
 from tests.conftest import StartServer
 from tests.server_process import ServerProcess
 

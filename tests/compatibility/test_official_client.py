@@ -11,10 +11,10 @@ from collections.abc import Awaitable
 import pytest
 from apache_iggy import AutoCommit, IggyClient, PollingStrategy, ReceiveMessage, SendMessage
 
-from tests.compatibility import frames
-from tests.compatibility.answers import topic_details
-from tests.compatibility.codes import Code
-from tests.compatibility.raw import RawConnection
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.answers import topic_details
+from tests.compatibility.protocol.codes import Code
+from tests.compatibility.protocol.raw import RawConnection
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 SEGMENT_BYTES = 1 << 30

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.compatibility import frames
-from tests.compatibility.answers import Reader, topic_details
-from tests.compatibility.codes import Code, Status
 from tests.compatibility.conftest import Connect
-from tests.compatibility.raw import RawConnection
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.answers import Reader, topic_details
+from tests.compatibility.protocol.codes import Code, Status
+from tests.compatibility.protocol.raw import RawConnection
 from tests.server_process import ServerProcess
 
 RECORDED = Path(__file__).parents[2] / "core/crates/wire/tests/data/classic.jsonl"

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.compatibility import frames
-from tests.compatibility.answers import Reader
-from tests.compatibility.codes import Code, Status
 from tests.compatibility.conftest import Connect
-from tests.compatibility.raw import RawConnection, Reply, eventually
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.answers import Reader
+from tests.compatibility.protocol.codes import Code, Status
+from tests.compatibility.protocol.raw import RawConnection, Reply, eventually
 from tests.server_process import PASSWORD, ServerProcess
 
 NOBODY = 2**32 - 1

@@ -11,11 +11,11 @@ import websockets.exceptions
 from apache_iggy import IggyClient, PollingStrategy, SendMessage
 from websockets.sync.client import connect as websocket_connect
 
-from tests.compatibility import frames
-from tests.compatibility.answers import Reader
-from tests.compatibility.codes import Code, Status, Strategy
-from tests.compatibility.raw import ConnectionClosed, RawConnection, Reply, eventually
-from tests.compatibility.websocket import (
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.answers import Reader
+from tests.compatibility.protocol.codes import Code, Status, Strategy
+from tests.compatibility.protocol.raw import ConnectionClosed, RawConnection, Reply, eventually
+from tests.compatibility.protocol.websocket import (
     BINARY,
     CLOSE,
     CONTINUATION,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.journeys.place import Gateway
+from tests.journeys.deployment.place import Gateway
 from tests.ports import free_port
 
 COMPOSE: Final = Path(__file__).resolve().parents[2] / "compose"

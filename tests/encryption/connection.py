@@ -6,9 +6,9 @@ import socket
 import ssl
 from typing import Self, cast
 
-from tests.compatibility import frames
-from tests.compatibility.codes import Code
-from tests.compatibility.raw import RawConnection
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code
+from tests.compatibility.protocol.raw import RawConnection
 from tests.server_process import PASSWORD, USERNAME
 
 

@@ -16,9 +16,9 @@ from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ConnectionTerminated, QuicEvent, StreamDataReceived, StreamReset
 from cryptography.x509 import Certificate
 
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Status
-from tests.compatibility.raw import Reply
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Status
+from tests.compatibility.protocol.raw import Reply
 from tests.server_process import PASSWORD, USERNAME
 
 TIMEOUT_SECONDS = 120.0

@@ -8,8 +8,8 @@ import ssl
 import pytest
 import trustme
 
-from tests.compatibility.codes import Code
-from tests.compatibility.raw import eventually
+from tests.compatibility.protocol.codes import Code
+from tests.compatibility.protocol.raw import eventually
 from tests.conftest import StartServer
 from tests.encryption.certificates import LONG_AGO, TOMORROW, YESTERDAY, ServerFiles, unverified
 from tests.encryption.conftest import TLS

@@ -11,9 +11,9 @@ import trustme
 from headrace.embedded.audit_trail import read_folder
 from headrace_gateway.audit.events import Event
 from headrace_gateway.audit.reading import Wanted
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Status
-from tests.compatibility.raw import RawConnection, eventually
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Status
+from tests.compatibility.protocol.raw import RawConnection, eventually
 from tests.conftest import StartServer
 from tests.encryption.certificates import LONG_AGO, YESTERDAY, ServerFiles
 from tests.encryption.conftest import TLS

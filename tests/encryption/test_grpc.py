@@ -14,9 +14,9 @@ import trustme
 from headrace_proto.catalog.v1 import USER_STATUS_INACTIVE, GlobalPermissions, Permissions
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
-from tests.compatibility.raw import RawConnection, eventually
+from tests.apis.grpc.caller import GrpcCaller, access_token, status_of
+from tests.compatibility.protocol.raw import RawConnection, eventually
 from tests.conftest import StartServer
-from tests.doors.grpc_caller import GrpcCaller, access_token, status_of
 from tests.encryption.certificates import LONG_AGO, TOMORROW, YESTERDAY, ServerFiles, unverified
 from tests.server_process import ServerDidNotStart, ServerProcess
 

@@ -15,10 +15,10 @@ import trustme
 
 from headrace_proto.cluster_token import metrics_authorization
 from tests.cluster import NAME, Cluster, ConfiguredProcess, Settings
-from tests.compatibility import frames, waiting
-from tests.compatibility.codes import Code, Status, Strategy
-from tests.compatibility.group_member import Group
-from tests.compatibility.raw import ConnectionClosed, RawConnection, eventually
+from tests.compatibility.groups.member import Group
+from tests.compatibility.protocol import frames, long_poll
+from tests.compatibility.protocol.codes import Code, Status, Strategy
+from tests.compatibility.protocol.raw import ConnectionClosed, RawConnection, eventually
 from tests.encryption.certificates import LONG_AGO, YESTERDAY, ServerFiles
 from tests.encryption.connection import TlsConnection
 from tests.encryption.links import LinkFiles
@@ -109,11 +109,11 @@ def test_everything_goes_over_encrypted_links(cluster: Cluster) -> None:
         for partition in range(8):
             group.send(partition, large, b"small")
             assert len(connection.poll("s", "t", partition, Strategy.FIRST).messages) == 2
-        waiting.begin(other, waiting.wait("s", 3))
-        assert len(waiting.answer(other).messages) == 2
-        waiting.begin(other, waiting.wait("s", 3))
+        long_poll.begin(other, long_poll.wait("s", 3))
+        assert len(long_poll.answer(other).messages) == 2
+        long_poll.begin(other, long_poll.wait("s", 3))
         group.send(3, b"woken")
-        assert [message.payload for message in waiting.answer(other).messages] == [b"woken"]
+        assert [message.payload for message in long_poll.answer(other).messages] == [b"woken"]
         with closing(group):
             members = [group.join(), group.join()]
             eventually("two halves", lambda: sorted(map(len, group.owned().values())) == [4, 4])

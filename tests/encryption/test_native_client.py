@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace_core import Client, ConnectionLost, CoreError
-from tests.compatibility.codes import Code
+from tests.compatibility.protocol.codes import Code
 from tests.conftest import StartServer
 from tests.encryption.certificates import ServerFiles
 from tests.encryption.conftest import TLS, WEBSOCKET_TLS

@@ -8,9 +8,9 @@ import pytest
 from headrace_proto.gateway import v1
 from headrace_proto.partition.v1 import GetOffsetsRequest
 from headrace_proto.partition.v1.partition_pb2_grpc import PartitionStub
-from tests.compatibility.raw import RawConnection
+from tests.apis.grpc.caller import GrpcCaller, access_token
+from tests.compatibility.protocol.raw import RawConnection
 from tests.conftest import StartServer
-from tests.doors.grpc_caller import GrpcCaller, access_token
 from tests.encryption.certificates import ServerFiles
 
 SECONDS = 20

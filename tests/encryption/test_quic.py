@@ -7,10 +7,10 @@ import struct
 
 import pytest
 
-from tests.compatibility import frames
-from tests.compatibility.answers import polled
-from tests.compatibility.codes import Code, Status, Strategy
-from tests.compatibility.raw import RawConnection, Reply, eventually
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.answers import polled
+from tests.compatibility.protocol.codes import Code, Status, Strategy
+from tests.compatibility.protocol.raw import RawConnection, Reply, eventually
 from tests.conftest import StartServer
 from tests.encryption.quic_caller import QuicCaller, calling
 from tests.encryption.test_tls import clients

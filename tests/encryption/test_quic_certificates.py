@@ -11,8 +11,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from tests.compatibility.codes import Code, Status
-from tests.compatibility.raw import Reply, eventually
+from tests.compatibility.protocol.codes import Code, Status
+from tests.compatibility.protocol.raw import Reply, eventually
 from tests.conftest import StartServer
 from tests.encryption.certificates import LONG_AGO, YESTERDAY, ServerFiles
 from tests.encryption.quic_caller import calling, configuration

@@ -12,9 +12,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-from tests.compatibility import frames
-from tests.compatibility.codes import Code
-from tests.compatibility.raw import eventually
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code
+from tests.compatibility.protocol.raw import eventually
 from tests.conftest import StartServer
 from tests.encryption.certificates import LONG_AGO, NOW, TOMORROW, YESTERDAY, ServerFiles
 from tests.encryption.conftest import TLS

@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from tests.cluster import Cluster
-from tests.compatibility.raw import RawConnection, eventually
+from tests.compatibility.protocol.raw import RawConnection, eventually
 from tests.encryption.certificates import ServerFiles
 from tests.service_process import ServiceProcess
 

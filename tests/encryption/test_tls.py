@@ -12,9 +12,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from headrace.embedded import Server
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Status, Strategy
-from tests.compatibility.raw import ConnectionClosed, RawConnection, Reply, eventually
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Status, Strategy
+from tests.compatibility.protocol.raw import ConnectionClosed, RawConnection, Reply, eventually
 from tests.conftest import StartServer
 from tests.encryption.certificates import LONG_AGO, YESTERDAY, ServerFiles, unverified
 from tests.encryption.conftest import TLS

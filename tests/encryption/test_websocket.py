@@ -11,8 +11,8 @@ import pytest
 import websockets.exceptions
 from websockets.asyncio.client import ClientConnection, connect
 
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Status
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Status
 from tests.conftest import StartServer
 from tests.encryption.certificates import ServerFiles
 from tests.encryption.conftest import WEBSOCKET_TLS

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tests.compatibility import frames
-from tests.compatibility.answers import Reader, Stream
-from tests.compatibility.codes import Code, Strategy
-from tests.compatibility.raw import RawConnection
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.answers import Reader, Stream
+from tests.compatibility.protocol.codes import Code, Strategy
+from tests.compatibility.protocol.raw import RawConnection
 from tests.faults.workload import (
     NAMES,
     PARTITIONS_COUNT,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Status, Strategy
-from tests.compatibility.raw import RawConnection
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Status, Strategy
+from tests.compatibility.protocol.raw import RawConnection
 from tests.conftest import TWO_SHARDS
 from tests.faults import segment_files
 from tests.server_process import ServerProcess

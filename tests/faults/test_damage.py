@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Status, Strategy
-from tests.compatibility.raw import RawConnection, eventually
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Status, Strategy
+from tests.compatibility.protocol.raw import RawConnection, eventually
 from tests.faults import segment_files
 from tests.faults.conftest import CONSUMER_OFFSET, MESSAGES_COUNT, NEIGHBOUR, Prepared, Victim, payload
 from tests.faults.segment_files import HEADER_BYTES, INDEX_ENTRY_BYTES, append, cut, flip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Status, Strategy
-from tests.compatibility.raw import RawConnection, eventually
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Status, Strategy
+from tests.compatibility.protocol.raw import RawConnection, eventually
 from tests.faults import segment_files
 from tests.faults.conftest import CONSUMER_OFFSET, MESSAGES_COUNT, NEIGHBOUR, SETTINGS, Prepared
 from tests.server_process import ServerProcess

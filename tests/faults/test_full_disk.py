@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Status, Strategy
-from tests.compatibility.raw import RawConnection, eventually
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Status, Strategy
+from tests.compatibility.protocol.raw import RawConnection, eventually
 from tests.conftest import TWO_SHARDS
 from tests.server_process import ServerProcess
 from tests.small_disk import small_disk

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compatibility.raw import RawConnection
+from tests.compatibility.protocol.raw import RawConnection
 from tests.conftest import TWO_SHARDS
 from tests.faults.audit import Audit
 from tests.faults.workload import Gate, Workload, join_all

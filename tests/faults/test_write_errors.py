@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import resource
 
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Status, Strategy
-from tests.compatibility.raw import RawConnection, eventually
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Status, Strategy
+from tests.compatibility.protocol.raw import RawConnection, eventually
 from tests.server_process import ServerProcess
 
 FILE_BYTES_MAX = 256 * 1024

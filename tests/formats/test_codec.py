@@ -1,6 +1,7 @@
 """The binary protocol as the native module encodes and decodes it for Python (GW-4, GW-6, USE-3).
 
-The expected bytes come from `tests.compatibility.frames`, which was written by hand, and from recorded exchanges.
+The expected bytes come from `tests.compatibility.protocol.frames`, which was written by hand, and from recorded
+exchanges.
 """
 
 import json
@@ -8,8 +9,8 @@ import struct
 from pathlib import Path
 
 import pytest
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Strategy
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Strategy
 
 import headrace_core as core
 from headrace_core import CodecError

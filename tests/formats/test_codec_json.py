@@ -7,7 +7,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.compatibility import frames
+from tests.compatibility.protocol import frames
 
 import headrace_core as core
 from headrace_core import CodecError

@@ -6,8 +6,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests.apis.http.api import Api
 from tests.cluster import Cluster, Settings
-from tests.doors.http.api import Api
 
 # Small and quick settings, so that waits are short.
 GATEWAY: Settings = {

@@ -15,13 +15,13 @@ from headrace_proto.gateway import v1
 from headrace_proto.gateway.v1.pipelines_pb2_grpc import PipelinesStub
 from headrace_proto.partition.v1 import GetOffsetsRequest
 from headrace_proto.partition.v1.partition_pb2_grpc import PartitionStub
+from tests.apis.grpc.caller import GrpcCaller, access_token
+from tests.apis.grpc.writer import GrpcWriter
+from tests.apis.http.api import Api, batch, payloads
 from tests.cluster import NAME, Cluster, GatewayProcess
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Status, Strategy
-from tests.compatibility.raw import RawConnection
-from tests.doors.grpc_caller import GrpcCaller, access_token
-from tests.doors.grpc_writer import GrpcWriter
-from tests.doors.http.api import Api, batch, payloads
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Status, Strategy
+from tests.compatibility.protocol.raw import RawConnection
 
 SECONDS = 60.0
 

@@ -13,8 +13,8 @@ from headrace_core import TicketError, TicketKey
 from headrace_proto.cluster_token import HEADER, authorization, metrics_authorization
 from headrace_proto.metadata.v1 import GetSnapshotRequest
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
+from tests.apis.http.api import Api, batch, payloads
 from tests.cluster import NAME, Cluster, ClusterReplica, GatewayProcess, NodeProcess
-from tests.doors.http.api import Api, batch, payloads
 from tests.gateways.conftest import GATEWAY, NODE
 
 

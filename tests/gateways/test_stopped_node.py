@@ -14,12 +14,12 @@ import pytest
 
 from headrace_core import Client, ServerError
 from headrace_proto.gateway import v1
+from tests.apis.grpc.caller import GrpcCaller, access_token
+from tests.apis.http.api import Api, batch
 from tests.cluster import Cluster, Settings
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Strategy
-from tests.compatibility.raw import RawConnection
-from tests.doors.grpc_caller import GrpcCaller, access_token
-from tests.doors.http.api import Api, batch
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Strategy
+from tests.compatibility.protocol.raw import RawConnection
 from tests.gateways.conftest import GATEWAY, NODE
 from tests.server_process import PASSWORD, USERNAME
 

@@ -12,13 +12,13 @@ import pytest
 
 from headrace_proto.gateway import v1
 from headrace_proto.gateway.v1.messages_pb2_grpc import MessagesStub
+from tests.apis.collector import Collector, Span, collecting
+from tests.apis.commands.table import SET_TRACE_CONTEXT
+from tests.apis.grpc.caller import access_token
 from tests.cluster import Cluster
-from tests.compatibility import frames
-from tests.compatibility.codes import Code
-from tests.compatibility.raw import RawConnection
-from tests.doors.collector import Collector, Span, collecting
-from tests.doors.commands import SET_TRACE_CONTEXT
-from tests.doors.grpc_caller import access_token
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code
+from tests.compatibility.protocol.raw import RawConnection
 from tests.gateways.conftest import GATEWAY, NODE
 
 METADATA = "headrace.metadata.v1.Metadata"

@@ -13,8 +13,8 @@ import pytest
 from tests.cluster import Cluster
 from tests.conftest import TWO_SHARDS, ended_well
 from tests.encryption.links import LinkFiles
-from tests.journeys.doors import BinaryDoor, Door
-from tests.journeys.place import Account, Gateway, Place, given
+from tests.journeys.deployment.api_clients import BinaryDoor, Door
+from tests.journeys.deployment.place import Account, Gateway, Place, given
 from tests.server_process import ServerProcess
 
 AnyDoor = TypeVar("AnyDoor", bound=Door)

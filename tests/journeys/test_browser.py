@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.place import Place
+from tests.journeys.deployment.place import Place
 
 CLIENT = Path(__file__).resolve().parents[2] / "web/client"
 NODE = Path(__file__).resolve().parents[2] / ".venv/bin/node"

@@ -12,13 +12,13 @@ import grpc
 import pytest
 
 from headrace_proto.gateway import v1
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Strategy
-from tests.compatibility.group_processes import Consumer, assignment, check_receipts
+from tests.compatibility.groups.processes import Consumer, assignment, check_receipts
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Strategy
 from tests.journeys.conftest import At
-from tests.journeys.doors import BinaryDoor, GrpcDoor, HttpDoor, Sent
-from tests.journeys.place import Gateway, Place
-from tests.journeys.waiting import until
+from tests.journeys.deployment.api_clients import BinaryDoor, GrpcDoor, HttpDoor, Sent
+from tests.journeys.deployment.eventually import until
+from tests.journeys.deployment.place import Gateway, Place
 
 PARTITIONS_COUNT = 4
 GROUP = frames.consumer("g", group=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.journeys.conftest import At
-from tests.journeys.doors import DOORS, Sent
-from tests.journeys.place import Place
+from tests.journeys.deployment.api_clients import DOORS, Sent
+from tests.journeys.deployment.place import Place
 
 MESSAGES = [
     Sent(b"x", 1),

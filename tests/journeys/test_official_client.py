@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from apache_iggy import AutoCommit, IggyClient, PollingStrategy, ReceiveMessage, SendMessage
 
-from tests.journeys.place import Gateway, Place
+from tests.journeys.deployment.place import Gateway, Place
 
 PARTITIONS_COUNT = 4
 

@@ -7,13 +7,23 @@ from collections.abc import Callable
 import pytest
 
 from headrace_proto.gateway import v1
-from tests.compatibility import frames
-from tests.compatibility.answers import stream_details
-from tests.compatibility.codes import Code, Status
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.answers import stream_details
+from tests.compatibility.protocol.codes import Code, Status
 from tests.journeys.conftest import GIVEN, At
-from tests.journeys.doors import DOORS, BinaryDoor, Door, GrpcDoor, HttpDoor, PushDoor, Refused, Sent, called
-from tests.journeys.place import Account, Place
-from tests.journeys.waiting import refused_soon
+from tests.journeys.deployment.api_clients import (
+    DOORS,
+    BinaryDoor,
+    Door,
+    GrpcDoor,
+    HttpDoor,
+    PushDoor,
+    Refused,
+    Sent,
+    called,
+)
+from tests.journeys.deployment.eventually import refused_soon
+from tests.journeys.deployment.place import Account, Place
 
 READ = [Sent(b"one", 1), Sent(b"two", 2)]
 

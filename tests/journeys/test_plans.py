@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import headrace_core as core
-from tests.compatibility.codes import Status
-from tests.compatibility.waiting import Extension
+from tests.compatibility.protocol.codes import Status
+from tests.compatibility.protocol.long_poll import Extension
 from tests.journeys.conftest import At
-from tests.journeys.doors import BinaryDoor, Sent
-from tests.journeys.place import Place
+from tests.journeys.deployment.api_clients import BinaryDoor, Sent
+from tests.journeys.deployment.place import Place
 
 BATCHES, PAYLOAD_BYTES = 40, 10_000
 HEADER_BYTES = 64

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headrace_core import decode_raw_access_token, encode_create_personal_access_token
-from tests.compatibility import frames
-from tests.compatibility.answers import group_details
-from tests.compatibility.codes import Code
-from tests.journeys.doors import DOORS, BinaryDoor, GrpcDoor, Sent
-from tests.journeys.place import Account, Place
-from tests.journeys.waiting import until
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.answers import group_details
+from tests.compatibility.protocol.codes import Code
+from tests.journeys.deployment.api_clients import DOORS, BinaryDoor, GrpcDoor, Sent
+from tests.journeys.deployment.eventually import until
+from tests.journeys.deployment.place import Account, Place
 
 PARTITIONS_COUNT = 4
 GROUP = frames.consumer("g", group=True)

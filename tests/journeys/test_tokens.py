@@ -8,9 +8,9 @@ import pytest
 
 from headrace_core import decode_raw_access_token, encode_create_personal_access_token
 from headrace_proto.gateway import v1
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Status
-from tests.journeys.doors import (
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Status
+from tests.journeys.deployment.api_clients import (
     BinaryDoor,
     GrpcDoor,
     HttpDoor,
@@ -21,8 +21,8 @@ from tests.journeys.doors import (
     http_login,
     http_token,
 )
-from tests.journeys.place import Account, Gateway, Place
-from tests.journeys.waiting import refused_soon
+from tests.journeys.deployment.eventually import refused_soon
+from tests.journeys.deployment.place import Account, Gateway, Place
 
 OVER = (Status.UNAUTHENTICATED, Status.INVALID_ACCESS_TOKEN)
 UNKNOWN = (Status.RESOURCE_NOT_FOUND, Status.INVALID_TOKEN)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import headrace_core as core
-from tests.compatibility import frames
-from tests.compatibility.codes import Status
-from tests.compatibility.raw import RawConnection
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Status
+from tests.compatibility.protocol.raw import RawConnection
 from tests.journeys.conftest import At
-from tests.journeys.doors import SECONDS_MAX, BinaryDoor, Sent
-from tests.journeys.place import Place
+from tests.journeys.deployment.api_clients import SECONDS_MAX, BinaryDoor, Sent
+from tests.journeys.deployment.place import Place
 
 PARTITIONS = (0, 1, 3)
 TRANSACTION_FENCED, STAGE_EXPIRED, STAGE_ABORTED = 20300, 20301, 20302

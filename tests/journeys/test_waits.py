@@ -12,12 +12,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from headrace_proto.gateway import v1
-from tests.compatibility import frames, waiting
-from tests.compatibility.codes import Code, Status
-from tests.compatibility.waiting import Extension
+from tests.compatibility.protocol import frames, long_poll
+from tests.compatibility.protocol.codes import Code, Status
+from tests.compatibility.protocol.long_poll import Extension
 from tests.journeys.conftest import At
-from tests.journeys.doors import SECONDS_MAX, BinaryDoor, GrpcDoor, HttpDoor, PushDoor, Sent
-from tests.journeys.place import Place
+from tests.journeys.deployment.api_clients import SECONDS_MAX, BinaryDoor, GrpcDoor, HttpDoor, PushDoor, Sent
+from tests.journeys.deployment.place import Place
 
 HEAD_START_SECONDS = 0.15
 """Head start of the waiting requests; results do not depend on it."""
@@ -34,14 +34,14 @@ def test_many_who_wait_at_both_gateways(place: Place, root: BinaryDoor, at: At, 
     """Each of them gets the messages that come, and none waits for longer."""
     waiters = [at(BinaryDoor, place.gateways[number % len(place.gateways)]) for number in range(12)]
     for number, waiter in enumerate(waiters):
-        payload = waiting.wait(stream, number % 4, seconds=25, who=frames.consumer(100 + number))
-        waiting.begin(waiter.connection, payload)
+        payload = long_poll.wait(stream, number % 4, seconds=25, who=frames.consumer(100 + number))
+        long_poll.begin(waiter.connection, payload)
     time.sleep(HEAD_START_SECONDS)
     began = time.monotonic()
     for partition in range(4):
         root.send(stream, Sent(b"for %d" % partition), partition=partition)
     for number, waiter in enumerate(waiters):
-        found = waiting.answer(waiter.connection)
+        found = long_poll.answer(waiter.connection)
         assert (found.partition, found.payloads) == (number % 4, [b"for %d" % (number % 4)])
     assert time.monotonic() - began < 15, "they were told when it came, not when their time was up"
 
@@ -49,9 +49,9 @@ def test_many_who_wait_at_both_gateways(place: Place, root: BinaryDoor, at: At, 
 def test_waits_that_end_without_messages(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
     """A wait ends on its timeout, or when its topic is deleted by any user."""
     waiter, doomed = at(BinaryDoor, place.there), at(BinaryDoor, place.there)
-    waiting.begin(doomed.connection, waiting.wait(stream, 1, seconds=25))
-    waiting.begin(waiter.connection, waiting.wait(stream, 2, seconds=0.3))
-    assert waiting.answer(waiter.connection).messages == ()
+    long_poll.begin(doomed.connection, long_poll.wait(stream, 1, seconds=25))
+    long_poll.begin(waiter.connection, long_poll.wait(stream, 2, seconds=0.3))
+    assert long_poll.answer(waiter.connection).messages == ()
     root.connection.ok(Code.DELETE_STREAM, frames.ident(stream))
     assert doomed.connection.receive().status in {Status.STREAM_NOT_FOUND, Status.TOPIC_NOT_FOUND}
 
@@ -59,13 +59,13 @@ def test_waits_that_end_without_messages(place: Place, root: BinaryDoor, at: At,
 def test_a_watcher_is_told_of_every_partition(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
     """The end offset of each partition is sent at once and on every change."""
     watcher = at(BinaryDoor, place.there).connection
-    watcher.ok(Extension.WATCH_PARTITIONS, waiting.watch(stream, [0, 1, 2, 3]))
-    ends = {entry.partition: entry.next_offset for entry in waiting.next_entries(watcher, 4)}
+    watcher.ok(Extension.WATCH_PARTITIONS, long_poll.watch(stream, [0, 1, 2, 3]))
+    ends = {entry.partition: entry.next_offset for entry in long_poll.next_entries(watcher, 4)}
     assert ends == dict.fromkeys(range(4), 0)
     for partition in range(4):
         root.send(stream, *(Sent(b"m") for _ in range(partition + 1)), partition=partition)
     while ends != {partition: partition + 1 for partition in range(4)}:
-        for entry in waiting.entries(watcher.receive()):
+        for entry in long_poll.entries(watcher.receive()):
             assert entry.status == Status.OK
             assert entry.next_offset >= ends[entry.partition]
             ends[entry.partition] = entry.next_offset

@@ -12,8 +12,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from tests.performance import cases, document, options, report
-from tests.performance.official_client import OfficialClient
+from tests.performance import cases, options
+from tests.performance.loads.official_client import OfficialClient
+from tests.performance.results import document, report
 from tests.performance.workbench import Workbench
 
 SCRATCH = Path(__file__).resolve().parents[2] / ".cache"

@@ -11,7 +11,7 @@ from pathlib import Path
 from headrace_core import Client, ServerError, TicketKey
 from tests.cluster import NAME, Cluster, Settings
 from tests.encryption.links import LinkFiles
-from tests.performance.load import STREAM, TOPIC, Target
+from tests.performance.loads.load import STREAM, TOPIC, Target
 from tests.performance.workbench import topic_of
 
 _TICKET_SECONDS = 24 * 3600

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from headrace.cli.null_listener import null_listener
 from headrace_core import Client
-from tests.performance.load import STREAM, TOPIC, Target
-from tests.performance.official_client import OfficialClient
+from tests.performance.loads.load import STREAM, TOPIC, Target
+from tests.performance.loads.official_client import OfficialClient
+from tests.performance.machine_limits import append_to_page_cache
 from tests.performance.options import Scale
-from tests.performance.yardsticks import append_to_page_cache
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 _EMPTY_BYTES = 1_000_000

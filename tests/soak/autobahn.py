@@ -22,7 +22,7 @@ def main() -> int:
     """Run the suite against each echo; print the cases that are neither good nor informational."""
     ports = [free_port(), free_port()]
     echoes = [
-        subprocess.Popen([sys.executable, "-m", "tests.doors.push.echo", str(ports[0])], cwd=ROOT),
+        subprocess.Popen([sys.executable, "-m", "tests.apis.push.echo", str(ports[0])], cwd=ROOT),
         subprocess.Popen(
             [
                 "cargo",

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.compatibility import frames
-from tests.compatibility.codes import Code, Strategy
-from tests.compatibility.raw import ConnectionClosed, RawConnection
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.codes import Code, Strategy
+from tests.compatibility.protocol.raw import ConnectionClosed, RawConnection
 from tests.server_process import ServerProcess
 
 ANSWER_SECONDS_MAX: Final = 60.0

@@ -144,7 +144,7 @@ def _memory(seed: int, seconds: int) -> Round:
 def _schemathesis(seed: int, seconds: int) -> Round:
     cases = str(max(1, seconds // 20))
     environment = {"HEADRACE_FUZZ_SEED": str(seed), "HEADRACE_FUZZ_CASES": cases}
-    return Round((*_PYTEST, "tests/doors/http/test_fuzz.py"), environment)
+    return Round((*_PYTEST, "tests/apis/http/description/test_fuzz.py"), environment)
 
 
 def _decoders(seed: int, seconds: int) -> Round:
@@ -215,9 +215,9 @@ SUITES: Final = (
         "control-rules",
         "rights, groups and push against their models",
         _tests(
-            "tests/compatibility/test_permission_sequences.py",
-            "tests/compatibility/test_group_chance.py",
-            "tests/doors/push/test_parts.py",
+            "tests/compatibility/access/test_permission_sequences.py",
+            "tests/compatibility/groups/test_random.py",
+            "tests/apis/push/test_codec_units.py",
             factor_seconds=15,
         ),
     ),

@@ -4,16 +4,16 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from headrace_gateway.access_tokens import AccessTokens
-from headrace_gateway.control import Control
-from headrace_gateway.diagnostics import Diagnostics
-from headrace_gateway.host_statistics import Host
-from headrace_gateway.login_limits import LoginLimits
-from headrace_gateway.logins import Logins
-from headrace_gateway.memberships import MembershipLimits, Memberships
-from headrace_gateway.passwords import Passwords
-from headrace_gateway.topic_defaults import TopicDefaults
-from headrace_gateway.topic_durability import TopicDurability
+from headrace_gateway.access.access_tokens import AccessTokens
+from headrace_gateway.access.login_limits import LoginLimits
+from headrace_gateway.access.logins import Logins
+from headrace_gateway.access.passwords import Passwords
+from headrace_gateway.control.diagnostics import Diagnostics
+from headrace_gateway.control.dispatch import Control
+from headrace_gateway.control.memberships import MembershipLimits, Memberships
+from headrace_gateway.control.topic_defaults import TopicDefaults
+from headrace_gateway.control.topic_durability import TopicDurability
+from headrace_gateway.observability.host_statistics import Host
 from headrace_proto.catalog import v1 as catalog_v1
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, USER_STATUS_INACTIVE
 from headrace_proto.control.v1 import Request

@@ -22,7 +22,7 @@ from headrace_proto.control.v1 import ChangePassword, CreateUser, Request
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import Command, CreateStream, RenewNodeLease
 from headrace_settings import Size
-from headrace_shards.caller import CALLER, Caller
+from headrace_shards.connections.caller import CALLER, Caller
 
 
 class Users:

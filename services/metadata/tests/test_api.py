@@ -18,8 +18,8 @@ from transaction_commands import commit
 from headrace_metadata.api import MetadataService
 from headrace_metadata.config import ClusterSettings, TlsSettings
 from headrace_metadata.errors import ListenError
+from headrace_metadata.expiry_ticker import telling_the_time
 from headrace_metadata.metrics import Metrics
-from headrace_metadata.passing_time import telling_the_time
 from headrace_metadata.replica import Replica
 from headrace_metadata.server import serving
 from headrace_metadata.state_machine import StateMachine

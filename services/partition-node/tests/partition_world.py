@@ -10,12 +10,12 @@ from grpc import aio
 
 import headrace_core as core
 from headrace_partition_node.grpc.appending import Appending
-from headrace_partition_node.grpc.door import certificates_of
 from headrace_partition_node.grpc.fetching import Fetching
+from headrace_partition_node.grpc.listener import certificates_of
 from headrace_partition_node.grpc.memory import Memory
-from headrace_partition_node.grpc.polls import SEND_MESSAGES, Shards
 from headrace_partition_node.grpc.server import Limits, serving
 from headrace_partition_node.grpc.service import Calls, PartitionService
+from headrace_partition_node.grpc.shard_requests import SEND_MESSAGES, Shards
 from headrace_partition_node.grpc.staging import Staging
 from headrace_partition_node.grpc.tickets import Tickets
 from headrace_partition_node.placements import Placements
@@ -45,7 +45,7 @@ from headrace_proto.partition.v1.partition_pb2_grpc import PartitionStub
 from headrace_proto.well_known import NEVER_EXPIRES, UNLIMITED
 from headrace_settings import Address
 from headrace_shards import Node as ShardsNode
-from headrace_shards.sessions import Sessions
+from headrace_shards.connections.sessions import Sessions
 
 HERE, THERE = 1, 2
 STREAM, TOPIC, OTHER_TOPIC = 3, 5, 6

@@ -13,7 +13,7 @@ from headrace_proto.partition.v1 import (
     Place,
     StageRequest,
 )
-from headrace_shards.grpc_refusals import Refused
+from headrace_shards.grpc.refusals import Refused
 
 
 async def test_refusals_have_reasons():

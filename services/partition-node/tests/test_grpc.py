@@ -41,7 +41,7 @@ from headrace_proto.partition.v1 import (
     PlanRangeRequest,
     TopicKey,
 )
-from headrace_shards.sessions import Session
+from headrace_shards.connections.sessions import Session
 
 
 async def test_what_was_appended_is_fetched(world):

@@ -1,6 +1,5 @@
 """Typed settings: defaults, then a TOML file, then the environment, then options, into frozen models."""
 
-from headrace_settings.address import Address
 from headrace_settings.constraints import (
     Between,
     Constraint,
@@ -8,10 +7,10 @@ from headrace_settings.constraints import (
     NotServerDefault,
     ServerExpiry,
 )
-from headrace_settings.duration import Duration, Expiry
+from headrace_settings.display.listing import ShownSetting, listed
+from headrace_settings.display.rendering import json_schema, to_markdown, to_toml
 from headrace_settings.errors import Problem, SettingsError
-from headrace_settings.listing import ShownSetting, listed
-from headrace_settings.loading import Loaded, load
+from headrace_settings.loading.loading import Loaded, load
 from headrace_settings.origin import (
     DefaultOrigin,
     EnvironmentOrigin,
@@ -19,10 +18,11 @@ from headrace_settings.origin import (
     OptionOrigin,
     Origin,
 )
-from headrace_settings.rendering import json_schema, to_markdown, to_toml
-from headrace_settings.secret import Secret
 from headrace_settings.section import Path, Section, Setting, settings_of
-from headrace_settings.size import Size, SizeLimit
+from headrace_settings.units.address import Address
+from headrace_settings.units.duration import Duration, Expiry
+from headrace_settings.units.secret import Secret
+from headrace_settings.units.size import Size, SizeLimit
 
 __all__ = [
     "Address",

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from headrace_settings.duration import Duration, Expiry
-from headrace_settings.size import Size, SizeLimit
+from headrace_settings.units.duration import Duration, Expiry
+from headrace_settings.units.size import Size, SizeLimit
 
 
 class Constraint:

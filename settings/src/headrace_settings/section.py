@@ -14,8 +14,8 @@ from pydantic_core import CoreSchema
 
 from headrace_settings.constraints import Constraint
 from headrace_settings.docstrings import docstring_of
-from headrace_settings.quantity import Quantity
-from headrace_settings.secret import Secret
+from headrace_settings.units.quantity import Quantity
+from headrace_settings.units.secret import Secret
 
 
 class Section(BaseModel):

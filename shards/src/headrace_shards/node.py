@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 from headrace_proto.catalog.v1 import Snapshot, Update
 from headrace_proto.control.v1 import Reply, Request
 from headrace_proto.errors import Status
-from headrace_shards.caller import INTERFACES, Caller
+from headrace_shards.connections.caller import INTERFACES, Caller
 from headrace_shards.errors import NotRunning, StartRefused
 from headrace_shards.native import NativeNode
 

@@ -14,16 +14,16 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from pyspark_headrace.columns.sink_schema import check_rows
 from pyspark_headrace.errors import OptionError
 from pyspark_headrace.options.writing import BATCH_NAMES, WriteOptions, write_options
-from pyspark_headrace.sink_schema import check_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from pyspark_headrace.staged import Transaction
-    from pyspark_headrace.target import Targets
+    from pyspark_headrace.transactions.staged import Transaction
+    from pyspark_headrace.write.target import Targets
 
 _log: Final = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class BatchWriter(DataSourceArrowWriter):
         """Append or stage the rows of a task."""
         if not self._options.is_exact:
             return _append(iterator, self._targets, self._options)
-        from pyspark_headrace.staged import Transaction  # noqa: PLC0415 - see `_planned`
+        from pyspark_headrace.transactions.staged import Transaction  # noqa: PLC0415 - see `_planned`
 
         if self._options.transactional_id is not None and self._options.batch_id is not None:
             # A repeated write has the same query id, if any, and the same batch number.
@@ -79,7 +79,7 @@ class BatchWriter(DataSourceArrowWriter):
         if not self._options.is_exact:
             _report(messages)
             return
-        from pyspark_headrace.committing import commit  # noqa: PLC0415
+        from pyspark_headrace.transactions.committing import commit  # noqa: PLC0415
 
         if self._options.batch_id is not None:
             fence = self._options.on_checkpoint_reset == "fence" and self._options.batch_id == 0
@@ -92,7 +92,7 @@ class BatchWriter(DataSourceArrowWriter):
         if not self._options.is_exact:
             _log.warning("the batch has failed; what its tasks had appended until then stays in the topic")
             return
-        from pyspark_headrace.committing import abort  # noqa: PLC0415
+        from pyspark_headrace.transactions.committing import abort  # noqa: PLC0415
 
         abort(messages, self._options)
 
@@ -115,7 +115,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if not self._options.is_exact:
             _report(messages)
             return
-        from pyspark_headrace.committing import commit  # noqa: PLC0415
+        from pyspark_headrace.transactions.committing import commit  # noqa: PLC0415
 
         # Only the first batch fences: a query that was fenced itself must not take the name back with its next batch.
         fence = self._options.on_checkpoint_reset == "fence" and batchId == 0
@@ -126,13 +126,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if not self._options.is_exact:
             _log.warning("micro-batch %s has failed; what its tasks had appended until then stays", batchId)
             return
-        from pyspark_headrace.committing import abort  # noqa: PLC0415
+        from pyspark_headrace.transactions.committing import abort  # noqa: PLC0415
 
         abort(messages, self._options)
 
 
 def _planned(given: Mapping[str, str], schema: StructType, *, is_stream: bool) -> tuple[WriteOptions, Targets]:
-    from pyspark_headrace.target import find_all  # noqa: PLC0415 - not loaded where nothing is written
+    from pyspark_headrace.write.target import find_all  # noqa: PLC0415 - not loaded where nothing is written
 
     options = write_options(given, is_stream=is_stream)
     check_rows(schema, options)
@@ -148,7 +148,7 @@ def _property(name: str) -> str:
 
 
 def _transaction(options: WriteOptions) -> Transaction:
-    from pyspark_headrace.staged import Transaction  # noqa: PLC0415
+    from pyspark_headrace.transactions.staged import Transaction  # noqa: PLC0415
 
     query_id, batch_id = _property(_QUERY_ID), _property(_BATCH_ID)
     if not query_id or not batch_id:
@@ -160,8 +160,8 @@ def _append(rows: Iterator[pa.RecordBatch], targets: Targets, options: WriteOpti
     # Expensive import, not needed for planning.
     from pyspark import TaskContext  # noqa: PLC0415
 
-    from pyspark_headrace.appending import append  # noqa: PLC0415
-    from pyspark_headrace.runtime import runtime  # noqa: PLC0415
+    from pyspark_headrace.cluster.runtime import runtime  # noqa: PLC0415
+    from pyspark_headrace.write.appending import append  # noqa: PLC0415
 
     context = TaskContext.get()
     runtime().settle()
@@ -174,8 +174,8 @@ def _stage(
 ) -> WriterCommitMessage:
     from pyspark import TaskContext  # noqa: PLC0415
 
-    from pyspark_headrace.runtime import runtime  # noqa: PLC0415
-    from pyspark_headrace.staging import Attempt, stage  # noqa: PLC0415
+    from pyspark_headrace.cluster.runtime import runtime  # noqa: PLC0415
+    from pyspark_headrace.transactions.staging import Attempt, stage  # noqa: PLC0415
 
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context is not None else (0, 0)

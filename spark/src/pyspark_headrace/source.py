@@ -9,9 +9,9 @@ from pyspark.sql.datasource import DataSource
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from pyspark_headrace.batch_reader import BatchReader
+    from pyspark_headrace.read.batch_reader import BatchReader
+    from pyspark_headrace.read.stream_reader import StreamReader
     from pyspark_headrace.sink import BatchWriter, StreamWriter
-    from pyspark_headrace.stream_reader import StreamReader
 
 
 class DefaultSource(DataSource):
@@ -24,20 +24,20 @@ class DefaultSource(DataSource):
 
     def schema(self) -> str:
         """Return the schema that the options select."""
+        from pyspark_headrace.columns.schema import ddl  # noqa: PLC0415
         from pyspark_headrace.options.reading import read_options  # noqa: PLC0415 - see above
-        from pyspark_headrace.schema import ddl  # noqa: PLC0415
 
         return ddl(read_options(self.options))
 
     def reader(self, schema: StructType) -> BatchReader:
         """Create the reader of a batch."""
-        from pyspark_headrace.batch_reader import BatchReader  # noqa: PLC0415
+        from pyspark_headrace.read.batch_reader import BatchReader  # noqa: PLC0415
 
         return BatchReader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """Create the reader of a stream."""
-        from pyspark_headrace.stream_reader import StreamReader  # noqa: PLC0415
+        from pyspark_headrace.read.stream_reader import StreamReader  # noqa: PLC0415
 
         return StreamReader(self.options, schema)
 

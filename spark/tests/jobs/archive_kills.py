@@ -32,8 +32,8 @@ from place import PASSWORD_VARIABLE, Place
 from tests.server_process import PASSWORD, ServerProcess
 from tests.spark_home import JAVA_OPTIONS
 
-from pyspark_headrace.jobs.archives.archive import Archive
-from pyspark_headrace.jobs.archives.entries import FOLDER
+from pyspark_headrace.jobs.archive_format.archive import Archive
+from pyspark_headrace.jobs.archive_format.entries import FOLDER
 
 _LIFE_SECONDS = 600.0
 _LOOK_SECONDS = 0.05

@@ -14,8 +14,8 @@ from place import Place
 
 from headrace_core import decode_user_headers
 from pyspark_headrace.jobs.archive.job import JOB
-from pyspark_headrace.jobs.archives.archive import Archive
-from pyspark_headrace.jobs.archives.columns import RAW_SCHEMA
+from pyspark_headrace.jobs.archive_format.archive import Archive
+from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
 from pyspark_headrace.jobs.running.job import DONE
 
 KEY_HEADER = b"headrace.key"

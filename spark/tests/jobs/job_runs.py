@@ -63,7 +63,7 @@ def stored(spark: SparkSession, place: Place, topic: str) -> list[Row]:
 
 def waited_for(spark: SparkSession, place: Place, topic: str, count: int) -> list[Row]:
     """Wait for a number of messages, and return them: a commit becomes visible a moment later."""
-    from tests.compatibility.raw import eventually
+    from tests.compatibility.protocol.raw import eventually
 
     client = place.connected()
     eventually(

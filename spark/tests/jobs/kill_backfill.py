@@ -26,7 +26,7 @@ from place import PASSWORD_VARIABLE, Place
 from replays import arguments
 from tests.server_process import PASSWORD, ServerProcess
 
-from pyspark_headrace.gateway import Gateway
+from pyspark_headrace.cluster.gateway import Gateway
 from pyspark_headrace.options.connection import ConnectionOptions
 from pyspark_headrace.options.parsing import parse
 

@@ -28,7 +28,7 @@ from place import Place
 from pyspark.sql import SparkSession
 
 from pyspark_headrace.jobs.archive.job import JOB as ARCHIVE
-from pyspark_headrace.jobs.archives.archive import Archive
+from pyspark_headrace.jobs.archive_format.archive import Archive
 from pyspark_headrace.jobs.audit.job import JOB as AUDIT
 from pyspark_headrace.jobs.backfill.job import JOB as BACKFILL
 from pyspark_headrace.jobs.compact.job import JOB as COMPACT

@@ -9,11 +9,11 @@ import time
 import pytest
 
 from tests.cluster import Cluster, ClusterReplica, GatewayProcess, NodeProcess
-from tests.compatibility import frames
-from tests.compatibility.answers import stream_details
-from tests.compatibility.codes import Code
-from tests.compatibility.group_processes import assignment
-from tests.compatibility.raw import RawConnection, eventually
+from tests.compatibility.groups.processes import assignment
+from tests.compatibility.protocol import frames
+from tests.compatibility.protocol.answers import stream_details
+from tests.compatibility.protocol.codes import Code
+from tests.compatibility.protocol.raw import RawConnection, eventually
 from tests.faults.audit import Audit
 from tests.faults.cluster.load import ClusterLoad
 from tests.faults.workload import PARTITIONS_COUNT, STREAM, TOPIC

@@ -10,7 +10,7 @@ import pytest
 from apache_iggy import IggyClient, PollingStrategy, SendMessage
 
 from tests.cluster import Cluster, ended
-from tests.compatibility.raw import RawConnection
+from tests.compatibility.protocol.raw import RawConnection
 from tests.server_process import PASSWORD, USERNAME
 
 ROUNDS = int(os.environ.get("CLUSTER_ROUNDS", "1"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.compatibility.raw import RawConnection
+from tests.compatibility.protocol.raw import RawConnection
 from tests.conftest import TWO_SHARDS
 from tests.faults.audit import Audit
 from tests.faults.workload import Gate, Workload, join_all

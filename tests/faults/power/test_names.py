@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.compatibility.codes import Strategy
-from tests.compatibility.raw import RawConnection
+from tests.compatibility.protocol.codes import Strategy
+from tests.compatibility.protocol.raw import RawConnection
 from tests.lossy_disk import LossyDisk, lossy_disk, needs_lossy_disk
 from tests.server_process import ServerProcess
 

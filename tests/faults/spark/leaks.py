@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace_core import Client
 from tests.faults.spark import processes
-from tests.faults.spark.moments import Checkpoint
+from tests.faults.spark.kill_times import Checkpoint
 from tests.faults.spark.usage import Series
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 

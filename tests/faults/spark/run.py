@@ -13,9 +13,9 @@ from headrace_core import Client
 from tests.cluster import Cluster, Settings
 from tests.faults.cluster.load import Way
 from tests.faults.spark.driver import Driver
-from tests.faults.spark.moments import Checkpoint, Moments
+from tests.faults.spark.kill_times import Checkpoint, Moments
 from tests.faults.spark.producers import PARTITIONS_COUNT, Producer
-from tests.faults.spark.verdict import (
+from tests.faults.spark.results import (
     Verdict,
     committed_files,
     judge_files,

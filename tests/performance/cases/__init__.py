@@ -11,6 +11,7 @@ from tests.performance.cases import (
     frames,
     large,
     links,
+    long_poll,
     memory,
     metadata,
     peaks,
@@ -18,10 +19,9 @@ from tests.performance.cases import (
     spark,
     spark_memory,
     startup,
-    waiting,
     websocket,
 )
-from tests.performance.section import Section
+from tests.performance.results.section import Section
 from tests.performance.workbench import Workbench
 
 RUN: Mapping[str, Callable[[Workbench], Section]] = {
@@ -38,7 +38,7 @@ RUN: Mapping[str, Callable[[Workbench], Section]] = {
     "memory": memory.run,
     "metadata": metadata.run,
     "startup": startup.run,
-    "waiting": waiting.run,
+    "waiting": long_poll.run,
     "browsers": browsers.run,
     "spark": spark.run,
     "spark-memory": spark_memory.run,

@@ -18,11 +18,11 @@ from typing import Any
 
 import psutil
 
-from tests.performance.figures import Figure, at_least, at_most, differences
-from tests.performance.load import STREAM, TOPIC
+from tests.performance.loads.load import STREAM, TOPIC
 from tests.performance.options import MB
+from tests.performance.results.metrics import Figure, at_least, at_most, differences
+from tests.performance.results.section import Section
 from tests.performance.rounds import alternate
-from tests.performance.section import Section
 from tests.performance.workbench import Workbench, connect, create_topic
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.performance.figures import Figure, at_least, each, ratios
-from tests.performance.load import Load, run_native
-from tests.performance.measurement import Measurement
+from tests.performance.loads.load import Load, run_native
+from tests.performance.loads.measurement import Measurement
+from tests.performance.machine_limits import append_and_sync
+from tests.performance.results.metrics import Figure, at_least, each, ratios
+from tests.performance.results.section import CPU_PER_REQUEST, P50, P99, REQUESTS_PER_SECOND, Section
 from tests.performance.rounds import Turn, alternate
-from tests.performance.section import CPU_PER_REQUEST, P50, P99, REQUESTS_PER_SECOND, Section
 from tests.performance.workbench import Workbench, topic
-from tests.performance.yardsticks import append_and_sync
 from tests.server_process import ServerProcess
 
 MANY = 16

@@ -6,13 +6,21 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
-from tests.performance.figures import Figure, at_most, each, ratios
-from tests.performance.handshakes import hammering
-from tests.performance.load import Load, run_native
-from tests.performance.measurement import Measurement
+from tests.performance.loads.handshakes import hammering
+from tests.performance.loads.load import Load, run_native
+from tests.performance.loads.measurement import Measurement
 from tests.performance.options import GB
+from tests.performance.results.metrics import Figure, at_most, each, ratios
+from tests.performance.results.section import (
+    CLIENT_CPU_PER_GB,
+    CPU_PER_GB,
+    MB_PER_SECOND,
+    MEAN,
+    P50,
+    P99,
+    Section,
+)
 from tests.performance.rounds import Turn, alternate
-from tests.performance.section import CLIENT_CPU_PER_GB, CPU_PER_GB, MB_PER_SECOND, MEAN, P50, P99, Section
 from tests.performance.workbench import Workbench, topic
 from tests.server_process import ServerProcess
 

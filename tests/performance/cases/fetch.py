@@ -15,14 +15,14 @@ from headrace_core import Client
 from headrace_proto.partition.v1 import FetchRange, FetchRequest, Place
 from headrace_proto.partition.v1.partition_pb2_grpc import PartitionStub
 from tests.performance.deployment import Deployment, deployed
-from tests.performance.figures import Figure, each, ratios
-from tests.performance.load import STREAM, TOPIC, Load, run_native
-from tests.performance.measurement import Measurement
+from tests.performance.loads.load import STREAM, TOPIC, Load, run_native
+from tests.performance.loads.measurement import Measurement
+from tests.performance.machine_limits import send_over_loopback
 from tests.performance.options import GB
+from tests.performance.results.metrics import Figure, each, ratios
+from tests.performance.results.section import CLIENT_CPU_PER_GB, CPU_PER_GB, MB_PER_SECOND, Section
 from tests.performance.rounds import Turn, alternate
-from tests.performance.section import CLIENT_CPU_PER_GB, CPU_PER_GB, MB_PER_SECOND, Section
 from tests.performance.workbench import Workbench
-from tests.performance.yardsticks import send_over_loopback
 from tests.server_process import PASSWORD, USERNAME
 
 GRPC, BINARY, RAW = "gRPC fetch", "binary polls", "raw loopback"

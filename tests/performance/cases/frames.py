@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
-from tests.performance.figures import Figure, at_most
-from tests.performance.load import Load, Target, run_native
-from tests.performance.measurement import Measurement
+from tests.performance.loads.load import Load, Target, run_native
+from tests.performance.loads.measurement import Measurement
+from tests.performance.results.metrics import Figure, at_most
+from tests.performance.results.section import CPU_PER_REQUEST, P50, P99, REQUESTS_PER_SECOND, Section
 from tests.performance.rounds import Turn, alternate
-from tests.performance.section import CPU_PER_REQUEST, P50, P99, REQUESTS_PER_SECOND, Section
 from tests.performance.workbench import Workbench, topic
 from tests.server_process import ServerProcess
 

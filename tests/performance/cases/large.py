@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.performance.cases.contest import FALLBACK, NULL, SERVER, contest, in_order, official_shares, row
-from tests.performance.figures import Figure, at_least, at_most, differences, each, ratios
-from tests.performance.load import Load, run_native
-from tests.performance.measurement import Measurement
+from tests.performance.cases.comparison import FALLBACK, NULL, SERVER, contest, in_order, official_shares, row
+from tests.performance.loads.load import Load, run_native
+from tests.performance.loads.measurement import Measurement
+from tests.performance.machine_limits import append_to_page_cache
+from tests.performance.results.metrics import Figure, at_least, at_most, differences, each, ratios
+from tests.performance.results.section import CLIENT_CPU_PER_GB, CPU_PER_GB, MB_PER_SECOND, P50, P99, Section
 from tests.performance.rounds import alternate
-from tests.performance.section import CLIENT_CPU_PER_GB, CPU_PER_GB, MB_PER_SECOND, P50, P99, Section
 from tests.performance.workbench import Workbench, topic
-from tests.performance.yardsticks import append_to_page_cache
 
 RAW = "append to a file, 1 MB writes, one thread"
 RECENT = row("consume recent", SERVER)

@@ -7,12 +7,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from tests.performance.deployment import Deployment, deployed
-from tests.performance.figures import Figure, differences, each, ratios
-from tests.performance.load import Load, run_native
-from tests.performance.measurement import Measurement
+from tests.performance.loads.load import Load, run_native
+from tests.performance.loads.measurement import Measurement
 from tests.performance.options import GB
+from tests.performance.results.metrics import Figure, differences, each, ratios
+from tests.performance.results.section import (
+    CPU_PER_GB,
+    MB_PER_SECOND,
+    P50,
+    P99,
+    REQUESTS_PER_SECOND,
+    Section,
+)
 from tests.performance.rounds import Turn, alternate
-from tests.performance.section import CPU_PER_GB, MB_PER_SECOND, P50, P99, REQUESTS_PER_SECOND, Section
 from tests.performance.workbench import Workbench
 
 PLAIN, TLS = "plain links", "TLS links"

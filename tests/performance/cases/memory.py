@@ -7,11 +7,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.performance.figures import Figure, at_most
-from tests.performance.load import Load, run_native
+from tests.performance.loads.load import Load, run_native
 from tests.performance.options import GB, MB
+from tests.performance.results.metrics import Figure, at_most
+from tests.performance.results.section import Section
 from tests.performance.rounds import alternate
-from tests.performance.section import Section
 from tests.performance.workbench import Workbench, topic
 
 AT_REST = "at rest, after the start"

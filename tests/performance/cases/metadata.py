@@ -15,10 +15,10 @@ import psutil
 from headrace_proto.metadata.v1 import GetStatusRequest
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
 from tests.metadata_replicas import METADATA, ReplicaProcess
-from tests.performance.figures import Figure, at_least, each
-from tests.performance.measurement import Measurement
+from tests.performance.loads.measurement import Measurement
+from tests.performance.results.metrics import Figure, at_least, each
+from tests.performance.results.section import CPU_PER_REQUEST, P50, P99, REQUESTS_PER_SECOND, Section
 from tests.performance.rounds import Turn, alternate
-from tests.performance.section import CPU_PER_REQUEST, P50, P99, REQUESTS_PER_SECOND, Section
 from tests.performance.workbench import Workbench
 from tests.ports import free_port
 
@@ -55,7 +55,7 @@ def _turn(bench: Workbench, count: int) -> Turn[Measurement]:
         with _replicas(bench, count) as replicas:
             primary = _primary(replicas)
             before = sum(_cpu_seconds(replica) for replica in replicas)
-            command = [sys.executable, "-m", "tests.performance.metadata_load", primary.address]
+            command = [sys.executable, "-m", "tests.performance.loads.metadata_load", primary.address]
             command += [str(CLIENTS), str(bench.scale.commits_seconds * 2)]
             report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
             cpu_seconds = sum(_cpu_seconds(replica) for replica in replicas) - before

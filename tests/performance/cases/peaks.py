@@ -9,12 +9,12 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tests.performance.figures import Figure, at_most, ratios
-from tests.performance.load import Load, Target, run_native
-from tests.performance.measurement import Measurement
+from tests.performance.loads.load import Load, Target, run_native
+from tests.performance.loads.measurement import Measurement
 from tests.performance.options import MB
+from tests.performance.results.metrics import Figure, at_most, ratios
+from tests.performance.results.section import MB_PER_SECOND, MEAN, P99, Section
 from tests.performance.rounds import Turn, alternate
-from tests.performance.section import MB_PER_SECOND, MEAN, P99, Section
 from tests.performance.workbench import Workbench, create_topic
 from tests.server_process import ServerProcess
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.performance.cases.contest import FALLBACK, NULL, SERVER, contest, in_order, official_shares, row
-from tests.performance.figures import Figure, at_most, each, ratios
-from tests.performance.load import Load
-from tests.performance.measurement import Measurement
+from tests.performance.cases.comparison import FALLBACK, NULL, SERVER, contest, in_order, official_shares, row
+from tests.performance.loads.load import Load
+from tests.performance.loads.measurement import Measurement
+from tests.performance.results.metrics import Figure, at_most, each, ratios
+from tests.performance.results.section import CPU_PER_REQUEST, P50, P99, REQUESTS_PER_SECOND, Section
 from tests.performance.rounds import alternate
-from tests.performance.section import CPU_PER_REQUEST, P50, P99, REQUESTS_PER_SECOND, Section
 from tests.performance.workbench import Workbench
 
 WRITTEN_BYTES = 600_000_000

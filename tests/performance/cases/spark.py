@@ -9,15 +9,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.performance.figures import Figure, Goal, at_least, at_most, each, ratios
+from tests.performance.results.metrics import Figure, Goal, at_least, at_most, each, ratios
+from tests.performance.results.section import Section
 from tests.performance.rounds import alternate
-from tests.performance.section import Section
 from tests.performance.workbench import Workbench
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.performance.measurement import Measurement
+    from tests.performance.loads.measurement import Measurement
     from tests.performance.spark.kafka import Broker
     from tests.server_process import ServerProcess
 

@@ -7,15 +7,15 @@ import json
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from tests.performance.figures import Figure, at_least, at_most
-from tests.performance.load import STREAM
-from tests.performance.section import Section
+from tests.performance.loads.load import STREAM
+from tests.performance.results.metrics import Figure, at_least, at_most
+from tests.performance.results.section import Section
 from tests.performance.workbench import Workbench
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tests.performance.measurement import Measurement
+    from tests.performance.loads.measurement import Measurement
 
 TOPIC = "many"
 VALUE_BYTES = 100

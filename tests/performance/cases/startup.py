@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tests.performance.figures import Figure, Goal, at_most
-from tests.performance.load import STREAM, TOPIC, Load, run_native
+from tests.performance.loads.load import STREAM, TOPIC, Load, run_native
 from tests.performance.options import GB
+from tests.performance.results.metrics import Figure, Goal, at_most
+from tests.performance.results.section import Section
 from tests.performance.rounds import Turn, alternate
-from tests.performance.section import Section
 from tests.performance.workbench import Workbench, connect, create_topic, target_of
 from tests.server_process import ServerProcess
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tests.performance.figures import Figure, at_most, each, ratios
-from tests.performance.load import Load, Target, run_native
-from tests.performance.measurement import Measurement
-from tests.performance.rounds import Turn, alternate
-from tests.performance.section import (
+from tests.performance.loads.load import Load, Target, run_native
+from tests.performance.loads.measurement import Measurement
+from tests.performance.results.metrics import Figure, at_most, each, ratios
+from tests.performance.results.section import (
     CLIENT_CPU_PER_GB,
     CPU_PER_GB,
     MB_PER_SECOND,
@@ -18,6 +17,7 @@ from tests.performance.section import (
     P99,
     Section,
 )
+from tests.performance.rounds import Turn, alternate
 from tests.performance.workbench import Workbench, topic
 from tests.server_process import ServerProcess
 

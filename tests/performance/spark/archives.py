@@ -13,8 +13,8 @@ from pyspark_headrace.jobs.archive.batches import SPLIT
 from pyspark_headrace.jobs.archive.columns import Columns
 from pyspark_headrace.jobs.archive.results import TaskResult
 from pyspark_headrace.jobs.archive.tasks import Work
-from pyspark_headrace.jobs.archives.columns import RAW_COLUMNS
-from pyspark_headrace.jobs.archives.writing import FileOptions
+from pyspark_headrace.jobs.archive_format.columns import RAW_COLUMNS
+from pyspark_headrace.jobs.archive_format.writing import FileOptions
 from pyspark_headrace.jobs.running.tasks import row_by_row
 from pyspark_headrace.options.reading import batch_options
 

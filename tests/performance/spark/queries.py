@@ -10,8 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.performance.load import STREAM
-from tests.performance.spark.counting_door import counting_door
+from tests.performance.loads.load import STREAM
+from tests.performance.spark.counting_proxy import counting_door
 from tests.performance.spark.runs import Meter, jvm_of_this_process
 from tests.performance.spark.session import source_options
 from tests.performance.spark.topics import create, fill

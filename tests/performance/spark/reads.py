@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.performance.load import STREAM
-from tests.performance.spark.alone import decoded, fetched, payloads
+from tests.performance.loads.load import STREAM
 from tests.performance.spark.archives import ARCHIVE, WRITE, archive, write
 from tests.performance.spark.kafka import Broker
 from tests.performance.spark.row_source import RowSource
 from tests.performance.spark.runs import Meter, SparkRun, jvm_of_this_process
 from tests.performance.spark.session import CORES, source_options
+from tests.performance.spark.without_spark import decoded, fetched, payloads
 from tests.server_process import ServerProcess
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Reads:
         names = ", ".join(SCHEMAS[schema])
         if kind == "headrace":
             return self.spark.read.format(kind).options(**wanted, columns=names).load()
-        from pyspark_headrace.schema import COLUMNS
+        from pyspark_headrace.columns.schema import COLUMNS
 
         ddl = ", ".join(f"{name} {COLUMNS[name]}" for name in SCHEMAS[schema])
         return self.spark.read.format(kind).schema(ddl).options(**wanted).load()

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyspark_headrace.batch_reader import BatchReader
+from pyspark_headrace.read.batch_reader import BatchReader
 
 
 class RowSource(DataSource):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import psutil
 
-from tests.performance.measurement import Measurement
-from tests.performance.section import Column
+from tests.performance.loads.measurement import Measurement
+from tests.performance.results.section import Column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

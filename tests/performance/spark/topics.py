@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from headrace_core import EncodedBatch, InputArray, RecordEncoder
-from headrace_partition_node.grpc.polls import SEND_MESSAGES, send_metadata
+from headrace_partition_node.grpc.shard_requests import SEND_MESSAGES, send_metadata
 from headrace_partition_node.grpc.tickets import Here
-from tests.compatibility.raw import RawConnection
-from tests.performance.load import STREAM
+from tests.compatibility.protocol.raw import RawConnection
+from tests.performance.loads.load import STREAM
 from tests.performance.workbench import FilesRemain, connect, stored_bytes
 from tests.server_process import ServerProcess
 

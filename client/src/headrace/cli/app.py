@@ -58,7 +58,7 @@ class _Commands(TyperGroup):
 
     def _imported(self, name: str) -> Any:
         if name not in self.commands:
-            module = import_module(f"headrace.cli.{_MODULES[name]}")
+            module = import_module(f"headrace.cli.commands.{_MODULES[name]}")
             if name in _GROUPS:
                 self.commands[name] = typer.main.get_group(module.app)
             else:

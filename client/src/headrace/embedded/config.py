@@ -12,7 +12,7 @@ from headrace_gateway.config import GatewayConfig, RootUserConfig, TopicConfig
 from headrace_metadata.config import StateSettings
 from headrace_partition_node.config import GrpcSettings, TlsSettings
 from headrace_settings import Loaded, Secret, Section, load
-from headrace_settings.names import Name
+from headrace_settings.units.names import Name
 from headrace_shards.config import ShardsConfig, StorageConfig
 
 PREFIX = "HEADRACE"

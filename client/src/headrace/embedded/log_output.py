@@ -8,7 +8,7 @@ import sys
 import structlog
 
 from headrace.embedded.config import LoggingConfig
-from headrace_gateway.correlation import Correlation
+from headrace_gateway.observability.correlation import Correlation
 
 
 def configure(config: LoggingConfig) -> None:

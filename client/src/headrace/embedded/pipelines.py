@@ -9,7 +9,7 @@ import headrace_core
 from headrace.embedded.config import PipelinesConfig
 from headrace_gateway.ports import TopicPlaces
 from headrace_metadata.applied_state import AppliedState
-from headrace_partition_node.grpc import door
+from headrace_partition_node.grpc import listener
 from headrace_partition_node.grpc.memory import Memory
 from headrace_partition_node.grpc.server import Served
 from headrace_partition_node.grpc.service import Calls
@@ -17,7 +17,7 @@ from headrace_partition_node.grpc.tickets import IssuerMay, Tickets
 from headrace_partition_node.placements import Found
 from headrace_proto.catalog.v1 import Topic
 from headrace_shards import Front
-from headrace_shards.sessions import OpenSession, Sessions
+from headrace_shards.connections.sessions import OpenSession, Sessions
 
 
 @asynccontextmanager
@@ -49,7 +49,7 @@ async def opened(
     key = headrace_core.TicketKey(front.cluster_secret.reveal(), front.cluster_name)
     async with (
         Sessions(open_session) as sessions,
-        door.opened(
+        listener.opened(
             config,
             config.tls.files,
             certificate_check_seconds=certificate_check_seconds,

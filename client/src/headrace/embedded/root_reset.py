@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from headrace.embedded import data_folder
+from headrace.embedded import data_directory
 from headrace.embedded.config import load_config
 from headrace.embedded.errors import EmbeddedError
 from headrace.embedded.root_user import generated_password
 from headrace.embedded.server import native_replica
-from headrace_gateway.passwords import Passwords
+from headrace_gateway.access.passwords import Passwords
 from headrace_metadata.errors import MetadataError as ReplicaError
 from headrace_metadata.replica import Replica
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, AccessToken, Snapshot
@@ -81,14 +81,14 @@ def reset_in_folder(name: str, password: str) -> str:
         EmbeddedError: The directory is not a server's, or the server runs; nothing was changed.
     """
     path = Path(name).expanduser().absolute()
-    if not (path / data_folder.METADATA).is_dir():
-        raise ResetError(f"{path} is not the data folder of a server: it has no folder {data_folder.METADATA}")
+    if not (path / data_directory.METADATA).is_dir():
+        raise ResetError(f"{path} is not the data folder of a server: it has no folder {data_directory.METADATA}")
     return asyncio.run(_reset_in_folder(name, password))
 
 
 async def _reset_in_folder(name: str, password: str) -> str:
     try:
-        with data_folder.opened(name) as path:
+        with data_directory.opened(name) as path:
             async with await Replica.open(native_replica(load_config(None, {}).config, path)) as replica:
                 await replica.wait_recovered()
                 catalog = replica.state.catalog()

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from headrace.embedded.config import RootConfig
 from headrace.embedded.credentials import DirectCredentials
 from headrace.embedded.errors import RootCredentialsError
-from headrace_gateway.passwords import Passwords
-from headrace_gateway.root_user import RootUserError, create_root_user
+from headrace_gateway.access.passwords import Passwords
+from headrace_gateway.access.root_user import RootUserError, create_root_user
 from headrace_metadata.replica import Replica
 from headrace_settings import Secret
 

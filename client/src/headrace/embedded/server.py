@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import headrace_core
-from headrace.embedded import data_folder, pipelines
+from headrace.embedded import data_directory, pipelines
+from headrace.embedded.commit_horizon import pass_horizon
 from headrace.embedded.config import EmbeddedConfig
 from headrace.embedded.credentials import DirectCredentials
 from headrace.embedded.errors import EmbeddedError, RootCredentialsError, ShardEnded
-from headrace.embedded.passing_horizon import pass_horizon
 from headrace.embedded.root_user import RootCredentials, ensure_root_user
 from headrace.embedded.transactions import DirectTransactions
+from headrace_gateway.access.passwords import Passwords
+from headrace_gateway.access.revocations import RevocationsFile
 from headrace_gateway.config import WELL_KNOWN_PASSWORD
-from headrace_gateway.control_plane import ControlPlane, Itself, Metadata
-from headrace_gateway.doors import taken
+from headrace_gateway.control.control_plane import ControlPlane, Itself, Metadata
+from headrace_gateway.control.topic_defaults import TopicDefaults
 from headrace_gateway.grpc.server import ListenError
 from headrace_gateway.http.server import HttpStartError
-from headrace_gateway.passwords import Passwords
-from headrace_gateway.recent_logs import RecentLogs
-from headrace_gateway.revocations import RevocationsFile
-from headrace_gateway.topic_defaults import TopicDefaults
+from headrace_gateway.listeners.startup import taken
+from headrace_gateway.observability.recent_logs import RecentLogs
 from headrace_metadata.config import ClusterSettings, TlsSettings
 from headrace_metadata.errors import MetadataError
 from headrace_metadata.metrics import ReplicaCollector
@@ -40,7 +40,7 @@ from headrace_shards import Horizon, Node, NodeError, Recovery, ShardEvents, nat
 from headrace_shards.background import background
 from headrace_shards.edge import Edge
 from headrace_shards.errors import ShardEnded as ShardOfNodeEnded
-from headrace_shards.grpc_certificates import CertificateError, Certificates
+from headrace_shards.grpc.certificates import CertificateError, Certificates
 
 # An embedded server has one gateway: members of any other gateway are left from an earlier run.
 _GATEWAY_NAME = "embedded"
@@ -163,7 +163,7 @@ async def running(
         stack.enter_context(logs.kept())
         loaded.log_warnings()
         try:
-            data_path = stack.enter_context(data_folder.opened(config.system.path, fresh=fresh))
+            data_path = stack.enter_context(data_directory.opened(config.system.path, fresh=fresh))
             replica = await stack.enter_async_context(await Replica.open(native_replica(config, data_path)))
             await replica.wait_recovered()
             hashing = Passwords(config.login.hashing_threads, remembered_seconds=config.login.remembered_for.seconds)
@@ -235,7 +235,7 @@ async def running(
         ) as error:
             raise EmbeddedError(str(error)) from error
         bound = _bound(door.config, pipelines_address)
-        data_folder.write_current_config(data_path, to_toml(bound, origins=loaded.origins))
+        data_directory.write_current_config(data_path, to_toml(bound, origins=loaded.origins))
         yield Running(
             config=bound,
             data_path=data_path,
@@ -275,7 +275,7 @@ def _control_plane(
 ) -> ControlPlane:
     topic, segment = config.system.topic, config.system.segment
     try:
-        revocations = RevocationsFile.open(data_path / data_folder.HTTP / "revoked_tokens")
+        revocations = RevocationsFile.open(data_path / data_directory.HTTP / "revoked_tokens")
     except ValueError as error:
         raise EmbeddedError(str(error)) from error
     return ControlPlane(
@@ -303,7 +303,10 @@ def _control_plane(
 def native_replica(config: EmbeddedConfig, data_path: Path) -> headrace_core.MetadataReplica:
     """Return a single replica: a quorum of one, without peers."""
     description = ReplicaDescription(
-        folder=data_path / data_folder.METADATA, cluster=ClusterSettings(), state=config.system.state, tls=TlsSettings()
+        folder=data_path / data_directory.METADATA,
+        cluster=ClusterSettings(),
+        state=config.system.state,
+        tls=TlsSettings(),
     )
     return headrace_core.MetadataReplica(description.document())
 

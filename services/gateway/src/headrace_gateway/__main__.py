@@ -11,19 +11,20 @@ from collections.abc import Coroutine
 from typing import Any
 
 import headrace_core
-from headrace_gateway.correlation import Correlation
+from headrace_gateway.access.root_user import RootUserError
 from headrace_gateway.grpc.server import ListenError
 from headrace_gateway.http.server import HttpStartError
+from headrace_gateway.observability.correlation import Correlation
 from headrace_gateway.ports import NoAnswer
-from headrace_gateway.root_user import RootUserError
 from headrace_gateway.service.app import Natives, serve
 from headrace_gateway.service.config import PREFIX, GatewayServiceConfig, load_config
 from headrace_gateway.service.remote_metadata import CommandFailed
 from headrace_metadata_client import MetadataClientError
-from headrace_settings import Loaded, log_output
-from headrace_settings.service_process import ServiceProcess
+from headrace_settings import Loaded
+from headrace_settings.process import log_output
+from headrace_settings.process.service_process import ServiceProcess
 from headrace_shards import NodeError
-from headrace_shards.grpc_certificates import CertificateError
+from headrace_shards.grpc.certificates import CertificateError
 
 _REFUSALS = (
     NodeError,

@@ -6,16 +6,16 @@ from typing import Annotated, Final, Self
 
 from pydantic import model_validator
 
+from headrace_gateway.access.proxies import ProxyConfig
 from headrace_gateway.audit.config import AuditConfig
-from headrace_gateway.door_config import GrpcTlsConfig, QuicConfig, TlsConfig
+from headrace_gateway.control.topic_durability import TopicDurability
 from headrace_gateway.http.config import HttpConfig
-from headrace_gateway.proxies import ProxyConfig
+from headrace_gateway.listeners.config import GrpcTlsConfig, QuicConfig, TlsConfig
 from headrace_gateway.push.config import PushConfig
-from headrace_gateway.topic_durability import TopicDurability
 from headrace_proto.limits import PASSWORD_BYTES, USERNAME_BYTES
 from headrace_proto.well_known import NEVER_EXPIRES, UNLIMITED
 from headrace_settings import Address, Between, Duration, Secret, Section, ServerExpiry, Size, SizeLimit
-from headrace_settings.duration import Expiry
+from headrace_settings.units.duration import Expiry
 from headrace_shards.edge_config import EdgeSettings
 from headrace_shards.tracing import TraceExportConfig
 

@@ -13,8 +13,9 @@ import headrace_core
 from headrace_metadata.app import serve
 from headrace_metadata.config import PREFIX, MetadataConfig, load_config
 from headrace_metadata.errors import MetadataError
-from headrace_settings import Loaded, log_output
-from headrace_settings.service_process import ServiceProcess
+from headrace_settings import Loaded
+from headrace_settings.process import log_output
+from headrace_settings.process.service_process import ServiceProcess
 
 
 def _serve(loaded: Loaded[MetadataConfig]) -> Coroutine[Any, Any, None]:

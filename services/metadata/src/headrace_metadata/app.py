@@ -15,9 +15,9 @@ from typing import Final
 
 from headrace_metadata.api import MetadataService
 from headrace_metadata.config import MetadataConfig
+from headrace_metadata.expiry_ticker import telling_the_time
 from headrace_metadata.metrics import Metrics
 from headrace_metadata.native import NativeReplica, ReplicaDescription
-from headrace_metadata.passing_time import telling_the_time
 from headrace_metadata.peer_certificates import PeerCertificates
 from headrace_metadata.replica import Replica
 from headrace_metadata.server import Served, serving

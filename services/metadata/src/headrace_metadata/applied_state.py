@@ -14,7 +14,7 @@ from headrace_metadata.state_machine import (
     is_pulse_due,
     silent_at_micros,
 )
-from headrace_metadata.state_machine.accounts import public_token
+from headrace_metadata.state_machine.users.records import public_token
 from headrace_proto.catalog.v1 import (
     USER_STATUS_ACTIVE,
     AccessToken,

@@ -23,7 +23,7 @@ from headrace_metadata.traced_calls import TracedCalls
 from headrace_proto.metadata.v1 import service_pb2
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataServicer, add_MetadataServicer_to_server
 from headrace_settings import Address
-from headrace_shards.grpc_certificates import CertificateError, CertificateFiles, Certificates
+from headrace_shards.grpc.certificates import CertificateError, CertificateFiles, Certificates
 from headrace_shards.tracing import Tracing
 
 _SERVICE: Final[ServiceDescriptor] = service_pb2.DESCRIPTOR.services_by_name["Metadata"]

@@ -3,10 +3,10 @@
 import time
 
 from headrace_metadata.state_machine import StateMachine
-from headrace_metadata.state_machine.groups_members import Dealing
+from headrace_metadata.state_machine.groups.members import Dealing
 from headrace_metadata.state_machine.machine import Applied
 from headrace_metadata.state_machine.operation import Operation
-from headrace_metadata.state_machine.stages_records import place_of
+from headrace_metadata.state_machine.transactions.stages import place_of
 from headrace_proto.catalog.v1 import Delta, Update
 
 

@@ -18,12 +18,12 @@ from headrace_metadata_client import (
     Session,
     connected,
 )
-from headrace_partition_node import data_folder, http, identity
-from headrace_partition_node.catalogue import Catalogue
+from headrace_partition_node import data_directory, directory_check, http
+from headrace_partition_node.catalog_follower import Catalogue
 from headrace_partition_node.config import PartitionNodeConfig
-from headrace_partition_node.data_folder import DataFolder, HighestVersion
+from headrace_partition_node.data_directory import DataFolder, HighestVersion
 from headrace_partition_node.encryption import edge_document
-from headrace_partition_node.grpc import door
+from headrace_partition_node.grpc import listener
 from headrace_partition_node.grpc.memory import Memory
 from headrace_partition_node.grpc.server import Served
 from headrace_partition_node.grpc.service import Calls
@@ -37,10 +37,10 @@ from headrace_partition_node.this_node import ThisNode
 from headrace_proto.cluster_token import metrics_authorization
 from headrace_settings import Address, Duration, Size
 from headrace_shards import Front, Horizon, NativeNode, Node, Publications, Recovery, ShardEvents, native_document
+from headrace_shards.connections.sessions import Sessions
 from headrace_shards.edge import Edge, NativeEdge, ReloadSignal
 from headrace_shards.events import EventSource
 from headrace_shards.native import NO_SECRET
-from headrace_shards.sessions import Sessions
 from headrace_shards.tracing import recorded
 
 # Partition nodes do not serve WebSocket.
@@ -159,7 +159,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
     # Contexts in `outer` end after the shards have stopped, because shards report events until then.
     async with AsyncExitStack() as outer, AsyncExitStack() as inner:
         folder = outer.enter_context(
-            data_folder.opened(config.system.path, node_name=config.node.name, cluster_name=config.cluster.name)
+            data_directory.opened(config.system.path, node_name=config.node.name, cluster_name=config.cluster.name)
         )
         highest_version = outer.enter_context(HighestVersion.opened(folder.path))
         connections = await outer.enter_async_context(connected(config.cluster.target))
@@ -180,7 +180,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
             authorizations=_metrics_authorizations(config),
         )
         http_address = await outer.enter_async_context(pages)
-        await identity.check(
+        await directory_check.check(
             Reads(connections),
             folder,
             node_name=config.node.name,
@@ -205,7 +205,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         sessions = await inner.enter_async_context(Sessions(node.open_session))
         tickets = Tickets(_ticket_key(config, natives), this.placements, native.issuer_may)
         grpc = await inner.enter_async_context(
-            door.opened(
+            listener.opened(
                 config.grpc,
                 config.tls.files,
                 certificate_check_seconds=config.edge.certificate_check_interval.seconds,

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, model_validator
 
 from headrace_metadata_client import ClusterSettings
 from headrace_settings import Address, Between, Duration, Loaded, Section, Size, load
-from headrace_settings.log_output import LoggingSettings
-from headrace_settings.names import Name
+from headrace_settings.process.log_output import LoggingSettings
+from headrace_settings.units.names import Name
 from headrace_shards import ShardsConfig
 from headrace_shards.config import StorageConfig
 from headrace_shards.edge_config import EdgeSettings

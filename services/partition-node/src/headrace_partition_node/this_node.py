@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace_metadata_client import MetadataClientError
-from headrace_partition_node.catalogue import Catalogue
+from headrace_partition_node.catalog_follower import Catalogue
 from headrace_partition_node.grpc.memory import Memory
 from headrace_partition_node.grpc.service import Calls
 from headrace_partition_node.metrics import Figures
@@ -18,7 +18,7 @@ from headrace_proto.metadata.v1 import Command, DrainNode
 from headrace_proto.partition.v1 import GetStatisticsResponse, PartitionFailure
 from headrace_proto.well_known import ROOT_USER_ID
 from headrace_shards import Horizon, Node, Publications
-from headrace_shards.grpc_refusals import Refused
+from headrace_shards.grpc.refusals import Refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
 from headrace_proto.control.v1 import Request
-from headrace_shards.caller import INTERFACES, Caller
+from headrace_shards.connections.caller import INTERFACES, Caller
 
 _TRANSPORTS: Final = {1: "tcp", 2: "quic", 3: "", 4: "websocket"}
 

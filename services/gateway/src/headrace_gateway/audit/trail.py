@@ -19,7 +19,7 @@ from headrace_gateway.audit.files import Series
 from headrace_gateway.audit.limits import FailureLimits
 from headrace_gateway.ports import Accounts, Clock
 from headrace_proto.errors import Status, find
-from headrace_shards.caller import CALLER
+from headrace_shards.connections.caller import CALLER
 
 FOLDER: Final = "audit"
 """Subdirectory of the data directory."""

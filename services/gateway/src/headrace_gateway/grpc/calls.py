@@ -17,17 +17,17 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
-from headrace_gateway.grpc.bearers import Bearers, Identity
+from headrace_gateway.access.proxies import HEADER, Proxies
+from headrace_gateway.access.tokens import Bearer
+from headrace_gateway.grpc.authentication import Bearers, Identity
+from headrace_gateway.grpc.errors import refuse
 from headrace_gateway.grpc.memory import Held, Memory
-from headrace_gateway.grpc.refused import refuse
-from headrace_gateway.proxies import HEADER, Proxies
-from headrace_gateway.tokens import Bearer
 from headrace_proto.errors import Status
-from headrace_shards.caller import CALLER
-from headrace_shards.caller import Caller as Peer
-from headrace_shards.grpc_refusals import Refused
-from headrace_shards.grpc_strangers import Strangers
-from headrace_shards.sessions import Sessions
+from headrace_shards.connections.caller import CALLER
+from headrace_shards.connections.caller import Caller as Peer
+from headrace_shards.connections.sessions import Sessions
+from headrace_shards.grpc.refusals import Refused
+from headrace_shards.grpc.unauthenticated import Strangers
 
 _BEARER: Final = "bearer "
 # Timeout for the arrival of a request and for the delivery of a response.

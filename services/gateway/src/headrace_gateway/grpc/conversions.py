@@ -32,7 +32,7 @@ from headrace_proto.gateway.v1 import (
     TopicSummary,
     UserSummary,
 )
-from headrace_shards.grpc_refusals import Refused
+from headrace_shards.grpc.refusals import Refused
 
 Compression = Literal["none", "gzip"]
 StatusOfUser = Literal["active", "inactive"]

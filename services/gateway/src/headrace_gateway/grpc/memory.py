@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, Self
 
 from headrace_proto.errors import Status
-from headrace_shards.grpc_refusals import Refused
+from headrace_shards.grpc.refusals import Refused
 
 # One user may hold 1/2 of each pool.
 _SHARE: Final = 2

@@ -13,24 +13,24 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from headrace_gateway.access.logins import Logins
+from headrace_gateway.access.proxies import Proxies
+from headrace_gateway.access.tokens import Tokens
 from headrace_gateway.config import GrpcConfig
-from headrace_gateway.grpc.accounts import Accounts
-from headrace_gateway.grpc.bearers import Bearers
+from headrace_gateway.grpc.authentication import Bearers
 from headrace_gateway.grpc.calls import Calls
-from headrace_gateway.grpc.catalog import Catalog
-from headrace_gateway.grpc.login import Login
+from headrace_gateway.grpc.errors import refuse
 from headrace_gateway.grpc.memory import Memory
-from headrace_gateway.grpc.messages import Messages
-from headrace_gateway.grpc.pipelines import Pipelines
-from headrace_gateway.grpc.refused import refuse
+from headrace_gateway.grpc.services.accounts import Accounts
+from headrace_gateway.grpc.services.catalog import Catalog
+from headrace_gateway.grpc.services.login import Login
+from headrace_gateway.grpc.services.messages import Messages
+from headrace_gateway.grpc.services.pipelines import Pipelines
+from headrace_gateway.grpc.services.subscriptions import Subscriptions
+from headrace_gateway.grpc.services.system import System
 from headrace_gateway.grpc.streams import Streams
-from headrace_gateway.grpc.subscriptions import Subscriptions
-from headrace_gateway.grpc.system import System
-from headrace_gateway.logins import Logins
 from headrace_gateway.observability.grpc_calls import ObservedCalls
 from headrace_gateway.ports import Topics
-from headrace_gateway.proxies import Proxies
-from headrace_gateway.tokens import Tokens
 from headrace_proto.gateway.v1 import (
     accounts_pb2,
     catalog_pb2,
@@ -41,9 +41,9 @@ from headrace_proto.gateway.v1 import (
     system_pb2,
 )
 from headrace_settings import Address
-from headrace_shards.grpc_certificates import Certificates
-from headrace_shards.grpc_strangers import Everybody, Strangers
-from headrace_shards.sessions import Sessions
+from headrace_shards.connections.sessions import Sessions
+from headrace_shards.grpc.certificates import Certificates
+from headrace_shards.grpc.unauthenticated import Everybody, Strangers
 from headrace_shards.tracing import Tracing
 
 _PUBLIC: Final = {"Login": {"Login", "LoginWithAccessToken"}}

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from headrace_proto.errors import Status
-from headrace_shards.grpc_refusals import Refused
-from headrace_shards.sessions import LastingSessions, Sessions
+from headrace_shards.connections.sessions import LastingSessions, Sessions
+from headrace_shards.grpc.refusals import Refused
 
 _RETRY_SECONDS = 1.0
 

@@ -16,36 +16,29 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 import headrace_core as core
 from headrace_core import CodecError
-from headrace_gateway.correlation import REQUEST_ID, request_id_of
-from headrace_gateway.http import openapi
+from headrace_gateway.access.login_limits import place_of
+from headrace_gateway.access.proxies import HEADER
+from headrace_gateway.access.tokens import Bearer, EndedToken, InvalidToken
+from headrace_gateway.http.admission.cors import Cors
+from headrace_gateway.http.admission.hosts import Hosts
+from headrace_gateway.http.admission.rate_limits import RateLimits
 from headrace_gateway.http.bodies import Bodies
 from headrace_gateway.http.call import SOURCE, Call, Door, refusal_of
-from headrace_gateway.http.cors import Cors
-from headrace_gateway.http.description import page_of
-from headrace_gateway.http.errors import (
-    PROBLEM_TYPE,
-    Limited,
-    Missing,
-    Refused,
-    Rejected,
-    answer_of,
-)
+from headrace_gateway.http.description import openapi
+from headrace_gateway.http.description.page import page_of
 from headrace_gateway.http.handlers import ROUTES
 from headrace_gateway.http.handlers.sessions import LOGOUT
-from headrace_gateway.http.hosts import Hosts
 from headrace_gateway.http.models.system import MetricsQuery
-from headrace_gateway.http.rate_limits import RateLimits
 from headrace_gateway.http.routes import JSON, NOTHING, Nothing, Raw, Route, Routes
-from headrace_gateway.http.waits import VERIFY, Over
-from headrace_gateway.login_limits import place_of
+from headrace_gateway.http.sessions.waits import VERIFY, Over
+from headrace_gateway.json_api.errors import PROBLEM_TYPE, Limited, Missing, Refused, Rejected, answer_of
+from headrace_gateway.observability.correlation import REQUEST_ID, request_id_of
 from headrace_gateway.ports import NoAnswer
-from headrace_gateway.proxies import HEADER
 from headrace_gateway.push import server as push_server
 from headrace_gateway.push.server import Push
-from headrace_gateway.tokens import Bearer, EndedToken, InvalidToken
 from headrace_proto.errors import Status
-from headrace_shards.caller import CALLER, Caller
-from headrace_shards.sessions import SessionLost
+from headrace_shards.connections.caller import CALLER, Caller
+from headrace_shards.connections.sessions import SessionLost
 
 _log = logging.getLogger(__name__)
 _access_log = logging.getLogger("headrace_gateway.http.access")

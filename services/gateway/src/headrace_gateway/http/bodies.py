@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 from aiohttp import hdrs, web
 
-from headrace_gateway.http.errors import Rejected
-from headrace_gateway.http.models.numbers import with_whole_numbers
 from headrace_gateway.http.routes import JSON, NOTHING, Nothing, Route
+from headrace_gateway.json_api.errors import Rejected
+from headrace_gateway.json_api.numbers import with_whole_numbers
 
 STRANGERS_BYTES_MAX: Final = 4096
 """Maximum body size of routes without a token; a login is much smaller."""

@@ -10,26 +10,26 @@ from aiohttp import web
 
 import headrace_core as core
 from headrace_core import CodecError
+from headrace_gateway.access.logins import Logins
+from headrace_gateway.access.proxies import NONE, Proxies
+from headrace_gateway.access.tokens import Bearer, Tokens
+from headrace_gateway.http.admission.supervision import UNSUPERVISED, Supervision
 from headrace_gateway.http.config import HttpConfig
-from headrace_gateway.http.errors import Refused, Rejected
 from headrace_gateway.http.sizes import size_text
-from headrace_gateway.http.supervision import UNSUPERVISED, Supervision
-from headrace_gateway.logins import Logins
+from headrace_gateway.json_api.errors import Refused, Rejected
 from headrace_gateway.ports import Clock
-from headrace_gateway.proxies import NONE, Proxies
-from headrace_gateway.tokens import Bearer, Tokens
 from headrace_proto.errors import Status
 from headrace_proto.limits import NAME_BYTES
 from headrace_settings import ShownSetting
-from headrace_shards.sessions import Response, Session, Sessions
+from headrace_shards.connections.sessions import Response, Session, Sessions
 
 if TYPE_CHECKING:
     from headrace_gateway.console import Console
     from headrace_gateway.http.idempotency import IdempotencyKeys
-    from headrace_gateway.http.members import Members
     from headrace_gateway.http.metrics import Metrics
-    from headrace_gateway.http.waits import Waits
-    from headrace_gateway.recent_logs import RecentLogs
+    from headrace_gateway.http.sessions.members import Members
+    from headrace_gateway.http.sessions.waits import Waits
+    from headrace_gateway.observability.recent_logs import RecentLogs
     from headrace_shards.tracing import Tracing
 
 Query = TypeVar("Query")

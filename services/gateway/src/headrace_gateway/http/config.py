@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import model_validator
 
-from headrace_gateway.token_config import JwtConfig
+from headrace_gateway.access.token_config import JwtConfig
 from headrace_settings import Address, Between, Duration, Section, Size
 
 

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from headrace_gateway.http.errors import Rejected
+from headrace_gateway.json_api.errors import Rejected
 
 Key = tuple[int, str, str]
 """User, topic as in the path, and the client's key of the batch."""

@@ -10,7 +10,7 @@ from aiohttp import web
 from msgspec import UNSET
 
 from headrace_gateway.http.call import Call
-from headrace_gateway.http.models.catalogue import Page
+from headrace_gateway.http.models.catalog import Page
 
 Item = TypeVar("Item")
 

@@ -16,28 +16,28 @@ from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.registry import Collector
 
+from headrace_gateway.access.logins import Logins
+from headrace_gateway.access.proxies import NONE, Proxies
+from headrace_gateway.access.tokens import Tokens
 from headrace_gateway.audit.metrics import TrailCollector
 from headrace_gateway.console import Console
+from headrace_gateway.http.admission.connections import Connections
+from headrace_gateway.http.admission.supervision import UNSUPERVISED, Supervision
 from headrace_gateway.http.application import Application, early_refusal
 from headrace_gateway.http.call import Door
 from headrace_gateway.http.config import HttpConfig, TlsConfig
-from headrace_gateway.http.connections import Connections
-from headrace_gateway.http.errors import Rejected
 from headrace_gateway.http.idempotency import IdempotencyKeys
-from headrace_gateway.http.members import Members
 from headrace_gateway.http.metrics import Metrics
-from headrace_gateway.http.supervision import UNSUPERVISED, Supervision
-from headrace_gateway.http.waits import Waits
-from headrace_gateway.logins import Logins
+from headrace_gateway.http.sessions.members import Members
+from headrace_gateway.http.sessions.waits import Waits
+from headrace_gateway.json_api.errors import Rejected
 from headrace_gateway.observability.group_lags import GroupLags
+from headrace_gateway.observability.recent_logs import RecentLogs
 from headrace_gateway.ports import wall_clock_micros
-from headrace_gateway.proxies import NONE, Proxies
 from headrace_gateway.push.config import PushConfig
 from headrace_gateway.push.server import Push
-from headrace_gateway.recent_logs import RecentLogs
-from headrace_gateway.tokens import Tokens
 from headrace_settings import Address, ShownSetting
-from headrace_shards.sessions import Sessions
+from headrace_shards.connections.sessions import Sessions
 from headrace_shards.tracing import Tracing
 
 _log = logging.getLogger(__name__)

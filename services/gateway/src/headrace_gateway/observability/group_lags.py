@@ -14,7 +14,7 @@ from headrace_gateway.observability.lag import Lag, NotToBeSeen, lag_of_group
 from headrace_gateway.ports import Clock
 from headrace_proto.errors import Status
 from headrace_proto.well_known import ROOT_USER_ID
-from headrace_shards.sessions import Session, Sessions
+from headrace_shards.connections.sessions import Session, Sessions
 
 _Item = TypeVar("_Item")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import headrace_core as core
 from headrace_proto.errors import Status
-from headrace_shards.sessions import Response, Session
+from headrace_shards.connections.sessions import Response, Session
 
 Identifier = int | str
 

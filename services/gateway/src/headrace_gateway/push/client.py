@@ -7,21 +7,21 @@ from typing import Any, assert_never
 
 import headrace_core as core
 from headrace_core import CodecError
-from headrace_gateway.http.errors import Refused
+from headrace_gateway.json_api.errors import Refused
 from headrace_gateway.push import forms
-from headrace_gateway.push.beginnings import Beginning, Beginnings
-from headrace_gateway.push.credit import Credit
-from headrace_gateway.push.filters import Filter
-from headrace_gateway.push.following import Following
+from headrace_gateway.push.connections.socket import Socket
+from headrace_gateway.push.feeds.watch import Watch
 from headrace_gateway.push.forms import Acknowledge, GiveCredit, Ping, Produce, Subscribe, Unsubscribe
 from headrace_gateway.push.producing import SEND_MESSAGES, encoded, messages_count
-from headrace_gateway.push.pump import Pump
 from headrace_gateway.push.services import Services
-from headrace_gateway.push.socket import Socket
-from headrace_gateway.push.subscriptions import Cursor, Subscription
-from headrace_gateway.push.watch import Watch
+from headrace_gateway.push.subscriptions.credit import Credit
+from headrace_gateway.push.subscriptions.cursors import Cursor, Subscription
+from headrace_gateway.push.subscriptions.filters import Filter
+from headrace_gateway.push.subscriptions.following import Following
+from headrace_gateway.push.subscriptions.pump import Pump
+from headrace_gateway.push.subscriptions.start_resolution import Beginning, Beginnings
 from headrace_proto.errors import Status
-from headrace_shards.sessions import SessionLost
+from headrace_shards.connections.sessions import SessionLost
 
 Request = Subscribe | GiveCredit | Acknowledge | Unsubscribe | Produce | Ping
 

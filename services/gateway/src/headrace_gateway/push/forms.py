@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from headrace_gateway.http.errors import Refused, reason_of
-from headrace_gateway.http.models.numbers import U32, with_whole_numbers
+from headrace_gateway.json_api.errors import Refused, reason_of
+from headrace_gateway.json_api.numbers import U32, with_whole_numbers
 from headrace_proto.errors import Status
 
 U64_MAX: Final = 2**64 - 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
-from headrace_gateway.push.batches import Batch
+from headrace_gateway.push.feeds.batches import Batch
 
 JSON: Final = "headrace.v1.json"
 BINARY: Final = "headrace.v1.binary"

@@ -10,7 +10,7 @@ import msgspec
 
 import headrace_core as core
 from headrace_core import CodecError
-from headrace_gateway.http.errors import Refused
+from headrace_gateway.json_api.errors import Refused
 from headrace_gateway.push.forms import Partitioning, Produce
 from headrace_proto.errors import Status
 

@@ -11,21 +11,21 @@ from typing import Final, NoReturn
 
 from aiohttp import hdrs, web
 
-from headrace_gateway.http.errors import Rejected
-from headrace_gateway.login_limits import place_of
-from headrace_gateway.logins import Logins
+from headrace_gateway.access.login_limits import place_of
+from headrace_gateway.access.logins import Logins
+from headrace_gateway.access.tokens import Tokens
+from headrace_gateway.json_api.errors import Rejected
 from headrace_gateway.ports import Clock
 from headrace_gateway.push.config import PushConfig
-from headrace_gateway.push.connection import ACTION, TOO_MANY, Connection
+from headrace_gateway.push.connections.connection import ACTION, TOO_MANY, Connection
+from headrace_gateway.push.connections.identities import Identities
+from headrace_gateway.push.connections.limits import Counted
+from headrace_gateway.push.connections.origins import Origins
+from headrace_gateway.push.connections.socket import Close, Socket, response
 from headrace_gateway.push.frames import BINARY, JSON
-from headrace_gateway.push.identities import Identities
-from headrace_gateway.push.limits import Counted
 from headrace_gateway.push.metrics import PushMetrics
-from headrace_gateway.push.origins import Origins
 from headrace_gateway.push.services import Services
-from headrace_gateway.push.socket import Close, Socket, response
-from headrace_gateway.tokens import Tokens
-from headrace_shards.sessions import Sessions
+from headrace_shards.connections.sessions import Sessions
 
 _log = logging.getLogger(__name__)
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from headrace_gateway.ports import Clock
-from headrace_gateway.push.cache import Cache
 from headrace_gateway.push.config import PushConfig
-from headrace_gateway.push.feeds import Reads
-from headrace_gateway.push.identities import Identities
-from headrace_gateway.push.limits import Counted
+from headrace_gateway.push.connections.identities import Identities
+from headrace_gateway.push.connections.limits import Counted
+from headrace_gateway.push.feeds.cache import Cache
+from headrace_gateway.push.feeds.partition_feeds import Reads
+from headrace_gateway.push.feeds.topics import Topics
+from headrace_gateway.push.feeds.watch import Watch
 from headrace_gateway.push.metrics import PushMetrics
-from headrace_gateway.push.topics import Topics
-from headrace_gateway.push.watch import Watch
-from headrace_shards.sessions import Sessions
+from headrace_shards.connections.sessions import Sessions
 
 
 class Services:

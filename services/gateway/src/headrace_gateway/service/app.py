@@ -14,14 +14,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from headrace_gateway.control_plane import ControlPlane, Itself, Metadata
-from headrace_gateway.doors import Doors, TracedNode, taken
-from headrace_gateway.http.supervision import Supervision
-from headrace_gateway.passwords import Passwords
-from headrace_gateway.recent_logs import RecentLogs
-from headrace_gateway.root_user import create_root_user
-from headrace_gateway.service.catalogue import Catalogue
-from headrace_gateway.service.catching_up import CatchingUp
+from headrace_gateway.access.passwords import Passwords
+from headrace_gateway.access.root_user import create_root_user
+from headrace_gateway.catalog.follower import Catalogue
+from headrace_gateway.catalog.refresh import CatchingUp
+from headrace_gateway.control.control_plane import ControlPlane, Itself, Metadata
+from headrace_gateway.control.topic_defaults import TopicDefaults
+from headrace_gateway.http.admission.supervision import Supervision
+from headrace_gateway.listeners.startup import Doors, TracedNode, taken
+from headrace_gateway.observability.recent_logs import RecentLogs
 from headrace_gateway.service.config import PREFIX, GatewayServiceConfig
 from headrace_gateway.service.metrics import ClusterCollector
 from headrace_gateway.service.remote_metadata import (
@@ -31,7 +32,6 @@ from headrace_gateway.service.remote_metadata import (
     RemoteProposer,
     RemoteTransactions,
 )
-from headrace_gateway.topic_defaults import TopicDefaults
 from headrace_metadata_client import CatalogueWatch, Connections, SessionPool, connected
 from headrace_proto.catalog.v1 import NODE_STATUS_SILENT
 from headrace_proto.cluster_token import login_key, metrics_authorization
@@ -40,7 +40,7 @@ from headrace_shards import Front, Node, ShardEvents, native_document
 from headrace_shards.background import background
 from headrace_shards.edge import NativeEdge, ReloadSignal
 from headrace_shards.events import EventSource
-from headrace_shards.grpc_certificates import Certificates
+from headrace_shards.grpc.certificates import Certificates
 from headrace_shards.native import NO_SECRET, Links
 
 RELEASE: Final = version("headrace-gateway")

@@ -14,8 +14,8 @@ from pydantic import AfterValidator, model_validator
 from headrace_gateway.config import GatewayConfig, RootUserConfig, TopicConfig
 from headrace_metadata_client import ClusterSettings
 from headrace_settings import Address, Between, Duration, Loaded, Secret, Section, Size, load
-from headrace_settings.log_output import LoggingSettings
-from headrace_settings.names import Name
+from headrace_settings.process.log_output import LoggingSettings
+from headrace_settings.units.names import Name
 from headrace_shards.config import (
     MemoryPoolConfig,
     RuntimeConfig,

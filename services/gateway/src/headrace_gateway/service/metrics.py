@@ -9,7 +9,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from headrace_gateway.service.catalogue import Catalogue
+from headrace_gateway.catalog.follower import Catalogue
 from headrace_metadata_client import SessionPool
 from headrace_proto.catalog.v1 import NODE_STATUS_SILENT
 

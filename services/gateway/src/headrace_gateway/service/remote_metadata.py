@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 
 from grpc import aio
 
+from headrace_gateway.catalog.follower import Catalogue
 from headrace_gateway.ports import NoAnswer
-from headrace_gateway.service.catalogue import Catalogue
 from headrace_metadata_client import Connections, MetadataClientError, OutcomeUnknownError, Reads, SessionPool
 from headrace_proto.errors import Status
 from headrace_proto.limits import LOGIN_DIGEST_BYTES

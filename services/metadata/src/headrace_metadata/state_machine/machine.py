@@ -5,25 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from headrace_metadata.state_machine import (
-    groups,
-    groups_time,
-    meant,
-    nodes,
-    partitions,
-    permissions,
-    pins,
-    placement,
-    pulse,
-    streams,
-    tokens,
-    topics,
-    transactions,
-    users,
-)
-from headrace_metadata.state_machine.accounts import public_token
+from headrace_metadata.state_machine import expiry, preconditions
+from headrace_metadata.state_machine.groups import groups, timeouts
 from headrace_metadata.state_machine.operation import Operation, Refused
+from headrace_metadata.state_machine.placement import nodes, placement
 from headrace_metadata.state_machine.state import State
+from headrace_metadata.state_machine.streams import partitions, streams, topics
+from headrace_metadata.state_machine.transactions import pins, transactions
+from headrace_metadata.state_machine.users import permissions, tokens, users
+from headrace_metadata.state_machine.users.records import public_token
 from headrace_proto.catalog.v1 import Snapshot, Update
 from headrace_proto.metadata.v1 import Command, PasswordRecord, Reply, StateSnapshot
 
@@ -191,7 +181,7 @@ class StateMachine:
 
     def _dispatch(self, operation: Operation, command: Command) -> Reply:  # noqa: PLR0912  (a table, typed)
         state = self.state
-        meant.check(state, command)
+        preconditions.check(state, command)
         match command.WhichOneof("operation"):
             case "create_stream":
                 return streams.create(state, operation, command.create_stream)
@@ -244,11 +234,11 @@ class StateMachine:
             case "complete_revocation":
                 return groups.complete_revocation(state, operation, command.complete_revocation)
             case "replace_gateway":
-                return groups_time.replace_gateway(state, operation, command.replace_gateway)
+                return timeouts.replace_gateway(state, operation, command.replace_gateway)
             case "gateway_heartbeat":
-                return groups_time.heartbeat(state, operation, command.gateway_heartbeat)
+                return timeouts.heartbeat(state, operation, command.gateway_heartbeat)
             case "pulse":
-                return pulse.pulse(state, operation)
+                return expiry.pulse(state, operation)
             case "register_node":
                 return nodes.register(state, operation, command.register_node)
             case "renew_node_lease":

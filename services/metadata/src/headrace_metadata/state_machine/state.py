@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from headrace_metadata.state_machine.accounts import Accounts
-from headrace_metadata.state_machine.catalogue import Catalogue
-from headrace_metadata.state_machine.groups_records import Groups
-from headrace_metadata.state_machine.nodes_records import Nodes
-from headrace_metadata.state_machine.stages_records import Stages
-from headrace_metadata.state_machine.transactions_records import Pins, Transactions
+from headrace_metadata.state_machine.groups.records import Groups
+from headrace_metadata.state_machine.placement.records import Nodes
+from headrace_metadata.state_machine.streams.records import Catalogue
+from headrace_metadata.state_machine.transactions.records import Pins, Transactions
+from headrace_metadata.state_machine.transactions.stages import Stages
+from headrace_metadata.state_machine.users.records import Accounts
 from headrace_proto.catalog.v1 import Delta
 
 

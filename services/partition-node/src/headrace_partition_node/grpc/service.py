@@ -13,10 +13,10 @@ from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
 from headrace_partition_node.grpc.appending import Appending
+from headrace_partition_node.grpc.errors import refuse
 from headrace_partition_node.grpc.fetching import Fetching
 from headrace_partition_node.grpc.frames import Batch, Chunk, decoded, decoded_staged, encoded
-from headrace_partition_node.grpc.polls import Shards
-from headrace_partition_node.grpc.refused import refuse
+from headrace_partition_node.grpc.shard_requests import Shards
 from headrace_partition_node.grpc.staging import Staging
 from headrace_partition_node.grpc.tickets import Access, Tickets
 from headrace_proto.errors import Status
@@ -38,7 +38,7 @@ from headrace_proto.partition.v1 import (
     StageResponse,
     partition_pb2,
 )
-from headrace_shards.grpc_refusals import Refused
+from headrace_shards.grpc.refusals import Refused
 
 SERVICE: Final[ServiceDescriptor] = partition_pb2.DESCRIPTOR.services_by_name["Partition"]
 

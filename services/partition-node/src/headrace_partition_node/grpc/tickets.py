@@ -12,7 +12,7 @@ from grpc import aio
 import headrace_core as core
 from headrace_partition_node.placements import Found
 from headrace_proto.errors import Status
-from headrace_shards.grpc_refusals import Refused
+from headrace_shards.grpc.refusals import Refused
 
 TICKET_METADATA: Final = "headrace-ticket"
 """Metadata key of the ticket."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pyspark_headrace.jobs.archive.decoding import Bad, Decoding
-from pyspark_headrace.jobs.archives.columns import RAW_SCHEMA
-from pyspark_headrace.splits import Split
+from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
+from pyspark_headrace.read.splits import Split
 
 
 @dataclass(frozen=True)

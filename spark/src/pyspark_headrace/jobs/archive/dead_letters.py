@@ -20,10 +20,10 @@ from pyspark_headrace.jobs.dead_letter_headers import (
     VALUE_BYTES_MAX,
 )
 from pyspark_headrace.options.writing import WriteOptions
-from pyspark_headrace.splits import Split
-from pyspark_headrace.staged import Staged, Transaction
-from pyspark_headrace.staging import Attempt, stage
-from pyspark_headrace.target import Targets
+from pyspark_headrace.read.splits import Split
+from pyspark_headrace.transactions.staged import Staged, Transaction
+from pyspark_headrace.transactions.staging import Attempt, stage
+from pyspark_headrace.write.target import Targets
 
 _SCHEMA: Final = pa.schema(
     [

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pyspark_headrace.errors import BatchError
-from pyspark_headrace.jobs.archives.files import ArchivedFile, PartitionKey
-from pyspark_headrace.splits import Split
-from pyspark_headrace.staged import Part, Staged, Transaction
+from pyspark_headrace.jobs.archive_format.files import ArchivedFile, PartitionKey
+from pyspark_headrace.read.splits import Split
+from pyspark_headrace.transactions.staged import Part, Staged, Transaction
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,20 +10,20 @@ from typing import Final
 import pyarrow as pa
 from pyspark import TaskContext
 
+from pyspark_headrace.cluster.runtime import runtime
 from pyspark_headrace.errors import HeadraceError
 from pyspark_headrace.jobs.archive.columns import Columns
 from pyspark_headrace.jobs.archive.dead_letters import DeadLetters, letters
 from pyspark_headrace.jobs.archive.decoding import Bad
 from pyspark_headrace.jobs.archive.results import TaskResult, key_of
-from pyspark_headrace.jobs.archives.columns import RAW_SCHEMA
-from pyspark_headrace.jobs.archives.files import ArchivedFile
-from pyspark_headrace.jobs.archives.stores import Store
-from pyspark_headrace.jobs.archives.writing import FileOptions, RangeWriter
+from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
+from pyspark_headrace.jobs.archive_format.files import ArchivedFile
+from pyspark_headrace.jobs.archive_format.stores import Store
+from pyspark_headrace.jobs.archive_format.writing import FileOptions, RangeWriter
 from pyspark_headrace.options.reading import ReadOptions
-from pyspark_headrace.reading import read_range
-from pyspark_headrace.runtime import runtime
-from pyspark_headrace.splits import Split
-from pyspark_headrace.staging import Attempt
+from pyspark_headrace.read.reading import read_range
+from pyspark_headrace.read.splits import Split
+from pyspark_headrace.transactions.staging import Attempt
 
 _log: Final = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Final
 
-from pyspark_headrace.description import Description, Key
-from pyspark_headrace.gateway import Gateway
+from pyspark_headrace.cluster.description import Description, Key
+from pyspark_headrace.cluster.gateway import Gateway
 from pyspark_headrace.jobs.audit.config import RETENTION
 from pyspark_headrace.jobs.audit.findings import Findings
 from pyspark_headrace.jobs.audit.folding import time_of

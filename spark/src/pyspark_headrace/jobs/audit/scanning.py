@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace_proto.errors import Status
-from pyspark_headrace.description import Key
-from pyspark_headrace.digest import digest, total
+from pyspark_headrace.cluster.description import Key
+from pyspark_headrace.cluster.runtime import runtime
+from pyspark_headrace.columns.digest import digest, total
 from pyspark_headrace.errors import DataLossError, IncompleteError, ServerRefusedError
-from pyspark_headrace.holder import Holder
-from pyspark_headrace.jobs.archives.columns import RAW_SCHEMA
+from pyspark_headrace.jobs.archive_format.columns import RAW_SCHEMA
 from pyspark_headrace.jobs.audit.scanned import Piece, Scanned, Unreadable
 from pyspark_headrace.options.reading import ReadOptions
-from pyspark_headrace.reading import read_range
-from pyspark_headrace.runtime import runtime
-from pyspark_headrace.splits import Split
+from pyspark_headrace.read.leader import Holder
+from pyspark_headrace.read.reading import read_range
+from pyspark_headrace.read.splits import Split
 
 _SCHEMA: Final = pa.schema([RAW_SCHEMA.field(name) for name in ("offset", "timestamp", "key", "value")])
 _FIRST_ONES: Final = 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyspark_headrace.cluster.gateway import Gateway
 from pyspark_headrace.errors import DataLossError
-from pyspark_headrace.gateway import Gateway
 from pyspark_headrace.jobs.backfill.config import BY_KEY, BackfillConfig
 from pyspark_headrace.jobs.backfill.plan import Plan, batches_of
 from pyspark_headrace.jobs.backfill.planning import BATCH_BYTES, check_same, extents_of, origin_of, plan_of
@@ -14,7 +14,7 @@ from pyspark_headrace.jobs.running.arguments import ArgumentError
 from pyspark_headrace.jobs.running.job import Context, Job
 from pyspark_headrace.jobs.running.report import Report
 from pyspark_headrace.options.writing import WriteOptions, write_options
-from pyspark_headrace.target import find
+from pyspark_headrace.write.target import find
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def run(spark: SparkSession, config: BackfillConfig, context: Context) -> Report:
     """Replay messages of an archive, or of a range of a topic, into a topic."""
-    from pyspark_headrace.jobs.archives.stores import Store  # noqa: PLC0415 - heavy, and of no use for --help
+    from pyspark_headrace.jobs.archive_format.stores import Store  # noqa: PLC0415 - heavy, and of no use for --help
     from pyspark_headrace.jobs.backfill.ledger import Ledger  # noqa: PLC0415
     from pyspark_headrace.jobs.backfill.running import Runner  # noqa: PLC0415
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Final
 
-from pyspark_headrace.description import Topic
+from pyspark_headrace.cluster.description import Topic
 from pyspark_headrace.jobs.backfill.config import SAME, BackfillConfig
 from pyspark_headrace.jobs.backfill.messages import too_long
 from pyspark_headrace.jobs.backfill.plan import Plan, batches_of

@@ -9,10 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from headrace_proto.limits import STAGES_PER_COMMAND_MAX
-from pyspark_headrace.committing import wait_until_seen
-from pyspark_headrace.description import Topic
+from pyspark_headrace.cluster.description import Topic
+from pyspark_headrace.cluster.gateway import Gateway
 from pyspark_headrace.errors import DataLossError, HeadraceError
-from pyspark_headrace.gateway import Gateway
 from pyspark_headrace.jobs.backfill.config import SAME, BackfillConfig
 from pyspark_headrace.jobs.backfill.ledger import Ledger
 from pyspark_headrace.jobs.backfill.messages import Rewriting
@@ -21,8 +20,9 @@ from pyspark_headrace.jobs.backfill.plan import Plan
 from pyspark_headrace.jobs.backfill.tasks import Done, Work, loads_of, whole_partitions, write
 from pyspark_headrace.jobs.origins.pieces import Origin
 from pyspark_headrace.options.writing import WriteOptions
-from pyspark_headrace.staged import Part, Transaction
-from pyspark_headrace.target import Target, find
+from pyspark_headrace.transactions.committing import wait_until_seen
+from pyspark_headrace.transactions.staged import Part, Transaction
+from pyspark_headrace.write.target import Target, find
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,8 +14,8 @@ from pyspark_headrace.jobs.backfill.messages import Rewriting
 from pyspark_headrace.jobs.origins.pieces import Piece
 from pyspark_headrace.jobs.running.tasks import run_tasks
 from pyspark_headrace.options.writing import WriteOptions
-from pyspark_headrace.staged import Part, Transaction
-from pyspark_headrace.target import Target
+from pyspark_headrace.transactions.staged import Part, Transaction
+from pyspark_headrace.write.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,7 +91,7 @@ def whole_partitions(pieces: Sequence[Piece]) -> list[list[Piece]]:
 def _write(work: Work, load: Load) -> Done:
     first = load[0]
     if work.options.is_exact:
-        from pyspark_headrace.staging import Attempt, stage  # noqa: PLC0415 - on executors
+        from pyspark_headrace.transactions.staging import Attempt, stage  # noqa: PLC0415 - on executors
 
         attempt = Attempt(first.partition_id, 0, "")
         staged = stage(
@@ -99,7 +99,7 @@ def _write(work: Work, load: Load) -> Done:
         )
         done = Done(staged.rows, staged.size_bytes, staged.parts)
     else:
-        from pyspark_headrace.appending import append  # noqa: PLC0415 - see above
+        from pyspark_headrace.write.appending import append  # noqa: PLC0415 - see above
 
         counted = append(
             _rows(work, load), {work.target.topic.name: work.target}, work.options, task=first.partition_id

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark_headrace.jobs.archives.archive import Archive
-from pyspark_headrace.jobs.archives.errors import ReplacedError
-from pyspark_headrace.jobs.archives.files import ArchivedFile
-from pyspark_headrace.jobs.archives.state import ArchiveState
+from pyspark_headrace.jobs.archive_format.archive import Archive
+from pyspark_headrace.jobs.archive_format.errors import ReplacedError
+from pyspark_headrace.jobs.archive_format.files import ArchivedFile
+from pyspark_headrace.jobs.archive_format.state import ArchiveState
 from pyspark_headrace.jobs.compact.config import DELTA, NEVER, CompactConfig
 from pyspark_headrace.jobs.compact.merging import Merged, merged
 from pyspark_headrace.jobs.compact.planning import Group, plan

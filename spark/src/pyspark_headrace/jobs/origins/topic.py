@@ -8,13 +8,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from pyspark_headrace.description import Description, Key
+from pyspark_headrace.cluster.description import Description, Key
 from pyspark_headrace.errors import DataLossError
 from pyspark_headrace.jobs.origins.pieces import Extent, Piece, schema_of
 from pyspark_headrace.options.reading import ReadOptions, batch_options
-from pyspark_headrace.planning import Planner
-from pyspark_headrace.reading import read_range
-from pyspark_headrace.splits import Split
+from pyspark_headrace.read.planning import Planner
+from pyspark_headrace.read.reading import read_range
+from pyspark_headrace.read.splits import Split
 
 _BELIEVED_MS: Final = 10_000
 """Time for which metadata from gateways is cached. A task finds moved partitions by itself."""

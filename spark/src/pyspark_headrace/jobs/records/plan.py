@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from pyspark_headrace.gateway import Gateway
+from pyspark_headrace.cluster.gateway import Gateway
 from pyspark_headrace.jobs.records.config import RecordsConfig
 from pyspark_headrace.jobs.records.decoding import Ranges
 from pyspark_headrace.jobs.running.report import Report

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from structlog.typing import FilteringBoundLogger
 
-    from pyspark_headrace.jobs.running.figures import Figures
+    from pyspark_headrace.jobs.running.metrics import Figures
     from pyspark_headrace.jobs.running.progress import Progress
 
 DONE: Final = 0
@@ -135,7 +135,7 @@ class Job(Generic[C]):
             return report
 
     def _run(self, config: C, log: FilteringBoundLogger) -> Report:
-        from pyspark_headrace.jobs.running.figures import Figures  # noqa: PLC0415 - help does without
+        from pyspark_headrace.jobs.running.metrics import Figures  # noqa: PLC0415 - help does without
         from pyspark_headrace.jobs.running.progress import Progress  # noqa: PLC0415
 
         stop = Stop()

@@ -76,7 +76,7 @@ def spread(items: Sequence[_T], weights: Sequence[int], least: int) -> list[list
 
 
 def _run(function: Callable[[_T], _R], loads: Sequence[Sequence[_T]], number: int) -> bytes:
-    from pyspark_headrace.runtime import runtime  # noqa: PLC0415 - on executors
+    from pyspark_headrace.cluster.runtime import runtime  # noqa: PLC0415 - on executors
 
     runtime().settle()
     return pickle.dumps([function(item) for item in loads[number]])

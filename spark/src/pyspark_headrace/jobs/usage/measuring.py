@@ -6,13 +6,13 @@ from typing import Final, NamedTuple
 
 import grpc
 
+from pyspark_headrace.cluster.node import chunk
+from pyspark_headrace.cluster.readahead import ReadAhead
+from pyspark_headrace.cluster.retrying import Attempts
 from pyspark_headrace.errors import DataLossError, IncompleteError, StalledError
-from pyspark_headrace.holder import Holder
-from pyspark_headrace.node import chunk
 from pyspark_headrace.options.reading import ReadOptions
-from pyspark_headrace.readahead import ReadAhead
-from pyspark_headrace.retrying import Attempts
-from pyspark_headrace.splits import Split
+from pyspark_headrace.read.leader import Holder
+from pyspark_headrace.read.splits import Split
 
 _HEADER_BYTES: Final = 16
 """Size of the poll response header: partition, an offset, and the number of messages."""

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace_proto.gateway import v1
 from headrace_proto.gateway.v1.catalog_pb2_grpc import CatalogStub
-from pyspark_headrace.description import Topic
+from pyspark_headrace.cluster.description import Topic
+from pyspark_headrace.cluster.gateway import Gateway
 from pyspark_headrace.errors import DataLossError
-from pyspark_headrace.gateway import Gateway
 from pyspark_headrace.jobs.running.tasks import run_tasks, spread
 from pyspark_headrace.jobs.usage.measuring import measure
 from pyspark_headrace.jobs.usage.tally import Counted, Place
 from pyspark_headrace.options.connection import ConnectionOptions
 from pyspark_headrace.options.parsing import parse
 from pyspark_headrace.options.reading import ReadOptions, batch_options
-from pyspark_headrace.places import offsets_of_time
-from pyspark_headrace.planning import Planner
-from pyspark_headrace.splits import Split
+from pyspark_headrace.read.log_positions import offsets_of_time
+from pyspark_headrace.read.planning import Planner
+from pyspark_headrace.read.splits import Split
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

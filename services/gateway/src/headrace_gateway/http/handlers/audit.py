@@ -11,8 +11,8 @@ from headrace_gateway.audit.events import encoded
 from headrace_gateway.audit.reading import Wanted, read
 from headrace_gateway.http.call import Call
 from headrace_gateway.http.models.audit import AuditQuery
-from headrace_gateway.http.models.numbers import U64_MAX
 from headrace_gateway.http.routes import Nothing, Raw, Routes
+from headrace_gateway.json_api.numbers import U64_MAX
 
 routes = Routes()
 

@@ -9,15 +9,15 @@ import msgspec
 from aiohttp import hdrs, web
 
 import headrace_core as core
+from headrace_gateway.access.tokens import InvalidToken
 from headrace_gateway.http.call import Call, ask, identifier
-from headrace_gateway.http.errors import Refused, Rejected, event_of
 from headrace_gateway.http.models.messages import EventsQuery, Strategy
-from headrace_gateway.http.models.numbers import U64_MAX
 from headrace_gateway.http.routes import Nothing, Raw, Routes
-from headrace_gateway.http.waits import Over
-from headrace_gateway.tokens import InvalidToken
+from headrace_gateway.http.sessions.waits import Over
+from headrace_gateway.json_api.errors import Refused, Rejected, event_of
+from headrace_gateway.json_api.numbers import U64_MAX
 from headrace_proto.errors import Status
-from headrace_shards.sessions import Session, SessionLost
+from headrace_shards.connections.sessions import Session, SessionLost
 
 routes = Routes()
 

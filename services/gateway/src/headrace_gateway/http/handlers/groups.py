@@ -6,11 +6,11 @@ from aiohttp import web
 
 import headrace_core as core
 from headrace_gateway.http.call import Call
-from headrace_gateway.http.errors import Missing, Refused
 from headrace_gateway.http.lists import page
-from headrace_gateway.http.models.catalogue import NameBody, Page
+from headrace_gateway.http.models.catalog import NameBody, Page
 from headrace_gateway.http.models.groups import GroupAnswer, GroupDetails, group, group_details
 from headrace_gateway.http.routes import Nothing, Routes
+from headrace_gateway.json_api.errors import Missing, Refused
 from headrace_proto.errors import Status
 from headrace_proto.limits import NAME_BYTES
 

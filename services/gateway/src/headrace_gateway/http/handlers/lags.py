@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from headrace_gateway.http.call import Call
-from headrace_gateway.http.errors import Missing, Refused
 from headrace_gateway.http.models.groups import LagAnswer, lag_answer
 from headrace_gateway.http.routes import Nothing, Routes
+from headrace_gateway.json_api.errors import Missing, Refused
 from headrace_gateway.observability.lag import NotToBeSeen, lag_of_consumer, lag_of_group
 from headrace_proto.errors import Status
 

@@ -10,9 +10,9 @@ from msgspec import UNSET
 
 import headrace_core as core
 from headrace_gateway.http.call import Call, identifier
-from headrace_gateway.http.errors import Rejected
 from headrace_gateway.http.models.messages import POLLED, SEND_BODY, BatchQuery, PollQuery
 from headrace_gateway.http.routes import JSON, Nothing, Raw, Routes
+from headrace_gateway.json_api.errors import Rejected
 
 routes = Routes()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import headrace_core as core
 from headrace_gateway.http.call import Call, identifier
-from headrace_gateway.http.errors import Missing
 from headrace_gateway.http.models.messages import OffsetAnswer, OffsetOfPathQuery, OffsetQuery, StoreOffsetBody
 from headrace_gateway.http.routes import Nothing, Routes
+from headrace_gateway.json_api.errors import Missing
 
 routes = Routes()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import headrace_core as core
 from headrace_gateway.http.call import Call
-from headrace_gateway.http.errors import Refused
-from headrace_gateway.http.models.catalogue import PartitionsBody, PartitionsQuery, SegmentsQuery
+from headrace_gateway.http.models.catalog import PartitionsBody, PartitionsQuery, SegmentsQuery
 from headrace_gateway.http.routes import Nothing, Routes
+from headrace_gateway.json_api.errors import Refused
 from headrace_proto.errors import Status
 from headrace_proto.limits import PARTITIONS_PER_COMMAND_MAX
 

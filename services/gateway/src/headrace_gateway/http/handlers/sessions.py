@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from headrace_gateway.access.logins import Login
+from headrace_gateway.access.tokens import InvalidToken, Issued, TooManyRevocations
 from headrace_gateway.http.call import Call
-from headrace_gateway.http.errors import Limited, Refused
 from headrace_gateway.http.models.users import AccessToken, IdentityInfo, LoginBody, TokenBody
 from headrace_gateway.http.routes import Nothing, Routes
-from headrace_gateway.logins import Login
-from headrace_gateway.tokens import InvalidToken, Issued, TooManyRevocations
+from headrace_gateway.json_api.errors import Limited, Refused
 from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
 from headrace_proto.errors import Status
 

@@ -9,9 +9,8 @@ from aiohttp import web
 
 import headrace_core as core
 from headrace_gateway.http.call import Call
-from headrace_gateway.http.errors import Missing, Rejected
 from headrace_gateway.http.lists import page
-from headrace_gateway.http.models.catalogue import Page
+from headrace_gateway.http.models.catalog import Page
 from headrace_gateway.http.models.system import (
     ClientAnswer,
     ClientDetails,
@@ -25,6 +24,7 @@ from headrace_gateway.http.models.system import (
     cluster,
 )
 from headrace_gateway.http.routes import Nothing, Raw, Routes, text_answer
+from headrace_gateway.json_api.errors import Missing, Rejected
 
 routes = Routes()
 

@@ -8,9 +8,8 @@ from aiohttp import web
 
 import headrace_core as core
 from headrace_gateway.http.call import Call
-from headrace_gateway.http.errors import Missing, Refused
 from headrace_gateway.http.lists import page
-from headrace_gateway.http.models.catalogue import (
+from headrace_gateway.http.models.catalog import (
     CreateTopicBody,
     PageWithSizes,
     TopicAnswer,
@@ -22,6 +21,7 @@ from headrace_gateway.http.models.catalogue import (
 from headrace_gateway.http.models.system import SizesOnly
 from headrace_gateway.http.routes import Nothing, Routes
 from headrace_gateway.http.sizes import size_bytes
+from headrace_gateway.json_api.errors import Missing, Refused
 from headrace_proto.errors import Status
 from headrace_proto.limits import NAME_BYTES, PARTITIONS_PER_COMMAND_MAX, REPLICATION_FACTOR_MAX
 

@@ -6,9 +6,8 @@ from aiohttp import web
 
 import headrace_core as core
 from headrace_gateway.http.call import Call
-from headrace_gateway.http.errors import Missing, Refused
 from headrace_gateway.http.lists import page
-from headrace_gateway.http.models.catalogue import Page
+from headrace_gateway.http.models.catalog import Page
 from headrace_gateway.http.models.users import (
     CreateUserBody,
     PasswordBody,
@@ -21,6 +20,7 @@ from headrace_gateway.http.models.users import (
     user_details,
 )
 from headrace_gateway.http.routes import Nothing, Routes
+from headrace_gateway.json_api.errors import Missing, Refused
 from headrace_proto.errors import Status
 from headrace_proto.limits import PASSWORD_BYTES, USERNAME_BYTES
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from headrace_gateway.http.models.numbers import U64, Checked
+from headrace_gateway.json_api.numbers import U64, Checked
 
 
 class AuditQuery(Checked):

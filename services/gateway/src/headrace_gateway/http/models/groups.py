@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 import headrace_core as core
 from headrace_gateway.http.models.messages import Numbers, WaitMillis
-from headrace_gateway.http.models.numbers import U32, U64, Checked
+from headrace_gateway.json_api.numbers import U32, U64, Checked
 from headrace_gateway.observability.lag import Lag
 
 

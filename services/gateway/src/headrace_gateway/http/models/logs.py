@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from headrace_gateway.http.models.messages import WaitMillis
-from headrace_gateway.http.models.numbers import U64, Checked, Micros
-from headrace_gateway.recent_logs import LogRecord
+from headrace_gateway.json_api.numbers import U64, Checked, Micros
+from headrace_gateway.observability.recent_logs import LogRecord
 from headrace_settings import ShownSetting
 
 Level = Literal["debug", "info", "warning", "error"]

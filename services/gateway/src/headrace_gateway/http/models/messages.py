@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from headrace_gateway.http.models.numbers import U32, U64, Checked, length
+from headrace_gateway.json_api.numbers import U32, U64, Checked, length
 
 ConsumerId = Annotated[str, Meta(min_length=1, max_length=255, description="A number or a name.")]
 Strategy = Literal["offset", "timestamp", "first", "last", "next"]

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from headrace_core import Cluster, Connection, Stats
-from headrace_gateway.http.models.numbers import ByteSize, Checked, Micros
+from headrace_gateway.json_api.numbers import ByteSize, Checked, Micros
 
 SizesQuery = Annotated[
     Literal["text", "bytes"], Meta(description="How numbers of bytes are written: for people, or as plain numbers.")

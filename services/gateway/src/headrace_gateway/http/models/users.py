@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 import headrace_core as core
-from headrace_gateway.http.models.numbers import U64, Checked, Micros, length
+from headrace_gateway.json_api.numbers import U64, Checked, Micros, length
 
 UserStatus = Literal["active", "inactive"]
 Username = Annotated[str, length(3, 50)]

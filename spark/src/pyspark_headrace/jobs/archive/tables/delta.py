@@ -16,9 +16,9 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction
 
 from pyspark_headrace.jobs.archive.tables.table import Batch, Place, Reached, check, place_of
-from pyspark_headrace.jobs.archives.errors import ArchiveError, StoreError
-from pyspark_headrace.jobs.archives.failures import said
-from pyspark_headrace.jobs.archives.files import ArchivedFile, PartitionKey
+from pyspark_headrace.jobs.archive_format.errors import ArchiveError, StoreError
+from pyspark_headrace.jobs.archive_format.failures import said
+from pyspark_headrace.jobs.archive_format.files import ArchivedFile, PartitionKey
 
 _log: Final = logging.getLogger(__name__)
 _ATTEMPTS: Final = 10

@@ -17,8 +17,8 @@ from pyiceberg.table import TableProperties
 from pyiceberg.transforms import DayTransform, IdentityTransform
 
 from pyspark_headrace.jobs.archive.tables.table import Batch, Place, Reached, check, place_of
-from pyspark_headrace.jobs.archives.errors import ArchiveError, StoreError
-from pyspark_headrace.jobs.archives.failures import bare, said
+from pyspark_headrace.jobs.archive_format.errors import ArchiveError, StoreError
+from pyspark_headrace.jobs.archive_format.failures import bare, said
 
 _log: Final = logging.getLogger(__name__)
 _ATTEMPTS: Final = 20

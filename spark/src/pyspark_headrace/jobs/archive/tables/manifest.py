@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pyspark_headrace.jobs.archive.tables.table import Batch, Place, Reached, check, place_of
-from pyspark_headrace.jobs.archives.archive import Archive, Committed
-from pyspark_headrace.jobs.archives.errors import StoreError
+from pyspark_headrace.jobs.archive_format.archive import Archive, Committed
+from pyspark_headrace.jobs.archive_format.errors import StoreError
 
 
 class ManifestTable:

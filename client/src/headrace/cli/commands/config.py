@@ -1,0 +1,86 @@
+"""`headrace config check | show | reference | schema`."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli import output
+from headrace.embedded.config import REFERENCE_INTRODUCTION, RENAMED, EmbeddedConfig
+from headrace.service_settings import SERVICES, Service, file_problems
+from headrace_settings import SettingsError, json_schema, settings_of, to_markdown, to_toml
+from headrace_settings.loading.iggy import mapping
+
+app = typer.Typer(name="config", help="The settings of a service, without starting it.", no_args_is_help=True)
+
+FileOption = Annotated[
+    Path | None, typer.Option("--config", "-c", envvar="HEADRACE_CONFIG", help="TOML file with settings.")
+]
+ServiceOption = Annotated[
+    Service, typer.Option("--service", "-s", help="Whose settings: of `headrace up`, or of a process of a cluster.")
+]
+
+
+@app.command()
+def check(
+    file: FileOption = None,
+    service: ServiceOption = Service.EMBEDDED,
+    with_files: Annotated[
+        bool,
+        typer.Option("--files", help="Look at the certificates that are named, too; on the service's own machine."),
+    ] = False,
+) -> None:
+    """Check file and environment; all errors are listed, and the exit status is then 1."""
+    loaded = SERVICES[service].load(file, os.environ)
+    for warning in loaded.warnings:
+        output.stderr().print(f"warning: {warning}", markup=False, soft_wrap=True)
+    problems = file_problems(loaded) if with_files else []
+    if problems:
+        raise SettingsError(problems)
+    output.stdout().print(f"the settings are right; {len(loaded.origins)} differ from the defaults or repeat them")
+
+
+@app.command()
+def show(file: FileOption = None, service: ServiceOption = Service.EMBEDDED) -> None:
+    """Print the effective settings as TOML, each with its origin; secrets are omitted."""
+    loaded = SERVICES[service].load(file, os.environ)
+    typer.echo(to_toml(loaded.config, origins=loaded.origins), nl=False)
+
+
+@app.command()
+def reference(service: ServiceOption = Service.EMBEDDED) -> None:
+    """Print every setting with its variable, default and meaning, as Markdown."""
+    settings = SERVICES[service]
+    page = reference_page() if service is Service.EMBEDDED else to_markdown(settings.model, prefix=settings.prefix)
+    typer.echo(page, nl=False)
+
+
+@app.command()
+def schema(service: ServiceOption = Service.EMBEDDED) -> None:
+    """Print the JSON schema of the TOML file."""
+    typer.echo(json.dumps(json_schema(SERVICES[service].model), indent=2))
+
+
+def reference_page() -> str:
+    """Return the contents of `docs/configuration.md`."""
+    return f"{REFERENCE_INTRODUCTION}\n{to_markdown(EmbeddedConfig)}\n{_classic_variables()}"
+
+
+def _classic_variables() -> str:
+    lines = [
+        "## Variables of the classic server",
+        "",
+        "A server that is moved over keeps its variables. Those with a setting here are taken as if they had its own",
+        "name, which wins where both are given; each of the others is named in a warning at the start, and by",
+        "`headrace config check`. The services of a cluster take those that they have a setting for.",
+        "",
+        "| variable | setting | instead |",
+        "| --- | --- | --- |",
+    ]
+    for variable, setting, instead in mapping(settings_of(EmbeddedConfig), renamed=RENAMED):
+        lines.append(f"| `{variable}` | {f'`{setting}`' if setting else 'none'} | {'' if setting else instead} |")
+    return "\n".join([*lines, ""])

@@ -1,0 +1,155 @@
+"""`headrace up`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from headrace.cli import output
+from headrace.cli.commands.config import FileOption
+from headrace.embedded import Recovery, Running, log_output, running
+from headrace.embedded.config import EmbeddedConfig, load_config
+from headrace_settings import Loaded
+from headrace_shards.edge import ReloadSignal
+
+_FORCED_EXIT_STATUS = 130
+
+
+def up(
+    config: FileOption = None,
+    data: Annotated[Path | None, typer.Option("--data", "-d", help="Data folder. [setting: system.path]")] = None,
+    address: Annotated[
+        str | None, typer.Option("--address", "-a", metavar="IP:PORT", help="Where to listen. [setting: tcp.address]")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", "-p", min=0, max=65535, help="Only the port of it; 0 for any free one.")
+    ] = None,
+    driver: Annotated[
+        str | None, typer.Option("--driver", help="auto, uring or poll. [setting: runtime.driver]")
+    ] = None,
+    durability: Annotated[
+        str | None, typer.Option("--durability", help="memory, os or fsync. [setting: durability]")
+    ] = (None),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Remove everything in the data folder first.")] = False,
+    default_root: Annotated[
+        bool,
+        typer.Option("--with-default-root-credentials", help="A new root user is iggy with password iggy."),
+    ] = False,
+) -> None:
+    """Run the whole server in this process, in the foreground. Ctrl-C stops it gracefully, a second Ctrl-C at once."""
+    chosen = {
+        "system.path": ("--data", str(data) if data else None),
+        "tcp.address": ("--address", address),
+        "runtime.driver": ("--driver", driver),
+        "durability": ("--durability", durability),
+    }
+    options = {setting: (option, text) for setting, (option, text) in chosen.items() if text is not None}
+    loaded = load_config(config, os.environ, options)
+    if port is not None:
+        options["tcp.address"] = ("--port", str(loaded.config.tcp.address.with_port(port)))
+        loaded = load_config(config, os.environ, options)
+    log_output.configure(loaded.config.system.logging)
+    asyncio.run(_serve(loaded, fresh=fresh, default_root=default_root))
+
+
+class _StopRequested(Exception):
+    """A stop was requested before the server was up."""
+
+
+async def _serve(loaded: Loaded[EmbeddedConfig], *, fresh: bool, default_root: bool) -> None:
+    started = time.perf_counter()
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
+    reload_signal = ReloadSignal()
+    with ExitStack() as stack, suppress(_StopRequested):
+        progress = stack.enter_context(_recovery_progress())
+        task = progress.add_task("recovering partitions", total=None)
+
+        def on_recovery(recovery: Recovery) -> None:
+            if stop.is_set():
+                raise _StopRequested
+            recovered = recovery.partitions_count - recovery.recovering_count
+            progress.update(task, total=recovery.partitions_count, completed=recovered)
+
+        async with running(
+            loaded, fresh=fresh, default_root_credentials=default_root, on_recovery=on_recovery
+        ) as server:
+            stack.close()
+            reload_signal.calls(server.reload_certificates)
+            _print_banner(server, seconds=time.perf_counter() - started, default_root=default_root)
+            await server.until(stop)
+            output.stdout().print("stopping: answering what is in flight (Ctrl-C again to force)")
+    output.stdout().print("stopped")
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    def on_signal() -> None:
+        if stop.is_set():
+            # Threads may be blocked by a device: nothing else is certain to end the process.
+            os._exit(_FORCED_EXIT_STATUS)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+
+
+def _recovery_progress() -> Progress:
+    console = output.stderr()
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def _address(bound: str, *, is_tls: bool = False) -> str:
+    if not bound:
+        return "not listening"
+    return f"{bound} (TLS)" if is_tls else bound
+
+
+def _print_banner(server: Running, *, seconds: float, default_root: bool) -> None:
+    console = output.stdout()
+    driver = server.driver + (f" ({server.driver_reason})" if server.driver_reason else "")
+    console.print(f"[bold]headrace {server.version}[/] is up after {seconds:.2f} s")
+    rows = [
+        ("tcp", _address(server.tcp_address, is_tls=server.config.tcp.tls.enabled)),
+        ("http", server.http_url or "not listening"),
+        ("grpc", server.grpc_address or "not listening"),
+        ("pipelines", _address(server.pipelines_address, is_tls=server.config.pipelines.tls.files is not None)),
+        ("websocket", _address(server.websocket_address, is_tls=server.config.websocket.tls.enabled)),
+        ("quic", _address(server.quic_address)),
+        ("data", str(server.data_path)),
+        ("driver", driver),
+        ("shards", str(server.shards_count)),
+        ("durability", server.config.durability),
+        ("process", str(os.getpid())),
+    ]
+    for name, value in rows:
+        console.print(f"  {name:<12}{value}", markup=False)
+    for partition, reason in server.failures:
+        console.print(f"  partition {partition} is closed: {reason}", markup=False, style="bold red")
+    if server.root is not None and server.root.generated:
+        console.print(f"  root user   {server.root.username}", markup=False)
+        console.print(f"  password    {server.root.password.reveal()}   (shown this once)", markup=False, style="bold")
+    if server.root is None and default_root:
+        console.print(
+            "  root user   is there already, with the password of then: --with-default-root-credentials is for an "
+            "empty folder (--fresh, or another --data)",
+            markup=False,
+            style="yellow",
+        )
+    console.print("Ctrl-C stops it.", style="dim")

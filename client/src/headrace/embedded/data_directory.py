@@ -1,0 +1,128 @@
+"""The data directory: used by one server at a time, with a product and a format that this release knows.
+
+info.json             product and release that wrote the directory
+headrace.lock         held by the running server
+metadata/             the metadata replica
+streams/              the partitions
+http/                 revoked tokens
+runtime/              state of the running server: current_config.toml; emptied at each start
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from headrace.embedded.errors import DataFolderInUse, ForeignDataFolder
+from headrace_shards.directories import LOCK, locked, make_folder, replace_file
+from headrace_shards.errors import FolderInUse
+
+PRODUCT = "headrace"
+FORMAT_VERSION = 2
+"""Version of the format of the whole directory; 1 stored the catalog in `state.messages`. A release opens only its own
+format.
+"""
+
+METADATA = "metadata"
+"""Subdirectory of the metadata replica."""
+
+HTTP = "http"
+"""Subdirectory of the HTTP API."""
+
+_INFO = "info.json"
+_RUNTIME = "runtime"
+
+
+@contextmanager
+def opened(name: str, *, fresh: bool = False) -> Iterator[Path]:
+    """Lock the data directory for the duration of a ``with`` block; create it if missing. Yield its absolute path.
+
+    Args:
+        name: Path as in the setting.
+        fresh: Remove its contents first. Only a directory of this product is emptied.
+
+    Raises:
+        DataFolderInUse: Another server uses the directory.
+        ForeignDataFolder: The directory has other contents, or was written by a newer release.
+        OSError: The directory cannot be created or written.
+    """
+    path = Path(name).expanduser().absolute()
+    # Messages are confidential, so the directory is created private. The mode of an existing directory is kept.
+    make_folder(path)
+    with _alone(path):
+        _check_info(path, fresh=fresh)
+        if fresh:
+            _empty(path)
+        if not (path / _INFO).exists():
+            _write_info(path)
+        shutil.rmtree(path / _RUNTIME, ignore_errors=True)
+        (path / _RUNTIME).mkdir()
+        yield path
+
+
+def write_current_config(path: Path, text: str) -> None:
+    """Write the effective configuration of the running server, atomically."""
+    replace_file(path / _RUNTIME / "current_config.toml", text)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    try:
+        with locked(path):
+            yield
+    except FolderInUse as error:
+        raise DataFolderInUse(f"{error}: stop it, or use another folder (--data, HEADRACE_SYSTEM_PATH)") from None
+
+
+def _check_info(path: Path, *, fresh: bool) -> None:
+    file = path / _INFO
+    try:
+        info = json.loads(file.read_text(encoding="utf-8"))
+        product, format_version = info["product"], int(info["format_version"])
+    except FileNotFoundError:
+        strangers = sorted(entry.name for entry in path.iterdir() if entry.name != LOCK)
+        if strangers:
+            raise ForeignDataFolder(
+                f"{path} is not a Headrace data folder: it holds {strangers[0]!r} and no {_INFO}. Use an empty folder"
+            ) from None
+        return
+    except (ValueError, KeyError, TypeError) as error:
+        raise ForeignDataFolder(f"{file} cannot be understood: {error!r}. Restore it, or use another folder") from error
+    if product != PRODUCT:
+        raise ForeignDataFolder(f"{path} belongs to {product!r}. Use another folder")
+    if format_version < FORMAT_VERSION and not fresh:
+        raise ForeignDataFolder(
+            f"{path} has format {format_version}, written by release {info.get('version', 'unknown')}; this release "
+            f"({version(PRODUCT)}) keeps its catalogue otherwise and cannot read it. Nothing was changed. Start the "
+            "release that wrote it, use another folder, or give --fresh to remove everything in this one"
+        )
+    if format_version > FORMAT_VERSION and not fresh:
+        raise ForeignDataFolder(
+            f"{path} has format {format_version}, written by release {info.get('version', 'unknown')}; this release "
+            f"({version(PRODUCT)}) knows format {FORMAT_VERSION}. Start the newer release, or use another folder"
+        )
+
+
+def _empty(path: Path) -> None:
+    # The marker goes last: after an interrupted removal the directory is still recognised as ours.
+    entries = sorted(path.iterdir(), key=lambda entry: entry.name == _INFO)
+    for entry in entries:
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != LOCK:
+            entry.unlink()
+
+
+def _write_info(path: Path) -> None:
+    info = {
+        "product": PRODUCT,
+        "version": version(PRODUCT),
+        "format_version": FORMAT_VERSION,
+        "created_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+    replace_file(path / _INFO, f"{json.dumps(info, indent=2)}\n")

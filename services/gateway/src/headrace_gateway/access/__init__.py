@@ -1,0 +1,1 @@
+"""Access: passwords, logins and their limits, tokens, revocations, trusted proxies."""

@@ -1,0 +1,1 @@
+"""The catalog at this gateway: followed, indexed, and refreshed before a refusal."""

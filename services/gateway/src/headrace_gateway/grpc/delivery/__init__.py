@@ -1,0 +1,1 @@
+"""Delivery of partitions to subscribers, within their credit."""

@@ -1,0 +1,1 @@
+"""The services of the gRPC API, one per module."""

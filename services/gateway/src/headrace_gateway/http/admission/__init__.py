@@ -1,0 +1,1 @@
+"""Checks of connections and requests before a handler runs."""

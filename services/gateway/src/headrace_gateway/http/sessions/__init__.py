@@ -1,0 +1,1 @@
+"""Sessions that outlive a request: group members and long polls."""

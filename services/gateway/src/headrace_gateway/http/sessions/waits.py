@@ -1,0 +1,146 @@
+"""Long polls: each has a session of its own, and ends with its caller and with the server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from aiohttp import web
+
+import headrace_core as core
+from headrace_gateway.http.call import answered
+from headrace_gateway.json_api.errors import Limited
+from headrace_shards.connections.sessions import Session, Sessions
+
+VERIFY: Final[web.RequestKey[Callable[[], None]]] = web.RequestKey("verify")
+"""Raises ``InvalidToken`` if the token of the request is no longer valid."""
+
+_RETRY_SECONDS: Final = 1.0
+# Interval at which a disconnected caller is detected.
+_LOOK_SECONDS: Final = 0.5
+
+
+Commit = Callable[[int, int], tuple[int, bytes]]
+"""Builds the command that stores an offset, given partition and offset."""
+
+
+class Over(Exception):
+    """The wait was abandoned: the caller disconnected, or the server stops."""
+
+
+class Waits:
+    """A limited number of sessions for waiting requests."""
+
+    def __init__(self, sessions: Sessions, *, count_max: int) -> None:
+        self._sessions = sessions
+        self._count_max = count_max
+        self._count = 0
+        self._closing = asyncio.Event()
+
+    def close(self) -> None:
+        """End all waits soon."""
+        self._closing.set()
+
+    @asynccontextmanager
+    async def session(self, user_id: int) -> AsyncIterator[Session]:
+        """Lend a session for the duration of a wait.
+
+        Raises:
+            Limited: The maximum number of waits is reached.
+        """
+        if self._count >= self._count_max:
+            raise Limited(_RETRY_SECONDS)
+        self._count += 1
+        try:
+            session = await self._sessions.open(user_id)
+            try:
+                yield session
+            finally:
+                session.close()
+        finally:
+            self._count -= 1
+
+    async def until(self, request: web.Request, has_happened: Callable[[], bool], seconds: float) -> None:
+        """Wait for a local condition, up to a timeout.
+
+        Raises:
+            Limited: The maximum number of waits is reached.
+            Over: The caller disconnected, or the server stops.
+            InvalidToken: The token is no longer valid.
+        """
+        if has_happened() or seconds <= 0:
+            return
+        if self._count >= self._count_max:
+            raise Limited(_RETRY_SECONDS)
+        self._count += 1
+        try:
+            deadline = asyncio.get_running_loop().time() + seconds
+            while not has_happened() and asyncio.get_running_loop().time() < deadline:
+                if self._closing.is_set() or _has_gone(request):
+                    raise Over
+                _verify(request)
+                await asyncio.sleep(_LOOK_SECONDS / 2)
+        finally:
+            self._count -= 1
+
+    async def poll(
+        self, request: web.Request, session: Session, encoded: tuple[int, bytes], commit: Commit | None
+    ) -> bytes:
+        """Execute a waiting poll, and store its last offset if the caller is still connected.
+
+        The command's own auto-commit would store the offset even if the caller has just disconnected.
+
+        Args:
+            request: Request to answer.
+            session: Session, not shared during the poll.
+            encoded: The command.
+            commit: Builds the command that stores an offset of a partition; None: no offset is stored.
+
+        Raises:
+            Over: The caller disconnected or the server stops; the session is unusable afterwards.
+            InvalidToken: The token is no longer valid; the session is unusable afterwards.
+            Refused: An answer is an error.
+        """
+        payload = await self.ask(request, session, encoded)
+        if commit is not None:
+            batch = core.decode_polled(payload, names_gap=True)
+            if batch.last_offset is not None:
+                if _has_gone(request):
+                    raise Over
+                answered(await session.call(*commit(batch.partition_id, batch.last_offset)))
+        return payload
+
+    async def ask(self, request: web.Request, session: Session, encoded: tuple[int, bytes]) -> bytes:
+        """Execute a waiting command; return the payload of its answer.
+
+        Raises:
+            Over: The caller disconnected or the server stops; the session is unusable afterwards.
+            InvalidToken: The token is no longer valid; the session is unusable afterwards.
+            Refused: The answer is an error.
+        """
+        answer = asyncio.ensure_future(session.call(*encoded))
+        closing = asyncio.ensure_future(self._closing.wait())
+        try:
+            while not answer.done():
+                if closing.done() or _has_gone(request):
+                    raise Over
+                _verify(request)
+                await asyncio.wait({answer, closing}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            return answered(answer.result())
+        finally:
+            closing.cancel()
+            if not answer.done():
+                answer.cancel()
+                await asyncio.wait({answer})
+
+
+def _verify(request: web.Request) -> None:
+    verify = request.get(VERIFY)
+    if verify is not None:
+        verify()
+
+
+def _has_gone(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()

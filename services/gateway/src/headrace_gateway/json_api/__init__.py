@@ -1,0 +1,1 @@
+"""Parts of the JSON APIs, HTTP and push: refusals and numbers."""

@@ -1,0 +1,1 @@
+"""The listeners of a process: their settings, the native ones, and their start."""

@@ -1,0 +1,230 @@
+"""Listeners of one process, native and Python: bound before the node starts, served once the node listens."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from prometheus_client.registry import Collector
+
+from headrace_gateway.access.proxies import Proxies
+from headrace_gateway.config import GatewayConfig
+from headrace_gateway.control.control_plane import ControlPlane
+from headrace_gateway.grpc import server as grpc
+from headrace_gateway.http import server as http
+from headrace_gateway.http.admission.supervision import UNSUPERVISED, Supervision
+from headrace_gateway.listeners.config import GrpcTlsConfig
+from headrace_gateway.listeners.edge_document import edge_document
+from headrace_gateway.observability.recent_logs import RecentLogs
+from headrace_gateway.ports import Topics
+from headrace_settings import Address, Duration, ShownSetting
+from headrace_shards import Front, NativeNode, Node
+from headrace_shards.connections.sessions import Sessions
+from headrace_shards.edge import Edge, NativeEdge
+from headrace_shards.grpc.certificates import CertificateFiles, Certificates
+from headrace_shards.metrics import NodeCollector
+from headrace_shards.tracing import recorded
+
+ConfigT = TypeVar("ConfigT", bound=GatewayConfig)
+
+
+class TracedNode(NativeNode, Protocol):
+    """`headrace_core.Node` with trace collection."""
+
+    def take_traces(self) -> Sequence[tuple[Any, ...]]:
+        """Return the trace records collected since the last call."""
+
+
+NativeT = TypeVar("NativeT", bound=TracedNode)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened(Generic[ConfigT]):
+    """Listeners that accept clients."""
+
+    config: ConfigT
+    """Settings with the addresses actually bound."""
+    certificates: Certificates | None
+    """Certificates of the listeners that are not native."""
+
+
+class Doors(Generic[ConfigT, NativeT]):
+    """All listeners of a process."""
+
+    def __init__(self, config: ConfigT, edge: Edge[NativeT], listener: socket.socket | None) -> None:
+        """Use `taken` instead."""
+        self.config = config
+        self.edge = edge
+        self._listener = listener
+
+    def front(self, gateway_id: int) -> Front:
+        """Return the description of the listeners for the native node: its own and those of the edge."""
+        config = self.config
+        # Encrypted ports belong to the edge; the node reports their addresses to clients.
+        encrypted = {name: Address.parse(address) for name, address in self.edge.addresses.items()}
+        return Front(
+            tcp_address=config.tcp.address if config.tcp.enabled and "tcp" not in encrypted else None,
+            websocket_address=(
+                config.websocket.address if config.websocket.enabled and "websocket" not in encrypted else None
+            ),
+            websocket_frame_size_max=config.websocket.max_frame_size,
+            websocket_message_size_max=config.websocket.max_message_size,
+            websocket_handshake_timeout=config.websocket.handshake_timeout,
+            encrypted=encrypted,
+            connections_max=config.tcp.max_connections,
+            login_timeout=config.tcp.login_timeout,
+            proxies=config.proxy.networks,
+            request_size_max=config.tcp.max_request_size,
+            response_size_max=config.tcp.max_response_size,
+            heartbeat_interval=config.heartbeat.interval if config.heartbeat.enabled else Duration(0),
+            wait_max=config.wait.max_time,
+            waited_partitions_max=config.wait.max_partitions,
+            ticket_lifetime_max=config.ticket.max_lifetime,
+            gateway_id=gateway_id,
+            tracing=config.tracing.enabled,
+            http_port=config.http.address.port if config.http.enabled else 0,
+        )
+
+    @asynccontextmanager
+    async def opened(
+        self,
+        native: NativeT,
+        node: Node,
+        plane: ControlPlane,
+        *,
+        topics: Topics,
+        logs: RecentLogs,
+        settings: Callable[[ConfigT], Sequence[ShownSetting]],
+        release: str,
+        collectors: Sequence[Collector] = (),
+        supervision: Supervision = UNSUPERVISED,
+    ) -> AsyncIterator[Opened[ConfigT]]:
+        """Accept clients for the duration of an ``async with`` block; the node is already listening.
+
+        Args:
+            native: The native node.
+            node: The same node on the event loop.
+            plane: Control plane, which answers requests that the node does not.
+            topics: Index of topics and their placement.
+            logs: Recent log records.
+            settings: Lists the effective settings.
+            release: Version of the server.
+            collectors: Metrics of other parts of the process.
+            supervision: Access for supervisors that are not users.
+
+        Raises:
+            ListenError: The gRPC address cannot be bound.
+            CertificateError: A certificate for gRPC is invalid.
+            HttpStartError: A certificate for HTTP is invalid.
+        """
+        config = self.config
+        async with AsyncExitStack() as stack:
+            tracing = await stack.enter_async_context(
+                recorded(config.tracing, native.take_traces, release=release, sample_ratio=config.tracing.sample_ratio)
+            )
+            proxies = Proxies(config.proxy)
+            sessions = await stack.enter_async_context(Sessions(node.open_session))
+            certificates = await self._certificates(stack)
+            bound = config
+            if config.grpc.enabled:
+                address = await stack.enter_async_context(
+                    grpc.serving(
+                        config.grpc,
+                        certificates=certificates,
+                        sessions=sessions,
+                        logins=plane.logins,
+                        tokens=plane.tokens,
+                        topics=topics,
+                        proxies=proxies,
+                        tracing=tracing,
+                    )
+                )
+                bound = bound.model_copy(update={"grpc": config.grpc.model_copy(update={"address": address})})
+            bound = _with_bound_addresses(bound, node, self.edge.addresses)
+            if self._listener is not None:
+                door = http.serving(
+                    config.http,
+                    config.push,
+                    self._listener,
+                    sessions=sessions,
+                    logins=plane.logins,
+                    tokens=plane.tokens,
+                    logs=logs,
+                    settings=lambda: settings(bound),
+                    collectors=(
+                        NodeCollector(lambda: node.statistics() | {"doors": self.edge.statistics()}),
+                        *collectors,
+                    ),
+                    tracing=tracing,
+                    supervision=supervision,
+                    proxies=proxies,
+                )
+                await stack.enter_async_context(door)
+            await self.edge.open(native)
+            stack.callback(self.edge.close_doors)
+            yield Opened(bound, certificates)
+
+    async def _certificates(self, stack: AsyncExitStack) -> Certificates | None:
+        config = self.config
+        if not (config.grpc.enabled and config.grpc.tls.enabled):
+            return None
+        certificates = Certificates(_certificate_files(config.grpc.tls), lambda: datetime.now(UTC))
+        await stack.enter_async_context(certificates.watched(config.edge.certificate_check_interval.seconds))
+        return certificates
+
+
+def _certificate_files(tls: GrpcTlsConfig) -> CertificateFiles:
+    def path(name: str | None) -> Path | None:
+        return Path(name) if name is not None else None
+
+    return CertificateFiles(
+        door="grpc.tls",
+        chain=path(tls.cert_file),
+        key=path(tls.key_file),
+        client_authorities=path(tls.client_ca_file) if tls.client_certificates == "required" else None,
+        self_signed=tls.self_signed,
+    )
+
+
+@asynccontextmanager
+async def taken(
+    config: ConfigT, make_edge: Callable[[str], NativeEdge[NativeT]], links: Mapping[str, Any] | None = None
+) -> AsyncIterator[Doors[ConfigT, NativeT]]:
+    """Bind the listeners that the node does not bind itself, for the duration of an ``async with`` block.
+
+    The block encloses the lifetime of the node because the node's last replies are sent through these listeners.
+
+    Args:
+        config: Settings.
+        make_edge: `headrace_core.Edge`.
+        links: Encryption of connections to partition nodes; None: unencrypted.
+
+    Raises:
+        HttpStartError: The HTTP address is in use by another process.
+        Exception: Start errors of the native edge.
+    """
+    async with AsyncExitStack() as stack:
+        # Bound before the node starts because the node reports the address to clients; served after the node listens.
+        listener = stack.enter_context(http.bind(config.http.address)) if config.http.enabled else None
+        if listener is not None:
+            address = config.http.address.with_port(listener.getsockname()[1])
+            config = config.model_copy(update={"http": config.http.model_copy(update={"address": address})})
+        native = make_edge(edge_document(config, links))
+        edge = Edge(native)
+        stack.push_async_callback(edge.stop)
+        yield Doors(config, edge, listener)
+
+
+def _with_bound_addresses(config: ConfigT, node: Node, encrypted: dict[str, str]) -> ConfigT:
+    bound = {"tcp": node.tcp_address, "websocket": node.websocket_address} | encrypted
+    sections = {
+        name: getattr(config, name).model_copy(update={"address": Address.parse(address)})
+        for name, address in bound.items()
+        if address
+    }
+    return config.model_copy(update=sections)

@@ -1,0 +1,1 @@
+"""One connection of a client: admission, protocol checks, identity, socket."""

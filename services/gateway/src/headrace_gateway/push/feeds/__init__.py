@@ -1,0 +1,1 @@
+"""Feeds of partitions, shared by subscriptions."""

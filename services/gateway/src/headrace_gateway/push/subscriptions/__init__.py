@@ -1,0 +1,1 @@
+"""Subscriptions: start positions, filters, credit, delivery."""

@@ -1,0 +1,190 @@
+"""Logins (CTL-9): the statuses that clients rely on, in their order, and their cost."""
+
+import asyncio
+import hashlib
+import threading
+import time
+
+import pytest
+
+from headrace_gateway.access.access_tokens import AccessTokens, digest_of
+from headrace_gateway.access.passwords import Passwords
+from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
+from headrace_proto.errors import Status
+
+NOW = 1_700_000_000_000_000
+
+
+@pytest.fixture
+async def ann(metadata, passwords):
+    metadata.put_user(5, "ann", await passwords.hash(b"secret"))
+    return 5
+
+
+@pytest.fixture
+def login(ask):
+    async def send(username, password):
+        return await ask(login_with_password=LoginWithPassword(username=username, password=password))
+
+    return send
+
+
+@pytest.fixture
+def login_with_token(ask):
+    async def send(token):
+        return await ask(login_with_token=LoginWithToken(token=token))
+
+    return send
+
+
+async def test_the_right_password(login, ann):
+    reply = await login("ann", b"secret")
+    assert (reply.status, reply.user_id) == (0, ann)
+    assert reply.WhichOneof("body") == "user_id"
+
+
+async def test_root_is_user_0_and_told_so(login, metadata, passwords):
+    metadata.put_user(0, "root", await passwords.hash(b"secret"))
+    assert (await login("root", b"secret")).WhichOneof("body") == "user_id"
+
+
+async def test_a_wrong_password_and_an_unknown_user_look_alike(login, ann, passwords):
+    wrong, unknown = await login("ann", b"wrong"), await login("nobody", b"wrong")
+    assert wrong == unknown
+    assert wrong.status == Status.INVALID_CREDENTIALS
+    assert passwords.verified == 2, "and cost the same"
+
+
+async def test_an_unknown_user_costs_as_much_as_a_wrong_password(login, ann):
+    """Measured in CPU time of the whole process, threads included: wall time depends on other load."""
+    costs = {"ann": [], "nobody": []}
+    for _ in range(5):
+        for username, spent in costs.items():
+            start = time.process_time()
+            await login(username, b"wrong")
+            spent.append(time.process_time() - start)
+    known, unknown = min(costs["ann"]), min(costs["nobody"])
+    assert unknown > known / 3
+    assert known > unknown / 3
+
+
+async def test_lengths_come_first(login, ann, passwords):
+    assert (await login("an", b"")).status == Status.INVALID_USERNAME
+    assert (await login("n" * 51, b"secret")).status == Status.INVALID_USERNAME
+    for password in (b"", b"12", b"1" * 101):
+        assert (await login("ann", password)).status == Status.INVALID_PASSWORD
+    assert passwords.verified == 0
+
+
+async def test_an_inactive_user_is_told_before_the_password_is_looked_at(login, ann, metadata, passwords):
+    metadata.change_user(ann, is_active=False)
+    assert (await login("ann", b"wrong")).status == Status.USER_INACTIVE
+    assert passwords.verified == 0
+
+
+async def test_digits_are_a_name_like_any_other(login, ann, metadata, passwords):
+    assert (await login("005", b"secret")).status == Status.INVALID_CREDENTIALS
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"is_active": False}, Status.USER_INACTIVE),
+        ({"password_hash": "another"}, Status.INVALID_CREDENTIALS),
+        (None, Status.INVALID_CREDENTIALS),
+    ],
+)
+async def test_what_happens_while_the_password_is_verified_counts(login, ann, metadata, passwords, change, expected):
+    def happens():
+        if change is None:
+            del metadata.users[ann]
+        else:
+            metadata.change_user(ann, **change)
+
+    passwords.meanwhile = happens
+    assert (await login("ann", b"secret")).status == expected
+
+
+async def test_a_damaged_hash_lets_nobody_in(login, metadata, caplog):
+    metadata.put_user(5, "ann", "not a hash")
+    assert (await login("ann", b"secret")).status == Status.INVALID_CREDENTIALS
+    assert "a stored password hash cannot be used" in caplog.text
+
+
+async def test_failed_logins_are_logged_with_their_address_and_without_the_password(login, ann, caplog):
+    await login("ann", b"wrong-password")
+    assert "failed login as 'ann' from 127.0.0.1:1" in caplog.text
+    assert "wrong-password" not in caplog.text
+
+
+async def test_hashing_is_kept_from_the_event_loop_and_bounded(passwords):
+    """Passwords are hashed off the event loop, on no more threads than allowed."""
+    longest_pause, stop = 0.0, False
+
+    async def watch():
+        nonlocal longest_pause
+        while not stop:
+            start = time.perf_counter()
+            await asyncio.sleep(0.001)
+            longest_pause = max(longest_pause, time.perf_counter() - start)
+
+    watcher = asyncio.create_task(watch())
+    start = time.perf_counter()
+    hashes = await asyncio.gather(*(passwords.hash(b"secret") for _ in range(20)))
+    elapsed = time.perf_counter() - start
+    stop = True
+    await watcher
+    assert len(set(hashes)) == 20, "every hash has its own salt"
+    assert longest_pause < elapsed / 2
+    assert sum(thread.name.startswith("passwords") for thread in threading.enumerate()) <= 2
+
+
+async def test_the_documented_parameters():
+    async with Passwords(1) as passwords:
+        password_hash = await passwords.hash(b"secret")
+        assert password_hash.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+        _, _, _, _, salt, digest = password_hash.split("$")
+        assert (len(salt), len(digest)) == (22, 43), "16 and 32 bytes in base64 without padding"
+        assert await passwords.verify(password_hash, b"secret")
+        assert not await passwords.verify(password_hash, b"Secret")
+        assert len(passwords._hash_of_nobody) == len(password_hash)
+
+
+async def test_access_tokens(login_with_token, metadata):
+    digest = hashlib.sha256(b"the token").digest()
+    metadata.put_user(5, "ann", "")
+    assert (await login_with_token("the token")).status == Status.RESOURCE_NOT_FOUND
+    metadata.put_token(5, digest)
+    assert (await login_with_token("the token")).user_id == 5
+    metadata.put_token(5, digest, expires_at_micros=NOW + 1, incarnation=8)
+    assert (await login_with_token("the token")).status == 0
+    metadata.put_token(5, digest, expires_at_micros=NOW, incarnation=9)
+    metadata.change_user(5, is_active=False)
+    assert (await login_with_token("the token")).status == Status.PERSONAL_ACCESS_TOKEN_EXPIRED
+    metadata.put_token(5, digest, incarnation=10)
+    assert (await login_with_token("the token")).status == Status.USER_INACTIVE
+    assert (await login_with_token("The token")).status == Status.RESOURCE_NOT_FOUND
+    del metadata.tokens[digest]
+    assert (await login_with_token("the token")).status == Status.RESOURCE_NOT_FOUND
+
+
+async def test_an_access_token_that_is_shown_again_is_not_asked_for_again(login_with_token, metadata):
+    metadata.put_user(5, "ann", "")
+    metadata.put_token(5, hashlib.sha256(b"the token").digest())
+    for _ in range(3):
+        assert (await login_with_token("the token")).user_id == 5
+    assert metadata.asked_for_tokens == 1
+    # An unknown name is looked up each time: the user may have been created meanwhile.
+    for _ in range(3):
+        await login_with_token("no token")
+    assert metadata.asked_for_tokens == 4
+
+
+async def test_few_access_tokens_are_remembered(metadata):
+    tokens = AccessTokens(accounts=metadata, credentials=metadata, clock=lambda: NOW, remembered_max=2)
+    metadata.put_user(5, "ann", "")
+    for text in ("one", "two", "three"):
+        metadata.put_token(5, digest_of(text))
+    for text in ("one", "two", "one", "three", "one", "two"):
+        assert (await tokens.find(text)).token.user_id == 5
+    assert metadata.asked_for_tokens == 4

@@ -1,0 +1,110 @@
+"""Credit and acknowledgements of consumers over gRPC (GW-6)."""
+
+import asyncio
+
+import pytest
+
+from headrace_gateway.grpc.calls import address_of
+from headrace_gateway.grpc.delivery.batches import BATCH_BYTES, Pace
+from headrace_gateway.grpc.delivery.consumer import Allowance, Conversation
+from headrace_gateway.grpc.delivery.membership import Member
+from headrace_gateway.grpc.delivery.reading import Subscription
+from headrace_gateway.grpc.start_positions import Consumer
+from headrace_proto.errors import Status
+from headrace_proto.gateway import v1
+from headrace_shards.connections.sessions import Response
+from headrace_shards.grpc.refusals import Refused
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:127.0.0.1:4711", ("127.0.0.1", 4711)),
+        ("ipv6:%5B::1%5D:4711", ("::1", 4711)),
+        ("ipv6:[::1]:4711", ("::1", 4711)),
+        ("unix:/run/socket", ("", 0)),
+    ],
+)
+def test_addresses_are_those_of_the_other_doors(peer, address):
+    assert address_of(peer) == address
+
+
+def test_of_what_is_not_limited_there_is_any_number():
+    allowance = Allowance(v1.Credit())
+    allowance.spend(10**9, 10**12)
+    assert not allowance.is_limited
+    assert not allowance.is_used_up
+    assert allowance.count_of(7) == 7
+
+
+@pytest.mark.parametrize("limited", ["messages", "bytes"])
+def test_credit_is_used_up_and_given(limited):
+    allowance = Allowance(v1.Credit(**{limited: 5}))
+    allowance.spend(4, 4)
+    assert not allowance.is_used_up
+    allowance.spend(4, 4)
+    assert allowance.is_used_up, "and not below nothing"
+    allowance.grow(v1.Credit(**{limited: 2}))
+    assert not allowance.is_used_up
+    assert allowance.count_of(7) == (2 if limited == "messages" else 7)
+
+
+def test_batches_keep_about_their_size():
+    pace = Pace(1000)
+    counts = []
+    for _ in range(5):
+        counts.append(pace.count)
+        pace.seen(pace.count, 100 * pace.count)
+    assert counts == [16, 64, 256, 1000, 1000], "small messages: as many as are wanted, after a while"
+    pace.seen(1000, 1000 * BATCH_BYTES // 10)
+    assert pace.count == 10
+    pace.seen(1, 50 * BATCH_BYTES)
+    assert pace.count == 1
+    pace.seen(1, 0)
+    assert pace.count == 4
+
+
+async def requests_of(*requests):
+    for request in requests:
+        yield request
+
+
+async def test_what_was_said_before_the_end_counts():
+    conversation = Conversation(v1.Credit())
+    conversation.sent(3)
+    steps = [{"acknowledge": v1.Acknowledge(partition_id=3, offset=offset)} for offset in (1, 2)]
+    steps += [{"finish": v1.ConsumeRequest.Finish()}, {"acknowledge": v1.Acknowledge(partition_id=9, offset=1)}]
+    async with conversation.listening(requests_of(*(v1.ConsumeRequest(**step) for step in steps))):
+        while not conversation.is_over:
+            await conversation.news()
+        assert conversation.take_acknowledged() == {3: 2}
+        assert conversation.take_acknowledged() == {}
+
+
+async def test_news_is_not_missed():
+    conversation = Conversation(v1.Credit(messages=1))
+    conversation.allowance.spend(1, 1)
+
+    async def later():
+        yield v1.ConsumeRequest(credit=v1.Credit(messages=1))
+        await asyncio.Event().wait()
+
+    async with conversation.listening(later()):
+        async with asyncio.timeout(30):
+            while conversation.allowance.is_used_up:
+                await conversation.news()
+
+
+class RefusingSession:
+    def __init__(self, status):
+        self.status = status
+
+    async def call(self, code, payload=b""):
+        return Response(self.status, b"")
+
+
+async def test_a_member_who_is_too_slow_loses_the_partition_and_nothing_else():
+    subscription = Subscription("s", "t", Consumer("g", is_group=True), auto_commit=False)
+    await Member(RefusingSession(Status.NOT_RESOLVED_CONSUMER), subscription, 1)._store(0, 5)
+    with pytest.raises(Refused):
+        await Member(RefusingSession(Status.UNAUTHORIZED), subscription, 1)._store(0, 5)

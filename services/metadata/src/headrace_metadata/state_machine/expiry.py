@@ -1,0 +1,27 @@
+"""Expiry: a `Pulse` command ends everything whose deadline is before its timestamp."""
+
+from __future__ import annotations
+
+from headrace_metadata.state_machine.groups import timeouts
+from headrace_metadata.state_machine.operation import Operation
+from headrace_metadata.state_machine.placement import nodes
+from headrace_metadata.state_machine.state import State
+from headrace_metadata.state_machine.transactions import transactions
+from headrace_proto.metadata.v1 import Reply
+
+
+def pulse(state: State, operation: Operation) -> Reply:
+    """End everything that has expired."""
+    timeouts.pulse(state, operation)
+    nodes.pulse(state, operation)
+    transactions.pulse(state, operation)
+    return Reply()
+
+
+def is_pulse_due(state: State, now_micros: int) -> bool:
+    """Return whether a `Pulse` command at this time would have an effect."""
+    return (
+        timeouts.is_pulse_due(state, now_micros)
+        or nodes.is_pulse_due(state, now_micros)
+        or transactions.is_pulse_due(state, now_micros)
+    )

@@ -1,0 +1,1 @@
+"""Consumer groups: records, commands, assignment of partitions, timeouts."""

@@ -1,0 +1,1 @@
+"""Partition nodes and the placement of partitions on them: records and commands."""

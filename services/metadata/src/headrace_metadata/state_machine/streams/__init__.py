@@ -1,0 +1,1 @@
+"""Streams, topics and partitions: records and commands."""

@@ -1,0 +1,1 @@
+"""Transactions, their stages, and reader pins: records and commands."""

@@ -1,0 +1,30 @@
+"""Errors of calls: a gRPC code, and the status common to all protocols."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, NoReturn
+
+from grpc import aio
+
+from headrace_proto.errors import Status
+from headrace_shards.connections.sessions import SessionLost
+from headrace_shards.grpc.refusals import Refused, code_of, status_metadata
+
+_log = logging.getLogger(__name__)
+
+
+async def refuse(context: aio.ServicerContext[Any, Any], error: Exception) -> NoReturn:
+    """End a call because of an exception; unexpected exceptions are logged and not disclosed to the caller."""
+    match error:
+        case aio.AbortError():
+            raise error
+        case Refused():
+            status, reason = error.status, str(error)
+        case SessionLost():
+            status, reason = error.code, str(error)
+        case _:
+            _log.error("a call failed", exc_info=error)
+            status, reason = Status.ERROR, "the node has failed; its log says how"
+    await context.abort(code_of(status), reason, status_metadata(status))
+    raise AssertionError("an aborted call has ended")

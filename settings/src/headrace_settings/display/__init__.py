@@ -1,0 +1,1 @@
+"""Showing a configuration: as a list, as documents, without secrets."""

@@ -1,0 +1,110 @@
+"""Rendering of a configuration: as TOML without its secrets, as JSON schema, as a page of documentation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from headrace_settings.origin import DefaultOrigin, Origin
+from headrace_settings.section import Path, Setting, settings_of
+from headrace_settings.units.quantity import Quantity
+from headrace_settings.units.secret import Secret
+
+
+def to_toml(config: BaseModel, *, origins: Mapping[Path, Origin] | None = None) -> str:
+    """Write a configuration as TOML that can be loaded again, except for its secrets.
+
+    Args:
+        config: The configuration.
+        origins: If given, every setting that is not a default carries its origin as a comment.
+    """
+    lines: list[str] = []
+    _write_table(config, (), lines, origins or {})
+    return "\n".join(lines).strip() + "\n"
+
+
+def json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """JSON schema of the TOML file."""
+    return model.model_json_schema(mode="serialization")
+
+
+def to_markdown(model: type[BaseModel], *, prefix: str = "HEADRACE") -> str:
+    """Render one table of settings per section: name, variable, default, meaning and allowed values."""
+    lines: list[str] = []
+    section: Path | None = None
+    for setting in settings_of(model):
+        if setting.path[:-1] != section:
+            section = setting.path[:-1]
+            lines += ["", f"## `{'.'.join(section)}`" if section else "## Top level", ""]
+            lines += ["| setting | environment | default | meaning |", "| --- | --- | --- | --- |"]
+        allowed = setting.allowed
+        meaning = f"{setting.description} *Allowed: {allowed}.*" if allowed != "text" else setting.description
+        row = (
+            f"`{setting.dotted}`",
+            f"`{setting.variable(prefix)}`" + (" (also `…_FILE`)" if setting.is_secret else ""),
+            _default(setting),
+            meaning,
+        )
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
+    return "\n".join(lines).strip() + "\n"
+
+
+def shown_value(value: object) -> str:
+    """Value in the form of TOML, without secrets."""
+    return _toml(value)
+
+
+def _write_table(table: BaseModel, path: Path, lines: list[str], origins: Mapping[Path, Origin]) -> None:
+    values = {name: getattr(table, name) for name in type(table).model_fields}
+    leaves = {name: value for name, value in values.items() if not isinstance(value, BaseModel)}
+    if leaves and path:
+        lines += ["", f"[{'.'.join(path)}]"]
+    for name, value in leaves.items():
+        origin = origins.get((*path, name), DefaultOrigin())
+        comment = "" if isinstance(origin, DefaultOrigin) else f"  # {origin}"
+        lines.append(_line(name, value, comment))
+    for name, value in values.items():
+        if isinstance(value, BaseModel):
+            _write_table(value, (*path, name), lines, origins)
+
+
+def _line(name: str, value: object, comment: str) -> str:
+    if isinstance(value, Secret):
+        return f"# {name} is set and not shown{comment}"
+    if value is None:
+        return f"# {name} is not set{comment}"
+    return f"{name} = {_toml(value)}{comment}"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, BaseModel):
+        fields = ((name, getattr(value, name)) for name in type(value).model_fields)
+        shown = (f"{name} = {_toml(item)}" for name, item in fields if _is_shown(item))
+        return "{ " + ", ".join(shown) + " }"
+    # A JSON string is a TOML string, except for the one control character that JSON does not escape.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _is_shown(value: object) -> bool:
+    return value is not None and not isinstance(value, Secret)
+
+
+def _default(setting: Setting) -> str:
+    default = setting.field.get_default(call_default_factory=False)
+    if default is PydanticUndefined or default is None:
+        return "not set"
+    if isinstance(default, Secret):
+        return "a secret" if default else "not set"
+    if isinstance(default, Quantity):
+        return f"`{default}`"
+    return f"`{_toml(default)}`" if not isinstance(default, str) else f"`{default}`"

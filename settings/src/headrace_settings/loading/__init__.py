@@ -1,0 +1,1 @@
+"""Reading a configuration: files, environment, options."""

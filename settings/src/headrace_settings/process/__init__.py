@@ -1,0 +1,1 @@
+"""Parts of all service processes: command line, log output, cluster secrets."""

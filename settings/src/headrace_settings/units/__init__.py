@@ -1,0 +1,1 @@
+"""Types of values: addresses, durations, names, secrets, sizes."""

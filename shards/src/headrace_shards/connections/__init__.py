@@ -1,0 +1,1 @@
+"""Connections of this process to its node, with a logged-in user."""

@@ -1,0 +1,1 @@
+"""Parts of the gRPC servers of all services: credentials, refusals, limits of unauthenticated calls."""

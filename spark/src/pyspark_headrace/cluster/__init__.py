@@ -1,0 +1,1 @@
+"""Calls to a cluster: gateways, nodes, credentials, channels, retries."""

@@ -1,0 +1,1 @@
+"""Messages as columns: schemas, Arrow arrays, digests."""

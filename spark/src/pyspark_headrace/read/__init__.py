@@ -1,0 +1,1 @@
+"""Reads: planning on the driver, tasks, state of streams."""

@@ -1,0 +1,1 @@
+"""Staging by tasks and commits by the driver."""

@@ -1,0 +1,1 @@
+"""Appends: rows of a task as batches, to the leaders of partitions."""

@@ -1,0 +1,201 @@
+"""SPK-1: decisions of a stream between micro-batches, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from described import described, partition, topic
+
+from pyspark_headrace.cluster.description import Description
+from pyspark_headrace.errors import DataLossError, OffsetError, OptionError
+from pyspark_headrace.options.reading import stream_options
+from pyspark_headrace.read.offsets import Offsets
+from pyspark_headrace.read.planning import Planner
+from pyspark_headrace.read.progress import followed, ranges
+from pyspark_headrace.read.selection import depends_on_the_moment, ends, starts
+from pyspark_headrace.read.stream_state import Following
+
+LEAST = {"servers": "a:8094", "stream": "shop", "subscribe": "orders"}
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Gateway:
+    """Fake gateway that returns given values and counts requests."""
+
+    def __init__(self, told: Description) -> None:
+        self.told = told
+        self.asked = 0
+        self.pins: dict[str, bytes] = {}
+
+    def pin(self, stream: str, reader: str, value: bytes) -> bytes:
+        return self.pins.setdefault(reader, value)
+
+    def unpin(self, stream: str, reader: str) -> None:
+        del self.pins[reader]
+
+    def describe(self, stream: str, topics: Sequence[str] = (), *, with_sizes: bool = False) -> Description:
+        assert stream == "shop"
+        self.asked += 1
+        return self.told
+
+
+def following(told: Description, clock: Clock | None = None, **more: str) -> tuple[Following, Gateway]:
+    options = stream_options(LEAST | more)
+    planner = Planner(options, clock or Clock())
+    gateway = Gateway(told)
+    planner._gateway = gateway  # type: ignore[assignment]
+    return Following(options, planner), gateway
+
+
+def test_an_idle_stream_asks_five_times_a_second() -> None:
+    """Check pitfall 5.4: Spark requests the latest offset, twice, about 65 times a second."""
+    clock = Clock()
+    stream, gateway = following(described(topic("orders", partition(0, 0, 5))), clock)
+    start = stream.initial()
+    gateway.asked = 0
+    for _ in range(650):
+        assert stream.next(start, is_limited=False) is None
+        stream.latest()
+        clock.now += 10 / 650
+    assert gateway.asked <= 51
+
+
+def test_the_beginning_is_found_once() -> None:
+    """Check pitfall 5.2."""
+    clock = Clock()
+    stream, gateway = following(described(topic("orders", partition(0, 0, 5))), clock)
+    assert stream.initial().at(("orders", 0)) == 5
+    gateway.told = described(topic("orders", partition(0, 0, 50)))
+    clock.now += 10
+    assert stream.initial().at(("orders", 0)) == 5
+    assert stream.next(stream.initial(), is_limited=False) == stream.latest()
+
+
+def test_the_beginning_outlives_the_driver() -> None:
+    """Check pitfall 5.2: until the first confirmation each run starts at the offsets of the first run."""
+    first, gateway = following(described(topic("orders", partition(0, 0, 5))), readerId="job")
+    assert first.initial().at(("orders", 0)) == 5
+    later, other = following(described(topic("orders", partition(0, 0, 50))), readerId="job")
+    other.pins = gateway.pins
+    assert later.initial() == first.initial()
+    elsewhere, third = following(described(topic("orders", partition(0, 0, 50))), readerId="job", subscribe="orders,x")
+    third.pins = gateway.pins
+    with pytest.raises(OptionError, match=r"readerId: job began to read .*; another query needs another name"):
+        elsewhere.initial()
+    later.confirm()
+    later.confirm()
+    assert gateway.pins == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "does_depend"),
+    [
+        ({}, True),
+        ({"startingOffsets": "latest"}, True),
+        ({"startingOffsets": "earliest"}, False),
+        ({"startingOffsets": '{"orders": {"0": 5}}'}, False),
+        ({"startingOffsets": '{"orders": {"0": -1}}'}, True),
+        ({"startingTimestamp": "1"}, False),
+        ({"startingTimestamp": "1", "startingOffsetsByTimestampStrategy": "latest"}, True),
+    ],
+)
+def test_what_needs_to_be_kept(options: dict[str, str], does_depend: bool) -> None:
+    assert depends_on_the_moment(stream_options(LEAST | options)) is does_depend
+
+
+def test_what_is_new_stays_within_limits() -> None:
+    clock = Clock()
+    told = described(topic("orders", partition(0, 0, 90), partition(1, 0, 10), partition(2, 0, 0)))
+    stream, gateway = following(told, clock, startingOffsets="earliest", maxOffsetsPerTrigger="10")
+    first = stream.next(stream.initial(), is_limited=True)
+    assert first is not None
+    assert [first.at(("orders", number)) for number in range(3)] == [9, 1, 0]
+    whole = stream.next(first, is_limited=False)
+    assert whole is not None
+    assert whole.next == told.ends
+    # Frozen: later messages are not visible, and the stream does not wait for them.
+    stream.freeze()
+    gateway.told = described(topic("orders", partition(0, 0, 900), partition(1, 0, 10), partition(2, 0, 7)))
+    clock.now += 1
+    assert stream.next(whole, is_limited=True) is None
+
+
+def test_ranges_of_a_batch() -> None:
+    options = stream_options(LEAST)
+    there = described(topic("orders", partition(0, 0, 20), partition(1, 0, 20)))
+    start = Offsets.of("shop", there, {("orders", 0): 5, ("orders", 1): 20})
+    end = Offsets.of("shop", there, {("orders", 0): 8, ("orders", 1): 20})
+    assert ranges(start, end, there, options) == {("orders", 0): (5, 8)}
+    # A partition created later starts at 0, also in a repeated batch.
+    first = Offsets("shop", {("orders", 1): 20}, start.incarnations, {("orders", 1): "11.0"})
+    assert ranges(first, end, there, options) == {("orders", 0): (0, 8)}
+    with pytest.raises(DataLossError, match="goes from 5 back to 3"):
+        ranges(start, Offsets.of("shop", there, {("orders", 0): 3}), there, options)
+
+
+LOSSES = {
+    "expired": topic("orders", partition(0, 6, 20)),
+    "cut off": topic("orders", partition(0, 0, 7)),
+    "purged": topic("orders", partition(0, 0, 20, epoch=1)),
+    "made anew": topic("orders", partition(0, 0, 20, incarnation=99)),
+    "not there": topic("orders"),
+}
+
+
+@pytest.mark.parametrize("what", LOSSES)
+def test_what_is_lost_is_never_passed_over_in_silence(what: str) -> None:
+    before = described(topic("orders", partition(0, 0, 20)))
+    start = Offsets.of("shop", before, {("orders", 0): 5})
+    end = Offsets.of("shop", before, {("orders", 0): 10})
+    now = described(LOSSES[what])
+    with pytest.raises(DataLossError, match="failOnDataLoss = false"):
+        ranges(start, end, now, stream_options(LEAST))
+    left = ranges(start, end, now, stream_options(LEAST | {"failOnDataLoss": "false"}))
+    expected = {"expired": {("orders", 0): (6, 10)}, "cut off": {("orders", 0): (5, 7)}}
+    assert left == expected.get(what, {})
+
+
+@pytest.mark.parametrize(("what", "position"), [("purged", 0), ("made anew", 0), ("cut off", 7), ("not there", None)])
+def test_a_stream_goes_on_in_what_is_left(what: str, position: int | None) -> None:
+    at = Offsets.of("shop", described(topic("orders", partition(0, 0, 20))), {("orders", 0): 15})
+    now = described(LOSSES[what])
+    with pytest.raises(DataLossError):
+        followed(at, now, stream_options(LEAST))
+    found = followed(at, now, stream_options(LEAST | {"failOnDataLoss": "false"}))
+    assert found.next.get(("orders", 0)) == position
+
+
+def test_a_range_that_goes_back_is_never_a_task() -> None:
+    planner = Planner(stream_options(LEAST))
+    with pytest.raises(OffsetError, match="a range from 5 to 4 cannot be"):
+        planner.splits({("orders", 0): (5, 4)}, described(topic("orders", partition(0, 0, 9))), is_batch=False)
+
+
+def test_where_reading_begins() -> None:
+    there = described(topic("orders", partition(0, 3, 9), partition(1, 0, 4)))
+
+    def begin(**more: str) -> list[int]:
+        found = starts(stream_options(LEAST | more), there, lambda wanted: dict.fromkeys(wanted, 4), otherwise=-1)
+        return [found["orders", number] for number in range(2)]
+
+    assert begin() == [9, 4]
+    assert begin(startingOffsets="earliest") == [3, 0]
+    assert begin(startingOffsets='{"orders": {"0": 5}}') == [5, 0]
+    assert begin(startingOffsets='{"orders": {"0": -1, "1": -2}}') == [9, 0]
+    with pytest.raises(DataLossError, match="begins at 3: what startingOffsets asks for, 2, is gone"):
+        begin(startingOffsets='{"orders": {"0": 2}}')
+    assert begin(startingOffsets='{"orders": {"0": 2}}', failOnDataLoss="false") == [3, 0]
+    with pytest.raises(OptionError, match="ends at 9, there is no 10 yet"):
+        begin(startingOffsets='{"orders": {"0": 10}}')
+    with pytest.raises(OptionError, match="partition 1 has no message at or after 7000 microseconds"):
+        begin(startingTimestamp="7")
+    assert begin(startingTimestamp="7", startingOffsetsByTimestampStrategy="latest") == [4, 4]
+    assert begin(startingOffsetsByTimestamp='{"orders": {"0": 7}}', startingOffsets="earliest") == [4, 0]
+    assert ends(stream_options(LEAST), there, lambda wanted: {}) == {("orders", 0): 9, ("orders", 1): 4}

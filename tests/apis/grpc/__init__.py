@@ -1,0 +1,1 @@
+"""The gRPC API of a real server, through a real client (GW-6)."""

@@ -1,0 +1,1 @@
+"""Metrics, logs, lag and settings of a running server."""

@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from tests.apis.http.conftest import nobody, reach, root  # noqa: F401 - for the tests here, too

@@ -1,0 +1,34 @@
+"""Echo server over a WebSocket with the options of the push API: the subject of conformance suites.
+
+`python -m tests.apis.push.echo 9002` listens on that port until it is interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from aiohttp import WSMsgType, web
+
+from headrace_gateway.push.connections.socket import Socket, response
+from headrace_gateway.push.frames import BINARY, JSON
+
+MESSAGE_BYTES_MAX = 64 << 20
+
+
+async def echo(request: web.Request) -> web.StreamResponse:
+    upgraded = response(message_bytes_max=MESSAGE_BYTES_MAX, protocols=(JSON, BINARY), compression=False)
+    await upgraded.prepare(request)
+    socket = Socket(request, upgraded)
+    while (message := await socket.receive()) is not None:
+        if message.type is WSMsgType.TEXT:
+            await socket.send_text(message.data.encode())
+        else:
+            await socket.send_binary(message.data)
+    await socket.ended()
+    return upgraded
+
+
+if __name__ == "__main__":
+    application = web.Application()
+    application.router.add_get("/", echo)
+    web.run_app(application, host="127.0.0.1", port=int(sys.argv[1]), print=None)

@@ -1,0 +1,1 @@
+"""Streams, topics, partitions and segments."""

@@ -1,0 +1,1 @@
+"""Consumer groups, with members that are processes or scripts."""

@@ -1,0 +1,1 @@
+"""Sending, polling, waiting and retention."""

@@ -1,0 +1,341 @@
+"""GW-7: long poll and notifications over real sockets; clients without these extensions are not affected."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.compatibility.conftest import Connect
+from tests.compatibility.groups.member import NOTHING, Group
+from tests.compatibility.protocol import frames, long_poll
+from tests.compatibility.protocol.codes import Code, Status, Strategy
+from tests.compatibility.protocol.long_poll import Extension
+from tests.compatibility.protocol.raw import RawConnection, Reply, eventually
+from tests.conftest import TWO_SHARDS
+from tests.server_process import ServerProcess
+
+TOO_MANY_WAITS = 20001
+
+
+@pytest.fixture
+def waiter(shared_server: ServerProcess) -> Iterator[RawConnection]:
+    """Another connection of the root user."""
+    with RawConnection.as_root(shared_server.address) as connection:
+        yield connection
+
+
+@pytest.fixture
+def group(root: RawConnection, stream: str) -> Iterator[Group]:
+    """A group without members on a topic of four partitions."""
+    group = Group(root, stream, partitions=4)
+    yield group
+    group.close()
+
+
+def test_what_the_server_offers(connect: Connect) -> None:
+    """The request needs no login, and the response matches the documentation."""
+    version, codes, limits = long_poll.capabilities(connect())
+    assert version == 1
+    assert codes == sorted(Extension)
+    assert sorted(limits) == [1, 2, 3, 4, 5]
+    assert limits[4] == 60_000_000
+
+
+@pytest.mark.parametrize("code", [9999, 10008, 10500, 10999])
+def test_other_codes_are_unknown_as_ever(root: RawConnection, code: int) -> None:
+    assert root.status(code, b"anything") == Status.INVALID_COMMAND
+    assert root.is_alive()
+
+
+def test_a_login_is_needed(connect: Connect) -> None:
+    connection = connect()
+    assert connection.status(Extension.WAIT_MESSAGES, long_poll.wait("s")) == Status.UNAUTHENTICATED
+    assert connection.status(Extension.WATCH_PARTITIONS, long_poll.watch("s", [0])) == Status.UNAUTHENTICATED
+    assert connection.is_alive()
+
+
+@pytest.mark.parametrize("partition", range(4))
+def test_an_append_wakes_whoever_waits(root: RawConnection, waiter: RawConnection, stream: str, partition: int) -> None:
+    """An append wakes waiting connections, whichever shards own the partition and the connections."""
+    root.create_topic(stream, partitions=4)
+    for number in range(3):
+        long_poll.begin(waiter, long_poll.wait(stream, partition))
+        time.sleep(0.05)
+        begin = time.monotonic()
+        root.send(stream, "t", partition, b"%d" % number)
+        assert long_poll.answer(waiter).payloads == [b"%d" % number]
+        # Well before the timeout of the wait.
+        assert time.monotonic() - begin < 8
+    assert waiter.stored_offset(stream, "t", partition) == 2
+
+
+def test_what_is_there_is_answered_at_once(root: RawConnection, waiter: RawConnection, stream: str) -> None:
+    root.create_topic(stream)
+    root.send(stream, "t", 0, b"a", b"b")
+    begin = time.monotonic()
+    for strategy, value in [(Strategy.NEXT, 0), (Strategy.FIRST, 0), (Strategy.OFFSET, 1), (Strategy.TIMESTAMP, 1)]:
+        payload = long_poll.wait(stream, strategy=strategy, value=value, seconds=30, auto_commit=False)
+        long_poll.begin(waiter, payload)
+        assert long_poll.answer(waiter).payloads == [b"a", b"b"][value if strategy is Strategy.OFFSET else 0 :]
+    long_poll.begin(waiter, long_poll.wait(stream, strategy=Strategy.LAST, count=1, seconds=30, auto_commit=False))
+    assert long_poll.answer(waiter).payloads == [b"b"]
+    assert time.monotonic() - begin < 10
+
+
+def test_the_time_is_kept(root: RawConnection, waiter: RawConnection, stream: str) -> None:
+    """A wait ends at its timeout, not earlier and little later, with the messages present at that time."""
+    root.create_topic(stream)
+    for minimum_bytes, expected in [(1, []), (10_000, [b"little"])]:
+        if expected:
+            root.send(stream, "t", 0, *expected)
+        begin = time.monotonic()
+        long_poll.begin(waiter, long_poll.wait(stream, seconds=0.3, minimum_bytes=minimum_bytes))
+        assert long_poll.answer(waiter).payloads == expected
+        assert 0.3 <= time.monotonic() - begin < 3
+
+
+def test_the_minimum_is_waited_for(root: RawConnection, waiter: RawConnection, stream: str) -> None:
+    root.create_topic(stream)
+    long_poll.begin(waiter, long_poll.wait(stream, minimum_bytes=3 * (64 + 100), seconds=30))
+    for _ in range(2):
+        root.send(stream, "t", 0, bytes(100))
+    waiter.socket.settimeout(0.3)
+    with pytest.raises(TimeoutError):
+        waiter.receive()
+    waiter.socket.settimeout(20)
+    root.send(stream, "t", 0, bytes(100))
+    assert len(long_poll.answer(waiter).messages) == 3
+
+
+def test_many_wait_and_one_append_wakes_them(shared_server: ServerProcess, root: RawConnection, stream: str) -> None:
+    root.create_topic(stream)
+    with ExitStack() as stack:
+        connections = [stack.enter_context(RawConnection.as_root(shared_server.address)) for _ in range(50)]
+        for number, connection in enumerate(connections):
+            long_poll.begin(connection, long_poll.wait(stream, who=frames.consumer(1000 + number)))
+        time.sleep(0.1)
+        root.send(stream, "t", 0, b"for all")
+        for connection in connections:
+            assert long_poll.answer(connection).payloads == [b"for all"]
+
+
+def test_later_requests_are_answered_later(root: RawConnection, waiter: RawConnection, stream: str) -> None:
+    root.create_topic(stream)
+    long_poll.begin(waiter, long_poll.wait(stream))
+    waiter.send_frame(Code.PING)
+    time.sleep(0.1)
+    root.send(stream, "t", 0, b"first")
+    assert long_poll.answer(waiter).payloads == [b"first"]
+    assert waiter.receive() == Reply(Status.OK)
+
+
+def test_a_topic_that_goes_away_ends_the_wait(root: RawConnection, waiter: RawConnection, stream: str) -> None:
+    root.create_topic(stream)
+    long_poll.begin(waiter, long_poll.wait(stream, seconds=30))
+    time.sleep(0.05)
+    root.ok(Code.DELETE_STREAM, frames.ident(stream))
+    assert waiter.receive().status == Status.STREAM_NOT_FOUND
+    assert waiter.is_alive()
+
+
+def test_a_purge_does_not_end_the_wait(root: RawConnection, waiter: RawConnection, stream: str) -> None:
+    root.create_topic(stream)
+    root.send(stream, "t", 0, b"a", b"b")
+    long_poll.begin(waiter, long_poll.wait(stream))
+    assert long_poll.answer(waiter).offsets == [0, 1]
+    long_poll.begin(waiter, long_poll.wait(stream))
+    root.ok(Code.PURGE_STREAM, frames.ident(stream))
+    root.send(stream, "t", 0, b"c")
+    assert [(m.offset, m.payload) for m in long_poll.answer(waiter).messages] == [(0, b"c")]
+
+
+def test_a_closed_connection_takes_nothing_with_it(root: RawConnection, waiter: RawConnection, stream: str) -> None:
+    root.create_topic(stream)
+    client_id = waiter.ok(Code.GET_ME)[:4]
+    long_poll.begin(waiter, long_poll.wait(stream))
+    time.sleep(0.05)
+    waiter.close()
+    eventually("its end", lambda: root.ok(Code.GET_CLIENT, client_id) == b"")
+    root.send(stream, "t", 0, b"kept")
+    assert root.stored_offset(stream, "t", 0) is None
+    assert root.poll(stream, "t", 0, Strategy.NEXT).payloads == [b"kept"]
+
+
+def test_a_member_waits_for_everything_it_owns(group: Group) -> None:
+    """A wait covers all owned partitions, and each message is delivered to one member."""
+    one = group.join()
+    payload = long_poll.wait(group.stream, None, who=one.who, seconds=30)
+    for partition in (3, 0, 2, 1, 3):
+        long_poll.begin(one.connection, payload)
+        time.sleep(0.02)
+        group.send(partition, b"%d" % partition)
+        answer = long_poll.answer(one.connection)
+        assert (answer.partition, answer.payloads) == (partition, [b"%d" % partition])
+    long_poll.begin(one.connection, long_poll.wait(group.stream, None, who=one.who, seconds=0.2))
+    assert long_poll.answer(one.connection) == NOTHING
+
+
+def test_a_member_waits_for_what_it_is_given(group: Group) -> None:
+    """A new member owns no partition until others have released one; its wait notices the assignment."""
+    one = group.join()
+    long_poll.begin(one.connection, long_poll.wait(group.stream, None, who=one.who, seconds=30))
+    two = group.join()
+    long_poll.begin(two.connection, long_poll.wait(group.stream, None, who=two.who, seconds=30))
+    deadline = time.monotonic() + 20
+    while sorted(map(len, group.owned().values())) != [2, 2]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    for partitions, member in zip(group.owned().values(), (one, two), strict=True):
+        group.send(partitions[0], b"for its owner")
+        answer = long_poll.answer(member.connection)
+        assert (answer.partition, answer.payloads) == (partitions[0], [b"for its owner"])
+
+
+def test_a_member_that_loses_one_of_its_partitions_waits_on_for_the_others(group: Group) -> None:
+    """The wait continues without the partition that was assigned to another member."""
+    one = group.join()
+    assert group.owned() == {0: [0, 1, 2, 3]}
+    long_poll.begin(one.connection, long_poll.wait(group.stream, None, who=one.who, seconds=20))
+    two = group.join()
+    eventually("two halves", lambda: sorted(map(len, group.owned().values())) == [2, 2])
+    kept, lost = group.owned().values()
+    for partition in lost:
+        group.send(partition, b"for the other")
+    long_poll.begin(two.connection, long_poll.wait(group.stream, None, who=two.who, seconds=20))
+    assert long_poll.answer(two.connection).payloads == [b"for the other"]
+    group.send(kept[-1], b"for the one")
+    answer = long_poll.answer(one.connection)
+    assert (answer.partition, answer.payloads) == (kept[-1], [b"for the one"])
+    # A wait by number for a lost partition returns nothing, as for a partition that the member never owned.
+    long_poll.begin(one.connection, long_poll.wait(group.stream, lost[-1], who=one.who, seconds=0.1))
+    assert long_poll.answer(one.connection).messages == ()
+    assert one.connection.is_alive()
+
+
+def test_two_members_share_every_message_once(group: Group) -> None:
+    members = [group.join(), group.join()]
+    seen: list[bytes] = []
+    lock = threading.Lock()
+
+    def read(index: int) -> None:
+        member = members[index]
+        until = time.monotonic() + 60
+        payloads = []
+        # After every message was seen, poll until none is left.
+        while (payloads or len(seen) < 200) and time.monotonic() < until:
+            long_poll.begin(member.connection, long_poll.wait(group.stream, None, who=member.who, seconds=1, count=3))
+            payloads = long_poll.answer(member.connection).payloads
+            with lock:
+                seen.extend(payloads)
+
+    readers = [threading.Thread(target=read, args=(index,)) for index in range(2)]
+    for reader in readers:
+        reader.start()
+    for number in range(200):
+        group.send(number % 4, b"%d" % number)
+    for reader in readers:
+        reader.join(90)
+    assert sorted(map(int, seen)) == list(range(200))
+
+
+def test_notifications(root: RawConnection, waiter: RawConnection, stream: str) -> None:
+    """A watcher is notified at once, of every change, and when the partition is replaced or deleted."""
+    root.create_topic(stream, partitions=4)
+    root.send(stream, "t", 1, b"a", b"b")
+    assert waiter.ok(Extension.WATCH_PARTITIONS, long_poll.watch(stream, [0, 1, 3])) == b""
+    first = {entry.partition: entry for entry in long_poll.next_entries(waiter, 3)}
+    assert {partition: entry.next_offset for partition, entry in first.items()} == {0: 0, 1: 2, 3: 0}
+    assert waiter.is_alive()
+    assert waiter.status(Code.GET_ME) == Status.INVALID_COMMAND
+    root.send(stream, "t", 2, b"not watched")
+    root.send(stream, "t", 3, b"c")
+    (entry,) = long_poll.next_entries(waiter, 1)
+    assert (entry.status, entry.partition, entry.first_offset, entry.next_offset) == (0, 3, 0, 1)
+    root.ok(Code.PURGE_TOPIC, frames.ident(stream) + frames.ident("t"))
+    purged = long_poll.next_entries(waiter, 3)
+    assert {(entry.purge_epoch, entry.next_offset) for entry in purged} == {(1, 0)}
+    waiter.send_frame(Extension.WATCH_PARTITIONS, long_poll.watch(stream, [0, 3], remove=True))
+    assert waiter.receive() == Reply(Status.OK)
+    root.send(stream, "t", 3, b"not watched any more")
+    root.send(stream, "t", 1, b"d")
+    (entry,) = long_poll.next_entries(waiter, 1)
+    assert (entry.partition, entry.next_offset) == (1, 1)
+    root.ok(Code.DELETE_STREAM, frames.ident(stream))
+    (entry,) = long_poll.next_entries(waiter, 1)
+    assert (entry.status, entry.partition) == (Status.STREAM_NOT_FOUND, 1)
+    assert waiter.ok(Code.GET_ME)
+
+
+def test_a_storm_of_appends_is_told_in_few_words(root: RawConnection, waiter: RawConnection, stream: str) -> None:
+    """The watcher receives the last offset, and one that does not read causes no growing queue."""
+    root.create_topic(stream, partitions=4)
+    waiter.ok(Extension.WATCH_PARTITIONS, long_poll.watch(stream, [0, 1, 2, 3]))
+    batch = [frames.message(b"x")] * 10
+    for number in range(400):
+        root.send_frame(Code.SEND_MESSAGES, frames.send(stream, "t", frames.to_partition(number % 4), batch))
+    for _ in range(400):
+        assert root.receive().status == Status.OK
+    ends: dict[int, int] = {}
+    entries = 0
+    while ends != dict.fromkeys(range(4), 1000):
+        for entry in long_poll.entries(waiter.receive()):
+            assert entry.next_offset >= ends.get(entry.partition, 0)
+            ends[entry.partition] = entry.next_offset
+            entries += 1
+    assert entries <= 404
+
+
+def test_watching_needs_the_right_to_poll(root: RawConnection, shared_server: ServerProcess, stream: str) -> None:
+    root.create_topic(stream)
+    name = "watcher-of-topics"
+    root.ok(Code.CREATE_USER, frames.create_user(name, "secret"))
+    with RawConnection.as_user(shared_server.address, name, "secret") as user:
+        assert user.status(Extension.WATCH_PARTITIONS, long_poll.watch(stream, [0])) == Status.UNAUTHORIZED
+        assert user.status(Extension.WAIT_MESSAGES, long_poll.wait(stream)) == Status.UNAUTHORIZED
+    root.ok(Code.DELETE_USER, frames.ident(name))
+
+
+def test_the_bound_is_kept(tmp_path: Path) -> None:
+    settings = {"WAIT_MAX_PARTITIONS": "2", "SYSTEM_SHARDING_CPU_ALLOCATION": "1"}
+    with ServerProcess(tmp_path / "data", settings) as server, ExitStack() as stack:
+        root, *others = (stack.enter_context(RawConnection.as_root(server.address)) for _ in range(4))
+        root.create_topic("s")
+        for connection in others[:2]:
+            long_poll.begin(connection, long_poll.wait("s", auto_commit=False))
+        time.sleep(0.1)
+        refused = others[2].status(Extension.WAIT_MESSAGES, long_poll.wait("s"))
+        assert refused == TOO_MANY_WAITS
+        assert others[2].status(Extension.WATCH_PARTITIONS, long_poll.watch("s", [0])) == TOO_MANY_WAITS
+        root.send("s", "t", 0, b"x")
+        for connection in others[:2]:
+            assert long_poll.answer(connection).payloads == [b"x"]
+
+
+def test_a_server_that_stops_answers_everybody(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", TWO_SHARDS) as server, ExitStack() as stack:
+        root, *others = (stack.enter_context(RawConnection.as_root(server.address)) for _ in range(4))
+        root.create_topic("s", partitions=4)
+        for partition, connection in enumerate(others):
+            long_poll.begin(connection, long_poll.wait("s", partition, seconds=50))
+        time.sleep(0.1)
+        begin = time.monotonic()
+        server.stop()
+        # Well before the timeout of the waits.
+        assert time.monotonic() - begin < 30
+        for connection in others:
+            assert long_poll.answer(connection).messages == ()
+            assert connection.receive().status == Status.DISCONNECTED
+
+
+def test_who_waits_counts_as_alive(tmp_path: Path) -> None:
+    settings = {"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "500 ms"}
+    with ServerProcess(tmp_path / "data", settings) as server, RawConnection.as_root(server.address) as root:
+        root.create_topic("s")
+        long_poll.begin(root, long_poll.wait("s", seconds=3))
+        assert long_poll.answer(root).messages == ()
+        assert root.is_alive()

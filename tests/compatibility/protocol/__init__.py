@@ -1,0 +1,1 @@
+"""The binary protocol, written by hand a second time: frames, answers, connections."""

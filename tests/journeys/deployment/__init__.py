@@ -1,0 +1,1 @@
+"""The deployment under test, its clients, its outages."""

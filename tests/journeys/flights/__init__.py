@@ -1,0 +1,1 @@
+"""A year of flights through the official client, and back: `make demo`."""

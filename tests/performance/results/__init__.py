@@ -1,0 +1,1 @@
+"""Numbers of several rounds, and their presentation."""
