@@ -232,7 +232,8 @@ mod tests {
 
     #[test]
     fn one_replica_needs_little() {
-        let config = parsed(r#"{"directory": "/x", "cluster": "c", "replica": 0, "replicas": [""]}"#);
+        let config =
+            parsed(r#"{"directory": "/x", "cluster": "c", "replica": 0, "replicas": [""]}"#);
         config.check().unwrap();
         assert!(config.is_single() && config.sync);
         assert_eq!(config.journal_file_bytes, 64 * 1024 * 1024);
