@@ -32,7 +32,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 # Sources of the native module, without tests and benchmarks.
 RUST_SOURCES := $(shell find core \( -type d \( -name target -o -name tests -o -name benches -o -name fuzz -o -name lossy-disk \) -prune \) \
 	-o -type f \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.pyi' \) -print)
-RUST_SOURCES += $(shell find proto -type f \( -name '*.proto' -o -name 'errors.toml' \))
+RUST_SOURCES += $(shell find proto -type f \( -name '*.proto' -o -name 'errors.toml' \)) $(shell find core/python -name '*.py')
 WEB_SOURCES := $(shell find web \( -name node_modules -o -name dist \) -prune -o -type f -print)
 PYTHON_PROJECTS := $(shell find . -name .venv -prune -o -name .cache -prune -o -name target -prune -o -name pyproject.toml -print)
 
@@ -76,7 +76,7 @@ WHEELS := .cache/wheels
 .venv/.native-current: .venv/.python-current $(RUST_SOURCES)
 	@echo "building the native module (release)"
 	@rm -rf $(WHEELS)
-	@$(BIN)/maturin build --release --locked --quiet --interpreter $(BIN)/python --manifest-path core/crates/python/Cargo.toml --out $(WHEELS)
+	@cd core/python && $(CURDIR)/$(BIN)/maturin build --release --locked --quiet --interpreter $(CURDIR)/$(BIN)/python --out $(CURDIR)/$(WHEELS)
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --reinstall $(WHEELS)/headrace_core-*.whl
 	@touch $@
 
@@ -106,6 +106,17 @@ NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix web
 
 .PHONY: setup
 setup: .venv/.native-current .venv/.web-current ## Make .venv with every package, the native module and the console
+
+# Wheels of the three distributions: docs/decisions/0060-three-distributions.md.
+DIST ?= dist
+
+.PHONY: wheels
+wheels: setup ## Build the wheel of each distribution in DIST=dist
+	@rm -rf "$(DIST)" && mkdir -p "$(DIST)"
+	@cp $(WHEELS)/headrace_core-*.whl "$(DIST)"
+	@for name in headrace pyspark-headrace; do \
+		$(UV) build --quiet --wheel --python $(BIN)/python --package "$$name" --out-dir "$(DIST)"; done
+	@ls -lh "$(DIST)"/*.whl
 
 # ---- running
 
@@ -292,7 +303,7 @@ check-web: .venv/.web-current
 check-generated: setup
 	@$(BIN)/python proto/generate.py --check
 	@$(BIN)/python proto/generate_errors.py --check
-	@$(BIN)/python dashboards/build.py --check
+	@$(BIN)/python compose/dashboards/build.py --check
 	@$(BIN)/python docs/requirements.py --check
 	@$(BIN)/headrace config reference | diff -u docs/configuration.md - \
 		|| { echo "docs/configuration.md is not current: make generate"; exit 1; }
@@ -309,7 +320,7 @@ release-proto: .venv/.npm-current ## Record the .proto files as the released for
 generate: setup ## Write what is generated and checked in: protobuf, status codes, dashboard, settings reference
 	@$(BIN)/python proto/generate.py
 	@$(BIN)/python proto/generate_errors.py
-	@$(BIN)/python dashboards/build.py
+	@$(BIN)/python compose/dashboards/build.py
 	@$(BIN)/python docs/requirements.py
 	@$(BIN)/headrace config reference > docs/configuration.md
 

@@ -25,7 +25,7 @@ from google.protobuf import descriptor_pb2
 from grpc_tools import protoc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 PROTO_FOLDER = Path(__file__).resolve().parent
-PACKAGE_FOLDER = PROTO_FOLDER / "src" / "headrace_proto"
+PACKAGE_FOLDER = PROTO_FOLDER.parent / "core" / "python" / "headrace_proto"
 
 # Matches `from headrace.catalog.v1 import ...` and `import headrace.catalog.v1...`, but not strings: the names inside
 # descriptors stay.
@@ -148,7 +148,7 @@ def _mypy_plugin(name: str) -> Path:
     # The compiler looks for plugins on the search path, which may lack those of this interpreter.
     plugin = Path(sysconfig.get_path("scripts")) / name
     if not plugin.exists():
-        raise SystemExit(f"{plugin} is missing: install the development dependencies of headrace-proto")
+        raise SystemExit(f"{plugin} is missing: install the development dependencies")
     return plugin
 
 

@@ -18,7 +18,7 @@ from typing import TypedDict
 
 PROTO_FOLDER = Path(__file__).resolve().parent
 REGISTRY_PATH = PROTO_FOLDER / "errors.toml"
-MODULE_PATH = PROTO_FOLDER / "src" / "headrace_proto" / "errors.py"
+MODULE_PATH = PROTO_FOLDER.parent / "core" / "python" / "headrace_proto" / "errors.py"
 
 ORIGINS = {
     "wire": "A server, in normal operation.",

@@ -98,7 +98,7 @@ from headrace.cli.app import main
 sys.argv = ["headrace", "poll", "--help"]
 with suppress(SystemExit):
     main()
-servers = ("headrace_gateway", "headrace_shards", "headrace.embedded.s")
+servers = ("headrace_gateway", "headrace_node", "headrace.embedded.s")
 print(*(name for name in sys.modules if name.startswith(servers)))
 """
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from headrace.embedded.commit_horizon import pass_horizon
 from headrace_metadata.errors import AppendFailedError
-from headrace_shards import Horizon
+from headrace_node import Horizon
 
 
 @dataclass

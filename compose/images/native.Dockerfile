@@ -21,7 +21,7 @@ WORKDIR /src
 
 FROM tools AS manifests
 COPY core core
-RUN find core -type f ! -name '*.rs' ! -name 'Cargo.*' ! -name pyproject.toml -delete \
+RUN find core -type f ! -name '*.rs' ! -name 'Cargo.*' ! -name pyproject.toml ! -path 'core/python/*' -delete \
     && find core -name '*.rs' ! -name lib.rs ! -name main.rs ! -path '*/src/bin/*' ! -path '*/benches/*' -delete \
     && echo 'fn main() {}' | tee $(find core -name '*.rs') > /dev/null \
     && find core -name lib.rs -exec truncate --size 0 {} +
@@ -33,13 +33,13 @@ RUN uv export --quiet --frozen --only-group dev --no-annotate | sed -n '/^maturi
 ENV CARGO_HOME=/opt/cargo CARGO_TARGET_DIR=/target CARGO_PROFILE_RELEASE_DEBUG=false \
     MATURIN="/opt/maturin/bin/maturin build --quiet --release --locked --compatibility linux --interpreter /usr/bin/python3"
 COPY --from=manifests /src/core core
-RUN $MATURIN --manifest-path core/crates/python/Cargo.toml --out /tmp/unused 2> /tmp/log || { cat /tmp/log; exit 1; }; \
+RUN cd core/python && $MATURIN --out /tmp/unused 2> /tmp/log || { cat /tmp/log; exit 1; }; \
     rm -rf /tmp/unused
 COPY core core
 COPY proto proto
 # The files have the timestamps of the checkout, and cargo rebuilds by timestamp.
 RUN find core proto -type f -exec touch {} + \
-    && $MATURIN --manifest-path core/crates/python/Cargo.toml --out /wheels
+    && cd core/python && $MATURIN --out /wheels
 
 # ---- result
 FROM scratch

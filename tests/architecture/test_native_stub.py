@@ -7,7 +7,6 @@ from pathlib import Path
 # Of the package that the build wraps around the module; the stub describes what is inside it. That an object has the
 # buffer protocol can be seen since Python 3.12.
 ALLOWED = r"""
-headrace_core\.__all__
 headrace_core\.headrace_core
 (headrace_core\.ColumnBuffer\.__buffer__)?
 """

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-NATIVE: Final = Path("core/crates/python/headrace_core.pyi")
+NATIVE: Final = Path("core/python/headrace_core/__init__.pyi")
 """Stand-in for the native module, which is built and not imported from a file."""
 _TEST_ROOTS: Final = (Path("spark/tests"), Path("spark/tests/jobs"))
 """Directories whose modules are imported by their bare names."""

@@ -26,11 +26,11 @@ _EVERYTHING: Final = (
 """Files on which anything may depend."""
 _FOLDERS: Final = {
     "web": ("tests/console", "tests/journeys/test_browser.py", "tests/journeys/test_readme.py"),
-    "dashboards": ("tests/apis/http/monitoring/test_metrics.py",),
     "docs": ("tests/architecture", "tests/journeys/test_readme.py", "spark/tests/documents/test_readme.py"),
 }
 """Directories of non-Python files, and the tests that read them."""
 _CONTAINERS: Final = "compose"
+_DASHBOARDS: Final = Path("compose/dashboards")
 
 
 @dataclass(slots=True)
@@ -68,7 +68,9 @@ def select(changed: Iterable[Path], files: Files) -> Selection:
     tests = {str(path) for path in files.reached_from(begin) if _is_test(path)}
     for path in changed:
         tests |= set(_FOLDERS.get(path.parts[0], ()))
-        if path.parts[0] == _CONTAINERS:
+        if path.is_relative_to(_DASHBOARDS):
+            tests.add("tests/apis/http/monitoring/test_dashboard.py")
+        elif path.parts[0] == _CONTAINERS:
             selection.notes.append("compose/ has changed: make cluster-test is not part of this")
     tests = {test for test in tests if (ROOT / test).exists() and not test.startswith("tests/containers")}
     selection.tests = sorted(test for test in tests if not test.startswith("spark/"))

@@ -23,7 +23,7 @@ def test_a_module_of_the_gateway(files):
     selection = chosen(files, "services/gateway/src/headrace_gateway/access/passwords.py")
     assert "services/gateway/tests/access/test_logins.py" in selection.tests
     assert "tests/compatibility/access/test_users.py" in selection.tests, "by way of the server that is started"
-    assert "settings/tests/test_rendering.py" not in selection.tests
+    assert "libraries/settings/tests/test_rendering.py" not in selection.tests
     assert not selection.crates
 
 

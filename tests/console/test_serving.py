@@ -80,7 +80,7 @@ def test_nothing_else_is_given_away(shared_server: ServerProcess, path: str) -> 
 
 def test_the_wheel_holds_it(tmp_path: Path) -> None:
     command = [ROOT / ".cache/uv/bin/uv", "build", "--quiet", "--wheel", "--python", sys.executable]
-    subprocess.run([*command, "--package", "headrace-gateway", "--out-dir", tmp_path], check=True, cwd=ROOT)
+    subprocess.run([*command, "--package", "headrace", "--out-dir", tmp_path], check=True, cwd=ROOT)
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "headrace_gateway/console/static/index.html" in names

@@ -92,7 +92,7 @@ def test_the_dashboard_has_something_to_show(prometheus: Prometheus, entrance: E
     client.create_topic(name, TOPIC, 1)
     client.send(name, TOPIC, [b"x"], partition=0)
     client.close()
-    dashboard = json.loads((ROOT / "dashboards/headrace.json").read_text(encoding="utf-8"))
+    dashboard = json.loads((ROOT / "compose/dashboards/headrace.json").read_text(encoding="utf-8"))
     panels = [inner for panel in dashboard["panels"] for inner in (panel, *panel.get("panels", ()))]
     questions = [target["expr"] for panel in panels for target in panel.get("targets", ())]
     assert questions

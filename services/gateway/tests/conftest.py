@@ -14,11 +14,11 @@ from headrace_gateway.control.memberships import MembershipLimits, Memberships
 from headrace_gateway.control.topic_defaults import TopicDefaults
 from headrace_gateway.control.topic_durability import TopicDurability
 from headrace_gateway.observability.host_statistics import Host
+from headrace_node import Publications
 from headrace_proto.catalog import v1 as catalog_v1
 from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, USER_STATUS_INACTIVE
 from headrace_proto.control.v1 import Request
 from headrace_proto.metadata.v1 import Command, Reply
-from headrace_shards import Publications
 
 NOW = 1_700_000_000_000_000
 GATEWAY = 4711

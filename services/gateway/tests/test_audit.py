@@ -17,12 +17,12 @@ from headrace_gateway.audit.metrics import TrailCollector
 from headrace_gateway.audit.reading import Wanted, read
 from headrace_gateway.audit.requests import change_of
 from headrace_gateway.audit.trail import FOLDER, Trail
+from headrace_node.connections.caller import CALLER, Caller
 from headrace_proto.catalog.v1 import User
 from headrace_proto.control.v1 import ChangePassword, CreateUser, Request
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import Command, CreateStream, RenewNodeLease
 from headrace_settings import Size
-from headrace_shards.connections.caller import CALLER, Caller
 
 
 class Users:

@@ -9,6 +9,8 @@ import pytest
 from grpc import aio
 
 import headrace_core as core
+from headrace_node import Node as ShardsNode
+from headrace_node.connections.sessions import Sessions
 from headrace_partition_node.grpc.appending import Appending
 from headrace_partition_node.grpc.fetching import Fetching
 from headrace_partition_node.grpc.listener import certificates_of
@@ -44,8 +46,6 @@ from headrace_proto.partition.v1 import (
 from headrace_proto.partition.v1.partition_pb2_grpc import PartitionStub
 from headrace_proto.well_known import NEVER_EXPIRES, UNLIMITED
 from headrace_settings import Address
-from headrace_shards import Node as ShardsNode
-from headrace_shards.connections.sessions import Sessions
 
 HERE, THERE = 1, 2
 STREAM, TOPIC, OTHER_TOPIC = 3, 5, 6

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from headrace_metadata_client import StrangerError
+from headrace_node import Horizon
 from headrace_partition_node.catalog_follower import Catalogue
 from headrace_partition_node.data_directory import HighestVersion
 from headrace_partition_node.placements import Placements
 from headrace_proto.catalog.v1 import Snapshot, Update
-from headrace_shards import Horizon
 
 
 class Watch:

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from headrace_node.errors import FolderInUse
 from headrace_partition_node.data_directory import HighestVersion, opened
 from headrace_partition_node.errors import ForeignFolder
-from headrace_shards.errors import FolderInUse
 
 
 def open_folder(path, node="node-1", cluster="tests"):

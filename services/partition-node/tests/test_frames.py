@@ -5,6 +5,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace_node.grpc.refusals import Refused
 from headrace_partition_node.grpc.frames import Chunk, decoded, decoded_staged, encoded
 from headrace_proto.errors import Status
 from headrace_proto.partition.v1 import (
@@ -13,7 +14,6 @@ from headrace_proto.partition.v1 import (
     Place,
     StageRequest,
 )
-from headrace_shards.grpc.refusals import Refused
 
 
 async def test_refusals_have_reasons():

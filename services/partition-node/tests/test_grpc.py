@@ -25,6 +25,7 @@ from partition_world import (
 )
 
 import headrace_core as core
+from headrace_node.connections.sessions import Session
 from headrace_partition_node.grpc import fetching
 from headrace_proto.catalog.v1 import (
     Delta,
@@ -41,7 +42,6 @@ from headrace_proto.partition.v1 import (
     PlanRangeRequest,
     TopicKey,
 )
-from headrace_shards.connections.sessions import Session
 
 
 async def test_what_was_appended_is_fetched(world):

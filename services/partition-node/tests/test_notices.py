@@ -3,6 +3,7 @@
 import asyncio
 
 from headrace_metadata_client import CommandNotTakenError, OutcomeUnknownError
+from headrace_node import Publications
 from headrace_partition_node import notices as module
 from headrace_partition_node.notices import Control, Notices
 from headrace_proto.control.v1 import ClientGone, LoginWithPassword, Request
@@ -15,7 +16,6 @@ from headrace_proto.metadata.v1 import (
     PublicationsApplied,
     Reply,
 )
-from headrace_shards import Publications
 
 
 def notice(group, *partitions):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from headrace.embedded.config import EmbeddedConfig, load_config
     from headrace.embedded.server import Running, running
     from headrace.embedded.thread import Server
-    from headrace_shards import Recovery
+    from headrace_node import Recovery
 
 __all__ = [
     "DataFolderInUse",
@@ -30,7 +30,7 @@ __all__ = [
 # Names imported on first use: importing the server takes most of a second, and the command line needs only the errors.
 _MODULES: Final = {
     "EmbeddedConfig": "headrace.embedded.config",
-    "Recovery": "headrace_shards",
+    "Recovery": "headrace_node",
     "Running": "headrace.embedded.server",
     "Server": "headrace.embedded.thread",
     "load_config": "headrace.embedded.config",

@@ -10,9 +10,9 @@ from typing import Final, NoReturn
 
 from headrace_metadata.errors import MetadataError
 from headrace_metadata.replica import Replica
+from headrace_node import Horizon
 from headrace_proto.metadata.v1 import Command, Pulse
 from headrace_proto.well_known import ROOT_USER_ID
-from headrace_shards import Horizon
 
 CHECK_SECONDS: Final = 5.0
 """Interval at which to check for staged batches."""

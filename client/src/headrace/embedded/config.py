@@ -10,10 +10,10 @@ from pydantic import model_validator
 
 from headrace_gateway.config import GatewayConfig, RootUserConfig, TopicConfig
 from headrace_metadata.config import StateSettings
+from headrace_node.config import ShardsConfig, StorageConfig
 from headrace_partition_node.config import GrpcSettings, TlsSettings
 from headrace_settings import Loaded, Secret, Section, load
 from headrace_settings.units.names import Name
-from headrace_shards.config import ShardsConfig, StorageConfig
 
 PREFIX = "HEADRACE"
 """Prefix of environment variables."""

@@ -19,8 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from headrace.embedded.errors import DataFolderInUse, ForeignDataFolder
-from headrace_shards.directories import LOCK, locked, make_folder, replace_file
-from headrace_shards.errors import FolderInUse
+from headrace_node.directories import LOCK, locked, make_folder, replace_file
+from headrace_node.errors import FolderInUse
 
 PRODUCT = "headrace"
 FORMAT_VERSION = 2

@@ -9,6 +9,8 @@ import headrace_core
 from headrace.embedded.config import PipelinesConfig
 from headrace_gateway.ports import TopicPlaces
 from headrace_metadata.applied_state import AppliedState
+from headrace_node import Front
+from headrace_node.connections.sessions import OpenSession, Sessions
 from headrace_partition_node.grpc import listener
 from headrace_partition_node.grpc.memory import Memory
 from headrace_partition_node.grpc.server import Served
@@ -16,8 +18,6 @@ from headrace_partition_node.grpc.service import Calls
 from headrace_partition_node.grpc.tickets import IssuerMay, Tickets
 from headrace_partition_node.placements import Found
 from headrace_proto.catalog.v1 import Topic
-from headrace_shards import Front
-from headrace_shards.connections.sessions import OpenSession, Sessions
 
 
 @asynccontextmanager

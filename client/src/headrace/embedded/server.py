@@ -33,14 +33,14 @@ from headrace_metadata.errors import MetadataError
 from headrace_metadata.metrics import ReplicaCollector
 from headrace_metadata.native import ReplicaDescription
 from headrace_metadata.replica import Replica
+from headrace_node import Horizon, Node, NodeError, Recovery, ShardEvents, native_document
+from headrace_node.background import background
+from headrace_node.edge import Edge
+from headrace_node.errors import ShardEnded as ShardOfNodeEnded
+from headrace_node.grpc.certificates import CertificateError, Certificates
 from headrace_partition_node.errors import PartitionNodeError
 from headrace_partition_node.grpc.server import Served
 from headrace_settings import Address, Loaded, Secret, listed, to_toml
-from headrace_shards import Horizon, Node, NodeError, Recovery, ShardEvents, native_document
-from headrace_shards.background import background
-from headrace_shards.edge import Edge
-from headrace_shards.errors import ShardEnded as ShardOfNodeEnded
-from headrace_shards.grpc.certificates import CertificateError, Certificates
 
 # An embedded server has one gateway: members of any other gateway are left from an earlier run.
 _GATEWAY_NAME = "embedded"

@@ -1,5 +1,5 @@
 //! The native module `headrace_core`: converts arguments, releases the GIL, calls the core, maps errors. It contains no
-//! logic of its own. `headrace_core.pyi` beside this directory documents it for Python.
+//! logic of its own. `core/python/headrace_core/__init__.pyi` documents it for Python.
 
 #![allow(
     clippy::needless_pass_by_value,

@@ -205,7 +205,7 @@ impl Node {
             .map_err(|error| core_error(&error))
     }
 
-    /// Take the trace records: the tuples are documented in `headrace_core.pyi`.
+    /// Take the trace records: the tuples are documented in the stub of the module.
     fn take_traces<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.home.check()?;
         let records = python.detach(|| self.node.take_traces());

@@ -20,11 +20,11 @@ from headrace_gateway.service.app import Natives, serve
 from headrace_gateway.service.config import PREFIX, GatewayServiceConfig, load_config
 from headrace_gateway.service.remote_metadata import CommandFailed
 from headrace_metadata_client import MetadataClientError
+from headrace_node import NodeError
+from headrace_node.grpc.certificates import CertificateError
 from headrace_settings import Loaded
 from headrace_settings.process import log_output
 from headrace_settings.process.service_process import ServiceProcess
-from headrace_shards import NodeError
-from headrace_shards.grpc.certificates import CertificateError
 
 _REFUSALS = (
     NodeError,

@@ -12,12 +12,12 @@ from headrace_gateway.control.topic_durability import TopicDurability
 from headrace_gateway.http.config import HttpConfig
 from headrace_gateway.listeners.config import GrpcTlsConfig, QuicConfig, TlsConfig
 from headrace_gateway.push.config import PushConfig
+from headrace_node.edge_config import EdgeSettings
+from headrace_node.tracing import TraceExportConfig
 from headrace_proto.limits import PASSWORD_BYTES, USERNAME_BYTES
 from headrace_proto.well_known import NEVER_EXPIRES, UNLIMITED
 from headrace_settings import Address, Between, Duration, Secret, Section, ServerExpiry, Size, SizeLimit
 from headrace_settings.units.duration import Expiry
-from headrace_shards.edge_config import EdgeSettings
-from headrace_shards.tracing import TraceExportConfig
 
 
 class TcpConfig(Section):

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from headrace_gateway.access.token_cleaner import TokenCleaner
+from headrace_node.background import background
 from headrace_proto.catalog.v1 import (
     COMPRESSION_ALGORITHM_NONE,
     DURABILITY_FSYNC,
@@ -36,7 +37,6 @@ from headrace_proto.metadata.v1 import (
     TransactionResult,
     UpdateTopic,
 )
-from headrace_shards.background import background
 
 NEVER = UNLIMITED = 2**64 - 1
 

@@ -10,10 +10,10 @@ from headrace_gateway.grpc.delivery.consumer import Allowance, Conversation
 from headrace_gateway.grpc.delivery.membership import Member
 from headrace_gateway.grpc.delivery.reading import Subscription
 from headrace_gateway.grpc.start_positions import Consumer
+from headrace_node.connections.sessions import Response
+from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
-from headrace_shards.connections.sessions import Response
-from headrace_shards.grpc.refusals import Refused
 
 
 @pytest.mark.parametrize(

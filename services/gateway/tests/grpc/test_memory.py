@@ -7,8 +7,8 @@ import pytest
 
 from headrace_gateway.config import GrpcConfig
 from headrace_gateway.grpc.memory import Pool
+from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
-from headrace_shards.grpc.refusals import Refused
 
 
 async def test_nobody_has_more_than_half():

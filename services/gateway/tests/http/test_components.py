@@ -14,9 +14,9 @@ from headrace_gateway.http.idempotency import IdempotencyKeys
 from headrace_gateway.http.sessions.members import Members
 from headrace_gateway.http.sizes import size_bytes, size_text
 from headrace_gateway.json_api.errors import Limited, Refused, Rejected, code_name, precise_http_status
+from headrace_node.connections.sessions import Response
 from headrace_proto.errors import Status
 from headrace_settings import Secret
-from headrace_shards.connections.sessions import Response
 
 
 class Clock:

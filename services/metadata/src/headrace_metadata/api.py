@@ -27,6 +27,7 @@ from headrace_metadata.queries import answer
 from headrace_metadata.replica import Replica, RequestId
 from headrace_metadata.status import ReplicaFacts, replica_status
 from headrace_metadata.update_history import UpdateHistory
+from headrace_node.tracing import Tracing
 from headrace_proto.cluster_token import PRIMARY_METADATA
 from headrace_proto.metadata.v1 import (
     CONSISTENCY_LINEARIZABLE,
@@ -52,7 +53,6 @@ from headrace_proto.metadata.v1 import (
 )
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataServicer
 from headrace_proto.trace_context import REQUEST
-from headrace_shards.tracing import Tracing
 
 _UPDATES_PER_TURN: Final = 64
 _CLIENT_BYTES: Final = 16

@@ -22,15 +22,15 @@ from headrace_metadata.peer_certificates import PeerCertificates
 from headrace_metadata.replica import Replica
 from headrace_metadata.server import Served, serving
 from headrace_metadata.status import ReplicaFacts
+from headrace_node.edge import ReloadSignal
+from headrace_node.tracing import recorded
 from headrace_proto.cluster_token import metrics_authorization
 from headrace_settings import Address
-from headrace_shards.edge import ReloadSignal
-from headrace_shards.tracing import recorded
 
 MakeNative = Callable[[str], NativeReplica]
 """`headrace_core.MetadataReplica`: takes the document that describes a replica."""
 
-RELEASE: Final = version("headrace-metadata")
+RELEASE: Final = version("headrace")
 
 _log = logging.getLogger(__name__)
 

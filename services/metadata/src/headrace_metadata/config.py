@@ -9,11 +9,11 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import model_validator
 
+from headrace_node.tracing import TraceExportConfig
 from headrace_settings import Address, Between, Duration, Loaded, Secret, Section, Size, load
 from headrace_settings.process.cluster_secrets import check_secrets, secrets_of
 from headrace_settings.process.log_output import LoggingSettings
 from headrace_settings.units.names import HostPort, Name
-from headrace_shards.tracing import TraceExportConfig
 
 PREFIX: Final = "HEADRACE_METADATA"
 """Prefix of environment variables: ``grpc.address`` is ``HEADRACE_METADATA_GRPC_ADDRESS``."""

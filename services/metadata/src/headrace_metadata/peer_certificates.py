@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NoReturn, Protocol
 
-from headrace_shards.background import background
+from headrace_node.background import background
 
 _log = logging.getLogger(__name__)
 

@@ -20,11 +20,11 @@ from headrace_metadata.config import ClusterSettings, TlsSettings
 from headrace_metadata.errors import ListenError
 from headrace_metadata.replica import Replica
 from headrace_metadata.traced_calls import TracedCalls
+from headrace_node.grpc.certificates import CertificateError, CertificateFiles, Certificates
+from headrace_node.tracing import Tracing
 from headrace_proto.metadata.v1 import service_pb2
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataServicer, add_MetadataServicer_to_server
 from headrace_settings import Address
-from headrace_shards.grpc.certificates import CertificateError, CertificateFiles, Certificates
-from headrace_shards.tracing import Tracing
 
 _SERVICE: Final[ServiceDescriptor] = service_pb2.DESCRIPTOR.services_by_name["Metadata"]
 _GRACE_SECONDS: Final = 2.0

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 import grpc
 from grpc import aio
 
-from headrace_shards.tracing import Tracing
+from headrace_node.tracing import Tracing
 
 # The types of this library are not subscriptable at run time.
 _Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"

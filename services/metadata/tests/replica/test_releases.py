@@ -15,7 +15,7 @@ def test_every_command_has_a_release_and_none_a_later_one_than_this():
     listed = [name for names in releases.COMMANDS.values() for name in names]
     fields = Command.DESCRIPTOR.oneofs_by_name["operation"].fields
     assert sorted(listed) == sorted(field.name for field in fields)
-    own = releases.packed(version("headrace-metadata"))
+    own = releases.packed(version("headrace"))
     assert all(releases.packed(release) <= own for release in releases.COMMANDS)
     assert all(release.endswith(".0") for release in releases.COMMANDS), "patches bring no commands"
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import headrace_core
 from headrace_metadata_client import MetadataClientError
+from headrace_node import NodeError
 from headrace_partition_node.app import Natives, serve
 from headrace_partition_node.config import PREFIX, PartitionNodeConfig, load_config
 from headrace_partition_node.errors import PartitionNodeError
 from headrace_settings import Loaded
 from headrace_settings.process import log_output
 from headrace_settings.process.service_process import ServiceProcess
-from headrace_shards import NodeError
 
 
 def _serve(loaded: Loaded[PartitionNodeConfig]) -> Coroutine[Any, Any, None]:

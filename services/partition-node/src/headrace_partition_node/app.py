@@ -18,6 +18,12 @@ from headrace_metadata_client import (
     Session,
     connected,
 )
+from headrace_node import Front, Horizon, NativeNode, Node, Publications, Recovery, ShardEvents, native_document
+from headrace_node.connections.sessions import Sessions
+from headrace_node.edge import Edge, NativeEdge, ReloadSignal
+from headrace_node.events import EventSource
+from headrace_node.native import NO_SECRET
+from headrace_node.tracing import recorded
 from headrace_partition_node import data_directory, directory_check, http
 from headrace_partition_node.catalog_follower import Catalogue
 from headrace_partition_node.config import PartitionNodeConfig
@@ -36,17 +42,11 @@ from headrace_partition_node.registration import Registration
 from headrace_partition_node.this_node import ThisNode
 from headrace_proto.cluster_token import metrics_authorization
 from headrace_settings import Address, Duration, Size
-from headrace_shards import Front, Horizon, NativeNode, Node, Publications, Recovery, ShardEvents, native_document
-from headrace_shards.connections.sessions import Sessions
-from headrace_shards.edge import Edge, NativeEdge, ReloadSignal
-from headrace_shards.events import EventSource
-from headrace_shards.native import NO_SECRET
-from headrace_shards.tracing import recorded
 
 # Partition nodes do not serve WebSocket.
 _NO_WEBSOCKET: Final = Size(64 * 1024)
 
-RELEASE: Final = version("headrace-partition-node")
+RELEASE: Final = version("headrace")
 
 _log = logging.getLogger(__name__)
 

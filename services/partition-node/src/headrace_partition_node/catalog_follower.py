@@ -9,10 +9,10 @@ from contextlib import aclosing, suppress
 from typing import Final, NoReturn, Protocol
 
 from headrace_metadata_client import CatalogueEvent, CatalogueWatch
+from headrace_node import Horizon
 from headrace_partition_node.data_directory import HighestVersion
 from headrace_partition_node.placements import Placements
 from headrace_proto.catalog.v1 import Snapshot, Update
-from headrace_shards import Horizon
 
 # Maximum number of updates that wait for the shards; further reading from the metadata service is paused.
 _WAITING_MAX: Final = 1024
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class Shards(Protocol):
-    """Interface of `headrace_shards.Node` for the catalog."""
+    """Interface of `headrace_node.Node` for the catalog."""
 
     def publish_snapshot(self, snapshot: Snapshot) -> None:
         """Replace the whole catalog; returns when every shard uses it."""

@@ -10,13 +10,13 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, model_validator
 
 from headrace_metadata_client import ClusterSettings
+from headrace_node import ShardsConfig
+from headrace_node.config import StorageConfig
+from headrace_node.edge_config import EdgeSettings
+from headrace_node.tracing import TraceExportConfig
 from headrace_settings import Address, Between, Duration, Loaded, Section, Size, load
 from headrace_settings.process.log_output import LoggingSettings
 from headrace_settings.units.names import Name
-from headrace_shards import ShardsConfig
-from headrace_shards.config import StorageConfig
-from headrace_shards.edge_config import EdgeSettings
-from headrace_shards.tracing import TraceExportConfig
 
 PREFIX: Final = "HEADRACE_NODE"
 """Prefix of environment variables: ``grpc.address`` is ``HEADRACE_NODE_GRPC_ADDRESS``."""

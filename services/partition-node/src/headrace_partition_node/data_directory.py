@@ -19,8 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Self
 
+from headrace_node.directories import LOCK, locked, make_folder, replace_file
 from headrace_partition_node.errors import ForeignFolder
-from headrace_shards.directories import LOCK, locked, make_folder, replace_file
 
 PRODUCT: Final = "headrace-partition-node"
 FORMAT_VERSION: Final = 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from headrace_node.edge import edge_fields
 from headrace_partition_node.config import PartitionNodeConfig
-from headrace_shards.edge import edge_fields
 
 
 def edge_document(config: PartitionNodeConfig) -> str:

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from headrace_shards.metrics import NodeCollector, Statistics
+from headrace_node.metrics import NodeCollector, Statistics
 
 _PREFIX: Final = "headrace_partition_node_"
 

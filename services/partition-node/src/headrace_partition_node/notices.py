@@ -7,12 +7,12 @@ import logging
 from typing import Final, NoReturn
 
 from headrace_metadata_client import MetadataClientError
+from headrace_node import Publications
 from headrace_partition_node.registration import Proposer
 from headrace_proto.control.v1 import Reply, Request
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import Command, CompletedRevocation, CompleteRevocation
 from headrace_proto.well_known import ROOT_USER_ID
-from headrace_shards import Publications
 
 _RETRY_SECONDS: Final = 0.1
 _RETRY_SECONDS_MAX: Final = 5.0

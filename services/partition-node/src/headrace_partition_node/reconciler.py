@@ -11,8 +11,8 @@ import logging
 from dataclasses import dataclass
 from typing import Final, NoReturn, Protocol
 
+from headrace_node import Recovery
 from headrace_partition_node.placements import Placements
-from headrace_shards import Recovery
 
 _INTERVAL_SECONDS: Final = 1.0
 
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class Shards(Protocol):
-    """Interface of `headrace_shards.Node` for partition states."""
+    """Interface of `headrace_node.Node` for partition states."""
 
     def recovery(self) -> Recovery:
         """Return the number of partitions and of those still recovering."""

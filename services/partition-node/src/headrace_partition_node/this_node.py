@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace_metadata_client import MetadataClientError
+from headrace_node import Horizon, Node, Publications
+from headrace_node.grpc.refusals import Refused
 from headrace_partition_node.catalog_follower import Catalogue
 from headrace_partition_node.grpc.memory import Memory
 from headrace_partition_node.grpc.service import Calls
@@ -17,8 +19,6 @@ from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import Command, DrainNode
 from headrace_proto.partition.v1 import GetStatisticsResponse, PartitionFailure
 from headrace_proto.well_known import ROOT_USER_ID
-from headrace_shards import Horizon, Node, Publications
-from headrace_shards.grpc.refusals import Refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from tests.apis.http.api import Api, batch
 from tests.compatibility.protocol.raw import RawConnection
 from tests.server_process import ServerProcess
 
-FILE = Path(__file__).parents[4] / "dashboards" / "headrace.json"
+FILE = Path(__file__).parents[4] / "compose" / "dashboards" / "headrace.json"
 COLUMNS = 24
 METRIC = re.compile(r"\b(?:headrace|process|http)_\w+")
 

@@ -17,8 +17,8 @@ from headrace.cli import output
 from headrace.cli.commands.config import FileOption
 from headrace.embedded import Recovery, Running, log_output, running
 from headrace.embedded.config import EmbeddedConfig, load_config
+from headrace_node.edge import ReloadSignal
 from headrace_settings import Loaded
-from headrace_shards.edge import ReloadSignal
 
 _FORCED_EXIT_STATUS = 130
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
+from headrace_node.connections.caller import INTERFACES, Caller
 from headrace_proto.control.v1 import Request
-from headrace_shards.connections.caller import INTERFACES, Caller
 
 _TRANSPORTS: Final = {1: "tcp", 2: "quic", 3: "", 4: "websocket"}
 

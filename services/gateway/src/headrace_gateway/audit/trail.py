@@ -18,8 +18,8 @@ from headrace_gateway.audit.events import BEGUN, SERIES, Event, encoded
 from headrace_gateway.audit.files import Series
 from headrace_gateway.audit.limits import FailureLimits
 from headrace_gateway.ports import Accounts, Clock
+from headrace_node.connections.caller import CALLER
 from headrace_proto.errors import Status, find
-from headrace_shards.connections.caller import CALLER
 
 FOLDER: Final = "audit"
 """Subdirectory of the data directory."""

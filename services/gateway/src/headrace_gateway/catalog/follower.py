@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class Shards(Protocol):
-    """Interface of `headrace_shards.Node` for the catalog."""
+    """Interface of `headrace_node.Node` for the catalog."""
 
     def publish_snapshot(self, snapshot: Snapshot) -> None:
         """Replace the whole catalog."""

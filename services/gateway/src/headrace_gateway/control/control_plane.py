@@ -31,8 +31,8 @@ from headrace_gateway.ports import (
     TransactionReader,
     wall_clock_micros,
 )
-from headrace_shards import Publications
-from headrace_shards.background import background
+from headrace_node import Publications
+from headrace_node.background import background
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,12 +28,12 @@ from headrace_gateway.ports import (
     wall_clock_micros,
 )
 from headrace_gateway.replies import control_reply
+from headrace_node import Publications
+from headrace_node.connections.caller import CALLER
 from headrace_proto.control.v1 import Credential, GetDiagnostics, Reply, Request
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import Command
 from headrace_proto.trace_context import REQUEST, Recorded, TraceContext
-from headrace_shards import Publications
-from headrace_shards.connections.caller import CALLER
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from headrace_gateway.access.access_tokens import AccessToken
 from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.tokens import Bearer, InvalidToken, Tokens
+from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
-from headrace_shards.grpc.refusals import Refused
 
 
 @dataclass(frozen=True, slots=True)

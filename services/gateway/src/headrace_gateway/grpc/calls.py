@@ -22,12 +22,12 @@ from headrace_gateway.access.tokens import Bearer
 from headrace_gateway.grpc.authentication import Bearers, Identity
 from headrace_gateway.grpc.errors import refuse
 from headrace_gateway.grpc.memory import Held, Memory
+from headrace_node.connections.caller import CALLER
+from headrace_node.connections.caller import Caller as Peer
+from headrace_node.connections.sessions import Sessions
+from headrace_node.grpc.refusals import Refused
+from headrace_node.grpc.unauthenticated import Strangers
 from headrace_proto.errors import Status
-from headrace_shards.connections.caller import CALLER
-from headrace_shards.connections.caller import Caller as Peer
-from headrace_shards.connections.sessions import Sessions
-from headrace_shards.grpc.refusals import Refused
-from headrace_shards.grpc.unauthenticated import Strangers
 
 _BEARER: Final = "bearer "
 # Timeout for the arrival of a request and for the delivery of a response.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 import headrace_core
+from headrace_node.grpc.refusals import Refused
 from headrace_proto.catalog.v1 import (
     COMPRESSION_ALGORITHM_GZIP,
     COMPRESSION_ALGORITHM_NONE,
@@ -32,7 +33,6 @@ from headrace_proto.gateway.v1 import (
     TopicSummary,
     UserSummary,
 )
-from headrace_shards.grpc.refusals import Refused
 
 Compression = Literal["none", "gzip"]
 StatusOfUser = Literal["active", "inactive"]

@@ -14,9 +14,9 @@ from grpc import aio
 
 import headrace_core
 from headrace_gateway.ports import NoAnswer
+from headrace_node.connections.sessions import SessionLost
+from headrace_node.grpc.refusals import Refused, code_of, name_of, status_metadata
 from headrace_proto.errors import Status
-from headrace_shards.connections.sessions import SessionLost
-from headrace_shards.grpc.refusals import Refused, code_of, name_of, status_metadata
 
 DETAILS_METADATA: Final = "grpc-status-details-bin"
 """Trailing metadata key of the ``google.rpc.Status``, as client libraries expect it."""

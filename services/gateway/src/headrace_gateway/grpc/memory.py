@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, Self
 
+from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
-from headrace_shards.grpc.refusals import Refused
 
 # One user may hold 1/2 of each pool.
 _SHARE: Final = 2

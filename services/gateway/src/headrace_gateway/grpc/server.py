@@ -31,6 +31,10 @@ from headrace_gateway.grpc.services.system import System
 from headrace_gateway.grpc.streams import Streams
 from headrace_gateway.observability.grpc_calls import ObservedCalls
 from headrace_gateway.ports import Topics
+from headrace_node.connections.sessions import Sessions
+from headrace_node.grpc.certificates import Certificates
+from headrace_node.grpc.unauthenticated import Everybody, Strangers
+from headrace_node.tracing import Tracing
 from headrace_proto.gateway.v1 import (
     accounts_pb2,
     catalog_pb2,
@@ -41,10 +45,6 @@ from headrace_proto.gateway.v1 import (
     system_pb2,
 )
 from headrace_settings import Address
-from headrace_shards.connections.sessions import Sessions
-from headrace_shards.grpc.certificates import Certificates
-from headrace_shards.grpc.unauthenticated import Everybody, Strangers
-from headrace_shards.tracing import Tracing
 
 _PUBLIC: Final = {"Login": {"Login", "LoginWithAccessToken"}}
 _FOR_EVERYBODY: Final = (health.SERVICE_NAME, reflection.SERVICE_NAME)

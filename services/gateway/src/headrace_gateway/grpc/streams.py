@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from headrace_node.connections.sessions import LastingSessions, Sessions
+from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
-from headrace_shards.connections.sessions import LastingSessions, Sessions
-from headrace_shards.grpc.refusals import Refused
 
 _RETRY_SECONDS = 1.0
 

@@ -36,9 +36,9 @@ from headrace_gateway.observability.correlation import REQUEST_ID, request_id_of
 from headrace_gateway.ports import NoAnswer
 from headrace_gateway.push import server as push_server
 from headrace_gateway.push.server import Push
+from headrace_node.connections.caller import CALLER, Caller
+from headrace_node.connections.sessions import SessionLost
 from headrace_proto.errors import Status
-from headrace_shards.connections.caller import CALLER, Caller
-from headrace_shards.connections.sessions import SessionLost
 
 _log = logging.getLogger(__name__)
 _access_log = logging.getLogger("headrace_gateway.http.access")

@@ -18,10 +18,10 @@ from headrace_gateway.http.config import HttpConfig
 from headrace_gateway.http.sizes import size_text
 from headrace_gateway.json_api.errors import Refused, Rejected
 from headrace_gateway.ports import Clock
+from headrace_node.connections.sessions import Response, Session, Sessions
 from headrace_proto.errors import Status
 from headrace_proto.limits import NAME_BYTES
 from headrace_settings import ShownSetting
-from headrace_shards.connections.sessions import Response, Session, Sessions
 
 if TYPE_CHECKING:
     from headrace_gateway.console import Console
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headrace_gateway.http.sessions.members import Members
     from headrace_gateway.http.sessions.waits import Waits
     from headrace_gateway.observability.recent_logs import RecentLogs
-    from headrace_shards.tracing import Tracing
+    from headrace_node.tracing import Tracing
 
 Query = TypeVar("Query")
 Body = TypeVar("Body")

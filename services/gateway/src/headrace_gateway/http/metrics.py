@@ -13,9 +13,9 @@ from prometheus_client.registry import Collector
 import headrace_core as core
 from headrace_gateway.json_api.errors import code_name
 from headrace_gateway.observability.group_lags import GroupLags
+from headrace_node.connections.sessions import Sessions
 from headrace_proto.errors import Status
 from headrace_proto.well_known import ROOT_USER_ID
-from headrace_shards.connections.sessions import Sessions
 
 _LATENCIES_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _COUNTED: Final = ("streams", "topics", "partitions", "segments", "messages", "users", "clients")

@@ -36,9 +36,9 @@ from headrace_gateway.observability.recent_logs import RecentLogs
 from headrace_gateway.ports import wall_clock_micros
 from headrace_gateway.push.config import PushConfig
 from headrace_gateway.push.server import Push
+from headrace_node.connections.sessions import Sessions
+from headrace_node.tracing import Tracing
 from headrace_settings import Address, ShownSetting
-from headrace_shards.connections.sessions import Sessions
-from headrace_shards.tracing import Tracing
 
 _log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
+from headrace_node.refusals import Kind, kind_of
 from headrace_proto.errors import Status, find
-from headrace_shards.refusals import Kind, kind_of
 
 PROBLEM_TYPE: Final = "application/problem+json"
 

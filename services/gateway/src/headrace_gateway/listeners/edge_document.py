@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace_gateway.config import GatewayConfig, TcpConfig, WebsocketConfig
 from headrace_gateway.listeners.config import CertificateConfig
-from headrace_shards.edge import edge_fields
+from headrace_node.edge import edge_fields
 
 
 def edge_document(config: GatewayConfig, links: Mapping[str, Any] | None = None) -> str:

@@ -22,13 +22,13 @@ from headrace_gateway.listeners.config import GrpcTlsConfig
 from headrace_gateway.listeners.edge_document import edge_document
 from headrace_gateway.observability.recent_logs import RecentLogs
 from headrace_gateway.ports import Topics
+from headrace_node import Front, NativeNode, Node
+from headrace_node.connections.sessions import Sessions
+from headrace_node.edge import Edge, NativeEdge
+from headrace_node.grpc.certificates import CertificateFiles, Certificates
+from headrace_node.metrics import NodeCollector
+from headrace_node.tracing import recorded
 from headrace_settings import Address, Duration, ShownSetting
-from headrace_shards import Front, NativeNode, Node
-from headrace_shards.connections.sessions import Sessions
-from headrace_shards.edge import Edge, NativeEdge
-from headrace_shards.grpc.certificates import CertificateFiles, Certificates
-from headrace_shards.metrics import NodeCollector
-from headrace_shards.tracing import recorded
 
 ConfigT = TypeVar("ConfigT", bound=GatewayConfig)
 

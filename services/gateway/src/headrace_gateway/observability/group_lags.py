@@ -12,9 +12,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 import headrace_core as core
 from headrace_gateway.observability.lag import Lag, NotToBeSeen, lag_of_group
 from headrace_gateway.ports import Clock
+from headrace_node.connections.sessions import Session, Sessions
 from headrace_proto.errors import Status
 from headrace_proto.well_known import ROOT_USER_ID
-from headrace_shards.connections.sessions import Session, Sessions
 
 _Item = TypeVar("_Item")
 

@@ -10,7 +10,7 @@ import grpc
 from grpc import aio
 
 from headrace_gateway.observability.correlation import REQUEST_ID, request_id_of
-from headrace_shards.tracing import Tracing
+from headrace_node.tracing import Tracing
 
 # The types of this library are not subscriptable at run time.
 _Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import headrace_core as core
+from headrace_node.connections.sessions import Response, Session
 from headrace_proto.errors import Status
-from headrace_shards.connections.sessions import Response, Session
 
 Identifier = int | str
 

@@ -20,8 +20,8 @@ from headrace_gateway.push.subscriptions.filters import Filter
 from headrace_gateway.push.subscriptions.following import Following
 from headrace_gateway.push.subscriptions.pump import Pump
 from headrace_gateway.push.subscriptions.start_resolution import Beginning, Beginnings
+from headrace_node.connections.sessions import SessionLost
 from headrace_proto.errors import Status
-from headrace_shards.connections.sessions import SessionLost
 
 Request = Subscribe | GiveCredit | Acknowledge | Unsubscribe | Produce | Ping
 

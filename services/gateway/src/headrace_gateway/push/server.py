@@ -25,7 +25,7 @@ from headrace_gateway.push.connections.socket import Close, Socket, response
 from headrace_gateway.push.frames import BINARY, JSON
 from headrace_gateway.push.metrics import PushMetrics
 from headrace_gateway.push.services import Services
-from headrace_shards.connections.sessions import Sessions
+from headrace_node.connections.sessions import Sessions
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from headrace_gateway.push.feeds.partition_feeds import Reads
 from headrace_gateway.push.feeds.topics import Topics
 from headrace_gateway.push.feeds.watch import Watch
 from headrace_gateway.push.metrics import PushMetrics
-from headrace_shards.connections.sessions import Sessions
+from headrace_node.connections.sessions import Sessions
 
 
 class Services:

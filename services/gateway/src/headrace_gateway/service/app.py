@@ -33,17 +33,17 @@ from headrace_gateway.service.remote_metadata import (
     RemoteTransactions,
 )
 from headrace_metadata_client import CatalogueWatch, Connections, SessionPool, connected
+from headrace_node import Front, Node, ShardEvents, native_document
+from headrace_node.background import background
+from headrace_node.edge import NativeEdge, ReloadSignal
+from headrace_node.events import EventSource
+from headrace_node.grpc.certificates import Certificates
+from headrace_node.native import NO_SECRET, Links
 from headrace_proto.catalog.v1 import NODE_STATUS_SILENT
 from headrace_proto.cluster_token import login_key, metrics_authorization
 from headrace_settings import Loaded, listed, to_toml
-from headrace_shards import Front, Node, ShardEvents, native_document
-from headrace_shards.background import background
-from headrace_shards.edge import NativeEdge, ReloadSignal
-from headrace_shards.events import EventSource
-from headrace_shards.grpc.certificates import Certificates
-from headrace_shards.native import NO_SECRET, Links
 
-RELEASE: Final = version("headrace-gateway")
+RELEASE: Final = version("headrace")
 
 # Maximum age of the catalog for readiness. The catalog is confirmed every few seconds; beyond this age other gateways
 # may know more.

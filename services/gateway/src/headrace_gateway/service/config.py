@@ -13,10 +13,7 @@ from pydantic import AfterValidator, model_validator
 
 from headrace_gateway.config import GatewayConfig, RootUserConfig, TopicConfig
 from headrace_metadata_client import ClusterSettings
-from headrace_settings import Address, Between, Duration, Loaded, Secret, Section, Size, load
-from headrace_settings.process.log_output import LoggingSettings
-from headrace_settings.units.names import Name
-from headrace_shards.config import (
+from headrace_node.config import (
     MemoryPoolConfig,
     RuntimeConfig,
     SegmentConfig,
@@ -24,6 +21,9 @@ from headrace_shards.config import (
     ShardsConfig,
     StorageConfig,
 )
+from headrace_settings import Address, Between, Duration, Loaded, Secret, Section, Size, load
+from headrace_settings.process.log_output import LoggingSettings
+from headrace_settings.units.names import Name
 
 PREFIX: Final = "HEADRACE_GATEWAY"
 """Prefix of environment variables: ``http.address`` is ``HEADRACE_GATEWAY_HTTP_ADDRESS``."""

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from grpc import aio
 
+from headrace_node.connections.sessions import Session
+from headrace_node.grpc.refusals import Refused
 from headrace_partition_node.grpc.frames import Batch
 from headrace_partition_node.grpc.memory import Held, Memory
 from headrace_partition_node.grpc.shard_requests import SEND_MESSAGES, Shards, send_metadata
 from headrace_partition_node.grpc.tickets import Access, Here, Tickets
 from headrace_proto.errors import Status
 from headrace_proto.partition.v1 import AppendResponse
-from headrace_shards.connections.sessions import Session
-from headrace_shards.grpc.refusals import Refused
 
 # Maximum number of batches of one call in flight.
 _IN_FLIGHT_MAX: Final = 16

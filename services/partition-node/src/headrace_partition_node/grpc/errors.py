@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 from grpc import aio
 
+from headrace_node.connections.sessions import SessionLost
+from headrace_node.grpc.refusals import Refused, code_of, status_metadata
 from headrace_proto.errors import Status
-from headrace_shards.connections.sessions import SessionLost
-from headrace_shards.grpc.refusals import Refused, code_of, status_metadata
 
 _log = logging.getLogger(__name__)
 

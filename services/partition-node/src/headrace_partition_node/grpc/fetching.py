@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from grpc import aio
 
+from headrace_node.connections.sessions import Session
+from headrace_node.grpc.refusals import Refused
 from headrace_partition_node.grpc.frames import Chunk, Sent
 from headrace_partition_node.grpc.memory import Memory, Spares
 from headrace_partition_node.grpc.shard_requests import Polled, Shards, poll, wait
 from headrace_partition_node.grpc.tickets import Access, Here, Tickets
 from headrace_proto.errors import Status
 from headrace_proto.partition.v1 import FetchRange, FetchRequest
-from headrace_shards.connections.sessions import Session
-from headrace_shards.grpc.refusals import Refused
 
 _RESPONSE_BYTES: Final = 1024 * 1024
 _COUNT_AT_FIRST: Final = 64

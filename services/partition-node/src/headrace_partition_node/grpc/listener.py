@@ -7,6 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from headrace_node.connections.sessions import Sessions
+from headrace_node.grpc.certificates import CertificateError, CertificateFiles, Certificates
 from headrace_partition_node.config import GrpcSettings
 from headrace_partition_node.errors import ListenError
 from headrace_partition_node.grpc.appending import Appending
@@ -18,8 +20,6 @@ from headrace_partition_node.grpc.shard_requests import Shards
 from headrace_partition_node.grpc.staging import Staging
 from headrace_partition_node.grpc.tickets import Tickets
 from headrace_settings import Address
-from headrace_shards.connections.sessions import Sessions
-from headrace_shards.grpc.certificates import CertificateError, CertificateFiles, Certificates
 
 
 @asynccontextmanager

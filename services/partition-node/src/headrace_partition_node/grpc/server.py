@@ -12,12 +12,12 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from headrace_node.grpc.certificates import Certificates
+from headrace_node.grpc.unauthenticated import Everybody, Strangers
 from headrace_partition_node.errors import ListenError
 from headrace_partition_node.grpc.errors import refuse
 from headrace_partition_node.grpc.service import SERVICE, PartitionService
 from headrace_settings import Address
-from headrace_shards.grpc.certificates import Certificates
-from headrace_shards.grpc.unauthenticated import Everybody, Strangers
 
 _GRACE_SECONDS: Final = 2.0
 _CALLS_BESIDE: Final = 2

@@ -12,6 +12,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
+from headrace_node.grpc.refusals import Refused
 from headrace_partition_node.grpc.appending import Appending
 from headrace_partition_node.grpc.errors import refuse
 from headrace_partition_node.grpc.fetching import Fetching
@@ -38,7 +39,6 @@ from headrace_proto.partition.v1 import (
     StageResponse,
     partition_pb2,
 )
-from headrace_shards.grpc.refusals import Refused
 
 SERVICE: Final[ServiceDescriptor] = partition_pb2.DESCRIPTOR.services_by_name["Partition"]
 

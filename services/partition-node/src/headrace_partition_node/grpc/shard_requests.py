@@ -8,13 +8,13 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 import headrace_core as core
+from headrace_node.connections.answers import Answer
+from headrace_node.connections.partition_bounds import Ends, ends_of
+from headrace_node.connections.sessions import LastingSessions, Response, Session, Sessions
+from headrace_node.grpc.refusals import Refused
 from headrace_partition_node.grpc.tickets import Here
 from headrace_proto.errors import Status
 from headrace_proto.well_known import ROOT_USER_ID
-from headrace_shards.connections.answers import Answer
-from headrace_shards.connections.partition_bounds import Ends, ends_of
-from headrace_shards.connections.sessions import LastingSessions, Response, Session, Sessions
-from headrace_shards.grpc.refusals import Refused
 
 # Header of polled messages: partition, offset of its last message, number of messages.
 _POLLED: Final = Struct("<IQI")

@@ -10,14 +10,14 @@ import xxhash
 from grpc import aio
 
 import headrace_core as core
+from headrace_node.connections.sessions import Response, Session
+from headrace_node.grpc.refusals import Refused
 from headrace_partition_node.grpc.frames import Batch
 from headrace_partition_node.grpc.memory import Held, Memory
 from headrace_partition_node.grpc.shard_requests import Shards
 from headrace_partition_node.grpc.tickets import Access, Here, Tickets
 from headrace_proto.errors import Status
 from headrace_proto.partition.v1 import StageResponse
-from headrace_shards.connections.sessions import Response, Session
-from headrace_shards.grpc.refusals import Refused
 
 _STAGE_ID_BYTES: Final = 16
 _NEW_STAGE: Final = 0

@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple, Protocol
 from grpc import aio
 
 import headrace_core as core
+from headrace_node.grpc.refusals import Refused
 from headrace_partition_node.placements import Found
 from headrace_proto.errors import Status
-from headrace_shards.grpc.refusals import Refused
 
 TICKET_METADATA: Final = "headrace-ticket"
 """Metadata key of the ticket."""

@@ -12,9 +12,9 @@ from headrace_gateway.grpc.delivery.batches import Pace, Part, parts
 from headrace_gateway.grpc.delivery.consumer import Conversation
 from headrace_gateway.grpc.delivery.reading import Subscription
 from headrace_gateway.grpc.memory import Held
+from headrace_node.connections.sessions import Session
+from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
-from headrace_shards.connections.sessions import Session
-from headrace_shards.grpc.refusals import Refused
 
 _WAIT_MICROS: Final = 5_000_000
 

@@ -13,9 +13,9 @@ from headrace_gateway.grpc.delivery.consumer import Conversation
 from headrace_gateway.grpc.delivery.watching import states
 from headrace_gateway.grpc.memory import Held
 from headrace_gateway.grpc.start_positions import Consumer, Start
+from headrace_node.connections.sessions import Session
+from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
-from headrace_shards.connections.sessions import Session
-from headrace_shards.grpc.refusals import Refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import Final
 
 import headrace_core as core
 from headrace_gateway.grpc.calls import Caller
+from headrace_node.connections.sessions import Session
+from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
-from headrace_shards.connections.sessions import Session
-from headrace_shards.grpc.refusals import Refused
 
 Topic = tuple[int | str, int | str, Sequence[int]]
 """Stream, topic and partitions."""

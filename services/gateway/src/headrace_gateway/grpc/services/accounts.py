@@ -11,9 +11,9 @@ from headrace_gateway.grpc.conversions import (
     status_of_user,
     user_summary,
 )
+from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
-from headrace_shards.grpc.refusals import Refused
 
 
 class Accounts:

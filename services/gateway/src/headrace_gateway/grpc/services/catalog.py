@@ -15,9 +15,9 @@ from headrace_gateway.grpc.conversions import (
     stream_summary,
     topic_summary,
 )
+from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
-from headrace_shards.grpc.refusals import Refused
 
 _Record = TypeVar("_Record")
 

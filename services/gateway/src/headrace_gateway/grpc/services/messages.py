@@ -12,10 +12,10 @@ from headrace_gateway.grpc.calls import SMALL_BYTES, Caller
 from headrace_gateway.grpc.conversions import encoded_headers, gap_of, identifier, message
 from headrace_gateway.grpc.start_positions import consumer_of, start_of
 from headrace_gateway.grpc.streams import Streams
+from headrace_node.connections.sessions import Session
+from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
-from headrace_shards.connections.sessions import Session
-from headrace_shards.grpc.refusals import Refused
 
 _COUNT_BY_DEFAULT: Final = 1000
 # Maximum number of batches of one stream in flight.

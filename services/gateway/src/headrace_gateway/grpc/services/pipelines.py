@@ -13,12 +13,12 @@ from headrace_gateway.grpc.conversions import identifier
 from headrace_gateway.grpc.services.transactions import Transactions
 from headrace_gateway.grpc.streams import Streams
 from headrace_gateway.ports import TopicPlaces, Topics
+from headrace_node.connections.partition_bounds import Ends, Place, ends_of
+from headrace_node.connections.sessions import Session
+from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
 from headrace_proto.well_known import ROOT_USER_ID
-from headrace_shards.connections.partition_bounds import Ends, Place, ends_of
-from headrace_shards.connections.sessions import Session
-from headrace_shards.grpc.refusals import Refused
 
 _PARTITIONS_MAX: Final = 10_000
 # Timeout of a description; expires if the node of a partition does not answer. The caller may retry elsewhere.

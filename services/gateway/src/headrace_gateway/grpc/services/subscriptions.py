@@ -16,9 +16,9 @@ from headrace_gateway.grpc.delivery.reading import Partitions, Reader, Subscript
 from headrace_gateway.grpc.memory import Memory
 from headrace_gateway.grpc.start_positions import Start, consumer_of, start_of
 from headrace_gateway.grpc.streams import Streams
+from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status, find
 from headrace_proto.gateway import v1
-from headrace_shards.grpc.refusals import Refused
 
 _COUNT_BY_DEFAULT: Final = 1000
 _COUNT_MAX: Final = 10_000

@@ -6,9 +6,9 @@ from typing import Final
 
 import headrace_core as core
 from headrace_gateway.grpc.calls import Caller
+from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
-from headrace_shards.grpc.refusals import Refused
 
 _TRANSPORTS: Final = {
     "tcp": v1.TRANSPORT_TCP,

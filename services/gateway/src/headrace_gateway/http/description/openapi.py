@@ -50,7 +50,7 @@ def document(routes: list[Route]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "Headrace",
-            "version": version("headrace-gateway"),
+            "version": version("headrace"),
             "description": _INTRODUCTION,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },

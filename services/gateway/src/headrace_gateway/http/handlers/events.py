@@ -16,8 +16,8 @@ from headrace_gateway.http.routes import Nothing, Raw, Routes
 from headrace_gateway.http.sessions.waits import Over
 from headrace_gateway.json_api.errors import Refused, Rejected, event_of
 from headrace_gateway.json_api.numbers import U64_MAX
+from headrace_node.connections.sessions import Session, SessionLost
 from headrace_proto.errors import Status
-from headrace_shards.connections.sessions import Session, SessionLost
 
 routes = Routes()
 

@@ -11,8 +11,8 @@ from typing import NoReturn
 
 from headrace_gateway.http.call import ask
 from headrace_gateway.json_api.errors import Limited, Refused
+from headrace_node.connections.sessions import Session, Sessions
 from headrace_proto.errors import Status
-from headrace_shards.connections.sessions import Session, Sessions
 
 Seconds = Callable[[], float]
 """Returns the seconds of a monotonic clock."""

@@ -12,7 +12,7 @@ from aiohttp import web
 import headrace_core as core
 from headrace_gateway.http.call import answered
 from headrace_gateway.json_api.errors import Limited
-from headrace_shards.connections.sessions import Session, Sessions
+from headrace_node.connections.sessions import Session, Sessions
 
 VERIFY: Final[web.RequestKey[Callable[[], None]]] = web.RequestKey("verify")
 """Raises ``InvalidToken`` if the token of the request is no longer valid."""

@@ -18,8 +18,8 @@ from headrace_gateway.push.connections.limits import Pace
 from headrace_gateway.push.connections.socket import Close, Socket
 from headrace_gateway.push.forms import AnyRequest, Login, Malformed, NotUnderstood
 from headrace_gateway.push.services import Services
+from headrace_node.connections.sessions import SessionLost
 from headrace_proto.errors import Status
-from headrace_shards.connections.sessions import SessionLost
 
 ACTION: Final = "GET /ws"
 """Action in the audit trail for refused upgrades and for requests before the login."""

@@ -16,8 +16,8 @@ from headrace_gateway.json_api.errors import Refused
 from headrace_gateway.push.feeds.batches import Batch
 from headrace_gateway.push.feeds.cache import Cache
 from headrace_gateway.push.frames import Epoch, Place
+from headrace_node.connections.sessions import SessionLost, Sessions
 from headrace_proto.errors import Status
-from headrace_shards.connections.sessions import SessionLost, Sessions
 
 if TYPE_CHECKING:
     from headrace_core import WatchedPartition

@@ -13,9 +13,9 @@ from typing import NoReturn
 
 import headrace_core as core
 from headrace_gateway.json_api.errors import Refused
+from headrace_node.connections.sessions import SessionLost, Sessions
 from headrace_proto.errors import Status
 from headrace_proto.well_known import ROOT_USER_ID
-from headrace_shards.connections.sessions import SessionLost, Sessions
 
 _log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ import headrace_core as core
 from headrace_gateway.json_api.errors import Refused
 from headrace_gateway.push.feeds.partition_feeds import Feed, Reads
 from headrace_gateway.push.frames import Place
+from headrace_node.connections.sessions import Session, SessionLost
 from headrace_proto.errors import Status
-from headrace_shards.connections.sessions import Session, SessionLost
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from headrace_gateway.push.feeds.watch import Watch
 from headrace_gateway.push.frames import Place
 from headrace_gateway.push.subscriptions.cursors import Cursor, State, Subscription
 from headrace_gateway.push.subscriptions.start_resolution import Beginning
+from headrace_node.refusals import Kind, kind_of
 from headrace_proto.errors import Status
-from headrace_shards.refusals import Kind, kind_of
 
 
 class Tell(Protocol):

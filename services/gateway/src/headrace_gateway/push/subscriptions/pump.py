@@ -17,9 +17,9 @@ from headrace_gateway.push.connections.socket import Close, Socket
 from headrace_gateway.push.feeds.batches import Batch
 from headrace_gateway.push.metrics import PushMetrics
 from headrace_gateway.push.subscriptions.cursors import Cursor, State
+from headrace_node.connections.sessions import SessionLost
+from headrace_node.refusals import Kind, kind_of
 from headrace_proto.errors import Status
-from headrace_shards.connections.sessions import SessionLost
-from headrace_shards.refusals import Kind, kind_of
 
 _log = logging.getLogger(__name__)
 

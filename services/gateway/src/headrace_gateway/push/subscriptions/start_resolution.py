@@ -12,8 +12,8 @@ from headrace_gateway.push.forms import Position, Start, TopicForm
 from headrace_gateway.push.frames import Place
 from headrace_gateway.push.subscriptions import starts
 from headrace_gateway.push.subscriptions.cursors import Cursor, Subscription
+from headrace_node.connections.sessions import Session, Sessions
 from headrace_proto.errors import Status
-from headrace_shards.connections.sessions import Session, Sessions
 
 
 @dataclass(slots=True, kw_only=True)

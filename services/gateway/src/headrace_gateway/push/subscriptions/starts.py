@@ -10,8 +10,8 @@ from headrace_gateway.push.feeds.batches import Batch
 from headrace_gateway.push.feeds.partition_feeds import Feed
 from headrace_gateway.push.forms import Position, Start
 from headrace_gateway.push.frames import Epoch
+from headrace_node.connections.sessions import Session
 from headrace_proto.errors import Status
-from headrace_shards.connections.sessions import Session
 
 
 @dataclass(frozen=True, slots=True)

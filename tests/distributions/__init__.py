@@ -1,0 +1,1 @@
+"""Wheels as users install them."""

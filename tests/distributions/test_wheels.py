@@ -1,0 +1,142 @@
+"""The wheels of all distributions, installed in an empty environment."""
+
+import os
+import re
+import signal
+import subprocess
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+UV: Final = ROOT / ".cache/uv/bin/uv"
+SMALL: Final = {
+    "HEADRACE_SYSTEM_SHARDING_CPU_ALLOCATION": "1",
+    "HEADRACE_WEBSOCKET_ADDRESS": "127.0.0.1:0",
+    "HEADRACE_QUIC_ADDRESS": "127.0.0.1:0",
+    "HEADRACE_GRPC_ADDRESS": "127.0.0.1:0",
+    "HEADRACE_PIPELINES_ADDRESS": "127.0.0.1:0",
+    "HEADRACE_HTTP_ADDRESS": "127.0.0.1:0",
+}
+START_SECONDS: Final = 60
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Build the wheels of this checkout; the native one is built already where these tests run."""
+    folder = tmp_path_factory.mktemp("wheels")
+    subprocess.run(["make", "--no-print-directory", "wheels", f"DIST={folder}"], cwd=ROOT, check=True)
+    return sorted(folder.glob("*.whl"))
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """Return variables without any that would let a process find this checkout."""
+    hidden = ("HEADRACE_", "IGGY_", "PYTHON", "VIRTUAL_ENV", "COVERAGE_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(hidden)} | variables
+
+
+@pytest.fixture(scope="module")
+def installed(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the wheels and their dependencies, in the locked versions; return the directory of programs."""
+    folder = tmp_path_factory.mktemp("installed")
+    locked = folder / "locked.txt"
+    command = [
+        UV,
+        "export",
+        "--quiet",
+        "--locked",
+        "--all-packages",
+        "--all-extras",
+        "--no-emit-workspace",
+        "--no-hashes",
+    ]
+    subprocess.run([*command, "--output-file", locked], cwd=ROOT, check=True)
+    subprocess.run([UV, "venv", "--quiet", "--python", ROOT / ".venv/bin/python", folder / "venv"], check=True)
+    install = [UV, "pip", "install", "--quiet", "--python", folder / "venv/bin/python", "--constraint", locked]
+    subprocess.run([*install, *wheels], check=True, cwd=folder, env=environment())
+    return folder / "venv/bin"
+
+
+@contextmanager
+def up(programs: Path, folder: Path) -> Iterator[str]:
+    """Run `headrace up` in an empty directory; yields what it printed until it serves."""
+    process = subprocess.Popen(
+        [programs / "headrace", "up", "--port", "0"],
+        cwd=folder, env=environment(**SMALL), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        printed = ""
+        for line in process.stdout:
+            printed += line
+            if "Ctrl-C" in line:
+                break
+        yield printed
+        process.send_signal(signal.SIGINT)
+        assert process.wait(START_SECONDS) == 0, process.stdout.read()
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def test_headrace_up_serves_from_the_wheels(installed: Path, tmp_path: Path) -> None:
+    with up(installed, tmp_path) as printed:
+        password = re.search(r"password:? +(\S+)", printed)
+        address = re.search(r"127\.0\.0\.1:(\d+)", printed)
+        assert password is not None, printed
+        assert address is not None, printed
+
+        def headrace(*arguments: str, text: str | None = None) -> str:
+            access = environment(HEADRACE_USERNAME="iggy", HEADRACE_PASSWORD=password[1], HEADRACE_SERVER=address[0])
+            command = [installed / "headrace", *arguments]
+            result = subprocess.run(
+                command, cwd=tmp_path, env=access, input=text, capture_output=True, text=True, check=False
+            )
+            assert result.returncode == 0, result.stdout + result.stderr
+            return result.stdout
+
+        headrace("stream", "create", "shop")
+        headrace("topic", "create", "shop", "orders")
+        headrace("send", "shop", "orders", text="first\nsecond\n")
+        polled = headrace("poll", "shop", "orders")
+        assert "first" in polled
+        assert "second" in polled
+
+
+def test_open_telemetry_is_installed_only_when_asked_for(installed: Path, tmp_path: Path) -> None:
+    result = subprocess.run([installed / "python", "-c", "import opentelemetry.sdk"], check=False, capture_output=True)
+    assert b"ModuleNotFoundError" in result.stderr
+    refused = subprocess.run(
+        [installed / "headrace", "up"],
+        cwd=tmp_path, env=environment(HEADRACE_TRACING_ENABLED="true"), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert refused.returncode != 0
+    assert "install 'headrace[tracing]'" in refused.stdout + refused.stderr
+
+
+def test_the_data_source_needs_the_native_core_only(wheels: list[Path]) -> None:
+    """Executors install the data source and the native core, without the services."""
+    (wheel,) = (wheel for wheel in wheels if wheel.name.startswith("pyspark_headrace-"))
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (entry for entry in archive.namelist() if entry.endswith("/METADATA"))
+        required = re.findall(r"^Requires-Dist: ([\w.-]+)[^;\n]*$", archive.read(metadata).decode(), re.MULTILINE)
+    assert sorted(required) == ["grpcio", "headrace-core", "pyarrow", "xxhash"]
+
+
+def test_all_distributions_have_one_version() -> None:
+    headrace = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    spark = tomllib.loads((ROOT / "spark/pyproject.toml").read_text(encoding="utf-8"))["project"]
+    core = tomllib.loads((ROOT / "core/Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]
+    assert headrace["version"] == spark["version"] == core["version"]
+    own = f"=={headrace['version']}"
+    assert f"headrace-core{own}" in headrace["dependencies"]
+    assert f"headrace-core{own}" in spark["dependencies"]
+    assert [f"pyspark-headrace{own}"] == headrace["optional-dependencies"]["spark"]
+    assert [f"pyspark-headrace[jobs]{own}"] == headrace["optional-dependencies"]["jobs"]
