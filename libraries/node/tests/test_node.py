@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace_node import Node, Recovery, StartRefused
+from headrace_chassis.errors import StartRefused
+from headrace_node import Node, Recovery
 from headrace_proto.catalog.v1 import Snapshot, Update
 from headrace_proto.control.v1 import LoginWithPassword, Reply, Request
 from headrace_proto.errors import Status

@@ -15,9 +15,9 @@ from metadata_commands import create_stream, create_token, create_topic, create_
 from node_commands import pulse, register
 from transaction_commands import commit
 
+from headrace_chassis.errors import CertificateError, ListenError
 from headrace_metadata.api import MetadataService
 from headrace_metadata.config import ClusterSettings, TlsSettings
-from headrace_metadata.errors import ListenError
 from headrace_metadata.expiry_ticker import telling_the_time
 from headrace_metadata.metrics import Metrics
 from headrace_metadata.replica import Replica
@@ -377,7 +377,7 @@ async def test_calls_can_be_encrypted(tmp_path):
             call = MetadataStub(plain).GetStatus(GetStatusRequest(), timeout=30)
             assert (await refused(call)).code() is grpc.StatusCode.UNAVAILABLE
 
-    with pytest.raises(ListenError, match=r"missing\.pem"):
+    with pytest.raises(CertificateError, match=r"tls: .*missing\.pem"):
         async with served(tls=TlsSettings(certificate=str(tmp_path / "missing.pem"), key="k", authority="a")):
             pass
 

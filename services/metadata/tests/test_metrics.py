@@ -6,7 +6,7 @@ import urllib.request
 import pytest
 from fake_native import FakeNative
 
-from headrace_metadata.errors import ListenError
+from headrace_chassis.errors import ListenError
 from headrace_metadata.metrics import Metrics
 from headrace_proto.cluster_token import authorization, metrics_authorization
 from headrace_settings import Address

@@ -230,7 +230,7 @@ async def running(
             calls,
         )
         anywhere = Address.parse("127.0.0.1:0")
-        certificates = certificates_of(certificate, anywhere)
+        certificates = certificates_of(certificate)
         if certificates is not None:
             await stack.enter_async_context(certificates.watched(0.01))
         served = await stack.enter_async_context(serving(service, anywhere, certificates, LIMITS))

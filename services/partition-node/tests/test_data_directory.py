@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from headrace_node.errors import FolderInUse
+from headrace_chassis.errors import DirectoryInUse
 from headrace_partition_node.data_directory import HighestVersion, opened
 from headrace_partition_node.errors import ForeignFolder
 
@@ -33,7 +33,7 @@ def test_it_is_made_and_found_again(tmp_path):
 
 
 def test_one_process_at_a_time_uses_it(tmp_path):
-    with open_folder(tmp_path), pytest.raises(FolderInUse, match="in use by another server"), open_folder(tmp_path):
+    with open_folder(tmp_path), pytest.raises(DirectoryInUse, match="in use by another server"), open_folder(tmp_path):
         pass
 
 

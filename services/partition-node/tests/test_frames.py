@@ -5,7 +5,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace_node.grpc.refusals import Refused
+from headrace_chassis.grpc.status import Refused
 from headrace_partition_node.grpc.frames import Chunk, decoded, decoded_staged, encoded
 from headrace_proto.errors import Status
 from headrace_proto.partition.v1 import (

@@ -19,8 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from headrace.embedded.errors import DataFolderInUse, ForeignDataFolder
-from headrace_node.directories import LOCK, locked, make_folder, replace_file
-from headrace_node.errors import FolderInUse
+from headrace_chassis.directories import LOCK, locked, make_folder, replace_file
+from headrace_chassis.errors import DirectoryInUse
 
 PRODUCT = "headrace"
 FORMAT_VERSION = 2
@@ -75,7 +75,7 @@ def _alone(path: Path) -> Iterator[None]:
     try:
         with locked(path):
             yield
-    except FolderInUse as error:
+    except DirectoryInUse as error:
         raise DataFolderInUse(f"{error}: stop it, or use another folder (--data, HEADRACE_SYSTEM_PATH)") from None
 
 

@@ -41,7 +41,8 @@ async def opened(
         certificate_check_seconds: Interval of checks for a changed certificate.
 
     Raises:
-        ListenError: The address cannot be bound, or a TLS file cannot be read or used.
+        ListenError: The address cannot be bound.
+        CertificateError: A TLS file cannot be read or used.
     """
     if not config.enabled:
         yield None

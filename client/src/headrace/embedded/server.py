@@ -19,13 +19,15 @@ from headrace.embedded.credentials import DirectCredentials
 from headrace.embedded.errors import EmbeddedError, RootCredentialsError, ShardEnded
 from headrace.embedded.root_user import RootCredentials, ensure_root_user
 from headrace.embedded.transactions import DirectTransactions
+from headrace_chassis.background import background
+from headrace_chassis.certificates import Certificates
+from headrace_chassis.errors import StartRefused
+from headrace_chassis.lifecycle import Lifecycle
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.revocations import RevocationsFile
 from headrace_gateway.config import WELL_KNOWN_PASSWORD
 from headrace_gateway.control.control_plane import ControlPlane, Itself, Metadata
 from headrace_gateway.control.topic_defaults import TopicDefaults
-from headrace_gateway.grpc.server import ListenError
-from headrace_gateway.http.server import HttpStartError
 from headrace_gateway.listeners.startup import taken
 from headrace_gateway.observability.recent_logs import RecentLogs
 from headrace_metadata.config import ClusterSettings, TlsSettings
@@ -34,10 +36,8 @@ from headrace_metadata.metrics import ReplicaCollector
 from headrace_metadata.native import ReplicaDescription
 from headrace_metadata.replica import Replica
 from headrace_node import Horizon, Node, NodeError, Recovery, ShardEvents, native_document
-from headrace_node.background import background
 from headrace_node.edge import Edge
 from headrace_node.errors import ShardEnded as ShardOfNodeEnded
-from headrace_node.grpc.certificates import CertificateError, Certificates
 from headrace_partition_node.errors import PartitionNodeError
 from headrace_partition_node.grpc.server import Served
 from headrace_settings import Address, Loaded, Secret, listed, to_toml
@@ -66,8 +66,7 @@ class Running:
     """Certificates of the listeners that are not native."""
     _whole_batches: Served | None
     _replica: Replica
-    _watch: asyncio.Task[NoReturn]
-    """Logs events of the shards; ends when a shard has ended."""
+    _life: Lifecycle
 
     @property
     def version(self) -> str:
@@ -123,19 +122,10 @@ class Running:
         Raises:
             EmbeddedError: A component failed in a way that the process should not survive.
         """
-        stopping = asyncio.ensure_future(stop.wait())
-        failing = asyncio.ensure_future(self._replica.wait_stopped())
         try:
-            await asyncio.wait({stopping, failing, self._watch}, return_when=asyncio.FIRST_COMPLETED)
-            if failing.done():
-                failing.result()
-            if self._watch.done():
-                self._watch.result()
+            await self._life.until(stop.wait())
         except MetadataError as error:
             raise EmbeddedError(f"the metadata replica stopped: {error}") from error
-        finally:
-            stopping.cancel()
-            failing.cancel()
 
 
 @asynccontextmanager
@@ -159,12 +149,14 @@ async def running(
     """
     config = loaded.config
     logs = RecentLogs(config.http.console.log_records)
+    life = Lifecycle()
     async with AsyncExitStack() as stack:
         stack.enter_context(logs.kept())
         loaded.log_warnings()
         try:
             data_path = stack.enter_context(data_directory.opened(config.system.path, fresh=fresh))
             replica = await stack.enter_async_context(await Replica.open(native_replica(config, data_path)))
+            await stack.enter_async_context(life.essential(replica.wait_stopped(), "replica"))
             await replica.wait_recovered()
             hashing = Passwords(config.login.hashing_threads, remembered_seconds=config.login.remembered_for.seconds)
             passwords = await stack.enter_async_context(hashing)
@@ -185,7 +177,7 @@ async def running(
             # Log the events of the shutdown, after the node has stopped.
             stack.callback(events.log)
             await stack.enter_async_context(node)
-            watch = await stack.enter_async_context(background(_watched(events), "shard-events"))
+            await stack.enter_async_context(life.essential(_watched(events), "shard-events"))
             # Created after everything that may fail the start: otherwise a generated password would be lost unseen.
             if default_root_credentials:
                 _refuse_beyond_loopback(config)
@@ -196,8 +188,7 @@ async def running(
 
             def recovering(recovery: Recovery) -> None:
                 # Without this check, partitions of a failed shard would appear to recover forever.
-                if watch.done():
-                    watch.result()
+                life.check()
                 on_recovery(recovery)
 
             await node.listen(recovering)
@@ -227,9 +218,7 @@ async def running(
             MetadataError,
             NodeError,
             PartitionNodeError,
-            ListenError,
-            CertificateError,
-            HttpStartError,
+            StartRefused,
             headrace_core.CoreError,
             OSError,
         ) as error:
@@ -248,7 +237,7 @@ async def running(
             _certificates=door.certificates,
             _whole_batches=whole_batches,
             _replica=replica,
-            _watch=watch,
+            _life=life,
         )
 
 

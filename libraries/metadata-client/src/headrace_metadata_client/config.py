@@ -8,9 +8,9 @@ from typing import Final, Self
 
 from pydantic import model_validator
 
+from headrace_chassis.cluster_secrets import check_secrets, secrets_of
 from headrace_metadata_client.access import MetadataTarget
 from headrace_settings import Secret, Section
-from headrace_settings.process.cluster_secrets import check_secrets, secrets_of
 from headrace_settings.units.names import HostPort, Name
 
 _LOOPBACK: Final = re.compile(r"(127\.[0-9.]+|\[::1\]|localhost):[0-9]+")

@@ -1,7 +1,7 @@
 """The shards of this process: a native node on an asyncio loop, its settings, and connections to it."""
 
 from headrace_node.config import ShardsConfig
-from headrace_node.errors import NodeError, NotRunning, ShardEnded, StartRefused
+from headrace_node.errors import NodeError, NotRunning, ShardEnded
 from headrace_node.events import ShardEvents
 from headrace_node.horizon import Horizon
 from headrace_node.native import Front, NativeNode, native_document
@@ -21,6 +21,5 @@ __all__ = [
     "ShardEnded",
     "ShardEvents",
     "ShardsConfig",
-    "StartRefused",
     "native_document",
 ]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import signal
-from collections.abc import Callable, Coroutine
 from typing import Any, Generic, Protocol, TypeVar
 
 from headrace_node.edge_config import EdgeSettings
@@ -87,32 +85,6 @@ class Edge(Generic[NativeNode_contra]):
         """End the threads after the last client has received the node's disconnect notice, or after a timeout."""
         if not await asyncio.to_thread(self.native.stop, _GOODBYE_SECONDS):
             _log.warning("some encrypted connections were cut off %g s after the goodbye", _GOODBYE_SECONDS)
-
-
-class ReloadSignal:
-    """Handler of SIGUSR1, which triggers a check for new certificates. Unhandled, the signal would end the process."""
-
-    def __init__(self) -> None:
-        """Handle the signal from now on; needs a running event loop."""
-        self._reload: Callable[[], Coroutine[Any, Any, None]] | None = None
-        self._came_early = False
-        self._reloads: set[asyncio.Task[None]] = set()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self._on_signal)
-
-    def calls(self, reload: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Set the reload function; it is called at once if the signal came during startup."""
-        self._reload = reload
-        if self._came_early:
-            self._on_signal()
-
-    def _on_signal(self) -> None:
-        if self._reload is None:
-            self._came_early = True
-            return
-        # Keep a reference: an unreferenced task may be garbage-collected before it has run.
-        task = asyncio.ensure_future(self._reload())
-        self._reloads.add(task)
-        task.add_done_callback(self._reloads.discard)
 
 
 def edge_fields(settings: EdgeSettings) -> dict[str, Any]:

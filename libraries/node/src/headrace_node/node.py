@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from headrace_chassis.errors import StartRefused
 from headrace_node.connections.caller import INTERFACES, Caller
-from headrace_node.errors import NotRunning, StartRefused
+from headrace_node.errors import NotRunning
 from headrace_node.native import NativeNode
 from headrace_proto.catalog.v1 import Snapshot, Update
 from headrace_proto.control.v1 import Reply, Request
@@ -127,11 +128,22 @@ class Node:
         """
         self._loop = asyncio.get_running_loop()
         try:
-            self._facts = await asyncio.to_thread(self._native.start)
+            self._facts = await self._start()
         except Exception as error:
             raise StartRefused(str(error)) from error
         self._loop.add_reader(self._native.fileno(), self._take_requests)
         return self
+
+    async def _start(self) -> dict[str, str]:
+        starting = asyncio.ensure_future(asyncio.to_thread(self._native.start))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # The thread cannot be interrupted, and its shards would outlive the listeners in front of them.
+            await asyncio.wait({starting})
+            if starting.exception() is None:
+                await asyncio.to_thread(self._native.stop, self._stop_timeout_seconds)
+            raise
 
     async def listen(self, on_recovery: Callable[[Recovery], None] = lambda _: None) -> None:
         """Wait until every partition has recovered or failed, then accept connections.

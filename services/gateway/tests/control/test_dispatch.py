@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from headrace_chassis.background import background
 from headrace_gateway.access.token_cleaner import TokenCleaner
-from headrace_node.background import background
 from headrace_proto.catalog.v1 import (
     COMPRESSION_ALGORITHM_NONE,
     DURABILITY_FSYNC,

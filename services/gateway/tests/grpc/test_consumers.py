@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from headrace_chassis.grpc.status import Refused
 from headrace_gateway.grpc.calls import address_of
 from headrace_gateway.grpc.delivery.batches import BATCH_BYTES, Pace
 from headrace_gateway.grpc.delivery.consumer import Allowance, Conversation
@@ -11,7 +12,6 @@ from headrace_gateway.grpc.delivery.membership import Member
 from headrace_gateway.grpc.delivery.reading import Subscription
 from headrace_gateway.grpc.start_positions import Consumer
 from headrace_node.connections.sessions import Response
-from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
 

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
+from headrace_chassis.grpc.status import Refused
 from headrace_gateway.config import GrpcConfig
 from headrace_gateway.grpc.memory import Pool
-from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 
 

@@ -6,23 +6,13 @@ The only module of this package that imports the native one; it wires them toget
 from __future__ import annotations
 
 import sys
-from collections.abc import Coroutine
-from typing import Any
 
 import headrace_core
-from headrace_metadata.app import serve
+from headrace_chassis import log_output
+from headrace_chassis.process import ServiceProcess
+from headrace_metadata.app import RunningService, running
 from headrace_metadata.config import PREFIX, MetadataConfig, load_config
 from headrace_metadata.errors import MetadataError
-from headrace_settings import Loaded
-from headrace_settings.process import log_output
-from headrace_settings.process.service_process import ServiceProcess
-
-
-def _serve(loaded: Loaded[MetadataConfig]) -> Coroutine[Any, Any, None]:
-    config = loaded.config
-    log_output.configure(config.logging, replica=config.cluster.replica)
-    return serve(config, headrace_core.MetadataReplica)
-
 
 PROCESS = ServiceProcess(
     package="headrace_metadata",
@@ -30,7 +20,9 @@ PROCESS = ServiceProcess(
     prefix=PREFIX,
     model=MetadataConfig,
     load=load_config,
-    serve=_serve,
+    configure_log=lambda config: log_output.configure(config.logging, replica=config.cluster.replica),
+    running=lambda loaded: running(loaded.config, headrace_core.MetadataReplica),
+    on_started=RunningService.log_addresses,
     refusals=(MetadataError, headrace_core.CoreError),
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from headrace_chassis.lifecycle import Lifecycle
 from headrace_metadata.api import MetadataService
 from headrace_metadata.config import MetadataConfig
 from headrace_metadata.expiry_ticker import telling_the_time
@@ -22,7 +22,6 @@ from headrace_metadata.peer_certificates import PeerCertificates
 from headrace_metadata.replica import Replica
 from headrace_metadata.server import Served, serving
 from headrace_metadata.status import ReplicaFacts
-from headrace_node.edge import ReloadSignal
 from headrace_node.tracing import recorded
 from headrace_proto.cluster_token import metrics_authorization
 from headrace_settings import Address
@@ -39,15 +38,32 @@ _log = logging.getLogger(__name__)
 class RunningService:
     """A replica that answers calls."""
 
+    config: MetadataConfig
     replica: Replica
     grpc: Served
     metrics_address: Address | None
     peer_certificates: PeerCertificates
+    _life: Lifecycle
+
+    async def until(self, stop: asyncio.Event) -> None:
+        """Wait until ``stop`` is set.
+
+        Raises:
+            MetadataError: The replica has halted.
+        """
+        await self._life.until(stop.wait())
 
     async def reload_certificates(self) -> None:
         """Check for new certificates now; the result is logged."""
         await self.grpc.reload_certificates()
         await self.peer_certificates.look()
+
+    def log_addresses(self) -> None:
+        """Write to the log where this replica is reached."""
+        cluster = self.config.cluster
+        _log.info(
+            "metadata replica %d of %d serves gRPC on %s", cluster.replica, len(cluster.members), self.grpc.address
+        )
 
 
 @asynccontextmanager
@@ -68,9 +84,11 @@ async def running(config: MetadataConfig, make_native: MakeNative) -> AsyncItera
         release=RELEASE,
         started_at_micros=time.time_ns() // 1000,
     )
+    life = Lifecycle()
     async with AsyncExitStack() as stack:
         native = make_native(description.document())
         replica = await stack.enter_async_context(await Replica.open(native))
+        await stack.enter_async_context(life.essential(replica.wait_stopped(), "replica"))
         peer_certificates = PeerCertificates(native)
         if config.tls.files is not None:
             interval_seconds = config.tls.certificate_check_interval.seconds
@@ -84,35 +102,8 @@ async def running(config: MetadataConfig, make_native: MakeNative) -> AsyncItera
             serving(service, replica, config.grpc.address, config.cluster, config.tls, tracing)
         )
         metrics_address = stack.enter_context(metrics.served(config.metrics.address, _metrics_headers(config)))
-        yield RunningService(replica, served, metrics_address, peer_certificates)
-
-
-async def serve(config: MetadataConfig, make_native: MakeNative) -> None:
-    """Run until the process is asked to stop (SIGINT, SIGTERM) or the replica halts.
-
-    Raises:
-        MetadataError: The service cannot be offered, or the replica halted.
-    """
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    reload_signal = ReloadSignal()
-    async with running(config, make_native) as service:
-        reload_signal.calls(service.reload_certificates)
-        _log.info(
-            "metadata replica %d of %d serves gRPC on %s",
-            config.cluster.replica,
-            len(config.cluster.members),
-            service.grpc.address,
-        )
-        stopping = asyncio.ensure_future(stop.wait())
-        failing = asyncio.ensure_future(service.replica.wait_stopped())
-        await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if failing.done():
-            failing.result()
-        failing.cancel()
+        with life.running():
+            yield RunningService(config, replica, served, metrics_address, peer_certificates, life)
 
 
 def _metrics_headers(config: MetadataConfig) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import model_validator
 
+from headrace_chassis.cluster_secrets import check_secrets, secrets_of
+from headrace_chassis.log_output import LoggingSettings
 from headrace_node.tracing import TraceExportConfig
 from headrace_settings import Address, Between, Duration, Loaded, Secret, Section, Size, load
-from headrace_settings.process.cluster_secrets import check_secrets, secrets_of
-from headrace_settings.process.log_output import LoggingSettings
 from headrace_settings.units.names import HostPort, Name
 
 PREFIX: Final = "HEADRACE_METADATA"

@@ -2,7 +2,6 @@
 
     MetadataError
     ├── AppendFailedError           the device is full
-    ├── ListenError                 the service cannot be offered at the configured address
     ├── NotPrimaryError             another replica is the primary
     ├── ReplicaBusyError            too many commands are in flight
     ├── OutcomeUnknownError         the command may or may not have been applied
@@ -36,10 +35,6 @@ class AppendFailedError(MetadataError):
 
     code = Status.CANNOT_APPEND_TO_FILE
     retryable = True
-
-
-class ListenError(MetadataError):
-    """The service cannot be offered at the configured address."""
 
 
 class NotPrimaryError(MetadataError):

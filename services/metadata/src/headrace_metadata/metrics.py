@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
-from headrace_metadata.errors import ListenError
+from headrace_chassis.errors import ListenError
 from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Address
 

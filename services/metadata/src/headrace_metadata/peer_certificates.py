@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NoReturn, Protocol
 
-from headrace_node.background import background
+from headrace_chassis.background import background
 
 _log = logging.getLogger(__name__)
 

@@ -96,7 +96,15 @@ class Replica:
             Exception: Start errors of the native replica; the message names the cause and the remedy.
         """
         replica = cls(native)
-        await asyncio.to_thread(native.start)
+        starting = asyncio.ensure_future(asyncio.to_thread(native.start))
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # The thread cannot be interrupted, and a native replica that nothing stops keeps its data directory.
+            await asyncio.wait({starting})
+            if starting.exception() is None:
+                await asyncio.to_thread(native.stop, _STOP_TIMEOUT_SECONDS)
+            raise
         replica._loop.add_reader(native.fileno(), replica._take)
         return replica
 

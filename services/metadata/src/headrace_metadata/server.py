@@ -15,12 +15,12 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from headrace_chassis.certificates import CertificateFiles, Certificates
+from headrace_chassis.errors import ListenError
 from headrace_metadata.authentication import SharedSecretInterceptor
 from headrace_metadata.config import ClusterSettings, TlsSettings
-from headrace_metadata.errors import ListenError
 from headrace_metadata.replica import Replica
 from headrace_metadata.traced_calls import TracedCalls
-from headrace_node.grpc.certificates import CertificateError, CertificateFiles, Certificates
 from headrace_node.tracing import Tracing
 from headrace_proto.metadata.v1 import service_pb2
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataServicer, add_MetadataServicer_to_server
@@ -73,7 +73,8 @@ async def serving(
         tracing: Creates spans of calls, if enabled.
 
     Raises:
-        ListenError: The address cannot be bound, or a TLS file cannot be read or used.
+        ListenError: The address cannot be bound.
+        CertificateError: A TLS file cannot be read or used.
     """
     interceptors: list[aio.ServerInterceptor] = []
     if cluster.secrets:
@@ -122,11 +123,7 @@ def _certificates(tls: TlsSettings) -> Certificates | None:
         return None
     certificate, key, _ = (Path(file) for file in tls.files)
     # Callers authenticate with the token; no client certificates are requested.
-    files = CertificateFiles(door="tls", chain=certificate, key=key)
-    try:
-        return Certificates(files, lambda: datetime.now(UTC))
-    except CertificateError as error:
-        raise ListenError(f"gRPC cannot be served: {error}") from error
+    return Certificates(CertificateFiles(door="tls", chain=certificate, key=key), lambda: datetime.now(UTC))
 
 
 async def _report_health(healths: health.aio.HealthServicer, roles: asyncio.Queue[str]) -> None:

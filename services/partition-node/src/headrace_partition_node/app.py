@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final, Protocol
 
+from headrace_chassis.lifecycle import Lifecycle, State
 from headrace_metadata_client import (
     CatalogueWatch,
     Connections,
@@ -20,7 +20,7 @@ from headrace_metadata_client import (
 )
 from headrace_node import Front, Horizon, NativeNode, Node, Publications, Recovery, ShardEvents, native_document
 from headrace_node.connections.sessions import Sessions
-from headrace_node.edge import Edge, NativeEdge, ReloadSignal
+from headrace_node.edge import Edge, NativeEdge
 from headrace_node.events import EventSource
 from headrace_node.native import NO_SECRET
 from headrace_node.tracing import recorded
@@ -47,6 +47,8 @@ from headrace_settings import Address, Duration, Size
 _NO_WEBSOCKET: Final = Size(64 * 1024)
 
 RELEASE: Final = version("headrace")
+
+_HEALTH: Final[Mapping[State, http.Health]] = {"starting": "starting", "running": "ok", "draining": "stopping"}
 
 _log = logging.getLogger(__name__)
 
@@ -77,44 +79,11 @@ class Natives:
     """Creates an edge from the document of an encrypted binary listener."""
 
 
-@dataclass(slots=True)
-class _Life:
-    """Startup state of this process, and its essential background tasks."""
-
-    health: http.Health = "starting"
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
-
-    @asynccontextmanager
-    async def background(self, work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[asyncio.Task[None]]:
-        """Run an essential task for the duration of an ``async with`` block."""
-        task = asyncio.create_task(work, name=name)
-        self.tasks.add(task)
-        try:
-            yield task
-        finally:
-            self.tasks.discard(task)
-            await _ended(task)
-
-    async def until(self, happened: asyncio.Event) -> None:
-        """Wait for an event; raise the failure of an essential task."""
-        waiting = asyncio.create_task(happened.wait())
-        try:
-            await asyncio.wait({waiting, *self.tasks}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await _ended(waiting)
-        self.check()
-
-    def check(self) -> None:
-        """Raise the failure of an essential task, if any."""
-        for task in self.tasks:
-            if task.done() and not task.cancelled():
-                task.result()
-
-
 @dataclass(frozen=True, slots=True)
 class RunningNode:
     """A node that serves its partitions."""
 
+    config: PartitionNodeConfig
     node: Node
     node_id: int
     binary_address: str
@@ -123,7 +92,7 @@ class RunningNode:
     """Address actually bound."""
     http_address: Address | None
     """Address actually bound."""
-    _life: _Life
+    _life: Lifecycle
     _edge: Edge[Any]
     _grpc: Served
     _connections: Connections
@@ -142,7 +111,19 @@ class RunningNode:
             NodeError: A shard has ended.
             OSError: The data directory cannot be written.
         """
-        await self._life.until(stop)
+        await self._life.until(stop.wait())
+
+    def log_addresses(self) -> None:
+        """Write to the log where this node is reached."""
+        _log.info(
+            "node %d (%s) serves on %s, gRPC on %s, with %d shards (%s)",
+            self.node_id,
+            self.config.node.name,
+            self.binary_address,
+            self.grpc_address,
+            self.node.shards_count,
+            self.node.driver,
+        )
 
 
 @asynccontextmanager
@@ -155,7 +136,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         MetadataClientError: The metadata service does not accept this node.
         OSError: A file or an address cannot be used.
     """
-    life = _Life()
+    life = Lifecycle()
     # Contexts in `outer` end after the shards have stopped, because shards report events until then.
     async with AsyncExitStack() as outer, AsyncExitStack() as inner:
         folder = outer.enter_context(
@@ -172,9 +153,9 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         node = this.node
         pages = http.serving(
             config.http.address,
-            health=lambda: life.health,
+            health=lambda: _HEALTH[life.state],
             metrics=registry(
-                lambda: this.figures(is_ready=life.health == "ok"),
+                lambda: this.figures(is_ready=life.state == "running"),
                 lambda: node.statistics() | {"doors": edge.statistics()},
             ),
             authorizations=_metrics_authorizations(config),
@@ -188,8 +169,8 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
             is_loss_expected=config.node.expect_loss,
         )
         begun = asyncio.Event()
-        following = await outer.enter_async_context(life.background(this.catalogue.follow(begun), "catalogue"))
-        await life.until(begun)
+        following = await outer.enter_async_context(life.essential(this.catalogue.follow(begun), "catalogue"))
+        await life.until(begun.wait())
 
         events = ShardEvents(native, edge)
         # Log the events of the shutdown, after the node has stopped.
@@ -198,10 +179,10 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         await inner.enter_async_context(recorded(config.tracing, native.take_traces, release=RELEASE))
         # Stop following the catalog before the shards stop.
         inner.push_async_callback(_ended, following)
-        await inner.enter_async_context(life.background(events.watch(), "shard-events"))
-        await inner.enter_async_context(life.background(this.reconciler.run(), "reconciler"))
-        await outer.enter_async_context(life.background(this.notices.run(), "notices"))
-        await outer.enter_async_context(life.background(this.publications.run(), "publications"))
+        await inner.enter_async_context(life.essential(events.watch(), "shard-events"))
+        await inner.enter_async_context(life.essential(this.reconciler.run(), "reconciler"))
+        await outer.enter_async_context(life.essential(this.notices.run(), "notices"))
+        await outer.enter_async_context(life.essential(this.publications.run(), "publications"))
         sessions = await inner.enter_async_context(Sessions(node.open_session))
         tickets = Tickets(_ticket_key(config, natives), this.placements, native.issuer_may)
         grpc = await inner.enter_async_context(
@@ -225,7 +206,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
             shards_count=node.shards_count,
         )
         await asyncio.to_thread(folder.registered)
-        await outer.enter_async_context(life.background(this.registration.keep(registered), "lease"))
+        await outer.enter_async_context(life.essential(this.registration.keep(registered), "lease"))
 
         def recovering(_recovery: Recovery) -> None:
             # Without this check, partitions of a failed shard would appear to recover forever.
@@ -236,64 +217,10 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         inner.callback(edge.close_doors)
         this.reconciler.look()
         await grpc.ready()
-        life.health = "ok"
-        try:
+        with life.running():
             yield RunningNode(
-                node, registered.id, binary_address, grpc.address, http_address, life, edge, grpc, connections
+                config, node, registered.id, binary_address, grpc.address, http_address, life, edge, grpc, connections
             )
-        finally:
-            life.health = "stopping"
-
-
-async def serve(config: PartitionNodeConfig, natives: Natives) -> None:
-    """Run until the process is asked to stop (SIGINT, SIGTERM), or the node fails.
-
-    Raises:
-        PartitionNodeError: The node cannot start, or the cluster has fenced it.
-        NodeError: The shards cannot start, or one of them has ended.
-        MetadataClientError: The metadata service does not accept this node.
-        OSError: A file or an address cannot be used.
-    """
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    is_started = asyncio.Event()
-    serving = asyncio.create_task(_serve(config, natives, stop, is_started, ReloadSignal()), name="node")
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    await _ended(stopping)
-    if not is_started.is_set() and not serving.done():
-        # Startup may be waiting for a metadata service that never becomes available.
-        _log.info("asked to stop before everything was there")
-        await _ended(serving)
-        return
-    await serving
-
-
-async def _serve(
-    config: PartitionNodeConfig,
-    natives: Natives,
-    stop: asyncio.Event,
-    is_started: asyncio.Event,
-    reload_signal: ReloadSignal,
-) -> None:
-    async with running(config, natives) as running_node:
-        is_started.set()
-        reload_signal.calls(running_node.reload_certificates)
-        node = running_node.node
-        _log.info(
-            "node %d (%s) serves on %s, gRPC on %s, with %d shards (%s)",
-            running_node.node_id,
-            config.node.name,
-            running_node.binary_address,
-            running_node.grpc_address,
-            node.shards_count,
-            node.driver,
-        )
-        await running_node.until(stop)
-        _log.info("stopping")
-    _log.info("stopped")
 
 
 def _this_node(

@@ -9,13 +9,13 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, model_validator
 
+from headrace_chassis.log_output import LoggingSettings
 from headrace_metadata_client import ClusterSettings
 from headrace_node import ShardsConfig
 from headrace_node.config import StorageConfig
 from headrace_node.edge_config import EdgeSettings
 from headrace_node.tracing import TraceExportConfig
 from headrace_settings import Address, Between, Duration, Loaded, Section, Size, load
-from headrace_settings.process.log_output import LoggingSettings
 from headrace_settings.units.names import Name
 
 PREFIX: Final = "HEADRACE_NODE"

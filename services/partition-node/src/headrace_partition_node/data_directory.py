@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Self
 
-from headrace_node.directories import LOCK, locked, make_folder, replace_file
+from headrace_chassis.directories import LOCK, locked, make_folder, replace_file
 from headrace_partition_node.errors import ForeignFolder
 
 PRODUCT: Final = "headrace-partition-node"
@@ -113,7 +113,7 @@ def opened(name: str, *, node_name: str, cluster_name: str) -> Iterator[DataFold
         cluster_name: Name of its cluster.
 
     Raises:
-        FolderInUse: Another process uses the directory.
+        DirectoryInUse: Another process uses the directory.
         ForeignFolder: The directory belongs to another node, or was written by a newer release.
         OSError: The directory cannot be created or written.
     """

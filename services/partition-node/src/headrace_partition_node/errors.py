@@ -1,7 +1,6 @@
 """Errors that prevent the start of a partition node, or stop it.
 
 PartitionNodeError
-    ListenError:    an address cannot be bound, or a certificate cannot be used
     ForeignFolder:  the data directory does not belong to this node
     AnotherCluster: the metadata service is not the one that this directory has followed
     DataLost:       the directory is not the one that the cluster expects on this node
@@ -15,10 +14,6 @@ from __future__ import annotations
 
 class PartitionNodeError(Exception):
     """The partition node cannot start or continue. The message contains the reason."""
-
-
-class ListenError(PartitionNodeError):
-    """An address cannot be bound, or a TLS file cannot be used."""
 
 
 class ForeignFolder(PartitionNodeError):

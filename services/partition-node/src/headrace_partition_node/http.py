@@ -14,7 +14,7 @@ from typing import Final, Literal
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
-from headrace_partition_node.errors import ListenError
+from headrace_chassis.errors import ListenError
 from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Address
 

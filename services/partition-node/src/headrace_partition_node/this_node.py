@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace_chassis.grpc.status import Refused
 from headrace_metadata_client import MetadataClientError
 from headrace_node import Horizon, Node, Publications
-from headrace_node.grpc.refusals import Refused
 from headrace_partition_node.catalog_follower import Catalogue
 from headrace_partition_node.grpc.memory import Memory
 from headrace_partition_node.grpc.service import Calls

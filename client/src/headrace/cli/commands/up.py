@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -17,10 +16,8 @@ from headrace.cli import output
 from headrace.cli.commands.config import FileOption
 from headrace.embedded import Recovery, Running, log_output, running
 from headrace.embedded.config import EmbeddedConfig, load_config
-from headrace_node.edge import ReloadSignal
+from headrace_chassis.process import serve
 from headrace_settings import Loaded
-
-_FORCED_EXIT_STATUS = 130
 
 
 def up(
@@ -60,46 +57,27 @@ def up(
     asyncio.run(_serve(loaded, fresh=fresh, default_root=default_root))
 
 
-class _StopRequested(Exception):
-    """A stop was requested before the server was up."""
-
-
 async def _serve(loaded: Loaded[EmbeddedConfig], *, fresh: bool, default_root: bool) -> None:
-    started = time.perf_counter()
-    stop = asyncio.Event()
-    _stop_on_signals(stop)
-    reload_signal = ReloadSignal()
-    with ExitStack() as stack, suppress(_StopRequested):
+    began = time.perf_counter()
+    with ExitStack() as stack:
         progress = stack.enter_context(_recovery_progress())
         task = progress.add_task("recovering partitions", total=None)
 
         def on_recovery(recovery: Recovery) -> None:
-            if stop.is_set():
-                raise _StopRequested
             recovered = recovery.partitions_count - recovery.recovering_count
             progress.update(task, total=recovery.partitions_count, completed=recovered)
 
-        async with running(
-            loaded, fresh=fresh, default_root_credentials=default_root, on_recovery=on_recovery
-        ) as server:
+        def on_started(server: Running) -> None:
             stack.close()
-            reload_signal.calls(server.reload_certificates)
-            _print_banner(server, seconds=time.perf_counter() - started, default_root=default_root)
-            await server.until(stop)
-            output.stdout().print("stopping: answering what is in flight (Ctrl-C again to force)")
+            _print_banner(server, seconds=time.perf_counter() - began, default_root=default_root)
+
+        starting = running(loaded, fresh=fresh, default_root_credentials=default_root, on_recovery=on_recovery)
+        await serve(starting, on_started=on_started, on_stopping=_print_stopping)
     output.stdout().print("stopped")
 
 
-def _stop_on_signals(stop: asyncio.Event) -> None:
-    def on_signal() -> None:
-        if stop.is_set():
-            # Threads may be blocked by a device: nothing else is certain to end the process.
-            os._exit(_FORCED_EXIT_STATUS)
-        stop.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal)
+def _print_stopping() -> None:
+    output.stdout().print("stopping: answering what is in flight (Ctrl-C again to force)")
 
 
 def _recovery_progress() -> Progress:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import headrace_core as core
+from headrace_chassis.grpc.status import Refused
 from headrace_node.connections.sessions import Session
-from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 
 Place = tuple[int, int, int]

@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 from typing import Final
 
-from headrace_node.directories import make_folder, replace_file, sync_folder
+from headrace_chassis.directories import make_folder, replace_file, sync_folder
 
 _Revoked = dict[str, int]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from headrace_node.directories import make_folder, sync_folder
+from headrace_chassis.directories import make_folder, sync_folder
 
 _SUFFIX: Final = ".jsonl"
 _DIGITS: Final = 10

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace_chassis.background import background
 from headrace_gateway.access.access_tokens import AccessTokens
 from headrace_gateway.access.login_limits import LoginLimits
 from headrace_gateway.access.logins import Logins
@@ -32,7 +33,6 @@ from headrace_gateway.ports import (
     wall_clock_micros,
 )
 from headrace_node import Publications
-from headrace_node.background import background
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headrace_chassis.grpc.status import Refused
 from headrace_gateway.access.access_tokens import AccessToken
 from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.tokens import Bearer, InvalidToken, Tokens
-from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 
 

@@ -17,6 +17,8 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
+from headrace_chassis.grpc.status import Refused
+from headrace_chassis.grpc.unauthenticated import Strangers
 from headrace_gateway.access.proxies import HEADER, Proxies
 from headrace_gateway.access.tokens import Bearer
 from headrace_gateway.grpc.authentication import Bearers, Identity
@@ -25,8 +27,6 @@ from headrace_gateway.grpc.memory import Held, Memory
 from headrace_node.connections.caller import CALLER
 from headrace_node.connections.caller import Caller as Peer
 from headrace_node.connections.sessions import Sessions
-from headrace_node.grpc.refusals import Refused
-from headrace_node.grpc.unauthenticated import Strangers
 from headrace_proto.errors import Status
 
 _BEARER: Final = "bearer "

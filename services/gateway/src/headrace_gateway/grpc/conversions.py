@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 import headrace_core
-from headrace_node.grpc.refusals import Refused
+from headrace_chassis.grpc.status import Refused
 from headrace_proto.catalog.v1 import (
     COMPRESSION_ALGORITHM_GZIP,
     COMPRESSION_ALGORITHM_NONE,

@@ -13,9 +13,9 @@ from google.rpc.status_pb2 import Status as Details  # type: ignore[import-untyp
 from grpc import aio
 
 import headrace_core
+from headrace_chassis.grpc.status import Refused, code_of, name_of, status_metadata
 from headrace_gateway.ports import NoAnswer
 from headrace_node.connections.sessions import SessionLost
-from headrace_node.grpc.refusals import Refused, code_of, name_of, status_metadata
 from headrace_proto.errors import Status
 
 DETAILS_METADATA: Final = "grpc-status-details-bin"

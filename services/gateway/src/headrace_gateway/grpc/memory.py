@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, Self
 
-from headrace_node.grpc.refusals import Refused
+from headrace_chassis.grpc.status import Refused
 from headrace_proto.errors import Status
 
 # One user may hold 1/2 of each pool.

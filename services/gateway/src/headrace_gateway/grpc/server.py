@@ -13,6 +13,9 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from headrace_chassis.certificates import Certificates
+from headrace_chassis.errors import ListenError
+from headrace_chassis.grpc.unauthenticated import Everybody, Strangers
 from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.proxies import Proxies
 from headrace_gateway.access.tokens import Tokens
@@ -32,8 +35,6 @@ from headrace_gateway.grpc.streams import Streams
 from headrace_gateway.observability.grpc_calls import ObservedCalls
 from headrace_gateway.ports import Topics
 from headrace_node.connections.sessions import Sessions
-from headrace_node.grpc.certificates import Certificates
-from headrace_node.grpc.unauthenticated import Everybody, Strangers
 from headrace_node.tracing import Tracing
 from headrace_proto.gateway.v1 import (
     accounts_pb2,
@@ -53,10 +54,6 @@ _GRACE_SECONDS: Final = 2.0
 # Allowance for calls that arrived but were not authenticated yet: in total, and for one connection among all others.
 _UNKNOWN_CALLS: Final = 2048
 _CALLS_OF_A_CONNECTION_MIN: Final = 256
-
-
-class ListenError(Exception):
-    """The address cannot be bound."""
 
 
 @asynccontextmanager

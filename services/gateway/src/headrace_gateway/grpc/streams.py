@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from headrace_chassis.grpc.status import Refused
 from headrace_node.connections.sessions import LastingSessions, Sessions
-from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 
 _RETRY_SECONDS = 1.0

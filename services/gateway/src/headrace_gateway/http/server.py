@@ -16,6 +16,7 @@ from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.registry import Collector
 
+from headrace_chassis.errors import CertificateError, ListenError
 from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.proxies import NONE, Proxies
 from headrace_gateway.access.tokens import Tokens
@@ -45,15 +46,11 @@ _log = logging.getLogger(__name__)
 _BACKLOG = 1024
 
 
-class HttpStartError(Exception):
-    """The HTTP API cannot be served: the address is in use, or a file is invalid."""
-
-
 def bind(address: Address) -> socket.socket:
     """Bind the address, so that it is known before the server starts.
 
     Raises:
-        HttpStartError: The address is in use.
+        ListenError: The address is in use.
     """
     try:
         return socket.create_server(
@@ -62,7 +59,7 @@ def bind(address: Address) -> socket.socket:
             backlog=_BACKLOG,
         )
     except OSError as error:
-        raise HttpStartError(f"http.address = {address}: {error}") from error
+        raise ListenError(f"http.address = {address}: {error}") from error
 
 
 @asynccontextmanager
@@ -98,12 +95,12 @@ async def serving(
         proxies: Trusted proxies, which forward the address of their clients.
 
     Raises:
-        HttpStartError: A certificate is invalid.
+        CertificateError: A certificate is invalid.
     """
     try:
         context = _tls_context(config.tls) if config.tls.enabled else None
     except (OSError, ValueError) as error:
-        raise HttpStartError(str(error)) from error
+        raise CertificateError(str(error)) from error
     groups = config.consumer_group
     members = Members(
         sessions,

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from headrace_node.refusals import Kind, kind_of
+from headrace_chassis.refusals import Kind, kind_of
 from headrace_proto.errors import Status, find
 
 PROBLEM_TYPE: Final = "application/problem+json"

@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from prometheus_client.registry import Collector
 
+from headrace_chassis.certificates import CertificateFiles, Certificates
 from headrace_gateway.access.proxies import Proxies
 from headrace_gateway.config import GatewayConfig
 from headrace_gateway.control.control_plane import ControlPlane
@@ -25,7 +26,6 @@ from headrace_gateway.ports import Topics
 from headrace_node import Front, NativeNode, Node
 from headrace_node.connections.sessions import Sessions
 from headrace_node.edge import Edge, NativeEdge
-from headrace_node.grpc.certificates import CertificateFiles, Certificates
 from headrace_node.metrics import NodeCollector
 from headrace_node.tracing import recorded
 from headrace_settings import Address, Duration, ShownSetting
@@ -119,8 +119,7 @@ class Doors(Generic[ConfigT, NativeT]):
 
         Raises:
             ListenError: The gRPC address cannot be bound.
-            CertificateError: A certificate for gRPC is invalid.
-            HttpStartError: A certificate for HTTP is invalid.
+            CertificateError: A certificate is invalid.
         """
         config = self.config
         async with AsyncExitStack() as stack:
@@ -205,7 +204,7 @@ async def taken(
         links: Encryption of connections to partition nodes; None: unencrypted.
 
     Raises:
-        HttpStartError: The HTTP address is in use by another process.
+        ListenError: The HTTP address is in use by another process.
         Exception: Start errors of the native edge.
     """
     async with AsyncExitStack() as stack:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,6 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from headrace_chassis.certificates import Certificates
+from headrace_chassis.lifecycle import Lifecycle
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.root_user import create_root_user
 from headrace_gateway.catalog.follower import Catalogue
@@ -34,10 +35,8 @@ from headrace_gateway.service.remote_metadata import (
 )
 from headrace_metadata_client import CatalogueWatch, Connections, SessionPool, connected
 from headrace_node import Front, Node, ShardEvents, native_document
-from headrace_node.background import background
-from headrace_node.edge import NativeEdge, ReloadSignal
+from headrace_node.edge import NativeEdge
 from headrace_node.events import EventSource
-from headrace_node.grpc.certificates import Certificates
 from headrace_node.native import NO_SECRET, Links
 from headrace_proto.catalog.v1 import NODE_STATUS_SILENT
 from headrace_proto.cluster_token import login_key, metrics_authorization
@@ -65,17 +64,17 @@ class Natives:
     edge: Callable[[str], NativeEdge[Any]]
 
 
-class Life:
-    """Startup and shutdown state of the process."""
+class Readiness:
+    """Readiness of this gateway for clients, and of the partition nodes that it can reach."""
 
-    def __init__(self) -> None:
-        self.phase = "starting"
+    def __init__(self, life: Lifecycle) -> None:
+        self._life = life
         self.catalogue: Catalogue | None = None
 
     def unready(self) -> str | None:
         """Return the reason why clients should use another gateway; None: ready."""
-        if self.phase != "serving" or self.catalogue is None:
-            return f"the gateway is {self.phase}"
+        if self._life.state != "running" or self.catalogue is None:
+            return f"the gateway is {self._life.state}"
         age_seconds = self.catalogue.age_seconds
         if age_seconds > _AGE_SECONDS_MAX:
             return f"the metadata service was not heard of for {age_seconds:.0f} s"
@@ -102,11 +101,10 @@ class RunningGateway:
     """Settings with the addresses actually bound."""
     driver: str
     shards_count: int
-    _life: Life
+    _life: Lifecycle
     _certificates: Certificates | None
     _doors: Doors[GatewayServiceConfig, Any]
     _connections: Connections
-    _going_on: tuple[asyncio.Task[Any], ...]
 
     async def until(self, stop: asyncio.Event) -> None:
         """Wait until ``stop`` is set; then drain for the configured time.
@@ -115,14 +113,9 @@ class RunningGateway:
             ShardEnded: A shard has ended.
             MetadataClientError: The metadata service does not accept this gateway.
         """
-        stopping = asyncio.ensure_future(stop.wait())
-        try:
-            await asyncio.wait({stopping, *self._going_on}, return_when=asyncio.FIRST_COMPLETED)
-            _raise_what_ended(self._going_on)
-            self._life.phase = "stopping"
-            await asyncio.sleep(self.config.gateway.drain_time.seconds)
-        finally:
-            stopping.cancel()
+        await self._life.until(stop.wait())
+        self._life.drain()
+        await asyncio.sleep(self.config.gateway.drain_time.seconds)
 
     async def reload_certificates(self) -> None:
         """Check for new certificates now; the result is logged."""
@@ -130,6 +123,10 @@ class RunningGateway:
         await self._connections.renew()
         if self._certificates is not None:
             await self._certificates.look()
+
+    def log_addresses(self) -> None:
+        """Write to the log where this gateway is reached."""
+        _log.info("gateway %s serves %s", self.config.gateway.known_as, _addresses(self.config))
 
 
 @asynccontextmanager
@@ -140,12 +137,13 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
         NodeError: The shards cannot start.
         MetadataClientError: The metadata service does not accept this gateway.
         RootUserError: The root user cannot be created from the settings.
-        ListenError, HttpStartError, CertificateError: A listener cannot be opened.
+        StartRefused: A listener cannot be opened.
         OSError: A file or an address cannot be used.
     """
     config = loaded.config
     logs = RecentLogs(config.http.console.log_records)
-    life = Life()
+    life = Lifecycle()
+    readiness = Readiness(life)
     async with AsyncExitStack() as stack:
         stack.enter_context(logs.kept())
         # The shards store nothing, but require a directory.
@@ -155,7 +153,7 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
         stack.push_async_callback(sessions.close)
         hashing = Passwords(config.login.hashing_threads, remembered_seconds=config.login.remembered_for.seconds)
         passwords = await stack.enter_async_context(hashing)
-        catalogue = life.catalogue = Catalogue(CatalogueWatch(connections))
+        catalogue = readiness.catalogue = Catalogue(CatalogueWatch(connections))
         doors = await stack.enter_async_context(taken(config, natives.edge, _encrypted_links(config)))
         gateway_id = secrets.randbits(64)
         document = native_document(config.shards, _front(config, doors.front(gateway_id)), folder)
@@ -163,14 +161,14 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
         metadata = _metadata(connections, sessions, catalogue)
         plane = _control_plane(config, metadata, passwords, gateway_id, folder)
         node = Node(native, plane.control.handle)
-        following = await stack.enter_async_context(background(catalogue.follow(node), "catalogue"))
-        await _first(catalogue, following)
+        await stack.enter_async_context(life.essential(catalogue.follow(node), "catalogue"))
+        await life.until(catalogue.begun())
         events = ShardEvents(native, doors.edge)
         # Log the events of the shutdown, after the node has stopped.
         stack.callback(events.log)
         stack.push_async_callback(plane.members_left)
         await stack.enter_async_context(node)
-        watching = await stack.enter_async_context(background(events.watch(), "shard-events"))
+        await stack.enter_async_context(life.essential(events.watch(), "shard-events"))
         await _ensure_root_user(config, metadata, passwords)
         await stack.enter_async_context(plane.working())
         await node.listen()
@@ -182,12 +180,11 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
             logs=logs,
             settings=lambda bound: listed(bound, origins=loaded.origins, prefix=PREFIX),
             release=RELEASE,
-            collectors=(ClusterCollector(catalogue, sessions, life.unready),),
-            supervision=_supervision(config, life),
+            collectors=(ClusterCollector(catalogue, sessions, readiness.unready),),
+            supervision=_supervision(config, readiness),
         )
         door = await stack.enter_async_context(opened)
-        life.phase = "serving"
-        try:
+        with life.running():
             yield RunningGateway(
                 config=door.config,
                 driver=node.driver,
@@ -196,43 +193,7 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
                 _certificates=door.certificates,
                 _doors=doors,
                 _connections=connections,
-                _going_on=(following, watching),
             )
-        finally:
-            life.phase = "stopping"
-
-
-async def serve(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> None:
-    """Run until the process is asked to stop (SIGINT, SIGTERM), or the gateway fails.
-
-    Raises what `running` raises, and the failure of a running gateway.
-    """
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    waiting = asyncio.current_task()
-
-    def on_signal() -> None:
-        stop.set()
-        if waiting is not None and not started.is_set():
-            # There are no clients yet, and the metadata service may never become available.
-            waiting.cancel()
-
-    started = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal)
-    reload_signal = ReloadSignal()
-    try:
-        async with running(loaded, natives) as gateway:
-            started.set()
-            reload_signal.calls(gateway.reload_certificates)
-            _log.info("gateway %s serves %s", loaded.config.gateway.known_as, _addresses(gateway.config))
-            await gateway.until(stop)
-            _log.info("stopping: answering what is in flight")
-    except asyncio.CancelledError:
-        if not stop.is_set():
-            raise
-        # Cancelled by this function.
-    _log.info("stopped")
 
 
 def _front(config: GatewayServiceConfig, front: Front) -> Front:
@@ -321,29 +282,13 @@ async def _ensure_root_user(config: GatewayServiceConfig, metadata: Metadata, pa
         _log.info("the root user %s of the cluster was created", root.username)
 
 
-def _supervision(config: GatewayServiceConfig, life: Life) -> Supervision:
+def _supervision(config: GatewayServiceConfig, readiness: Readiness) -> Supervision:
     cluster = config.cluster
     return Supervision(
-        unready=life.unready,
-        absences=life.absences,
+        unready=readiness.unready,
+        absences=readiness.absences,
         metrics_authorizations=[metrics_authorization(secret, cluster.name) for secret in cluster.secrets],
     )
-
-
-async def _first(catalogue: Catalogue, following: asyncio.Task[None]) -> None:
-    """Wait for the first catalog, or for the failure of the task that follows it."""
-    begun = asyncio.ensure_future(catalogue.begun())
-    try:
-        await asyncio.wait({begun, following}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        begun.cancel()
-    _raise_what_ended((following,))
-
-
-def _raise_what_ended(going_on: tuple[asyncio.Task[Any], ...]) -> None:
-    for task in going_on:
-        if task.done() and not task.cancelled():
-            task.result()
 
 
 def _addresses(config: GatewayServiceConfig) -> str:

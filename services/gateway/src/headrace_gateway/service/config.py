@@ -11,6 +11,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, model_validator
 
+from headrace_chassis.log_output import LoggingSettings
 from headrace_gateway.config import GatewayConfig, RootUserConfig, TopicConfig
 from headrace_metadata_client import ClusterSettings
 from headrace_node.config import (
@@ -22,7 +23,6 @@ from headrace_node.config import (
     StorageConfig,
 )
 from headrace_settings import Address, Between, Duration, Loaded, Secret, Section, Size, load
-from headrace_settings.process.log_output import LoggingSettings
 from headrace_settings.units.names import Name
 
 PREFIX: Final = "HEADRACE_GATEWAY"

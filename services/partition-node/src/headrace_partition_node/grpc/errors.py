@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 from grpc import aio
 
+from headrace_chassis.grpc.status import Refused, code_of, status_metadata
 from headrace_node.connections.sessions import SessionLost
-from headrace_node.grpc.refusals import Refused, code_of, status_metadata
 from headrace_proto.errors import Status
 
 _log = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from grpc import aio
 
+from headrace_chassis.grpc.status import Refused
 from headrace_node.connections.sessions import Session
-from headrace_node.grpc.refusals import Refused
 from headrace_partition_node.grpc.frames import Chunk, Sent
 from headrace_partition_node.grpc.memory import Memory, Spares
 from headrace_partition_node.grpc.shard_requests import Polled, Shards, poll, wait

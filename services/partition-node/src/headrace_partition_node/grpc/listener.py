@@ -7,10 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from headrace_chassis.certificates import CertificateFiles, Certificates
 from headrace_node.connections.sessions import Sessions
-from headrace_node.grpc.certificates import CertificateError, CertificateFiles, Certificates
 from headrace_partition_node.config import GrpcSettings
-from headrace_partition_node.errors import ListenError
 from headrace_partition_node.grpc.appending import Appending
 from headrace_partition_node.grpc.fetching import Fetching
 from headrace_partition_node.grpc.memory import Memory
@@ -19,7 +18,6 @@ from headrace_partition_node.grpc.service import Calls, PartitionService, ThisNo
 from headrace_partition_node.grpc.shard_requests import Shards
 from headrace_partition_node.grpc.staging import Staging
 from headrace_partition_node.grpc.tickets import Tickets
-from headrace_settings import Address
 
 
 @asynccontextmanager
@@ -49,7 +47,8 @@ async def opened(
         node: The node as part of a cluster; None: not part of a cluster.
 
     Raises:
-        ListenError: The address cannot be bound, or a TLS file cannot be read or used.
+        ListenError: The address cannot be bound.
+        CertificateError: A TLS file cannot be read or used.
     """
     shards = Shards(sessions)
     service = PartitionService(
@@ -67,7 +66,7 @@ async def opened(
         request_bytes_max=config.max_request_size.bytes,
     )
     async with AsyncExitStack() as stack:
-        certificates = certificates_of(certificate, config.address)
+        certificates = certificates_of(certificate)
         if certificates is not None:
             await stack.enter_async_context(certificates.watched(certificate_check_seconds))
         served = await stack.enter_async_context(serving(service, config.address, certificates, limits))
@@ -76,18 +75,14 @@ async def opened(
         yield served
 
 
-def certificates_of(certificate: tuple[Path, Path] | None, address: Address) -> Certificates | None:
-    """Return the certificates of a server at this address, given the files; None without files.
+def certificates_of(certificate: tuple[Path, Path] | None) -> Certificates | None:
+    """Return the certificates of a server, given the files; None without files.
 
     Raises:
-        ListenError: The files cannot be read or used.
+        CertificateError: The files cannot be read or used.
     """
     if certificate is None:
         return None
     chain, key = certificate
     # Callers authenticate with tickets; no client certificates are requested.
-    files = CertificateFiles(door="tls", chain=chain, key=key)
-    try:
-        return Certificates(files, lambda: datetime.now(UTC))
-    except CertificateError as error:
-        raise ListenError(f"gRPC cannot be served on {address}: {error}") from error
+    return Certificates(CertificateFiles(door="tls", chain=chain, key=key), lambda: datetime.now(UTC))

@@ -12,9 +12,9 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from headrace_node.grpc.certificates import Certificates
-from headrace_node.grpc.unauthenticated import Everybody, Strangers
-from headrace_partition_node.errors import ListenError
+from headrace_chassis.certificates import Certificates
+from headrace_chassis.errors import ListenError
+from headrace_chassis.grpc.unauthenticated import Everybody, Strangers
 from headrace_partition_node.grpc.errors import refuse
 from headrace_partition_node.grpc.service import SERVICE, PartitionService
 from headrace_settings import Address
@@ -82,7 +82,7 @@ async def serving(
         limits: Limits of the server.
 
     Raises:
-        ListenError: The address cannot be bound, or the certificate cannot be used.
+        ListenError: The address cannot be bound.
     """
     options: Sequence[tuple[str, Any]] = (
         # A second process on the same port would silently take half of the calls.

@@ -12,7 +12,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
-from headrace_node.grpc.refusals import Refused
+from headrace_chassis.grpc.status import Refused
 from headrace_partition_node.grpc.appending import Appending
 from headrace_partition_node.grpc.errors import refuse
 from headrace_partition_node.grpc.fetching import Fetching

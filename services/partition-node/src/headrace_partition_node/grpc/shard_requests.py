@@ -8,10 +8,10 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 import headrace_core as core
+from headrace_chassis.grpc.status import Refused
 from headrace_node.connections.answers import Answer
 from headrace_node.connections.partition_bounds import Ends, ends_of
 from headrace_node.connections.sessions import LastingSessions, Response, Session, Sessions
-from headrace_node.grpc.refusals import Refused
 from headrace_partition_node.grpc.tickets import Here
 from headrace_proto.errors import Status
 from headrace_proto.well_known import ROOT_USER_ID

@@ -10,8 +10,8 @@ import xxhash
 from grpc import aio
 
 import headrace_core as core
+from headrace_chassis.grpc.status import Refused
 from headrace_node.connections.sessions import Response, Session
-from headrace_node.grpc.refusals import Refused
 from headrace_partition_node.grpc.frames import Batch
 from headrace_partition_node.grpc.memory import Held, Memory
 from headrace_partition_node.grpc.shard_requests import Shards

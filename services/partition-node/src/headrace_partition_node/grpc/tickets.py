@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from grpc import aio
 
 import headrace_core as core
-from headrace_node.grpc.refusals import Refused
+from headrace_chassis.grpc.status import Refused
 from headrace_partition_node.placements import Found
 from headrace_proto.errors import Status
 

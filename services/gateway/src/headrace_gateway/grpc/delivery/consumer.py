@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from headrace_node.grpc.refusals import Refused
+from headrace_chassis.grpc.status import Refused
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
 

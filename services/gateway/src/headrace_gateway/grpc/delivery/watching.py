@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 import headrace_core as core
+from headrace_chassis.grpc.status import Refused
 from headrace_gateway.grpc.calls import Caller
 from headrace_node.connections.sessions import Session
-from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 
 Topic = tuple[int | str, int | str, Sequence[int]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import headrace_core as core
+from headrace_chassis.grpc.status import Refused
 from headrace_gateway.grpc.calls import Caller
 from headrace_gateway.grpc.conversions import (
     identifier,
@@ -11,7 +12,6 @@ from headrace_gateway.grpc.conversions import (
     status_of_user,
     user_summary,
 )
-from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
 

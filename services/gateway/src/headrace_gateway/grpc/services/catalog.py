@@ -6,6 +6,7 @@ import asyncio
 from typing import TypeVar
 
 import headrace_core as core
+from headrace_chassis.grpc.status import Refused
 from headrace_gateway.grpc.calls import Caller
 from headrace_gateway.grpc.conversions import (
     compression,
@@ -15,7 +16,6 @@ from headrace_gateway.grpc.conversions import (
     stream_summary,
     topic_summary,
 )
-from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
 

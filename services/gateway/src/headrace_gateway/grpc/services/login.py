@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from headrace_chassis.grpc.status import Refused
 from headrace_gateway.access import logins
 from headrace_gateway.access.access_tokens import AccessToken
 from headrace_gateway.access.tokens import Bearer, InvalidToken, Issued, Tokens, TooManyRevocations
 from headrace_gateway.grpc.calls import Caller
-from headrace_node.grpc.refusals import Refused
 from headrace_proto.control.v1 import LoginWithPassword, LoginWithToken
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1

@@ -8,12 +8,12 @@ from contextlib import suppress
 from typing import Final
 
 import headrace_core as core
+from headrace_chassis.grpc.status import Refused
 from headrace_gateway.grpc.calls import SMALL_BYTES, Caller
 from headrace_gateway.grpc.conversions import encoded_headers, gap_of, identifier, message
 from headrace_gateway.grpc.start_positions import consumer_of, start_of
 from headrace_gateway.grpc.streams import Streams
 from headrace_node.connections.sessions import Session
-from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
 

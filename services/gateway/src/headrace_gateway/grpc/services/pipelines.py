@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 import headrace_core as core
+from headrace_chassis.grpc.status import Refused
 from headrace_gateway.grpc.calls import Caller
 from headrace_gateway.grpc.conversions import identifier
 from headrace_gateway.grpc.services.transactions import Transactions
@@ -15,7 +16,6 @@ from headrace_gateway.grpc.streams import Streams
 from headrace_gateway.ports import TopicPlaces, Topics
 from headrace_node.connections.partition_bounds import Ends, Place, ends_of
 from headrace_node.connections.sessions import Session
-from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
 from headrace_proto.well_known import ROOT_USER_ID

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, aclosing
 from typing import Final
 
 import headrace_core
+from headrace_chassis.grpc.status import Refused
 from headrace_gateway.grpc.calls import Caller
 from headrace_gateway.grpc.conversions import identifier
 from headrace_gateway.grpc.delivery import watching
@@ -16,7 +17,6 @@ from headrace_gateway.grpc.delivery.reading import Partitions, Reader, Subscript
 from headrace_gateway.grpc.memory import Memory
 from headrace_gateway.grpc.start_positions import Start, consumer_of, start_of
 from headrace_gateway.grpc.streams import Streams
-from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status, find
 from headrace_proto.gateway import v1
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 import headrace_core as core
+from headrace_chassis.grpc.status import Refused
 from headrace_gateway.grpc.calls import Caller
 from headrace_gateway.grpc.conversions import identifier
-from headrace_node.grpc.refusals import Refused
 from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from headrace_chassis.refusals import Kind, kind_of
 from headrace_gateway.json_api.errors import Refused, reason_of
 from headrace_gateway.push.feeds.topics import Topic, Topics
 from headrace_gateway.push.feeds.watch import Watch
 from headrace_gateway.push.frames import Place
 from headrace_gateway.push.subscriptions.cursors import Cursor, State, Subscription
 from headrace_gateway.push.subscriptions.start_resolution import Beginning
-from headrace_node.refusals import Kind, kind_of
 from headrace_proto.errors import Status
 
 

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from typing import Any, Final
 
+from headrace_chassis.refusals import Kind, kind_of
 from headrace_gateway.json_api.errors import Refused, reason_of
 from headrace_gateway.push import forms, frames
 from headrace_gateway.push.connections.socket import Close, Socket
@@ -18,7 +19,6 @@ from headrace_gateway.push.feeds.batches import Batch
 from headrace_gateway.push.metrics import PushMetrics
 from headrace_gateway.push.subscriptions.cursors import Cursor, State
 from headrace_node.connections.sessions import SessionLost
-from headrace_node.refusals import Kind, kind_of
 from headrace_proto.errors import Status
 
 _log = logging.getLogger(__name__)

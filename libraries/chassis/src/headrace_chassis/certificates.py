@@ -21,17 +21,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.x509.oid import NameOID
 
-from headrace_node.background import background
+from headrace_chassis.background import background
+from headrace_chassis.errors import CertificateError
 
 # Validity of a generated certificate, which lives as long as the process.
 _NEVER_BEFORE: Final = datetime.datetime(1975, 1, 1, tzinfo=datetime.UTC)
 _NEVER_AFTER: Final = datetime.datetime(4096, 1, 1, tzinfo=datetime.UTC)
 
 _log = logging.getLogger(__name__)
-
-
-class CertificateError(Exception):
-    """A certificate file is missing or invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 
-from headrace_settings.process.log_output import JsonLines
+from headrace_chassis.log_output import JsonLines
 
 
 def test_each_record_is_a_line_that_names_its_process() -> None:

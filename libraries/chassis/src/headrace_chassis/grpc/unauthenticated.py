@@ -18,7 +18,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc import aio
 
-from headrace_node.grpc.refusals import Refused
+from headrace_chassis.grpc.status import Refused
 from headrace_proto.errors import Status
 
 PLACES: Final = 32

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from headrace_node.grpc.refusals import Refused
-from headrace_node.grpc.unauthenticated import REQUEST_BYTES_MAX, Strangers
+from headrace_chassis.grpc.status import Refused
+from headrace_chassis.grpc.unauthenticated import REQUEST_BYTES_MAX, Strangers
 
 
 async def sent(*requests):

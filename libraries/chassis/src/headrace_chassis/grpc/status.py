@@ -6,7 +6,7 @@ from typing import Final
 
 import grpc
 
-from headrace_node.refusals import Kind, kind_of
+from headrace_chassis.refusals import Kind, kind_of
 from headrace_proto.errors import find
 
 STATUS_METADATA: Final = "headrace-status"

@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from headrace_settings.section import Section
+from headrace_settings import Section
 
 # Attributes of every record; all others were given as `extra`.
 _PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -53,14 +53,17 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def configure(config: LoggingSettings, **process: str | int) -> None:
+def configure(config: LoggingSettings, *filters: logging.Filter, **process: str | int) -> None:
     """Send every record of the process to standard error.
 
     Args:
         config: Level and format.
+        filters: Annotate each record.
         process: Fields of every JSON line that identify the process.
     """
     handler = logging.StreamHandler(sys.stderr)
     as_console = config.format == "console" or (config.format == "auto" and sys.stderr.isatty())
     handler.setFormatter(logging.Formatter(_FOR_PEOPLE) if as_console else JsonLines(**process))
+    for annotate in filters:
+        handler.addFilter(annotate)
     logging.basicConfig(level=config.level.upper(), handlers=[handler], force=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headrace_settings.units.secret import Secret
+from headrace_settings import Secret
 
 SECRET_BYTES_MIN: Final = 32
 """Minimum length: an attacker with signed data could guess shorter secrets."""

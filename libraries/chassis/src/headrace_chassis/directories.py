@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from headrace_node.errors import FolderInUse
+from headrace_chassis.errors import DirectoryInUse
 
 LOCK: Final = "headrace.lock"
 """Lock file, held by the process that uses the directory."""
@@ -20,7 +20,7 @@ def locked(path: Path) -> Iterator[None]:
     """Lock an existing directory for the duration of a ``with`` block.
 
     Raises:
-        FolderInUse: Another process uses it.
+        DirectoryInUse: Another process uses it.
         OSError: The lock file cannot be created.
     """
     descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -29,7 +29,7 @@ def locked(path: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.read(descriptor, 20).decode(errors="replace").strip()
-            raise FolderInUse(path, holder) from None
+            raise DirectoryInUse(path, holder) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield

@@ -1,0 +1,1 @@
+"""Chassis of a service: process, lifecycle, logs, metrics, health, TLS and gRPC, for all services alike."""

@@ -1,1 +1,0 @@
-"""Parts of all service processes: command line, log output, cluster secrets."""
