@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import model_validator
 
+from headrace_chassis.log_output import LoggingSettings
 from headrace_gateway.config import GatewayConfig, RootUserConfig, TopicConfig
 from headrace_metadata.config import StateSettings
 from headrace_node.config import ShardsConfig, StorageConfig
@@ -48,23 +49,12 @@ class RootConfig(RootUserConfig):
     """
 
 
-class LoggingConfig(Section):
-    """`system.logging`: log output."""
-
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    """Minimum level of log records that are written."""
-    format: Literal["auto", "console", "json"] = "auto"
-    """Format of log records: `console` for reading, `json` with one object per line, `auto` for `console` on a terminal
-    and `json` otherwise.
-    """
-
-
 class SystemConfig(StorageConfig):
     """`system`: storage, shared by all services."""
 
     topic: TopicConfig = TopicConfig()
     state: StateSettings = StateSettings()
-    logging: LoggingConfig = LoggingConfig()
+    logging: LoggingSettings = LoggingSettings()
 
     @model_validator(mode="after")
     def _topics_hold_at_least_a_segment(self) -> Self:

@@ -11,7 +11,6 @@ import headrace_core
 from headrace_chassis import log_output
 from headrace_chassis.process import ServiceProcess
 from headrace_gateway.access.root_user import RootUserError
-from headrace_gateway.observability.correlation import Correlation
 from headrace_gateway.ports import NoAnswer
 from headrace_gateway.service.app import Natives, RunningGateway, running
 from headrace_gateway.service.config import PREFIX, GatewayServiceConfig, load_config
@@ -22,17 +21,13 @@ from headrace_node import NodeError
 _NATIVES = Natives(node=headrace_core.Node, edge=headrace_core.Edge)
 
 
-def _configure_log(config: GatewayServiceConfig) -> None:
-    log_output.configure(config.logging, Correlation(), gateway=config.gateway.known_as)
-
-
 PROCESS = ServiceProcess(
     package="headrace_gateway",
     description="Run one gateway of a cluster in the foreground.",
     prefix=PREFIX,
     model=GatewayServiceConfig,
     load=load_config,
-    configure_log=_configure_log,
+    configure_log=lambda config: log_output.configure(config.logging, gateway=config.gateway.known_as),
     running=lambda loaded: running(loaded, _NATIVES),
     on_started=RunningGateway.log_addresses,
     refusals=(NodeError, MetadataClientError, NoAnswer, CommandFailed, RootUserError, headrace_core.CoreError),

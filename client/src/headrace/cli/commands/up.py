@@ -14,8 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from headrace.cli import output
 from headrace.cli.commands.config import FileOption
-from headrace.embedded import Recovery, Running, log_output, running
+from headrace.embedded import Recovery, Running, running
 from headrace.embedded.config import EmbeddedConfig, load_config
+from headrace_chassis import log_output
 from headrace_chassis.process import serve
 from headrace_settings import Loaded
 

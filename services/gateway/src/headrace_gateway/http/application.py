@@ -15,6 +15,7 @@ from aiohttp import HttpVersion11, hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 import headrace_core as core
+from headrace_chassis.correlation import REQUEST_ID, request_id_of
 from headrace_core import CodecError
 from headrace_gateway.access.login_limits import place_of
 from headrace_gateway.access.proxies import HEADER
@@ -32,7 +33,6 @@ from headrace_gateway.http.models.system import MetricsQuery
 from headrace_gateway.http.routes import JSON, NOTHING, Nothing, Raw, Route, Routes
 from headrace_gateway.http.sessions.waits import VERIFY, Over
 from headrace_gateway.json_api.errors import PROBLEM_TYPE, Limited, Missing, Refused, Rejected, answer_of
-from headrace_gateway.observability.correlation import REQUEST_ID, request_id_of
 from headrace_gateway.ports import NoAnswer
 from headrace_gateway.push import server as push_server
 from headrace_gateway.push.server import Push

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 import grpc
 from grpc import aio
 
-from headrace_gateway.observability.correlation import REQUEST_ID, request_id_of
+from headrace_chassis.correlation import REQUEST_ID, request_id_of
 from headrace_node.tracing import Tracing
 
 # The types of this library are not subscriptable at run time.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headrace_gateway.observability.correlation import Correlation
+from headrace_chassis.correlation import Correlation
 
 _TEXT_MAX: Final = 8 * 1024
 # Attributes of every record; any other attribute was given as `extra`.

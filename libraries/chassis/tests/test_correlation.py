@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from headrace_gateway.observability.correlation import REQUEST_ID, Correlation, request_id_of
+from headrace_chassis.correlation import REQUEST_ID, Correlation, request_id_of
 from headrace_gateway.observability.recent_logs import RecentLogs
 from headrace_proto.trace_context import REQUEST, Recorded, TraceContext
 
