@@ -1,11 +1,12 @@
 """Metrics can be fetched over HTTP."""
 
-import urllib.error
-import urllib.request
+from contextlib import asynccontextmanager
 
+import aiohttp
 import pytest
 from fake_native import FakeNative
 
+from headrace_chassis.admin_http import serving
 from headrace_chassis.errors import ListenError
 from headrace_metadata.metrics import Metrics
 from headrace_proto.cluster_token import authorization, metrics_authorization
@@ -25,21 +26,31 @@ STATUS = {
 }
 
 
-def fetch(address, path="/metrics", **headers):
-    request = urllib.request.Request(f"http://{address}{path}", headers=headers)
-    with urllib.request.urlopen(request, timeout=10) as response:
-        return response.read().decode().splitlines()
+@asynccontextmanager
+async def served(metrics, address="127.0.0.1:0", authorizations=()):
+    pages = serving(
+        Address.parse(address), health=metrics.health, metrics=metrics.registry, authorizations=authorizations
+    )
+    async with pages as bound:
+        yield bound
 
 
-def test_the_status_and_what_was_proposed_are_served():
+async def fetch(address, path="/metrics", **headers):
+    async with aiohttp.ClientSession() as session, session.get(f"http://{address}{path}", headers=headers) as response:
+        return response.status, (await response.text()).splitlines()
+
+
+async def test_the_status_and_what_was_proposed_are_served():
     metrics = Metrics(lambda: STATUS)
     metrics.proposed("applied", 0.003)
     metrics.proposed("NotPrimaryError", 0.0001)
     metrics.applied(3, 0.0004)
-    with metrics.served(Address.parse("127.0.0.1:0")) as address:
-        lines = fetch(address)
-        with pytest.raises(ListenError, match=str(address.port)), metrics.served(address):
-            pass
+    async with served(metrics) as address:
+        status, lines = await fetch(address)
+        assert status == 200
+        with pytest.raises(ListenError, match=str(address.port)):
+            async with served(metrics, str(address)):
+                pass
     for line in (
         "headrace_metadata_op 7.0",
         "headrace_metadata_syncing 0.0",
@@ -59,30 +70,28 @@ def test_the_status_and_what_was_proposed_are_served():
         assert line in lines
 
 
-def test_nothing_is_served_unless_somebody_asked():
-    with Metrics(FakeNative().status_json).served(None) as address:
+async def test_nothing_is_served_unless_somebody_asked():
+    metrics = Metrics(FakeNative().status_json)
+    async with serving(None, health=metrics.health, metrics=metrics.registry) as address:
         assert address is None
 
 
-def test_who_asks_for_figures_shows_the_token_of_the_cluster():
+async def test_who_asks_for_figures_shows_the_token_of_the_cluster():
     token = metrics_authorization("the secret of a cluster", "tests")
     other = metrics_authorization("the secret that comes next", "tests")
-    with Metrics(lambda: STATUS).served(Address.parse("127.0.0.1:0"), (other, token)) as address:
+    async with served(Metrics(lambda: STATUS), authorizations=(other, token)) as address:
         for headers in ({}, {"Authorization": ""}, {"Authorization": token[:-1]}, {"Authorization": f"{token}0"}):
-            with pytest.raises(urllib.error.HTTPError, match="401"):
-                fetch(address, **headers)
-        with pytest.raises(urllib.error.HTTPError, match="401"):
-            fetch(address, Authorization=authorization("the secret of a cluster", "tests"))
-        assert "headrace_metadata_op 7.0" in fetch(address, Authorization=token)
-        assert "headrace_metadata_op 7.0" in fetch(address, Authorization=other), "while the secret is changed"
-        with pytest.raises(urllib.error.HTTPError, match="404"):
-            fetch(address, "/", Authorization=token)
+            assert (await fetch(address, **headers))[0] == 401
+        assert (await fetch(address, Authorization=authorization("the secret of a cluster", "tests")))[0] == 401
+        assert "headrace_metadata_op 7.0" in (await fetch(address, Authorization=token))[1]
+        assert "headrace_metadata_op 7.0" in (await fetch(address, Authorization=other))[1], "while the secret changes"
+        assert (await fetch(address, "/", Authorization=token))[0] == 404
 
 
-def test_anybody_may_ask_whether_the_replica_is_at_work():
+async def test_anybody_may_ask_whether_the_replica_is_at_work():
     status = dict(STATUS)
-    with Metrics(lambda: status).served(Address.parse("127.0.0.1:0"), ("Bearer x",)) as address:
-        assert fetch(address, "/health") == ["primary"]
+    async with served(Metrics(lambda: status), authorizations=("Bearer x",)) as address:
+        assert await fetch(address, "/health") == (200, ['{"status": "primary"}'])
         status["role"] = "view_change"
-        with pytest.raises(urllib.error.HTTPError, match="503"):
-            fetch(address, "/health")
+        assert await fetch(address, "/health") == (503, ['{"status": "view_change"}'])
+        assert await fetch(address, "/live") == (200, ['{"status": "view_change"}'])

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 
 import headrace_core
 from headrace.embedded.config import PipelinesConfig
+from headrace_chassis.grpc.server import Served
 from headrace_gateway.ports import TopicPlaces
 from headrace_metadata.applied_state import AppliedState
 from headrace_node import Front
 from headrace_node.connections.sessions import OpenSession, Sessions
 from headrace_partition_node.grpc import listener
 from headrace_partition_node.grpc.memory import Memory
-from headrace_partition_node.grpc.server import Served
 from headrace_partition_node.grpc.service import Calls
 from headrace_partition_node.grpc.tickets import IssuerMay, Tickets
 from headrace_partition_node.placements import Found
@@ -61,7 +61,7 @@ async def opened(
             poll_bytes_max=front.response_size_max.bytes,
         ) as served,
     ):
-        await served.ready()
+        await served.report(is_ready=True)
         yield served
 
 

@@ -22,6 +22,7 @@ from headrace.embedded.transactions import DirectTransactions
 from headrace_chassis.background import background
 from headrace_chassis.certificates import Certificates
 from headrace_chassis.errors import StartRefused
+from headrace_chassis.grpc.server import Served
 from headrace_chassis.lifecycle import Lifecycle
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.revocations import RevocationsFile
@@ -39,7 +40,6 @@ from headrace_node import Horizon, Node, NodeError, Recovery, ShardEvents, nativ
 from headrace_node.edge import Edge
 from headrace_node.errors import ShardEnded as ShardOfNodeEnded
 from headrace_partition_node.errors import PartitionNodeError
-from headrace_partition_node.grpc.server import Served
 from headrace_settings import Address, Loaded, Secret, listed, to_toml
 
 # An embedded server has one gateway: members of any other gateway are left from an earlier run.

@@ -35,8 +35,8 @@ _log = logging.getLogger(__name__)
 class CertificateFiles:
     """Paths of a server's certificate files, as PEM."""
 
-    door: str
-    """Name of the server in messages: the section of the settings that names the files."""
+    section: str
+    """Section of the settings that names the files; names them in messages."""
     chain: Path | None
     """Server certificate, followed by its intermediate certificates; None: a self-signed one is generated."""
     key: Path | None
@@ -45,6 +45,21 @@ class CertificateFiles:
     """Authorities of client certificates, which are then required; None: clients are not asked for a certificate."""
     self_signed: bool = False
     """Generate a certificate as long as the files do not exist."""
+
+
+@asynccontextmanager
+async def watched(files: CertificateFiles | None, interval_seconds: float) -> AsyncIterator[Certificates | None]:
+    """Read the files, and check them periodically for the duration of an ``async with`` block. None without files.
+
+    Raises:
+        CertificateError: The files cannot be used.
+    """
+    if files is None:
+        yield None
+        return
+    certificates = await asyncio.to_thread(Certificates, files, lambda: datetime.datetime.now(datetime.UTC))
+    async with certificates.watched(interval_seconds):
+        yield certificates
 
 
 class _Shown(NamedTuple):
@@ -78,7 +93,7 @@ class Certificates:
         # Protects the state shared by the checking thread and the library's handshake threads.
         self._lock = threading.Lock()
         self._new: _Shown | None = None
-        _log.info("%s: shows the certificate of %s", files.door, _described(self._shown.chain))
+        _log.info("%s: shows the certificate of %s", files.section, _described(self._shown.chain))
 
     def credentials(self) -> grpc.ServerCredentials:
         """Credentials for a gRPC server."""
@@ -92,7 +107,7 @@ class Certificates:
     @asynccontextmanager
     async def watched(self, interval_seconds: float) -> AsyncIterator[None]:
         """Check the files periodically for the duration of an ``async with`` block."""
-        async with background(self._watch(interval_seconds), f"{self._files.door}-certificates"):
+        async with background(self._watch(interval_seconds), f"{self._files.section}-certificates"):
             yield
 
     async def _watch(self, interval_seconds: float) -> NoReturn:
@@ -114,15 +129,17 @@ class Certificates:
             except FileNotFoundError as error:
                 if not files.self_signed:
                     raise
-                _log.warning("%s: %s does not exist; a certificate that was made is shown", files.door, error.filename)
+                _log.warning(
+                    "%s: %s does not exist; a certificate that was made is shown", files.section, error.filename
+                )
                 return _made(self._authorities())
         except OSError as error:
-            raise CertificateError(f"{files.door}: {error.filename}: {error.strerror}") from error
+            raise CertificateError(f"{files.section}: {error.filename}: {error.strerror}") from error
         except ValueError as error:
-            raise CertificateError(f"{files.door}: {error}") from error
+            raise CertificateError(f"{files.section}: {error}") from error
         outdated = _outdated(shown.chain, self._now())
         if outdated:
-            _log.warning("%s: the certificate %s; clients that verify refuse it", files.door, outdated)
+            _log.warning("%s: the certificate %s; clients that verify refuse it", files.section, outdated)
         return shown
 
     def _look(self) -> None:
@@ -137,12 +154,14 @@ class Certificates:
             if outdated:
                 raise ValueError(f"{self._files.chain} {outdated}")
         except (OSError, ValueError) as error:
-            _log.warning("%s: the new certificate is not used: %s", self._files.door, error)
+            _log.warning("%s: the new certificate is not used: %s", self._files.section, error)
             return
         if shown != self._shown:
             with self._lock:
                 self._shown = self._new = shown
-            _log.info("%s: new connections are shown the certificate of %s", self._files.door, _described(shown.chain))
+            _log.info(
+                "%s: new connections are shown the certificate of %s", self._files.section, _described(shown.chain)
+            )
 
     def _state(self) -> bytes:
         """Digest of the state of the files, for detecting changes."""

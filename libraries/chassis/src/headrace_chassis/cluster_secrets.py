@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+from headrace_proto.cluster_token import metrics_authorization
 from headrace_settings import Secret
 
 SECRET_BYTES_MIN: Final = 32
@@ -29,3 +31,8 @@ def check_secrets(secret: Secret | None, accepted: Secret | None) -> None:
 def secrets_of(secret: Secret | None, accepted: Secret | None) -> tuple[str, ...]:
     """Return the secrets that are accepted from other services, the own one first."""
     return tuple(given.reveal() for given in (secret, accepted) if given is not None)
+
+
+def metrics_authorizations(secrets: Sequence[str], cluster_name: str) -> tuple[str, ...]:
+    """Return the values of the header ``Authorization`` that permit reading the metrics of a service."""
+    return tuple(metrics_authorization(secret, cluster_name) for secret in secrets)

@@ -5,12 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from headrace_chassis.background import background
 
 State = Literal["starting", "running", "draining"]
+_STATUSES: Final[dict[State, str]] = {"starting": "starting", "running": "ok", "draining": "stopping"}
 Outcome = TypeVar("Outcome")
+
+
+class Health(NamedTuple):
+    """Health of a service, for supervisors."""
+
+    status: str
+    """One word."""
+    is_ready: bool
+    """True if clients should come."""
 
 
 class Lifecycle:
@@ -24,6 +34,10 @@ class Lifecycle:
     def state(self) -> State:
         """Current state."""
         return self._state
+
+    def health(self) -> Health:
+        """Return the state as health: ``starting``, ``ok`` or ``stopping``."""
+        return Health(_STATUSES[self._state], is_ready=self._state == "running")
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -12,6 +12,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from headrace_chassis import admin_http
+from headrace_chassis.cluster_secrets import metrics_authorizations
+from headrace_chassis.grpc.server import Served
 from headrace_chassis.lifecycle import Lifecycle
 from headrace_metadata.api import MetadataService
 from headrace_metadata.config import MetadataConfig
@@ -20,10 +23,9 @@ from headrace_metadata.metrics import Metrics
 from headrace_metadata.native import NativeReplica, ReplicaDescription
 from headrace_metadata.peer_certificates import PeerCertificates
 from headrace_metadata.replica import Replica
-from headrace_metadata.server import Served, serving
+from headrace_metadata.server import serving
 from headrace_metadata.status import ReplicaFacts
 from headrace_node.tracing import recorded
-from headrace_proto.cluster_token import metrics_authorization
 from headrace_settings import Address
 
 MakeNative = Callable[[str], NativeReplica]
@@ -101,10 +103,13 @@ async def running(config: MetadataConfig, make_native: MakeNative) -> AsyncItera
         served = await stack.enter_async_context(
             serving(service, replica, config.grpc.address, config.cluster, config.tls, tracing)
         )
-        metrics_address = stack.enter_context(metrics.served(config.metrics.address, _metrics_headers(config)))
+        metrics_address = await stack.enter_async_context(
+            admin_http.serving(
+                config.metrics.address,
+                health=metrics.health,
+                metrics=metrics.registry,
+                authorizations=metrics_authorizations(config.cluster.secrets, config.cluster.name),
+            )
+        )
         with life.running():
             yield RunningService(config, replica, served, metrics_address, peer_certificates, life)
-
-
-def _metrics_headers(config: MetadataConfig) -> tuple[str, ...]:
-    return tuple(metrics_authorization(secret, config.cluster.name) for secret in config.cluster.secrets)

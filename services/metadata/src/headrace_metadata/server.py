@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
-from headrace_chassis.certificates import CertificateFiles, Certificates
-from headrace_chassis.errors import ListenError
+from headrace_chassis import certificates
+from headrace_chassis.background import background
+from headrace_chassis.certificates import CertificateFiles
+from headrace_chassis.grpc import server as grpc
+from headrace_chassis.grpc.server import Served
 from headrace_metadata.authentication import SharedSecretInterceptor
 from headrace_metadata.config import ClusterSettings, TlsSettings
 from headrace_metadata.replica import Replica
@@ -27,30 +26,13 @@ from headrace_proto.metadata.v1.service_pb2_grpc import MetadataServicer, add_Me
 from headrace_settings import Address
 
 _SERVICE: Final[ServiceDescriptor] = service_pb2.DESCRIPTOR.services_by_name["Metadata"]
-_GRACE_SECONDS: Final = 2.0
 # Each gateway and each node has a few calls at a time.
 _CALLS_MAX: Final = 16_384
 _OPTIONS: Final[Sequence[tuple[str, Any]]] = (
-    # A second process on the same port would silently take half of the calls.
-    ("grpc.so_reuseport", 0),
     # A whole catalog is one message.
     ("grpc.max_send_message_length", 256 * 1024 * 1024),
     ("grpc.max_receive_message_length", 16 * 1024 * 1024),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """The service, reachable for callers."""
-
-    address: Address
-    """Address actually bound."""
-    certificates: Certificates | None
-
-    async def reload_certificates(self) -> None:
-        """Check for a new certificate now; the result is logged."""
-        if self.certificates is not None:
-            await self.certificates.look()
 
 
 @asynccontextmanager
@@ -81,57 +63,36 @@ async def serving(
         interceptors.append(SharedSecretInterceptor(cluster.secrets, cluster.name))
     if tracing is not None:
         interceptors.append(TracedCalls(tracing))
-    certificates = await asyncio.to_thread(_certificates, tls)
-    server = aio.server(interceptors=interceptors, options=_OPTIONS, maximum_concurrent_rpcs=_CALLS_MAX)
-    add_MetadataServicer_to_server(service, server)
-    healths = health.aio.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(healths, server)
-    names = (_SERVICE.full_name, health.SERVICE_NAME, reflection.SERVICE_NAME)
-    reflection.enable_server_reflection(names, server)
-    bound = await asyncio.to_thread(_bind, server, address, certificates)
-
-    changes: asyncio.Queue[str] = asyncio.Queue()
-    replica.on_role(changes.put_nowait)
-    await server.start()
-    reporting = asyncio.create_task(_report_health(healths, changes), name="metadata-health")
-    try:
-        async with AsyncExitStack() as stack:
-            if certificates is not None:
-                await stack.enter_async_context(certificates.watched(tls.certificate_check_interval.seconds))
-            yield Served(bound, certificates)
-    finally:
-        reporting.cancel()
-        await healths.enter_graceful_shutdown()
-        await server.stop(_GRACE_SECONDS)
+    async with AsyncExitStack() as stack:
+        interval_seconds = tls.certificate_check_interval.seconds
+        certificate = await stack.enter_async_context(certificates.watched(_certificate_files(tls), interval_seconds))
+        served = await stack.enter_async_context(
+            grpc.serving(
+                address,
+                lambda server: add_MetadataServicer_to_server(service, server),
+                names=(_SERVICE.full_name,),
+                certificates=certificate,
+                interceptors=interceptors,
+                options=_OPTIONS,
+                calls_max=_CALLS_MAX,
+            )
+        )
+        roles: asyncio.Queue[str] = asyncio.Queue()
+        replica.on_role(roles.put_nowait)
+        await stack.enter_async_context(background(_report_health(served, roles), "metadata-health"))
+        yield served
 
 
-def _bind(server: aio.Server, address: Address, certificates: Certificates | None) -> Address:
-    try:
-        if certificates is None:
-            port = server.add_insecure_port(str(address))
-        else:
-            port = server.add_secure_port(str(address), certificates.credentials())
-    except (RuntimeError, OSError, ValueError) as error:
-        raise ListenError(f"gRPC cannot be served on {address}: {error}") from error
-    if port == 0:
-        raise ListenError(f"gRPC cannot be served on {address}: the address cannot be bound")
-    return address.with_port(port)
-
-
-def _certificates(tls: TlsSettings) -> Certificates | None:
+def _certificate_files(tls: TlsSettings) -> CertificateFiles | None:
     if tls.files is None:
         return None
     certificate, key, _ = (Path(file) for file in tls.files)
     # Callers authenticate with the token; no client certificates are requested.
-    return Certificates(CertificateFiles(door="tls", chain=certificate, key=key), lambda: datetime.now(UTC))
+    return CertificateFiles(section="tls", chain=certificate, key=key)
 
 
-async def _report_health(healths: health.aio.HealthServicer, roles: asyncio.Queue[str]) -> None:
-    """Report the service as serving while this replica is a backup or the primary: it answers or redirects."""
-    serving_status = health_pb2.HealthCheckResponse.SERVING
-    not_serving = health_pb2.HealthCheckResponse.NOT_SERVING
+async def _report_health(served: Served, roles: asyncio.Queue[str]) -> None:
+    """Report the service as ready while this replica is a backup or the primary: it answers or redirects."""
     while True:
         role = await roles.get()
-        status = serving_status if role in {"primary", "backup"} else not_serving
-        for name in ("", _SERVICE.full_name):
-            await healths.set(name, status)
+        await served.report(is_ready=role in {"primary", "backup"})

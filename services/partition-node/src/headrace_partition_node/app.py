@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final, Protocol
 
-from headrace_chassis.lifecycle import Lifecycle, State
+from headrace_chassis import admin_http
+from headrace_chassis.cluster_secrets import metrics_authorizations
+from headrace_chassis.grpc.server import Served
+from headrace_chassis.lifecycle import Lifecycle
 from headrace_metadata_client import (
     CatalogueWatch,
     Connections,
@@ -24,14 +27,13 @@ from headrace_node.edge import Edge, NativeEdge
 from headrace_node.events import EventSource
 from headrace_node.native import NO_SECRET
 from headrace_node.tracing import recorded
-from headrace_partition_node import data_directory, directory_check, http
+from headrace_partition_node import data_directory, directory_check
 from headrace_partition_node.catalog_follower import Catalogue
 from headrace_partition_node.config import PartitionNodeConfig
 from headrace_partition_node.data_directory import DataFolder, HighestVersion
 from headrace_partition_node.encryption import edge_document
 from headrace_partition_node.grpc import listener
 from headrace_partition_node.grpc.memory import Memory
-from headrace_partition_node.grpc.server import Served
 from headrace_partition_node.grpc.service import Calls
 from headrace_partition_node.grpc.tickets import TicketKey, Tickets
 from headrace_partition_node.metrics import registry
@@ -40,7 +42,6 @@ from headrace_partition_node.placements import Placements
 from headrace_partition_node.reconciler import Reconciler
 from headrace_partition_node.registration import Registration
 from headrace_partition_node.this_node import ThisNode
-from headrace_proto.cluster_token import metrics_authorization
 from headrace_settings import Address, Duration, Size
 
 # Partition nodes do not serve WebSocket.
@@ -48,7 +49,6 @@ _NO_WEBSOCKET: Final = Size(64 * 1024)
 
 RELEASE: Final = version("headrace")
 
-_HEALTH: Final[Mapping[State, http.Health]] = {"starting": "starting", "running": "ok", "draining": "stopping"}
 
 _log = logging.getLogger(__name__)
 
@@ -151,14 +151,14 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         native = natives.node(_document(config, folder, edge.addresses))
         this = _this_node(config, native, connections, highest_version, commands=commands, lease=lease)
         node = this.node
-        pages = http.serving(
+        pages = admin_http.serving(
             config.http.address,
-            health=lambda: _HEALTH[life.state],
+            health=life.health,
             metrics=registry(
                 lambda: this.figures(is_ready=life.state == "running"),
                 lambda: node.statistics() | {"doors": edge.statistics()},
             ),
-            authorizations=_metrics_authorizations(config),
+            authorizations=metrics_authorizations(config.cluster.secrets, config.cluster.name),
         )
         http_address = await outer.enter_async_context(pages)
         await directory_check.check(
@@ -216,7 +216,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         await edge.open(native)
         inner.callback(edge.close_doors)
         this.reconciler.look()
-        await grpc.ready()
+        await grpc.report(is_ready=True)
         with life.running():
             yield RunningNode(
                 config, node, registered.id, binary_address, grpc.address, http_address, life, edge, grpc, connections
@@ -289,11 +289,6 @@ def _ticket_key(config: PartitionNodeConfig, natives: Natives) -> TicketKey:
     # Without a secret all addresses are on loopback, and knowledge of the cluster's name suffices to sign tickets.
     secret, accepted = cluster.secret or NO_SECRET, cluster.accepted_secret or NO_SECRET
     return natives.ticket_key(secret.reveal(), cluster.name, accepted_secret=accepted.reveal())
-
-
-def _metrics_authorizations(config: PartitionNodeConfig) -> tuple[str, ...]:
-    cluster = config.cluster
-    return tuple(metrics_authorization(secret, cluster.name) for secret in cluster.secrets)
 
 
 @asynccontextmanager

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from headrace_chassis import metrics
 from headrace_node.metrics import NodeCollector, Statistics
 
 _PREFIX: Final = "headrace_partition_node_"
@@ -70,8 +71,4 @@ def registry(figures: Callable[[], Figures], statistics: Statistics) -> Collecto
         figures: Returns the metrics of this node; called in any thread.
         statistics: Returns the counters of the shards; called in any thread.
     """
-    collected = CollectorRegistry()
-    collected.register(_Collector(figures))
-    collected.register(NodeCollector(statistics))
-    ProcessCollector(registry=collected)
-    return collected
+    return metrics.registry(_Collector(figures), NodeCollector(statistics))

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from types import ModuleType
 from typing import Any, Final
 
 from google.protobuf.descriptor import ServiceDescriptor
-from grpc import aio
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from headrace_chassis.certificates import Certificates
-from headrace_chassis.errors import ListenError
+from headrace_chassis.grpc import server as grpc
 from headrace_chassis.grpc.unauthenticated import Everybody, Strangers
 from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.proxies import Proxies
@@ -48,9 +44,7 @@ from headrace_proto.gateway.v1 import (
 from headrace_settings import Address
 
 _PUBLIC: Final = {"Login": {"Login", "LoginWithAccessToken"}}
-_FOR_EVERYBODY: Final = (health.SERVICE_NAME, reflection.SERVICE_NAME)
 _LOOKAHEAD_BYTES: Final = 256 * 1024
-_GRACE_SECONDS: Final = 2.0
 # Allowance for calls that arrived but were not authenticated yet: in total, and for one connection among all others.
 _UNKNOWN_CALLS: Final = 2048
 _CALLS_OF_A_CONNECTION_MIN: Final = 256
@@ -83,10 +77,8 @@ async def serving(
     Raises:
         ListenError: The address cannot be bound.
     """
-    address, keepalive_ms = config.address, config.keepalive_interval.micros // 1000
+    keepalive_ms = config.keepalive_interval.micros // 1000
     options: Sequence[tuple[str, Any]] = (
-        # A second process on the same port would silently take half of the calls.
-        ("grpc.so_reuseport", 0),
         ("grpc.max_allowed_incoming_connections", config.max_connections),
         ("grpc.server_handshake_timeout_ms", config.handshake_timeout.micros // 1000),
         ("grpc.max_connection_idle_ms", config.idle_timeout.micros // 1000),
@@ -131,33 +123,24 @@ async def serving(
         )
     }
     names = list(handlers)
-    interceptors = (Everybody(strangers, _FOR_EVERYBODY, refuse), ObservedCalls(tracing))
+    interceptors = (Everybody(strangers, grpc.PUBLIC_SERVICES, refuse), ObservedCalls(tracing))
     # Calls are limited after authentication; until then the library limits them with this allowance on top.
     count_max = config.max_calls + _UNKNOWN_CALLS
-    server = aio.server(interceptors=interceptors, options=options, maximum_concurrent_rpcs=count_max)
-    server.add_generic_rpc_handlers(tuple(handlers.values()))
-    healths = health.aio.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(healths, server)
-    reflection.enable_server_reflection((*names, *_FOR_EVERYBODY), server)
-    try:
-        port = await asyncio.to_thread(_bind, server, address, certificates)
-    except RuntimeError as error:
-        raise ListenError(f"gRPC cannot be served on {address}: {error}") from error
-    await server.start()
-    for name in ("", *names):
-        await healths.set(name, health_pb2.HealthCheckResponse.SERVING)
-    try:
-        yield address.with_port(port)
-    finally:
-        await healths.enter_graceful_shutdown()
-        streams.close()
-        await server.stop(_GRACE_SECONDS)
-
-
-def _bind(server: aio.Server, address: Address, certificates: Certificates | None) -> int:
-    if certificates is None:
-        return server.add_insecure_port(str(address))
-    return server.add_secure_port(str(address), certificates.credentials())
+    async with grpc.serving(
+        config.address,
+        lambda server: server.add_generic_rpc_handlers(tuple(handlers.values())),
+        names=names,
+        certificates=certificates,
+        interceptors=interceptors,
+        options=options,
+        calls_max=count_max,
+    ) as served:
+        await served.report(is_ready=True)
+        try:
+            yield served.address
+        finally:
+            await served.drain()
+            streams.close()
 
 
 def _service(file: ModuleType) -> ServiceDescriptor:

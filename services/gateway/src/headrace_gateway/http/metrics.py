@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 import headrace_core as core
+from headrace_chassis.metrics import registry
 from headrace_gateway.json_api.errors import code_name
 from headrace_gateway.observability.group_lags import GroupLags
 from headrace_node.connections.sessions import Sessions
@@ -34,7 +35,7 @@ class Metrics:
         """
         self._sessions = sessions
         self._lags = lags
-        self._registry = CollectorRegistry()
+        self._registry = registry(*collectors)
         self._requests = Counter("http_requests", "total count of http_requests.", registry=self._registry)
         self._durations = Histogram(
             "headrace_http_request_duration_seconds",
@@ -50,9 +51,6 @@ class Metrics:
             registry=self._registry,
         )
         self._counted = {name: Gauge(name, f"total count of {name}.", registry=self._registry) for name in _COUNTED}
-        ProcessCollector(registry=self._registry)
-        for collector in collectors:
-            self._registry.register(collector)
 
     def register(self, collector: Collector) -> None:
         """Add a collector."""

@@ -6,20 +6,18 @@ import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from prometheus_client.registry import Collector
 
-from headrace_chassis.certificates import CertificateFiles, Certificates
+from headrace_chassis.certificates import CertificateFiles, Certificates, watched
 from headrace_gateway.access.proxies import Proxies
 from headrace_gateway.config import GatewayConfig
 from headrace_gateway.control.control_plane import ControlPlane
 from headrace_gateway.grpc import server as grpc
 from headrace_gateway.http import server as http
 from headrace_gateway.http.admission.supervision import UNSUPERVISED, Supervision
-from headrace_gateway.listeners.config import GrpcTlsConfig
 from headrace_gateway.listeners.edge_document import edge_document
 from headrace_gateway.observability.recent_logs import RecentLogs
 from headrace_gateway.ports import Topics
@@ -128,7 +126,9 @@ class Doors(Generic[ConfigT, NativeT]):
             )
             proxies = Proxies(config.proxy)
             sessions = await stack.enter_async_context(Sessions(node.open_session))
-            certificates = await self._certificates(stack)
+            certificates = await stack.enter_async_context(
+                watched(_certificate_files(config), config.edge.certificate_check_interval.seconds)
+            )
             bound = config
             if config.grpc.enabled:
                 address = await stack.enter_async_context(
@@ -168,21 +168,17 @@ class Doors(Generic[ConfigT, NativeT]):
             stack.callback(self.edge.close_doors)
             yield Opened(bound, certificates)
 
-    async def _certificates(self, stack: AsyncExitStack) -> Certificates | None:
-        config = self.config
-        if not (config.grpc.enabled and config.grpc.tls.enabled):
-            return None
-        certificates = Certificates(_certificate_files(config.grpc.tls), lambda: datetime.now(UTC))
-        await stack.enter_async_context(certificates.watched(config.edge.certificate_check_interval.seconds))
-        return certificates
 
+def _certificate_files(config: GatewayConfig) -> CertificateFiles | None:
+    tls = config.grpc.tls
+    if not (config.grpc.enabled and tls.enabled):
+        return None
 
-def _certificate_files(tls: GrpcTlsConfig) -> CertificateFiles:
     def path(name: str | None) -> Path | None:
         return Path(name) if name is not None else None
 
     return CertificateFiles(
-        door="grpc.tls",
+        section="grpc.tls",
         chain=path(tls.cert_file),
         key=path(tls.key_file),
         client_authorities=path(tls.client_ca_file) if tls.client_certificates == "required" else None,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from headrace_chassis.certificates import Certificates
+from headrace_chassis.cluster_secrets import metrics_authorizations
 from headrace_chassis.lifecycle import Lifecycle
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.root_user import create_root_user
@@ -39,7 +40,7 @@ from headrace_node.edge import NativeEdge
 from headrace_node.events import EventSource
 from headrace_node.native import NO_SECRET, Links
 from headrace_proto.catalog.v1 import NODE_STATUS_SILENT
-from headrace_proto.cluster_token import login_key, metrics_authorization
+from headrace_proto.cluster_token import login_key
 from headrace_settings import Loaded, listed, to_toml
 
 RELEASE: Final = version("headrace")
@@ -287,7 +288,7 @@ def _supervision(config: GatewayServiceConfig, readiness: Readiness) -> Supervis
     return Supervision(
         unready=readiness.unready,
         absences=readiness.absences,
-        metrics_authorizations=[metrics_authorization(secret, cluster.name) for secret in cluster.secrets],
+        metrics_authorizations=metrics_authorizations(cluster.secrets, cluster.name),
     )
 
 

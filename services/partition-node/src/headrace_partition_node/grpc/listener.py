@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
-from headrace_chassis.certificates import CertificateFiles, Certificates
+from headrace_chassis import certificates
+from headrace_chassis.certificates import CertificateFiles
+from headrace_chassis.grpc.server import Served
 from headrace_node.connections.sessions import Sessions
 from headrace_partition_node.config import GrpcSettings
 from headrace_partition_node.grpc.appending import Appending
 from headrace_partition_node.grpc.fetching import Fetching
 from headrace_partition_node.grpc.memory import Memory
-from headrace_partition_node.grpc.server import Limits, Served, serving
+from headrace_partition_node.grpc.server import Limits, serving
 from headrace_partition_node.grpc.service import Calls, PartitionService, ThisNode
 from headrace_partition_node.grpc.shard_requests import Shards
 from headrace_partition_node.grpc.staging import Staging
@@ -66,23 +67,18 @@ async def opened(
         request_bytes_max=config.max_request_size.bytes,
     )
     async with AsyncExitStack() as stack:
-        certificates = certificates_of(certificate)
-        if certificates is not None:
-            await stack.enter_async_context(certificates.watched(certificate_check_seconds))
-        served = await stack.enter_async_context(serving(service, config.address, certificates, limits))
+        watching = certificates.watched(certificate_files(certificate), certificate_check_seconds)
+        shown = await stack.enter_async_context(watching)
+        served = await stack.enter_async_context(serving(service, config.address, shown, limits))
         # Runs before the server drains its calls: calls that wait for messages end.
         stack.callback(shards.close)
         yield served
 
 
-def certificates_of(certificate: tuple[Path, Path] | None) -> Certificates | None:
-    """Return the certificates of a server, given the files; None without files.
-
-    Raises:
-        CertificateError: The files cannot be read or used.
-    """
+def certificate_files(certificate: tuple[Path, Path] | None) -> CertificateFiles | None:
+    """Return the description of a certificate and its key; None without them."""
     if certificate is None:
         return None
     chain, key = certificate
     # Callers authenticate with tickets; no client certificates are requested.
-    return Certificates(CertificateFiles(door="tls", chain=chain, key=key), lambda: datetime.now(UTC))
+    return CertificateFiles(section="tls", chain=chain, key=key)

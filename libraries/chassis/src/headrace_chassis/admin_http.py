@@ -1,7 +1,7 @@
-"""Health and metrics over HTTP.
+"""Health and metrics of a service over HTTP, for supervisors and collectors.
 
-`/live` is 200 while the process runs, `/health` when this node serves its partitions, and both contain a one-word
-status. `/metrics` requires the cluster's token for metrics.
+`/live` is 200 while the process runs, `/health` when clients should come, and both contain a one-word status, open to
+all. `/metrics` requires the cluster's token for metrics, if there is one.
 """
 
 from __future__ import annotations
@@ -9,16 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Literal
+from typing import Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
 from headrace_chassis.errors import ListenError
+from headrace_chassis.lifecycle import Health
 from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Address
-
-Health = Literal["starting", "ok", "stopping"]
 
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _STOP_SECONDS: Final = 1.0
@@ -26,15 +25,19 @@ _STOP_SECONDS: Final = 1.0
 
 @asynccontextmanager
 async def serving(
-    address: Address | None, *, health: Callable[[], Health], metrics: CollectorRegistry, authorizations: Sequence[str]
+    address: Address | None,
+    *,
+    health: Callable[[], Health],
+    metrics: CollectorRegistry,
+    authorizations: Sequence[str] = (),
 ) -> AsyncIterator[Address | None]:
     """Serve for the duration of an ``async with`` block; yield the address actually bound.
 
     Args:
         address: Address to listen on; None: do not serve.
-        health: Returns the health of this node.
-        metrics: Registry of the metrics.
-        authorizations: Accepted authorizations for metrics; empty: no authentication.
+        health: Returns the health of the service.
+        metrics: Registry of the metrics, whose collectors may be called from any thread.
+        authorizations: Accepted values of the header ``Authorization`` for metrics; empty: no authentication.
 
     Raises:
         ListenError: The address cannot be bound.
@@ -67,16 +70,16 @@ class _Pages:
         self._authorizations = authorizations
 
     async def live(self, _request: web.Request) -> web.Response:
-        return web.json_response({"status": self._health()})
+        return web.json_response({"status": self._health().status})
 
     async def health(self, _request: web.Request) -> web.Response:
         health = self._health()
-        return web.json_response({"status": health}, status=200 if health == "ok" else 503)
+        return web.json_response({"status": health.status}, status=200 if health.is_ready else 503)
 
     async def metrics(self, request: web.Request) -> web.Response:
         if not self._is_known(request):
             return web.Response(status=401, headers={"WWW-Authenticate": "Bearer"})
-        # Rendered in a thread: it queries the shards, and the text is long.
+        # Rendered in a thread: the collectors query native threads, and the text is long.
         body = await asyncio.to_thread(generate_latest, self._metrics)
         return web.Response(body=body, headers={"Content-Type": _METRICS_TYPE})
 
