@@ -43,7 +43,7 @@ SERVICES: dict[Service, ServiceSettings] = {
 }
 
 # Settings that name a certificate file, with the sibling setting for its key.
-_KEYS = {"cert_file": "key_file", "certificate": "key"}
+_KEYS = {"cert_file": "key_file"}
 _AUTHORITIES = ("authority", "client_ca_file")
 
 

@@ -1,13 +1,13 @@
 """Real native replicas for tests."""
 
 import headrace_core
-from headrace_metadata.config import ClusterSettings, StateSettings, TlsSettings
+from headrace_metadata.config import ClusterSettings, ReplicaTlsSettings, StateSettings
 from headrace_metadata.native import ReplicaDescription
 
 
 def alone(folder, **state):
     """Return a single replica without peers."""
     description = ReplicaDescription(
-        folder=folder, cluster=ClusterSettings(), state=StateSettings(**state), tls=TlsSettings()
+        folder=folder, cluster=ClusterSettings(), state=StateSettings(**state), tls=ReplicaTlsSettings()
     )
     return headrace_core.MetadataReplica(description.document())

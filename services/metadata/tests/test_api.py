@@ -17,7 +17,7 @@ from transaction_commands import commit
 
 from headrace_chassis.errors import CertificateError, ListenError
 from headrace_metadata.api import MetadataService
-from headrace_metadata.config import ClusterSettings, TlsSettings
+from headrace_metadata.config import ClusterSettings, ReplicaTlsSettings
 from headrace_metadata.expiry_ticker import telling_the_time
 from headrace_metadata.metrics import Metrics
 from headrace_metadata.replica import Replica
@@ -72,7 +72,7 @@ async def served(native=None, *, secret=None, tls=None, channel=None):
     async with AsyncExitStack() as stack:
         replica = await stack.enter_async_context(await Replica.open(native))
         service = MetadataService(replica, FACTS, Metrics(replica.status))
-        serves = serving(service, replica, ANY_PORT, cluster, tls or TlsSettings())
+        serves = serving(service, replica, ANY_PORT, cluster, tls or ReplicaTlsSettings())
         address = (await stack.enter_async_context(serves)).address
         channel = await stack.enter_async_context(channel(address) if channel else aio.insecure_channel(str(address)))
         yield Served(native, replica, address, MetadataStub(channel))
@@ -361,11 +361,11 @@ async def test_the_service_describes_itself():
 async def test_calls_can_be_encrypted(tmp_path):
     authority = trustme.CA()
     certificate = authority.issue_cert("localhost")
-    files = {name: tmp_path / f"{name}.pem" for name in ("certificate", "key", "authority")}
-    files["certificate"].write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
-    certificate.private_key_pem.write_to_path(files["key"])
+    files = {name: tmp_path / f"{name}.pem" for name in ("cert_file", "key_file", "authority")}
+    files["cert_file"].write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
+    certificate.private_key_pem.write_to_path(files["key_file"])
     authority.cert_pem.write_to_path(files["authority"])
-    tls = TlsSettings(**{name: str(path) for name, path in files.items()})
+    tls = ReplicaTlsSettings(**{name: str(path) for name, path in files.items()})
 
     def encrypted(address):
         credentials = grpc.ssl_channel_credentials(files["authority"].read_bytes())
@@ -378,18 +378,18 @@ async def test_calls_can_be_encrypted(tmp_path):
             assert (await refused(call)).code() is grpc.StatusCode.UNAVAILABLE
 
     with pytest.raises(CertificateError, match=r"tls: .*missing\.pem"):
-        async with served(tls=TlsSettings(certificate=str(tmp_path / "missing.pem"), key="k", authority="a")):
+        async with served(tls=ReplicaTlsSettings(cert_file=str(tmp_path / "missing.pem"), key_file="k", authority="a")):
             pass
 
 
 async def test_a_new_certificate_is_shown_without_a_restart(tmp_path):
     """New connections get the new certificate; a broken one is ignored."""
-    files = {name: tmp_path / f"{name}.pem" for name in ("certificate", "key", "authority")}
+    files = {name: tmp_path / f"{name}.pem" for name in ("cert_file", "key_file", "authority")}
 
     def replace_files(authority):
         certificate = authority.issue_cert("localhost")
-        certificate.private_key_pem.write_to_path(files["key"])
-        files["certificate"].write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
+        certificate.private_key_pem.write_to_path(files["key_file"])
+        files["cert_file"].write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
 
     async def answers(address, authority):
         credentials = grpc.ssl_channel_credentials(authority.cert_pem.bytes())
@@ -404,14 +404,14 @@ async def test_a_new_certificate_is_shown_without_a_restart(tmp_path):
     replace_files(old)
     old.cert_pem.write_to_path(files["authority"])
     paths = {name: str(path) for name, path in files.items()}
-    tls = TlsSettings(**paths, certificate_check_interval=Duration.parse("10 ms"))
+    tls = ReplicaTlsSettings(**paths, certificate_check_interval=Duration.parse("10 ms"))
 
     def trusting(address):
         return aio.secure_channel(f"localhost:{address.port}", grpc.ssl_channel_credentials(old.cert_pem.bytes()))
 
     async with served(tls=tls, channel=trusting) as it:
         assert (await it.propose(create_stream("s"))).status == 0
-        files["certificate"].write_bytes(b"broken")
+        files["cert_file"].write_bytes(b"broken")
         assert await answers(it.address, old)
         replace_files(new)
         async with asyncio.timeout(60):
@@ -429,6 +429,6 @@ async def test_a_taken_address_is_refused():
                 it.replica,
                 it.address,
                 ClusterSettings(),
-                TlsSettings(),
+                ReplicaTlsSettings(),
             ):
                 pass

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace_metadata.config import ClusterSettings, StateSettings, TlsSettings, load_config
+from headrace_metadata.config import ClusterSettings, ReplicaTlsSettings, StateSettings, load_config
 from headrace_metadata.native import ReplicaDescription
 from headrace_settings import Secret, SettingsError, settings_of
 
@@ -39,7 +39,7 @@ def test_the_service_runs_without_any_setting_on_loopback():
 def test_three_replicas_from_the_environment():
     members = {"CLUSTER_MEMBERS": f"[{THREE}]", "CLUSTER_REPLICA": "2", "CLUSTER_SECRET": SECRET}
     for listen in ({}, {"CLUSTER_LISTEN": "0.0.0.0:9"}):
-        with pytest.raises(SettingsError, match=r"not loopback: tls\.certificate"):
+        with pytest.raises(SettingsError, match=r"not loopback: tls\.cert_file"):
             load(**members, **listen)
     config = load(**members, CLUSTER_LISTEN="127.0.0.1:9")
     assert config.cluster.members == ("a:1", "b:2", "c:3")
@@ -63,7 +63,7 @@ def test_three_replicas_from_the_environment():
         ({"CLUSTER_ACCEPTED_SECRET": SECRET}, "accepted_secret needs secret"),
         ({"CLUSTER_NAME": "no spaces"}, "'no spaces' is not"),
         ({"GRPC_ADDRESS": "0.0.0.0:1"}, "cluster.secret is needed"),
-        ({"GRPC_ADDRESS": "0.0.0.0:1", "CLUSTER_SECRET": SECRET}, "tls.certificate"),
+        ({"GRPC_ADDRESS": "0.0.0.0:1", "CLUSTER_SECRET": SECRET}, "tls.cert_file"),
         ({"TLS_KEY": "key.pem"}, "together or not at all"),
         ({"GRPC_ADRESS": "127.0.0.1:1"}, "GRPC_ADDRESS"),
     ],
@@ -76,7 +76,7 @@ def test_what_is_wrong_is_said(variables, reason):
 def test_beyond_loopback_with_a_secret_and_certificates():
     files = {"TLS_CERTIFICATE": "c.pem", "TLS_KEY": "k.pem", "TLS_AUTHORITY": "a.pem"}
     config = load(GRPC_ADDRESS="0.0.0.0:8111", CLUSTER_SECRET=SECRET, **files)
-    assert config.tls.files == ("c.pem", "k.pem", "a.pem")
+    assert config.tls.peer_files == ("c.pem", "k.pem", "a.pem")
 
 
 def test_figures_beyond_loopback_need_a_secret():
@@ -88,7 +88,7 @@ def test_figures_beyond_loopback_need_a_secret():
 def test_what_the_native_replica_is_told():
     cluster = ClusterSettings(members=("a:1", "b:2", "c:3"), replica=1, given_up=(2,), secret=Secret(SECRET))
     state = StateSettings(enforce_fsync=False)
-    tls = TlsSettings(certificate="c", key="k", authority="a")
+    tls = ReplicaTlsSettings(cert_file="c", key_file="k", authority="a")
     document = ReplicaDescription(folder=Path("/data"), cluster=cluster, state=state, tls=tls).document()
     assert json.loads(document) == {
         "directory": "/data",
@@ -105,6 +105,6 @@ def test_what_the_native_replica_is_told():
         "checkpoint_ops": 1024,
         "checkpoint_bytes": 16 * 1024 * 1024,
     }
-    alone = ReplicaDescription(folder=Path("/data"), cluster=ClusterSettings(), state=state, tls=TlsSettings())
+    alone = ReplicaDescription(folder=Path("/data"), cluster=ClusterSettings(), state=state, tls=ReplicaTlsSettings())
     told = json.loads(alone.document())
     assert (told["replicas"], told["sync"], told["tls"]) == ([""], False, None), "only a cluster always syncs"

@@ -10,11 +10,11 @@ from grpc import aio
 
 import headrace_core as core
 from headrace_chassis.certificates import watched
+from headrace_chassis.tls import TlsSettings
 from headrace_node import Node as ShardsNode
 from headrace_node.connections.sessions import Sessions
 from headrace_partition_node.grpc.appending import Appending
 from headrace_partition_node.grpc.fetching import Fetching
-from headrace_partition_node.grpc.listener import certificate_files
 from headrace_partition_node.grpc.memory import Memory
 from headrace_partition_node.grpc.server import Limits, serving
 from headrace_partition_node.grpc.service import Calls, PartitionService
@@ -231,7 +231,9 @@ async def running(
             calls,
         )
         anywhere = Address.parse("127.0.0.1:0")
-        certificates = await stack.enter_async_context(watched(certificate_files(certificate), 0.01))
+        cert_file, key_file = certificate or (None, None)
+        tls = TlsSettings(cert_file=cert_file and str(cert_file), key_file=key_file and str(key_file))
+        certificates = await stack.enter_async_context(watched(tls.certificate_files("tls"), 0.01))
         served = await stack.enter_async_context(serving(service, anywhere, certificates, LIMITS))
         stack.callback(shards.close)
         options = (("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", 1))

@@ -66,14 +66,14 @@ def test_the_binary_port_may_be_encrypted_instead():
         ({"BINARY_ADDRESS": "0.0.0.0:8100"}, "cluster.secret is needed"),
         ({"HTTP_ADDRESS": "0.0.0.0:8102"}, "cluster.secret is needed"),
         ({"BINARY_ADDRESS": "0.0.0.0:8100", **BEYOND}, "binary.address .* not encrypted"),
-        ({"GRPC_ADDRESS": "0.0.0.0:8101", **BEYOND}, "tls.certificate and tls.key are needed"),
+        ({"GRPC_ADDRESS": "0.0.0.0:8101", **BEYOND}, "tls.cert_file and tls.key_file are needed"),
         (
             {"GRPC_ADDRESS": "0.0.0.0:1", "CLUSTER_SECRET": SECRET, "CLUSTER_TRUSTED_NETWORK": "true"},
             "grpc.advertised has to say",
         ),
         ({"TLS_KEY": "key.pem"}, "together or not at all"),
         ({"BINARY_TLS_KEY_FILE": "key.pem"}, "together or not at all"),
-        ({"BINARY_TLS_ENABLED": "true"}, "binary.tls.cert_file and binary.tls.key_file, or tls.certificate"),
+        ({"BINARY_TLS_ENABLED": "true"}, "binary.tls.cert_file and binary.tls.key_file, or tls.cert_file"),
         ({"BINARY_TLS_CLIENT_CERTIFICATES": "required"}, "needs binary.tls.enabled"),
         (
             {

@@ -9,10 +9,11 @@ from typing import Self
 from pydantic import model_validator
 
 from headrace_chassis.log_output import LoggingSettings
+from headrace_chassis.tls import TlsSettings, former_names
 from headrace_gateway.config import GatewayConfig, RootUserConfig, TopicConfig
 from headrace_metadata.config import StateSettings
 from headrace_node.config import ShardsConfig, StorageConfig
-from headrace_partition_node.config import GrpcSettings, TlsSettings
+from headrace_partition_node.config import GrpcSettings
 from headrace_settings import Loaded, Secret, Section, load
 from headrace_settings.units.names import Name
 
@@ -103,7 +104,7 @@ class EmbeddedConfig(GatewayConfig, ShardsConfig):
         pipelines = self.pipelines
         beyond = super().beyond_loopback
         if pipelines.enabled and not pipelines.address.ip.is_loopback:
-            beyond[f"pipelines.address = {pipelines.address}"] = pipelines.tls.certificate is not None
+            beyond[f"pipelines.address = {pipelines.address}"] = pipelines.tls.cert_file is not None
         return beyond
 
     @model_validator(mode="after")
@@ -137,4 +138,5 @@ def load_config(
         aliases=_ALIASES,
         reserved=_RESERVED,
         renamed=RENAMED,
+        former=former_names("pipelines.tls"),
     )

@@ -52,7 +52,7 @@ async def opened(
         Sessions(open_session) as sessions,
         listener.opened(
             config,
-            config.tls.files,
+            config.tls.certificate_files("pipelines.tls"),
             certificate_check_seconds=certificate_check_seconds,
             sessions=sessions,
             tickets=Tickets(key, _EveryPartition(state), issuer_may),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -31,7 +31,7 @@ from headrace_gateway.control.control_plane import ControlPlane, Itself, Metadat
 from headrace_gateway.control.topic_defaults import TopicDefaults
 from headrace_gateway.listeners.startup import taken
 from headrace_gateway.observability.recent_logs import RecentLogs
-from headrace_metadata.config import ClusterSettings, TlsSettings
+from headrace_metadata.config import ClusterSettings, ReplicaTlsSettings
 from headrace_metadata.errors import MetadataError
 from headrace_metadata.metrics import ReplicaCollector
 from headrace_metadata.native import ReplicaDescription
@@ -62,7 +62,7 @@ class Running:
     root: RootCredentials | None
     """Credentials of the root user, if this start created it."""
     _edge: Edge[headrace_core.Node]
-    _certificates: Certificates | None
+    _certificates: Sequence[Certificates]
     """Certificates of the listeners that are not native."""
     _whole_batches: Served | None
     _replica: Replica
@@ -111,8 +111,8 @@ class Running:
     async def reload_certificates(self) -> None:
         """Check for new certificates now; the result is logged."""
         await self._edge.reload_certificates()
-        if self._certificates is not None:
-            await self._certificates.look()
+        for certificates in self._certificates:
+            await certificates.look()
         if self._whole_batches is not None:
             await self._whole_batches.reload_certificates()
 
@@ -295,7 +295,7 @@ def native_replica(config: EmbeddedConfig, data_path: Path) -> headrace_core.Met
         folder=data_path / data_directory.METADATA,
         cluster=ClusterSettings(),
         state=config.system.state,
-        tls=TlsSettings(),
+        tls=ReplicaTlsSettings(),
     )
     return headrace_core.MetadataReplica(description.document())
 

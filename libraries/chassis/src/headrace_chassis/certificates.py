@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import hashlib
 import logging
+import ssl
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -93,6 +94,7 @@ class Certificates:
         # Protects the state shared by the checking thread and the library's handshake threads.
         self._lock = threading.Lock()
         self._new: _Shown | None = None
+        self._contexts: list[ssl.SSLContext] = []
         _log.info("%s: shows the certificate of %s", files.section, _described(self._shown.chain))
 
     def credentials(self) -> grpc.ServerCredentials:
@@ -103,6 +105,17 @@ class Certificates:
             self._replacement,  # type: ignore[arg-type]
             require_client_authentication=self._files.client_authorities is not None,
         )
+
+    def show_in(self, context: ssl.SSLContext) -> None:
+        """Use the certificate in a server's context, now and after each change.
+
+        Raises:
+            OSError: The context cannot use it.
+        """
+        if self._files.chain is None:
+            raise AssertionError("a context reads files, and a generated certificate has none")
+        context.load_cert_chain(self._files.chain, self._files.key)
+        self._contexts.append(context)
 
     @asynccontextmanager
     async def watched(self, interval_seconds: float) -> AsyncIterator[None]:
@@ -153,6 +166,8 @@ class Certificates:
             outdated = _outdated(shown.chain, self._now())
             if outdated:
                 raise ValueError(f"{self._files.chain} {outdated}")
+            if shown != self._shown:
+                self._load_into_contexts()
         except (OSError, ValueError) as error:
             _log.warning("%s: the new certificate is not used: %s", self._files.section, error)
             return
@@ -162,6 +177,12 @@ class Certificates:
             _log.info(
                 "%s: new connections are shown the certificate of %s", self._files.section, _described(shown.chain)
             )
+
+    def _load_into_contexts(self) -> None:
+        chain, key = self._files.chain, self._files.key
+        if chain is not None:
+            for context in self._contexts:
+                context.load_cert_chain(chain, key)
 
     def _state(self) -> bytes:
         """Digest of the state of the files, for detecting changes."""

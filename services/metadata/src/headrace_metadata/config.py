@@ -11,6 +11,7 @@ from pydantic import model_validator
 
 from headrace_chassis.cluster_secrets import check_secrets, secrets_of
 from headrace_chassis.log_output import LoggingSettings
+from headrace_chassis.tls import TlsSettings, former_names
 from headrace_node.tracing import TraceExportConfig
 from headrace_settings import Address, Between, Duration, Loaded, Secret, Section, Size, load
 from headrace_settings.units.names import HostPort, Name
@@ -133,13 +134,9 @@ class MetricsSettings(Section):
     """
 
 
-class TlsSettings(Section):
+class ReplicaTlsSettings(TlsSettings):
     """``[tls]``: TLS of the connections with callers and between replicas."""
 
-    certificate: str | None = None
-    """PEM file with the certificate of this replica, followed by the intermediate certificates."""
-    key: str | None = None
-    """PEM file with the private key."""
     authority: str | None = None
     """PEM file with the authority that signs the certificates of the other replicas."""
     certificate_check_interval: Annotated[Duration, Between(Duration.parse("10 ms"), Duration.parse("1 day"))] = (
@@ -151,17 +148,17 @@ class TlsSettings(Section):
     """
 
     @model_validator(mode="after")
-    def _all_or_nothing(self) -> Self:
-        if len({self.certificate is None, self.key is None, self.authority is None}) > 1:
-            raise ValueError("certificate, key and authority are given together or not at all")
+    def _with_authority(self) -> Self:
+        if (self.cert_file is None) != (self.authority is None):
+            raise ValueError("cert_file, key_file and authority are given together or not at all")
         return self
 
     @property
-    def files(self) -> tuple[str, str, str] | None:
-        """Certificate, key and authority; None without TLS."""
-        if self.certificate is None or self.key is None or self.authority is None:
+    def peer_files(self) -> tuple[str, str, str] | None:
+        """Certificate, key and authority, for connections between replicas; None without TLS."""
+        if self.cert_file is None or self.key_file is None or self.authority is None:
             return None
-        return self.certificate, self.key, self.authority
+        return self.cert_file, self.key_file, self.authority
 
 
 class TracingSettings(TraceExportConfig):
@@ -176,7 +173,7 @@ class MetadataConfig(Section):
 
     cluster: ClusterSettings = ClusterSettings()
     grpc: GrpcSettings = GrpcSettings()
-    tls: TlsSettings = TlsSettings()
+    tls: ReplicaTlsSettings = ReplicaTlsSettings()
     metrics: MetricsSettings = MetricsSettings()
     system: StorageSettings = StorageSettings()
     logging: LoggingSettings = LoggingSettings()
@@ -189,8 +186,8 @@ class MetadataConfig(Section):
             raise ValueError(f"metrics.address = {metrics} is not loopback: cluster.secret is needed")
         if self.cluster.replicas_address is not None and self.tls.files is None:
             raise ValueError(
-                f"{self.cluster.replicas_address} is not loopback: tls.certificate, tls.key and tls.authority are "
-                "needed, as whoever reads and changes what replicas send each other could give commands"
+                f"{self.cluster.replicas_address} is not loopback: tls.cert_file, tls.key_file and tls.authority "
+                "are needed, as whoever reads and changes what replicas send each other could give commands"
             )
         if self.grpc.address.ip.is_loopback:
             return self
@@ -198,8 +195,8 @@ class MetadataConfig(Section):
             raise ValueError(f"grpc.address = {self.grpc.address} is not loopback: cluster.secret is needed")
         if self.tls.files is None:
             raise ValueError(
-                f"grpc.address = {self.grpc.address} is not loopback: tls.certificate, tls.key and tls.authority are "
-                "needed, as whoever reads the traffic could give commands"
+                f"grpc.address = {self.grpc.address} is not loopback: tls.cert_file, tls.key_file and tls.authority "
+                "are needed, as whoever reads the traffic could give commands"
             )
         return self
 
@@ -213,4 +210,12 @@ def load_config(
         SettingsError: A setting is unknown or invalid.
     """
     renamed = {"system.logging.level": "logging.level"}
-    return load(MetadataConfig, file=file, environment=environment, prefix=PREFIX, options=options, renamed=renamed)
+    return load(
+        MetadataConfig,
+        file=file,
+        environment=environment,
+        prefix=PREFIX,
+        options=options,
+        renamed=renamed,
+        former=former_names("tls"),
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
-from headrace_metadata.config import ClusterSettings, StateSettings, TlsSettings
+from headrace_metadata.config import ClusterSettings, ReplicaTlsSettings, StateSettings
 
 ReplicaEvent: TypeAlias = (
     tuple[Literal["restore"], int, bytes]
@@ -80,11 +80,11 @@ class ReplicaDescription:
     """Data directory of this replica alone."""
     cluster: ClusterSettings
     state: StateSettings
-    tls: TlsSettings
+    tls: ReplicaTlsSettings
 
     def document(self) -> str:
         """Return the JSON document that `headrace_core.MetadataReplica` takes."""
-        files = self.tls.files
+        files = self.tls.peer_files
         alone = len(self.cluster.members) == 1
         return json.dumps(
             {

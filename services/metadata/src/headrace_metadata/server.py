@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any, Final
 
 from google.protobuf.descriptor import ServiceDescriptor
@@ -13,11 +12,10 @@ from grpc import aio
 
 from headrace_chassis import certificates
 from headrace_chassis.background import background
-from headrace_chassis.certificates import CertificateFiles
 from headrace_chassis.grpc import server as grpc
 from headrace_chassis.grpc.server import Served
 from headrace_metadata.authentication import SharedSecretInterceptor
-from headrace_metadata.config import ClusterSettings, TlsSettings
+from headrace_metadata.config import ClusterSettings, ReplicaTlsSettings
 from headrace_metadata.replica import Replica
 from headrace_metadata.traced_calls import TracedCalls
 from headrace_node.tracing import Tracing
@@ -41,7 +39,7 @@ async def serving(
     replica: Replica,
     address: Address,
     cluster: ClusterSettings,
-    tls: TlsSettings,
+    tls: ReplicaTlsSettings,
     tracing: Tracing | None = None,
 ) -> AsyncIterator[Served]:
     """Serve for the duration of an ``async with`` block.
@@ -65,7 +63,9 @@ async def serving(
         interceptors.append(TracedCalls(tracing))
     async with AsyncExitStack() as stack:
         interval_seconds = tls.certificate_check_interval.seconds
-        certificate = await stack.enter_async_context(certificates.watched(_certificate_files(tls), interval_seconds))
+        # Callers authenticate with the token; no client certificates are requested.
+        files = tls.certificate_files("tls")
+        certificate = await stack.enter_async_context(certificates.watched(files, interval_seconds))
         served = await stack.enter_async_context(
             grpc.serving(
                 address,
@@ -81,14 +81,6 @@ async def serving(
         replica.on_role(roles.put_nowait)
         await stack.enter_async_context(background(_report_health(served, roles), "metadata-health"))
         yield served
-
-
-def _certificate_files(tls: TlsSettings) -> CertificateFiles | None:
-    if tls.files is None:
-        return None
-    certificate, key, _ = (Path(file) for file in tls.files)
-    # Callers authenticate with the token; no client certificates are requested.
-    return CertificateFiles(section="tls", chain=certificate, key=key)
 
 
 async def _report_health(served: Served, roles: asyncio.Queue[str]) -> None:

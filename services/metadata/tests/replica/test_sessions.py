@@ -11,7 +11,7 @@ from metadata_commands import create_stream
 from metadata_native import alone
 
 from headrace_metadata.api import MetadataService
-from headrace_metadata.config import ClusterSettings, TlsSettings
+from headrace_metadata.config import ClusterSettings, ReplicaTlsSettings
 from headrace_metadata.metrics import Metrics
 from headrace_metadata.replica import Replica
 from headrace_metadata.server import serving
@@ -38,7 +38,7 @@ async def served(folder):
         replica = await stack.enter_async_context(await Replica.open(alone(folder)))
         await replica.wait_recovered()
         service = MetadataService(replica, FACTS, Metrics(replica.status))
-        serves = serving(service, replica, ANY_PORT, ClusterSettings(), TlsSettings())
+        serves = serving(service, replica, ANY_PORT, ClusterSettings(), ReplicaTlsSettings())
         address = (await stack.enter_async_context(serves)).address
         yield MetadataStub(await stack.enter_async_context(aio.insecure_channel(str(address))))
 

@@ -188,7 +188,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         grpc = await inner.enter_async_context(
             listener.opened(
                 config.grpc,
-                config.tls.files,
+                config.tls.certificate_files("tls"),
                 certificate_check_seconds=config.edge.certificate_check_interval.seconds,
                 sessions=sessions,
                 tickets=tickets,

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, model_validator
 
 from headrace_chassis.log_output import LoggingSettings
+from headrace_chassis.tls import TlsSettings, former_names
 from headrace_metadata_client import ClusterSettings
 from headrace_node import ShardsConfig
 from headrace_node.config import StorageConfig
@@ -47,18 +48,13 @@ class IdentitySettings(Section):
     """Time that requests in flight get to finish when the process is asked to stop."""
 
 
-class BinaryTlsSettings(Section):
+class BinaryTlsSettings(TlsSettings):
     """``[binary.tls]``: TLS 1.2 and 1.3 on the binary port."""
 
     enabled: bool = False
-    """Accept only TLS connections on the port. Gateways then need `links.tls`."""
-    cert_file: str | None = None
-    """PEM file with the certificate of this node, followed by the intermediate certificates; `tls.certificate` if not
-    set. A changed file is detected and used for new connections; an unusable or currently invalid certificate is
-    reported, and the previous one stays in use.
+    """Accept only TLS connections on the port. Gateways then need `links.tls`. Without a certificate of its own, the
+    port has that of `tls`.
     """
-    key_file: str | None = None
-    """PEM file with the private key (PKCS#8, PKCS#1 or SEC1); `tls.key` if not set."""
     client_certificates: Literal["none", "required"] = "none"
     """Require a certificate of gateways, and of clients with a ticket, signed by an authority in `client_ca_file`. The
     name in the certificate is not used: the ticket determines the permissions.
@@ -73,9 +69,7 @@ class BinaryTlsSettings(Section):
     """
 
     @model_validator(mode="after")
-    def _all_or_nothing(self) -> Self:
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("cert_file and key_file are given together or not at all")
+    def _revocations_need_certificates(self) -> Self:
         if self.client_certificates == "none" and self.client_crl_file is not None:
             raise ValueError("client_crl_file needs client_certificates: clients are not asked for one")
         return self
@@ -123,26 +117,8 @@ class HttpSettings(Section):
     """Address for `/health`, `/live` and `/metrics`; port 0 picks a free port."""
 
 
-class TlsSettings(Section):
+class GrpcTlsSettings(TlsSettings):
     """``[tls]``: TLS for gRPC, and for the binary port if `binary.tls` names no certificate."""
-
-    certificate: str | None = None
-    """PEM file with the certificate of this node, followed by the intermediate certificates."""
-    key: str | None = None
-    """PEM file with the private key."""
-
-    @model_validator(mode="after")
-    def _all_or_nothing(self) -> Self:
-        if (self.certificate is None) != (self.key is None):
-            raise ValueError("certificate and key are given together or not at all")
-        return self
-
-    @property
-    def files(self) -> tuple[Path, Path] | None:
-        """Certificate and key; None without TLS."""
-        if self.certificate is None or self.key is None:
-            return None
-        return Path(self.certificate), Path(self.key)
 
 
 class TracingSettings(TraceExportConfig):
@@ -167,7 +143,7 @@ class PartitionNodeConfig(ShardsConfig):
     binary: BinarySettings = BinarySettings()
     grpc: GrpcSettings = GrpcSettings()
     http: HttpSettings = HttpSettings()
-    tls: TlsSettings = TlsSettings()
+    tls: GrpcTlsSettings = GrpcTlsSettings()
     edge: EdgeSettings = EdgeSettings()
     system: NodeStorageConfig = NodeStorageConfig()
     logging: LoggingSettings = LoggingSettings()
@@ -176,10 +152,7 @@ class PartitionNodeConfig(ShardsConfig):
     @property
     def binary_files(self) -> tuple[Path, Path] | None:
         """Certificate and key of the binary port, if any."""
-        own = self.binary.tls
-        if own.cert_file is None or own.key_file is None:
-            return self.tls.files
-        return Path(own.cert_file), Path(own.key_file)
+        return self.binary.tls.files or self.tls.files
 
     @property
     def binary_client_authority(self) -> str | None:
@@ -191,7 +164,8 @@ class PartitionNodeConfig(ShardsConfig):
         tls = self.binary.tls
         if tls.enabled and self.binary_files is None:
             raise ValueError(
-                "binary.tls.enabled needs binary.tls.cert_file and binary.tls.key_file, or tls.certificate and tls.key"
+                "binary.tls.enabled needs binary.tls.cert_file and binary.tls.key_file, or tls.cert_file and "
+                "tls.key_file"
             )
         if tls.client_certificates == "required":
             if not tls.enabled:
@@ -226,7 +200,7 @@ class PartitionNodeConfig(ShardsConfig):
             )
         if "grpc.address" in open_addresses and self.tls.files is None:
             raise ValueError(
-                f"grpc.address = {self.grpc.address} is not loopback: tls.certificate and tls.key are needed, or "
+                f"grpc.address = {self.grpc.address} is not loopback: tls.cert_file and tls.key_file are needed, or "
                 "cluster.trusted_network = true if nobody else reads the network between the services"
             )
         return self
@@ -252,5 +226,11 @@ def load_config(
     """
     renamed = {"system.logging.level": "logging.level"}
     return load(
-        PartitionNodeConfig, file=file, environment=environment, prefix=PREFIX, options=options, renamed=renamed
+        PartitionNodeConfig,
+        file=file,
+        environment=environment,
+        prefix=PREFIX,
+        options=options,
+        renamed=renamed,
+        former=former_names("tls"),
     )

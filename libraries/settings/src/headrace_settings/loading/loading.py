@@ -51,6 +51,7 @@ def load(
     aliases: Mapping[str, str] | None = None,
     reserved: Collection[str] = (),
     renamed: Mapping[str, str] | None = None,
+    former: Mapping[str, str] | None = None,
 ) -> Loaded[Config]:
     """Read every source, later ones winning: defaults, file, variables of Iggy, environment, options.
 
@@ -63,11 +64,12 @@ def load(
         aliases: Further environment variables and the dotted names of the settings that they stand for.
         reserved: Variables with the prefix that are not settings of this model.
         renamed: Settings of Iggy that have another name here, with this name.
+        former: Dotted names of settings in earlier releases, each with the name of the same setting now.
 
     Raises:
         SettingsError: Settings are unknown or invalid; all of them at once.
     """
-    collected = Collected(settings_of(model))
+    collected = Collected(settings_of(model), former or {})
     if file is not None:
         read_file(collected, file)
     warnings = read_classic(collected, environment, renamed=renamed or {}, taken=aliases or {})

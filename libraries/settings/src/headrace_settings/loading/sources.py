@@ -20,12 +20,20 @@ class Collected:
     """Values by path, later ones replacing earlier ones, and all errors found."""
 
     settings: tuple[Setting, ...]
+    former: Mapping[str, str] = field(default_factory=dict)
+    """Dotted names of earlier releases, each with the name of the same setting now."""
     values: dict[Path, tuple[Any, Origin]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def put(self, setting: Setting, value: Any, origin: Origin) -> None:
         """Set a value."""
         self.values[setting.path] = (value, origin)
+
+    @property
+    def by_name(self) -> dict[str, Setting]:
+        """Settings by dotted name, former names included."""
+        current = {setting.dotted: setting for setting in self.settings}
+        return current | {former: current[name] for former, name in self.former.items()}
 
     def put_secret_file(self, setting: Setting, file: Any, origin: Origin) -> None:
         """Set a value from the contents of the file that holds a secret."""
@@ -35,6 +43,10 @@ class Collected:
             self.problems.append(Problem(f"{setting.dotted}_file", f"cannot read {file}: {error}", origin))
         else:
             self.put(setting, text.removesuffix("\n").removesuffix("\r"), origin)
+
+    def given_twice(self, name: str, other: str, origin: Origin) -> None:
+        """Report a setting that was given by two names."""
+        self.problems.append(Problem(name, f"stands beside {other}; give one of them", origin))
 
     def unknown(self, name: str, known: Iterable[str], origin: Origin) -> None:
         """Report an unknown name, with the most similar known one."""
@@ -63,6 +75,7 @@ class _FileReader:
         self._file = file
         self._lines = lines
         self._settings = {setting.path: setting for setting in collected.settings}
+        self._former = {tuple(name.split(".")): collected.by_name[name] for name in collected.former}
         self._tables = {path[:depth] for path in self._settings for depth in range(1, len(path))}
         self._secret_files = {
             (*path[:-1], f"{path[-1]}_file"): setting for path, setting in self._settings.items() if setting.is_secret
@@ -73,6 +86,8 @@ class _FileReader:
             path = (*prefix, name)
             if path in self._settings:
                 self._collected.put(self._settings[path], value, self._origin(path))
+            elif path in self._former:
+                self._former_name(table, path, value)
             elif path in self._tables and isinstance(value, dict):
                 self.table(value, path)
             elif path in self._tables:
@@ -83,15 +98,17 @@ class _FileReader:
             else:
                 self._unknown(path, value)
 
+    def _former_name(self, table: Mapping[str, Any], path: Path, value: Any) -> None:
+        setting = self._former[path]
+        if setting.path[-1] in table:
+            self._collected.given_twice(".".join(path), setting.dotted, self._origin(path))
+        else:
+            self._collected.put(setting, value, self._origin(path))
+
     def _secret_file(self, table: Mapping[str, Any], path: Path, value: Any) -> None:
         setting = self._secret_files[path]
         if setting.path[-1] in table:
-            problem = Problem(
-                ".".join(path),
-                f"stands beside {setting.dotted}; give one of them",
-                self._origin(path),
-            )
-            self._collected.problems.append(problem)
+            self._collected.given_twice(".".join(path), setting.dotted, self._origin(path))
             return
         self._collected.put_secret_file(setting, value, self._origin(path))
 
@@ -128,11 +145,12 @@ def read_environment(
             variable wins over them.
         reserved: Variables with the prefix that have another purpose.
     """
-    by_name = {setting.dotted: setting for setting in collected.settings}
+    by_name = collected.by_name
     for variable, dotted in aliases.items():
         if environment.get(variable):
             put_text(collected, by_name[dotted], environment[variable], EnvironmentOrigin(variable))
     plain = {setting.variable(prefix): setting for setting in collected.settings}
+    former = {f"{prefix}_{name}".replace(".", "_").upper(): by_name[name] for name in collected.former}
     files = {f"{name}_FILE": setting for name, setting in plain.items() if setting.is_secret}
     for variable in sorted(environment):
         value, origin = environment[variable], EnvironmentOrigin(variable)
@@ -140,14 +158,15 @@ def read_environment(
             continue
         if variable in plain:
             put_text(collected, plain[variable], value, origin)
+        elif variable in former:
+            current = former[variable].variable(prefix)
+            if environment.get(current):
+                collected.given_twice(variable, current, origin)
+            else:
+                put_text(collected, former[variable], value, origin)
         elif variable in files:
             if environment.get(variable.removesuffix("_FILE")):
-                problem = Problem(
-                    variable,
-                    f"stands beside {variable.removesuffix('_FILE')}; give one of them",
-                    origin,
-                )
-                collected.problems.append(problem)
+                collected.given_twice(variable, variable.removesuffix("_FILE"), origin)
             else:
                 collected.put_secret_file(files[variable], value, origin)
         else:
@@ -156,7 +175,7 @@ def read_environment(
 
 def read_options(collected: Collected, options: Mapping[str, tuple[str, str]]) -> None:
     """Read values from a command line: the option as typed and its text, by the setting's dotted name."""
-    by_name = {setting.dotted: setting for setting in collected.settings}
+    by_name = collected.by_name
     for dotted, (option, text) in options.items():
         put_text(collected, by_name[dotted], text, OptionOrigin(option))
 

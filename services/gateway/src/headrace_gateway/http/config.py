@@ -7,6 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import model_validator
 
+from headrace_chassis.tls import TlsSettings
 from headrace_gateway.access.token_config import JwtConfig
 from headrace_settings import Address, Between, Duration, Section, Size
 
@@ -62,15 +63,11 @@ class MetricsConfig(Section):
         return self
 
 
-class TlsConfig(Section):
+class TlsConfig(TlsSettings):
     """`http.tls`: HTTPS instead of HTTP."""
 
     enabled: bool = False
     """Serve HTTPS."""
-    cert_file: Path | None = None
-    """PEM file with the certificate, followed by the intermediate certificates."""
-    key_file: Path | None = None
-    """PEM file with the private key."""
     client_ca_file: Path | None = None
     """PEM file with certificate authorities. If set, only clients with a certificate of one of them are accepted."""
     reload_interval: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 day"))] = Duration.parse(
@@ -80,7 +77,7 @@ class TlsConfig(Section):
 
     @model_validator(mode="after")
     def _files_are_there_when_needed(self) -> Self:
-        if self.enabled and (self.cert_file is None or self.key_file is None):
+        if self.enabled and self.files is None:
             raise ValueError("enabled needs cert_file and key_file")
         return self
 

@@ -9,13 +9,13 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client.registry import Collector
 
+from headrace_chassis.certificates import Certificates
 from headrace_chassis.errors import CertificateError, ListenError
 from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.proxies import NONE, Proxies
@@ -68,6 +68,7 @@ async def serving(
     push_config: PushConfig,
     listener: socket.socket,
     *,
+    certificates: Certificates | None,
     sessions: Sessions,
     logins: Logins,
     tokens: Tokens,
@@ -84,6 +85,7 @@ async def serving(
         config: Settings.
         push_config: Settings of the push to browsers.
         listener: A bound and listening socket.
+        certificates: Server certificates; None: no TLS.
         sessions: Sessions with the node.
         logins: Checks passwords.
         tokens: Issues and checks login tokens.
@@ -98,7 +100,7 @@ async def serving(
         CertificateError: A certificate is invalid.
     """
     try:
-        context = _tls_context(config.tls) if config.tls.enabled else None
+        context = _tls_context(config.tls, certificates) if certificates is not None else None
     except (OSError, ValueError) as error:
         raise CertificateError(str(error)) from error
     groups = config.consumer_group
@@ -160,8 +162,6 @@ async def serving(
         stack.push_async_callback(runner.cleanup)
         await stack.enter_async_context(_accepting(config, application, runner, listener, context))
         await stack.enter_async_context(_background(members.run()))
-        if context is not None:
-            await stack.enter_async_context(_background(_reload(config.tls, context)))
         yield application
 
 
@@ -256,54 +256,15 @@ def _ended(waits: Waits, push: Push) -> Callable[[web.Application], Awaitable[No
     return end
 
 
-def _tls_context(config: TlsConfig) -> ssl.SSLContext:
+def _tls_context(config: TlsConfig, certificates: Certificates) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    _load_certificate(config, context)
+    certificates.show_in(context)
     if config.client_ca_file is not None:
         context.load_verify_locations(config.client_ca_file)
         context.verify_mode = ssl.CERT_REQUIRED
     return context
-
-
-def _load_certificate(config: TlsConfig, context: ssl.SSLContext) -> None:
-    if config.cert_file is None or config.key_file is None:
-        raise ValueError("http.tls.cert_file and http.tls.key_file are needed")
-    try:
-        context.load_cert_chain(config.cert_file, config.key_file)
-    except OSError as error:
-        raise ValueError(f"http.tls: {config.cert_file} and {config.key_file}: {error}") from error
-
-
-async def _reload(config: TlsConfig, context: ssl.SSLContext) -> NoReturn:
-    """Load a changed certificate for new connections; an invalid one leaves the previous one in use."""
-    seen = _versions(config)
-    while True:
-        await asyncio.sleep(config.reload_interval.seconds)
-        now = _versions(config)
-        if now == seen or None in now:
-            continue
-        try:
-            # Detects a mismatch of certificate and key before the active context is changed.
-            _load_certificate(config, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
-            _load_certificate(config, context)
-        except ValueError as error:
-            _log.warning("the certificate is not replaced: %s", error)
-        else:
-            _log.info("new connections get the certificate in %s", config.cert_file)
-        seen = now
-
-
-def _versions(config: TlsConfig) -> list[tuple[int, int] | None]:
-    def version(file: Path | None) -> tuple[int, int] | None:
-        try:
-            status = file.stat() if file is not None else None
-        except OSError:
-            return None
-        return (status.st_mtime_ns, status.st_ino) if status is not None else None
-
-    return [version(config.cert_file), version(config.key_file)]
 
 
 @asynccontextmanager

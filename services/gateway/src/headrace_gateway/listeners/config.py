@@ -6,27 +6,20 @@ from typing import Annotated, Literal, Self
 
 from pydantic import model_validator
 
+from headrace_chassis.tls import TlsSettings
 from headrace_settings import Address, Between, Duration, Section, Size
 
 
-class CertificateConfig(Section):
+class CertificateConfig(TlsSettings):
     """Certificate that a listener presents."""
 
     self_signed: bool = True
     """Without a certificate file, generate a certificate for `localhost` (ECDSA, P-256) for the lifetime of the
     process. If false, the start fails until the files exist.
     """
-    cert_file: str | None = None
-    """PEM file with the certificate, followed by the intermediate certificates. A changed file is detected and used for
-    new connections; an unusable or currently invalid certificate is reported, and the previous one stays in use.
-    """
-    key_file: str | None = None
-    """PEM file with the private key (PKCS#8, PKCS#1 or SEC1)."""
 
     @model_validator(mode="after")
     def _a_certificate_from_somewhere(self) -> Self:
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("cert_file and key_file are given together or not at all")
         if self.cert_file is None and not self.self_signed:
             raise ValueError("cert_file and key_file are needed unless self_signed is on")
         return self

@@ -47,7 +47,7 @@ class Opened(Generic[ConfigT]):
 
     config: ConfigT
     """Settings with the addresses actually bound."""
-    certificates: Certificates | None
+    certificates: Sequence[Certificates]
     """Certificates of the listeners that are not native."""
 
 
@@ -145,11 +145,16 @@ class Doors(Generic[ConfigT, NativeT]):
                 )
                 bound = bound.model_copy(update={"grpc": config.grpc.model_copy(update={"address": address})})
             bound = _with_bound_addresses(bound, node, self.edge.addresses)
+            encrypted: Certificates | None = None
             if self._listener is not None:
+                encrypted = await stack.enter_async_context(
+                    watched(_http_files(config), config.http.tls.reload_interval.seconds)
+                )
                 door = http.serving(
                     config.http,
                     config.push,
                     self._listener,
+                    certificates=encrypted,
                     sessions=sessions,
                     logins=plane.logins,
                     tokens=plane.tokens,
@@ -166,7 +171,12 @@ class Doors(Generic[ConfigT, NativeT]):
                 await stack.enter_async_context(door)
             await self.edge.open(native)
             stack.callback(self.edge.close_doors)
-            yield Opened(bound, certificates)
+            yield Opened(bound, [shown for shown in (certificates, encrypted) if shown is not None])
+
+
+def _http_files(config: GatewayConfig) -> CertificateFiles | None:
+    tls = config.http.tls
+    return tls.certificate_files("http.tls") if tls.enabled else None
 
 
 def _certificate_files(config: GatewayConfig) -> CertificateFiles | None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -103,7 +103,7 @@ class RunningGateway:
     driver: str
     shards_count: int
     _life: Lifecycle
-    _certificates: Certificates | None
+    _certificates: Sequence[Certificates]
     _doors: Doors[GatewayServiceConfig, Any]
     _connections: Connections
 
@@ -122,8 +122,8 @@ class RunningGateway:
         """Check for new certificates now; the result is logged."""
         await self._doors.edge.reload_certificates()
         await self._connections.renew()
-        if self._certificates is not None:
-            await self._certificates.look()
+        for certificates in self._certificates:
+            await certificates.look()
 
     def log_addresses(self) -> None:
         """Write to the log where this gateway is reached."""

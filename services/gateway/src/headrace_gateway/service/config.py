@@ -12,6 +12,7 @@ from typing import Annotated, Final, Self
 from pydantic import AfterValidator, model_validator
 
 from headrace_chassis.log_output import LoggingSettings
+from headrace_chassis.tls import TlsSettings
 from headrace_gateway.config import GatewayConfig, RootUserConfig, TopicConfig
 from headrace_metadata_client import ClusterSettings
 from headrace_node.config import (
@@ -68,8 +69,11 @@ def _host_name(text: str) -> str:
     return text
 
 
-class LinkTlsSettings(Section):
-    """`links.tls`: TLS 1.3 for connections to partition nodes, which need `binary.tls` for it."""
+class LinkTlsSettings(TlsSettings):
+    """`links.tls`: TLS 1.3 for connections to partition nodes, which need `binary.tls` for it.
+
+    The certificate is for nodes that require one of gateways.
+    """
 
     enabled: bool = False
     """Use TLS for every connection to a node. A node without TLS, or whose certificate does not match the catalog, is
@@ -77,22 +81,10 @@ class LinkTlsSettings(Section):
     """
     authority: str | None = None
     """PEM file with the authorities that sign the certificates of nodes; `cluster.authority` if not set."""
-    cert_file: str | None = None
-    """PEM file with the client certificate, followed by the intermediate certificates, for nodes that require one.
-    Changed files are detected like those of listeners (`edge.certificate_check_interval`).
-    """
-    key_file: str | None = None
-    """PEM file with the private key (PKCS#8, PKCS#1 or SEC1)."""
     server_name: Annotated[str, AfterValidator(_host_name)] | None = None
     """Name that the certificates of nodes must be valid for; if not set, the host of the node's address
     (`binary.advertised`).
     """
-
-    @model_validator(mode="after")
-    def _all_or_nothing(self) -> Self:
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("cert_file and key_file are given together or not at all")
-        return self
 
 
 class LinkSettings(Section):

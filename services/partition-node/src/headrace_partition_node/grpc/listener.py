@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 from headrace_chassis import certificates
 from headrace_chassis.certificates import CertificateFiles
@@ -24,7 +23,7 @@ from headrace_partition_node.grpc.tickets import Tickets
 @asynccontextmanager
 async def opened(
     config: GrpcSettings,
-    certificate: tuple[Path, Path] | None,
+    certificate: CertificateFiles | None,
     *,
     certificate_check_seconds: float,
     sessions: Sessions,
@@ -38,7 +37,7 @@ async def opened(
 
     Args:
         config: Address and limits.
-        certificate: Files with the certificate and its key; None: no TLS.
+        certificate: Certificate and key; None: no TLS. Callers authenticate with tickets, so none is requested of them.
         certificate_check_seconds: Interval of checks for a changed certificate.
         sessions: Sessions with the shards of this process.
         tickets: Checks tickets.
@@ -67,18 +66,9 @@ async def opened(
         request_bytes_max=config.max_request_size.bytes,
     )
     async with AsyncExitStack() as stack:
-        watching = certificates.watched(certificate_files(certificate), certificate_check_seconds)
+        watching = certificates.watched(certificate, certificate_check_seconds)
         shown = await stack.enter_async_context(watching)
         served = await stack.enter_async_context(serving(service, config.address, shown, limits))
         # Runs before the server drains its calls: calls that wait for messages end.
         stack.callback(shards.close)
         yield served
-
-
-def certificate_files(certificate: tuple[Path, Path] | None) -> CertificateFiles | None:
-    """Return the description of a certificate and its key; None without them."""
-    if certificate is None:
-        return None
-    chain, key = certificate
-    # Callers authenticate with tickets; no client certificates are requested.
-    return CertificateFiles(section="tls", chain=chain, key=key)
