@@ -10,7 +10,7 @@ use crate::segment::{FileState, Segment};
 use crate::storage::{
     ALLOCATE_STEP_BYTES, FileName, StorageError, StorageErrorKind, StorageOperation, StorageRequest,
 };
-use crate::tail::Chunk;
+use crate::writing::tail::Chunk;
 
 /// Segment size from which space is allocated ahead: most partitions are small and numerous.
 pub(crate) const ALLOCATE_FROM_BYTES: u64 = 4 * 1024 * 1024;

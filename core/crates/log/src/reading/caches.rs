@@ -4,7 +4,7 @@ use headrace_buffer::{BufferPool, MemoryAccount, Purpose};
 use headrace_model::{Offset, Timestamp};
 
 use crate::log::Log;
-use crate::write::is_written;
+use crate::writing::write::is_written;
 
 /// Memory held by one log out of the budget that all logs share.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use headrace_model::Offset;
 use crate::error::Notice;
 use crate::log::{Log, ManifestFile, Pending};
 use crate::manifest::{Manifest, SEGMENTS_LISTED_MAX};
-use crate::recover::{Outcome, Step};
+use crate::recovery::recover::{Outcome, Step};
 use crate::segment::FileState;
 use crate::storage::{FileName, StorageOperation, StorageRequest};
 

@@ -305,7 +305,7 @@ mod tests {
     use headrace_wire::message::HeaderMut;
 
     use super::*;
-    use crate::stamp::Stamp;
+    use crate::writing::stamp::Stamp;
 
     fn log(payloads: &[usize]) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use headrace_buffer::{BufferPool, Purpose};
 
-use crate::{gauges::ShardReport, traffic::TrafficReport};
+use crate::{metrics::gauges::ShardReport, metrics::traffic::TrafficReport};
 
 /// A snapshot of the metrics of the whole node.
 #[derive(Debug, Clone, serde::Serialize)]

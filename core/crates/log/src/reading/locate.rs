@@ -5,13 +5,13 @@ use alloc::vec::Vec;
 use headrace_buffer::Slice;
 use headrace_model::Offset;
 
-use crate::cursor::Place;
 use crate::error::ReadError;
 use crate::log::Log;
-use crate::read::{Job, Messages};
+use crate::reading::cursor::Place;
+use crate::reading::read::{Job, Messages};
 use crate::segment::Segment;
 use crate::storage::StorageRequest;
-use crate::tail::Chunk;
+use crate::writing::tail::Chunk;
 
 /// Place of the first message with a timestamp.
 pub(crate) enum Located {

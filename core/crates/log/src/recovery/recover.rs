@@ -15,8 +15,8 @@ use crate::entry::{Codec, ENTRY_BYTES, Entry, Kind};
 use crate::error::Notice;
 use crate::log::{Log, ManifestFile, Pending, Phase};
 use crate::manifest::{MANIFEST_BYTES_MAX, Manifest};
-use crate::remove::Wipe;
-use crate::scan::{Progress, Scan};
+use crate::recovery::scan::{Progress, Scan};
+use crate::removal::remove::Wipe;
 use crate::storage::{
     FileName, StorageError, StorageErrorKind, StorageOperation, StorageOutcome, StorageRequest,
 };

@@ -8,8 +8,8 @@ use crate::batch::Batch;
 use crate::error::AppendError;
 use crate::log::Log;
 use crate::segment::Segment;
-use crate::stamp::Stamp;
-use crate::tail::{AppendPosition, BLOCK_BYTES_MIN};
+use crate::writing::stamp::Stamp;
+use crate::writing::tail::{AppendPosition, BLOCK_BYTES_MIN};
 
 /// Maximum size of a batch that is copied into a shared block; larger batches stay in their receive buffer.
 pub const COPIED_BYTES_MAX: usize = 16 * 1024;

@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 
 use headrace_model::Offset;
 
-use crate::foreign::SegmentList;
 use crate::log::{Log, ManifestFile, Pending, Phase};
 use crate::manifest::Manifest;
-use crate::recover::Recovery;
+use crate::recovery::foreign::SegmentList;
+use crate::recovery::recover::Recovery;
 use crate::segment::FileState;
 use crate::storage::{FileName, StorageError, StorageOperation, StorageRequest};
 

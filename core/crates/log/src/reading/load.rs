@@ -10,7 +10,7 @@ use crate::entry::{Codec, ENTRY_BYTES, Entry, Kind};
 use crate::error::ReadError;
 use crate::index::push_coarse;
 use crate::log::{Log, Pending};
-use crate::scan::{Progress, Scan};
+use crate::recovery::scan::{Progress, Scan};
 use crate::storage::{
     FileName, StorageError, StorageErrorKind, StorageOperation, StorageOutcome, StorageRequest,
 };

@@ -3,7 +3,7 @@
 use headrace_model::Offset;
 
 use crate::log::Log;
-use crate::read::Job;
+use crate::reading::read::Job;
 
 impl Log {
     /// Take messages from the tail, which extends to the end of the log.

@@ -8,10 +8,10 @@ use crate::entry::{ENTRY_BYTES, Entry, Kind};
 use crate::error::Notice;
 use crate::index::Index;
 use crate::log::{Log, Phase};
-use crate::scan::Scan;
+use crate::recovery::scan::Scan;
 use crate::segment::{FileState, Segment};
 use crate::storage::{FileName, StorageRequest};
-use crate::write::ALLOCATE_FROM_BYTES;
+use crate::writing::write::ALLOCATE_FROM_BYTES;
 
 impl Log {
     /// Build the state of an open log from the findings of recovery.

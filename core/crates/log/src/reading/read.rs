@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 use headrace_buffer::Slice;
 use headrace_model::{Offset, Timestamp};
 
-use crate::cursor::{Cursor, Cursors, Place};
 use crate::error::ReadError;
-use crate::from_storage::ExtractResult;
-use crate::load::Load;
-use crate::locate::Located;
 use crate::log::Log;
-use crate::plan::Plans;
+use crate::reading::cursor::{Cursor, Cursors, Place};
+use crate::reading::from_storage::ExtractResult;
+use crate::reading::load::Load;
+use crate::reading::locate::Located;
+use crate::reading::plan::Plans;
 use crate::storage::{FileName, StorageError, StorageErrorKind, StorageOutcome, StorageRequest};
 
 /// Maximum number of reads of one log that wait for the storage.

@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 use headrace_buffer::Slice;
 use headrace_model::Offset;
 
-use crate::cursor::Place;
 use crate::entry::COARSE_INTERVAL_BYTES;
 use crate::error::ReadError;
 use crate::log::{Log, Pending};
-use crate::read::{Job, Messages, SkipUntil};
+use crate::reading::cursor::Place;
+use crate::reading::read::{Job, Messages, SkipUntil};
 use crate::storage::{FileName, StorageOperation, StorageRequest};
 use crate::walk::{NoMessage, checksum_matches, message_at};
 
