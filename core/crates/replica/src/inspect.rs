@@ -315,7 +315,6 @@ fn name_of(operation: Operation) -> &'static str {
         Operation::REGISTER => "register",
         Operation::UNREGISTER => "unregister",
         Operation::NOOP => "noop",
-        Operation::RECONFIGURE => "reconfigure",
         Operation::RELEASE => "release",
         Operation::ADVANCE_TIME => "pulse",
         operation if operation.is_metadata() => "commands",

@@ -131,7 +131,6 @@ impl<R: Rules> Replica<R> {
             return;
         }
         let known = area.operation.is_metadata()
-            || area.operation.is_partition()
             || matches!(area.operation, Operation::REGISTER | Operation::UNREGISTER);
         if !known {
             self.dropped(DropReason::Malformed);

@@ -195,7 +195,7 @@ impl<R: Rules> Replica<R> {
 /// Return whether the state machine executes this operation; the protocol's own operations change only the log and the
 /// sessions.
 pub(super) fn is_for_state_machine(operation: Operation) -> bool {
-    operation == Operation::ADVANCE_TIME || operation.is_metadata() || operation.is_partition()
+    operation == Operation::ADVANCE_TIME || operation.is_metadata()
 }
 
 /// Requests of a prepare for the state machine; none for operations of the protocol itself.

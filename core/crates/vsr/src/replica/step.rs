@@ -191,8 +191,7 @@ impl<R: Rules> Replica<R> {
             | Area::Eviction(_)
             | Area::Redirect(_)
             | Area::Ping(_)
-            | Area::Pong(_)
-            | Area::HeartbeatBatch(_) => {
+            | Area::Pong(_) => {
                 self.dropped(DropReason::Status);
                 Ok(())
             }
