@@ -51,7 +51,6 @@ class UsageConfig(JobConfig):
     tenants: Path | None = argument(
         parse=Path, metavar="FILE", help="whose topics are whose, TOML or JSON; without, every stream is a tenant"
     )
-    prices: Path | None = argument(parse=Path, metavar="FILE", help="what things cost, TOML or JSON")
     out: str | None = argument(parse=place, metavar="URI", help="folder for a file for each tenant")
     format: str = argument(default=PARQUET, choices=(PARQUET, JSON), help="of these files")
     to_topic: str | None = argument(parse=words, metavar="NAME", help="topic of --stream for a message for each row")

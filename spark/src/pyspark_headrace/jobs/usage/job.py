@@ -12,8 +12,7 @@ from pyspark_headrace.jobs.running.job import Context, Job
 from pyspark_headrace.jobs.running.report import Finding, Report
 from pyspark_headrace.jobs.usage.config import UsageConfig
 from pyspark_headrace.jobs.usage.period import HOUR_MICROS, time_of
-from pyspark_headrace.jobs.usage.pricing import KINDS, prices_of
-from pyspark_headrace.jobs.usage.rows import Row, by_tenant, rows_of
+from pyspark_headrace.jobs.usage.rows import KINDS, Row, by_tenant, rows_of
 from pyspark_headrace.jobs.usage.tally import Counted, Place, hours_of, merged
 from pyspark_headrace.jobs.usage.tenants import Tenants, tenants_of
 
@@ -35,7 +34,6 @@ class _Found:
 def run(spark: SparkSession, config: UsageConfig, context: Context) -> Report:
     """Report traffic and storage of tenants, measured from the log itself."""
     tenants = Tenants() if config.tenants is None else tenants_of(config.tenants)
-    prices = None if config.prices is None else prices_of(config.prices)
     bounds = config.period.hours(_until(config))
     if len(bounds) == 1 or bounds[-1] <= bounds[0]:
         raise ArgumentError(f"--period {config.period}: it has not begun, or its first hour is not over")
@@ -53,7 +51,7 @@ def run(spark: SparkSession, config: UsageConfig, context: Context) -> Report:
             found.findings.append(Finding("tenants", "warning", where, f"{place.title} is nobody's: it is left out"))
             continue
         end, stored = bounds[-1], found.stored
-        rows += rows_of(tenant, place, hours, end=end, granularity=config.granularity, stored=stored, prices=prices)
+        rows += rows_of(tenant, place, hours, end=end, granularity=config.granularity, stored=stored)
     files = _told(spark, config, by_tenant(rows)) if not config.dry_run and not context.stop.is_set() else []
     return Report(
         status="stopped" if context.stop.is_set() else "done",

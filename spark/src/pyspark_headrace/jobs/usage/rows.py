@@ -6,14 +6,19 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from typing import Final
 
 from pyspark_headrace.jobs.usage.period import HOUR_MICROS, day_of, time_of
-from pyspark_headrace.jobs.usage.pricing import BYTES_IN, MESSAGES_IN, STORED, Prices
 from pyspark_headrace.jobs.usage.tally import Hour, Place, stored_byte_hours
 
 HOURLY = "hour"
 DAILY = "day"
+
+MESSAGES_IN: Final = "messages_in"
+BYTES_IN: Final = "bytes_in"
+STORED: Final = "stored_byte_hours"
+KINDS: Final = (MESSAGES_IN, BYTES_IN, STORED)
+"""Measured quantities."""
 
 
 @dataclass(frozen=True, order=True)
@@ -30,9 +35,6 @@ class Row:
     quantity: int
     is_complete: bool
     """True if the hour or day is over and no message is missing."""
-    currency: str | None = None
-    amount: Decimal | None = None
-    """None: the kind has no price."""
 
     @property
     def id(self) -> bytes:
@@ -56,7 +58,6 @@ def rows_of(
     end: int,
     granularity: str,
     stored: bool,
-    prices: Prices | None,
 ) -> list[Row]:
     """Return the rows of a topic, in order.
 
@@ -67,7 +68,6 @@ def rows_of(
         end: End of the measurement.
         granularity: `HOURLY` or `DAILY`.
         stored: True if storage was measured.
-        prices: Prices.
     """
     sums: dict[tuple[int, str], tuple[int, bool]] = defaultdict(lambda: (0, True))
     spans: dict[int, int] = {}
@@ -84,7 +84,6 @@ def rows_of(
     for (at, kind), (quantity, is_complete) in sorted(sums.items()):
         if not quantity:
             continue
-        price = None if prices is None else prices.of(tenant, kind)
         rows.append(
             Row(
                 tenant,
@@ -94,8 +93,6 @@ def rows_of(
                 kind,
                 quantity,
                 is_complete and at + spans[at] <= end,
-                None if price is None or prices is None else prices.currency,
-                None if price is None else price.of(quantity),
             )
         )
     return rows
