@@ -13,17 +13,17 @@ use crate::frame::body::headers;
 use crate::frame::{Frame, PrepareHeader};
 use crate::rules::Rules;
 
-use super::{Flow, Replica};
+use crate::replica::{Flow, Replica};
 
 /// Maximum number of headers in one answer.
-pub(super) const SPAN_MAX: u64 = 128;
+pub(in crate::replica) const SPAN_MAX: u64 = 128;
 
 #[derive(Debug, Default)]
-pub(super) struct HeaderRepair {
+pub(in crate::replica) struct HeaderRepair {
     /// Newest operation that the primary of this view is known to have.
     heard_of: u64,
     /// True if a header is missing: send requests in this step, without waiting for the timer.
-    pub(super) soon: bool,
+    pub(in crate::replica) soon: bool,
     /// Nonce of the requests of this view. One nonce serves all rounds, because an answer may take longer than the next
     /// round.
     nonce: u128,
@@ -31,11 +31,11 @@ pub(super) struct HeaderRepair {
 }
 
 impl HeaderRepair {
-    pub(super) fn hear_of(&mut self, op: u64) {
+    pub(in crate::replica) fn hear_of(&mut self, op: u64) {
         self.heard_of = self.heard_of.max(op);
     }
 
-    pub(super) fn leave_view(&mut self) {
+    pub(in crate::replica) fn leave_view(&mut self) {
         self.heard_of = 0;
         self.nonce = 0;
         self.soon = false;
@@ -45,7 +45,7 @@ impl HeaderRepair {
 impl<R: Rules> Replica<R> {
     /// Verify the chain of parents downwards. An entry that does not match its child is a stray of an abandoned view:
     /// drop it and fetch the right one.
-    pub(super) fn link(&mut self) -> Flow {
+    pub(in crate::replica) fn link(&mut self) -> Flow {
         if !self.in_log_view() {
             return Ok(());
         }
@@ -83,7 +83,7 @@ impl<R: Rules> Replica<R> {
         self.link_floor <= self.commit_min + 1
     }
 
-    pub(super) fn wants_headers(&self) -> bool {
+    pub(in crate::replica) fn wants_headers(&self) -> bool {
         self.in_log_view() && (!self.is_linked() || self.lags_behind_primary())
     }
 
@@ -93,7 +93,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Request headers: downwards from any replica, since the chain verifies them; upwards only from the primary.
-    pub(super) fn request_headers(&mut self) {
+    pub(in crate::replica) fn request_headers(&mut self) {
         if self.header_repair.nonce == 0 {
             self.header_repair.nonce = u128::from(self.random.u64(1..));
         }
@@ -132,7 +132,7 @@ impl<R: Rules> Replica<R> {
         next
     }
 
-    pub(super) fn on_headers(&mut self, frame: &Frame, area: Headers) -> Flow {
+    pub(in crate::replica) fn on_headers(&mut self, frame: &Frame, area: Headers) -> Flow {
         if !self.in_log_view()
             || area.nonce != self.header_repair.nonce
             || self.header_repair.nonce == 0

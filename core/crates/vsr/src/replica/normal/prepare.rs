@@ -7,7 +7,7 @@ use crate::frame::area::Prepare;
 use crate::frame::{Frame, Origin, PIPELINE_MAX, PrepareFrame, Release};
 use crate::rules::Rules;
 
-use super::{Flow, Replica};
+use crate::replica::{Flow, Replica};
 
 /// Maximum number of bytes in one retransmission of the pipeline.
 const RETRANSMIT_BYTES: usize = 4 * 1024 * 1024;
@@ -15,7 +15,12 @@ const RETRANSMIT_BYTES: usize = 4 * 1024 * 1024;
 impl<R: Rules> Replica<R> {
     /// Append to the log as primary: send at once and store in parallel. The primary's own copy counts only when it is
     /// durable, like that of any other member.
-    pub(super) fn prepare(&mut self, release: Release, area: Prepare, body: Slice) -> Flow {
+    pub(in crate::replica) fn prepare(
+        &mut self,
+        release: Release,
+        area: Prepare,
+        body: Slice,
+    ) -> Flow {
         let Some(below) = self.header(self.head) else {
             return Err(FatalReason::Invariant("a primary knows its newest header"));
         };
@@ -61,7 +66,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Record when the newest timestamp of the log was made or received.
-    pub(super) fn note_log_time(&mut self) {
+    pub(in crate::replica) fn note_log_time(&mut self) {
         let stamped_ns = self.header(self.head).map(|head| head.area.timestamp_ns);
         if let Some(stamped_ns) = stamped_ns
             && stamped_ns != self.log_time.0
@@ -75,11 +80,11 @@ impl<R: Rules> Replica<R> {
         self.stamp(now, self.log_time.0)
     }
 
-    pub(super) fn pipeline_has_room(&self) -> bool {
+    pub(in crate::replica) fn pipeline_has_room(&self) -> bool {
         self.head - self.commit_max < PIPELINE_MAX
     }
 
-    pub(super) fn on_prepare(&mut self, frame: PrepareFrame) -> Flow {
+    pub(in crate::replica) fn on_prepare(&mut self, frame: PrepareFrame) -> Flow {
         let header = frame.header;
         if header.view > self.view {
             self.ask_for_view(header.view);
@@ -149,7 +154,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Accept prepares that arrived before those below them.
-    pub(super) fn append_early(&mut self) -> Flow {
+    pub(in crate::replica) fn append_early(&mut self) -> Flow {
         loop {
             let next = self.head + 1;
             self.early = self.early.split_off(&next);
@@ -209,7 +214,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Send the oldest uncommitted prepare again; after two attempts the whole pipeline, in order.
-    pub(super) fn on_prepare_timeout(&mut self) {
+    pub(in crate::replica) fn on_prepare_timeout(&mut self) {
         if !self.leads() || self.abdicated || self.head == self.commit_max {
             return;
         }
@@ -226,7 +231,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Send uncommitted prepares up to `last` to those that have not acknowledged them.
-    pub(super) fn send_pipeline(&mut self, last: u64) {
+    pub(in crate::replica) fn send_pipeline(&mut self, last: u64) {
         let mut bytes = 0;
         for op in self.commit_max + 1..=last {
             let Some(frame) = self.log.frame(op).cloned() else {
@@ -249,7 +254,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Request the log of `view`, after evidence that this view has or had a primary.
-    pub(super) fn ask_for_view(&mut self, view: u32) {
+    pub(in crate::replica) fn ask_for_view(&mut self, view: u32) {
         let primary = self.primary_of(view);
         if primary != self.config.replica && self.status != Status::Halted {
             self.send_request_start_view(Some(primary));

@@ -10,9 +10,9 @@ use crate::frame::body::headers;
 use crate::frame::{Header, PrepareHeader};
 use crate::rules::{BodyState, Rules};
 
-use super::Replica;
-use super::body_repair::Purpose;
-use super::header_repair::SPAN_MAX;
+use crate::replica::Replica;
+use crate::replica::repair::body_repair::Purpose;
+use crate::replica::repair::header_repair::SPAN_MAX;
 
 /// Maximum number of prepare bytes in the answer to one request.
 const ANSWER_BYTES: usize = 4 * 1024 * 1024;
@@ -22,7 +22,7 @@ const READS_MAX: usize = 128;
 
 impl<R: Rules> Replica<R> {
     /// Answer with headers of the logical log, from the highest requested one down to the first unknown one.
-    pub(super) fn on_request_headers(&mut self, header: &Header, area: RequestHeaders) {
+    pub(in crate::replica) fn on_request_headers(&mut self, header: &Header, area: RequestHeaders) {
         let span = area.op_max.saturating_sub(area.op_min) + 1;
         if area.op_min > area.op_max || span > SPAN_MAX {
             return;
@@ -43,7 +43,7 @@ impl<R: Rules> Replica<R> {
         self.send(header.replica, answer, body);
     }
 
-    pub(super) fn on_request_prepare(&mut self, header: &Header, area: RequestPrepare) {
+    pub(in crate::replica) fn on_request_prepare(&mut self, header: &Header, area: RequestPrepare) {
         let peer = header.replica;
         let last = area.op_max.max(area.op);
         let mut bytes = 0;
@@ -103,7 +103,7 @@ impl<R: Rules> Replica<R> {
         self.refuse(peer, area.op, area.prepare_checksum, area.nonce, reason);
     }
 
-    pub(super) fn refuse(
+    pub(in crate::replica) fn refuse(
         &mut self,
         peer: u8,
         op: u64,

@@ -12,8 +12,8 @@ use crate::frame::body::multi::{self, SubRequest};
 use crate::frame::{Frame, Operation, PrepareFlags, PrepareHeader, Release, checksum_body};
 use crate::rules::{Rules, past_recovery_barrier};
 
-use super::execution::is_for_state_machine;
-use super::{Flow, Replica};
+use crate::replica::normal::execution::is_for_state_machine;
+use crate::replica::{Flow, Replica};
 
 /// Request of a client that is in flight.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ struct Waiting {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Admission {
+pub(in crate::replica) struct Admission {
     queue: VecDeque<Waiting>,
     /// Request of each client in the queue or in the pipeline.
     in_flight: BTreeMap<u128, InFlight>,
@@ -54,19 +54,19 @@ pub(super) struct Admission {
 
 /// Proposals of this process that an operation affects.
 #[derive(Debug, Default)]
-pub(super) struct Tickets {
+pub(in crate::replica) struct Tickets {
     /// Request ids, one per request of the prepare; 0 for none.
-    pub(super) tickets: Vec<u64>,
+    pub(in crate::replica) tickets: Vec<u64>,
     /// Request ids of a prepare that lost this place in the log.
-    pub(super) lost: Vec<u64>,
+    pub(in crate::replica) lost: Vec<u64>,
 }
 
 impl Admission {
-    pub(super) fn queued(&self) -> usize {
+    pub(in crate::replica) fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    pub(super) fn take_tickets(&mut self, op: u64, checksum: u128) -> Tickets {
+    pub(in crate::replica) fn take_tickets(&mut self, op: u64, checksum: u128) -> Tickets {
         match self.proposal_ids.remove(&op) {
             Some((prepare, tickets)) if prepare == checksum => Tickets {
                 tickets,
@@ -81,7 +81,7 @@ impl Admission {
     }
 
     /// Forget the operations that a transferred state covers. Returns their request ids, whose outcome is unknown here.
-    pub(super) fn forget_covered(&mut self, op: u64) -> Vec<u64> {
+    pub(in crate::replica) fn forget_covered(&mut self, op: u64) -> Vec<u64> {
         self.in_flight
             .retain(|_, open| open.op.is_none_or(|prepared| prepared > op));
         let above = self.proposal_ids.split_off(&(op + 1));
@@ -95,7 +95,7 @@ impl Admission {
 
     /// Mark a request as executed, so that its client may send the next one. Returns the checksum of the request's
     /// header if this primary received the request.
-    pub(super) fn complete(&mut self, client: u128, request: u64) -> Option<u128> {
+    pub(in crate::replica) fn complete(&mut self, client: u128, request: u64) -> Option<u128> {
         let open = self.in_flight.get(&client)?;
         if open.request != request {
             return None;
@@ -107,7 +107,7 @@ impl Admission {
 }
 
 impl<R: Rules> Replica<R> {
-    pub(super) fn on_client_frame(&mut self, frame: &Frame) {
+    pub(in crate::replica) fn on_client_frame(&mut self, frame: &Frame) {
         match frame.header.area {
             Area::Request(area) => self.on_request(frame, area),
             Area::PingClient(area) => self.pong_client(area.client, area.ping_monotonic_ns),
@@ -116,7 +116,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Return whether this replica admits requests in its current state.
-    pub(super) fn admits(&self) -> bool {
+    pub(in crate::replica) fn admits(&self) -> bool {
         self.leads()
             && !self.abdicated
             && past_recovery_barrier(self.commit_min, self.view_start_op)
@@ -230,7 +230,7 @@ impl<R: Rules> Replica<R> {
 
     /// Return whether one more prepare can be made now. Prepares wait until the time window is known: after a start the
     /// log time would resume in the past, and a lease granted at that time would expire with the next operation.
-    pub(super) fn may_prepare(&self) -> bool {
+    pub(in crate::replica) fn may_prepare(&self) -> bool {
         self.pipeline_has_room() && self.now.wall.is_known()
     }
 
@@ -238,7 +238,7 @@ impl<R: Rules> Replica<R> {
         !self.may_prepare() && self.admission.queue.len() >= self.config.request_queue_max
     }
 
-    pub(super) fn on_proposal(&mut self, proposal: Proposal) {
+    pub(in crate::replica) fn on_proposal(&mut self, proposal: Proposal) {
         let Proposal {
             request_id: ticket,
             operation,
@@ -280,7 +280,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Make prepares of the queued requests, as far as the pipeline has room.
-    pub(super) fn admit(&mut self) -> Flow {
+    pub(in crate::replica) fn admit(&mut self) -> Flow {
         while !self.admission.queue.is_empty() && self.admits() && self.may_prepare() {
             self.admit_batch()?;
         }
@@ -390,7 +390,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Redirect the clients of a former primary: requests that were not prepared go to the next primary.
-    pub(super) fn redirect_clients(&mut self) {
+    pub(in crate::replica) fn redirect_clients(&mut self) {
         self.admission.in_flight.clear();
         for waiting in core::mem::take(&mut self.admission.queue) {
             if waiting.ticket != 0 {

@@ -11,12 +11,12 @@ use crate::frame::body::headers;
 use crate::frame::{Area, Frame};
 use crate::rules::Rules;
 
-use super::merge::{Decision, Summary, merge};
-use super::{Flow, Replica};
+use crate::replica::view_changes::merge::{Decision, Summary, merge};
+use crate::replica::{Flow, Replica};
 
 /// State of a replica while the log of its view is not known.
 #[derive(Debug, Default)]
-pub(super) struct ViewChanging {
+pub(in crate::replica) struct ViewChanging {
     /// Summary of this replica, and the sequence number of the superblock on which it depends. Retransmitted byte for
     /// byte.
     own: Option<(Frame, u64)>,
@@ -26,15 +26,15 @@ pub(super) struct ViewChanging {
     /// Operation reported as undecidable.
     deadlock: Option<u64>,
     /// Sequence number of the superblock that records the decided or adopted log.
-    pub(super) log_sequence: u64,
+    pub(in crate::replica) log_sequence: u64,
     /// Number of unanswered requests for the log of the view since the start.
-    pub(super) unanswered: u32,
+    pub(in crate::replica) unanswered: u32,
     /// Nonce that proves that an answer is newer than the request.
-    pub(super) nonce: u128,
+    pub(in crate::replica) nonce: u128,
 }
 
 impl ViewChanging {
-    pub(super) fn new(nonce: u128) -> Self {
+    pub(in crate::replica) fn new(nonce: u128) -> Self {
         Self {
             nonce,
             ..Self::default()
@@ -44,7 +44,7 @@ impl ViewChanging {
 
 impl<R: Rules> Replica<R> {
     /// Leave the current view for `view`: nothing is truncated or revoked here, the log stays unchanged.
-    pub(super) fn enter_view_change(&mut self, view: u32) -> Flow {
+    pub(in crate::replica) fn enter_view_change(&mut self, view: u32) -> Flow {
         if view <= self.view || self.status == Status::Halted {
             return Ok(());
         }
@@ -78,7 +78,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Reset the in-memory state of the view.
-    pub(super) fn leave_view(&mut self) {
+    pub(in crate::replica) fn leave_view(&mut self) {
         let leading = self.leads();
         self.timers.leave_view();
         self.acks.fill(0);
@@ -95,7 +95,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Send the summary once the superblock on which it depends is durable.
-    pub(super) fn send_do_view_change(&mut self) -> Flow {
+    pub(in crate::replica) fn send_do_view_change(&mut self) -> Flow {
         if self.status != Status::ViewChange || self.view_changing.sent {
             return Ok(());
         }
@@ -116,7 +116,7 @@ impl<R: Rules> Replica<R> {
         self.take_summary(&frame, area)
     }
 
-    pub(super) fn on_do_view_change_timeout(&mut self) {
+    pub(in crate::replica) fn on_do_view_change_timeout(&mut self) {
         if self.status != Status::ViewChange || self.is_primary() {
             return;
         }
@@ -128,7 +128,11 @@ impl<R: Rules> Replica<R> {
         self.arm_do_view_change();
     }
 
-    pub(super) fn on_do_view_change(&mut self, frame: &Frame, area: DoViewChange) -> Flow {
+    pub(in crate::replica) fn on_do_view_change(
+        &mut self,
+        frame: &Frame,
+        area: DoViewChange,
+    ) -> Flow {
         let header = frame.header;
         self.hear_checkpoint(header.replica, area.checkpoint_op);
         if self.primary_of(header.view) != self.config.replica {
@@ -188,7 +192,7 @@ impl<R: Rules> Replica<R> {
 
     /// Choose a replica that reported this prepare as present, for a new primary that lacks it; `turn` rotates the
     /// choice.
-    pub(super) fn source_of(&self, op: u64, turn: u8) -> Option<u8> {
+    pub(in crate::replica) fn source_of(&self, op: u64, turn: u8) -> Option<u8> {
         let checksum = self.header(op).map(|header| header.checksum);
         let holders: Vec<u8> = self
             .view_changing
@@ -204,7 +208,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Request the log of the view: from all replicas, or from the primary of a view that is known.
-    pub(super) fn send_request_start_view(&mut self, to: Option<u8>) {
+    pub(in crate::replica) fn send_request_start_view(&mut self, to: Option<u8>) {
         let area = crate::frame::area::RequestStartView {
             nonce: self.view_changing.nonce,
             log_view: self.log_view,
@@ -217,7 +221,7 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    pub(super) fn on_request_start_view_timeout(&mut self) {
+    pub(in crate::replica) fn on_request_start_view_timeout(&mut self) {
         match self.status {
             Status::Recovering => {
                 self.send_request_start_view(None);

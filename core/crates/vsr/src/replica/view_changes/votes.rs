@@ -15,14 +15,14 @@ use crate::frame::area::{StartViewChange, VoteReason};
 use crate::frame::{Frame, Header};
 use crate::rules::Rules;
 
-use super::{Flow, Replica};
+use crate::replica::{Flow, Replica};
 
 /// Lifetime of a vote in vote periods: a vote is repeated at least once within it, since the backoff is at most
 /// 32-fold.
 const VOTE_LIFETIME_PERIODS: u64 = 64;
 
 #[derive(Debug, Default)]
-pub(super) struct Votes {
+pub(in crate::replica) struct Votes {
     /// Expiry of each replica's vote, per target view.
     cast: BTreeMap<u32, Vec<Option<u64>>>,
     /// View for which this replica votes.
@@ -32,7 +32,7 @@ pub(super) struct Votes {
 }
 
 impl Votes {
-    pub(super) fn silent_until(not_before_ns: u64) -> Self {
+    pub(in crate::replica) fn silent_until(not_before_ns: u64) -> Self {
         Self {
             not_before_ns,
             ..Self::default()
@@ -48,7 +48,7 @@ impl Votes {
         })
     }
 
-    pub(super) fn own_view(&self) -> Option<u32> {
+    pub(in crate::replica) fn own_view(&self) -> Option<u32> {
         self.own.map(|(view, _)| view)
     }
 }
@@ -69,7 +69,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Vote for the next view, and repeat the vote until the view changes or the primary is heard.
-    pub(super) fn vote(&mut self, reason: VoteReason) {
+    pub(in crate::replica) fn vote(&mut self, reason: VoteReason) {
         if self.config.replica_count == 1 || self.now.monotonic_ns < self.votes.not_before_ns {
             return;
         }
@@ -103,11 +103,11 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Announce to all that a quorum moved to this view: sufficient proof for lagging replicas to follow.
-    pub(super) fn announce_view(&mut self) {
+    pub(in crate::replica) fn announce_view(&mut self) {
         self.send_start_view_change(self.view, VoteReason::Announcement);
     }
 
-    pub(super) fn withdraw_vote(&mut self) {
+    pub(in crate::replica) fn withdraw_vote(&mut self) {
         if let Some((target, _)) = self.votes.own.take() {
             if let Some(votes) = self.votes.cast.get_mut(&target) {
                 votes[usize::from(self.config.replica)] = None;
@@ -117,13 +117,13 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Discard votes for views up to `view`.
-    pub(super) fn discard_votes_through(&mut self, view: u32) {
+    pub(in crate::replica) fn discard_votes_through(&mut self, view: u32) {
         self.votes.cast = self.votes.cast.split_off(&view.saturating_add(1));
         self.votes.own = None;
     }
 
     /// Vote as a backup after the timeout of the primary's heartbeat.
-    pub(super) fn on_silence(&mut self) {
+    pub(in crate::replica) fn on_silence(&mut self) {
         if self.follows() {
             self.vote(VoteReason::Silence);
             // If the vote is unsuccessful, the timer detects the silence again.
@@ -131,7 +131,7 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    pub(super) fn on_start_view_change_timeout(&mut self) {
+    pub(in crate::replica) fn on_start_view_change_timeout(&mut self) {
         self.send_vote();
         if self.status == Status::ViewChange {
             self.announce_view();
@@ -142,7 +142,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Handle a view change that takes too long, perhaps because its primary has failed too.
-    pub(super) fn on_view_change_stalled(&mut self) {
+    pub(in crate::replica) fn on_view_change_stalled(&mut self) {
         let stalled = matches!(
             self.status,
             Status::ViewChange | Status::Starting | Status::Adopting
@@ -153,7 +153,11 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    pub(super) fn on_start_view_change(&mut self, header: &Header, area: StartViewChange) -> Flow {
+    pub(in crate::replica) fn on_start_view_change(
+        &mut self,
+        header: &Header,
+        area: StartViewChange,
+    ) -> Flow {
         // A replica can only have entered a view through a quorum.
         if area.sender_view > self.view {
             self.enter_view_change(area.sender_view)?;
@@ -165,7 +169,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Enter a view for which a quorum votes, including this replica.
-    pub(super) fn enter_when_voted(&mut self) -> Flow {
+    pub(in crate::replica) fn enter_when_voted(&mut self) -> Flow {
         let Some(target) = self.votes.own_view() else {
             return Ok(());
         };

@@ -13,20 +13,20 @@ use crate::frame::body::headers;
 use crate::frame::{PrepareHeader, SUFFIX_MAX};
 use crate::rules::Rules;
 
-use super::Replica;
+use crate::replica::Replica;
 
 /// Suffix of a log.
 #[derive(Debug, Clone)]
-pub(super) struct Suffix {
-    pub(super) top: u64,
+pub(in crate::replica) struct Suffix {
+    pub(in crate::replica) top: u64,
     /// Headers from `top` down, blank where unknown; never empty.
-    pub(super) headers: Vec<PrepareHeader>,
-    pub(super) present: u128,
-    pub(super) nacks: u128,
+    pub(in crate::replica) headers: Vec<PrepareHeader>,
+    pub(in crate::replica) present: u128,
+    pub(in crate::replica) nacks: u128,
 }
 
 impl<R: Rules> Replica<R> {
-    pub(super) fn suffix(&self) -> Suffix {
+    pub(in crate::replica) fn suffix(&self) -> Suffix {
         let recorded = self.view_headers.first().map_or(0, PrepareHeader::op);
         let head = self.rules.head_on_leaving(self.head, self.commit_max);
         let top = if self.status == Status::Starting {
@@ -89,7 +89,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Create the summary of the log for the primary of the view that has just been entered.
-    pub(super) fn summary(&self, suffix: &Suffix) -> (DoViewChange, Slice) {
+    pub(in crate::replica) fn summary(&self, suffix: &Suffix) -> (DoViewChange, Slice) {
         let (whole_op, whole_checksum) = self.whole_through();
         let area = DoViewChange {
             op: suffix.top,

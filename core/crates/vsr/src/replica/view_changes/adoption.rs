@@ -6,10 +6,10 @@ use crate::frame::body::headers;
 use crate::frame::{Frame, Header, PrepareHeader, SUFFIX_MAX};
 use crate::rules::{Adoption, Rules};
 
-use super::{Flow, Replica};
+use crate::replica::{Flow, Replica};
 
 impl<R: Rules> Replica<R> {
-    pub(super) fn on_start_view(&mut self, frame: &Frame, area: StartView) -> Flow {
+    pub(in crate::replica) fn on_start_view(&mut self, frame: &Frame, area: StartView) -> Flow {
         let header = frame.header;
         self.hear_checkpoint(header.replica, area.checkpoint_op);
         if header.replica != self.primary_of(header.view) {
@@ -59,7 +59,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Begin to follow the view once its log is recorded.
-    pub(super) fn finish_adoption(&mut self) -> Flow {
+    pub(in crate::replica) fn finish_adoption(&mut self) -> Flow {
         if self.status != Status::Adopting
             || !self.superblock_covers(self.view_changing.log_sequence)
         {
@@ -77,7 +77,11 @@ impl<R: Rules> Replica<R> {
         self.try_acknowledge(true)
     }
 
-    pub(super) fn on_request_start_view(&mut self, header: &Header, area: RequestStartView) {
+    pub(in crate::replica) fn on_request_start_view(
+        &mut self,
+        header: &Header,
+        area: RequestStartView,
+    ) {
         if header.view > self.view {
             // The requester knows a newer view, which it can only have entered through a quorum.
             self.ask_for_view(header.view);

@@ -8,7 +8,7 @@ use crate::frame::area::{Eviction, EvictionReason, PongClient, Redirect, Redirec
 use crate::frame::{CommandArea, NO_REPLICA, Operation, PrepareHeader};
 use crate::rules::Rules;
 
-use super::Replica;
+use crate::replica::Replica;
 
 /// Time that a client of a busy primary should wait before a retry.
 const BUSY_RETRY_MS: u32 = 10;
@@ -17,13 +17,23 @@ const BUSY_RETRY_MS: u32 = 10;
 pub const REQUEST_REUSED: u32 = u32::MAX;
 
 impl<R: Rules> Replica<R> {
-    pub(super) fn answer_client(&mut self, client: u128, area: impl CommandArea, body: Slice) {
+    pub(in crate::replica) fn answer_client(
+        &mut self,
+        client: u128,
+        area: impl CommandArea,
+        body: Slice,
+    ) {
         let frame = self.frame(area, body);
         self.out.push(Output::Reply { client, frame });
     }
 
     /// Reply to an executed request. Only the primary replies.
-    pub(super) fn reply(&mut self, client: u128, session: &Session, request_checksum: u128) {
+    pub(in crate::replica) fn reply(
+        &mut self,
+        client: u128,
+        session: &Session,
+        request_checksum: u128,
+    ) {
         if !self.leads() {
             return;
         }
@@ -43,13 +53,13 @@ impl<R: Rules> Replica<R> {
         self.answer_client(client, area, session.reply.body.clone());
     }
 
-    pub(super) fn reply_to_registration(&mut self, header: &PrepareHeader) {
+    pub(in crate::replica) fn reply_to_registration(&mut self, header: &PrepareHeader) {
         if let Some(session) = self.clients.get(header.area.client).cloned() {
             self.reply(header.area.client, &session, header.area.request_checksum);
         }
     }
 
-    pub(super) fn reply_to_unregistration(&mut self, header: &PrepareHeader) {
+    pub(in crate::replica) fn reply_to_unregistration(&mut self, header: &PrepareHeader) {
         let session = Session {
             session: header.area.session,
             last_request: header.area.request,
@@ -62,7 +72,12 @@ impl<R: Rules> Replica<R> {
         self.reply(header.area.client, &session, header.area.request_checksum);
     }
 
-    pub(super) fn reply_reused(&mut self, client: u128, session: &Session, checksum: u128) {
+    pub(in crate::replica) fn reply_reused(
+        &mut self,
+        client: u128,
+        session: &Session,
+        checksum: u128,
+    ) {
         let session = Session {
             reply: CommandReply {
                 status: REQUEST_REUSED,
@@ -75,7 +90,7 @@ impl<R: Rules> Replica<R> {
 
     /// Replica to which a client should turn: the primary of the view, unless that is this replica and it does not
     /// serve.
-    pub(super) fn primary_hint(&self) -> u8 {
+    pub(in crate::replica) fn primary_hint(&self) -> u8 {
         if self.is_primary() && (!self.leads() || self.abdicated) {
             NO_REPLICA
         } else {
@@ -83,7 +98,7 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    pub(super) fn redirect(&mut self, client: u128, request: u64) {
+    pub(in crate::replica) fn redirect(&mut self, client: u128, request: u64) {
         let area = Redirect {
             client,
             request,
@@ -94,7 +109,7 @@ impl<R: Rules> Replica<R> {
         self.answer_client(client, area, Slice::default());
     }
 
-    pub(super) fn busy(&mut self, client: u128, request: u64) {
+    pub(in crate::replica) fn busy(&mut self, client: u128, request: u64) {
         let area = Redirect {
             client,
             request,
@@ -106,7 +121,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Refuse a request for a command that some member may not support yet.
-    pub(super) fn too_new(&mut self, client: u128, request: u64) {
+    pub(in crate::replica) fn too_new(&mut self, client: u128, request: u64) {
         let area = Redirect {
             client,
             request,
@@ -117,7 +132,7 @@ impl<R: Rules> Replica<R> {
         self.answer_client(client, area, Slice::default());
     }
 
-    pub(super) fn evict(&mut self, client: u128, session: u64, reason: EvictionReason) {
+    pub(in crate::replica) fn evict(&mut self, client: u128, session: u64, reason: EvictionReason) {
         let area = Eviction {
             client,
             session,
@@ -126,7 +141,7 @@ impl<R: Rules> Replica<R> {
         self.answer_client(client, area, Slice::default());
     }
 
-    pub(super) fn pong_client(&mut self, client: u128, ping_monotonic_ns: u64) {
+    pub(in crate::replica) fn pong_client(&mut self, client: u128, ping_monotonic_ns: u64) {
         let area = PongClient {
             client,
             ping_monotonic_ns,
@@ -136,7 +151,7 @@ impl<R: Rules> Replica<R> {
         self.answer_client(client, area, Slice::default());
     }
 
-    pub(super) fn answer_ticket(&mut self, ticket: u64, op: u64, reply: CommandReply) {
+    pub(in crate::replica) fn answer_ticket(&mut self, ticket: u64, op: u64, reply: CommandReply) {
         let outcome = Outcome::Committed { op, reply };
         self.out.push(Output::Proposed {
             request_id: ticket,
@@ -145,7 +160,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Redirect a proposal whose operation has another prepare: the proposal will never be executed.
-    pub(super) fn redirect_proposal(&mut self, ticket: u64) {
+    pub(in crate::replica) fn redirect_proposal(&mut self, ticket: u64) {
         let outcome = Outcome::Redirected {
             primary: self.primary_hint(),
         };
@@ -155,7 +170,7 @@ impl<R: Rules> Replica<R> {
         });
     }
 
-    pub(super) fn report_unknown_outcome(&mut self, ticket: u64) {
+    pub(in crate::replica) fn report_unknown_outcome(&mut self, ticket: u64) {
         self.out.push(Output::Proposed {
             request_id: ticket,
             outcome: Outcome::Unknown,

@@ -3,21 +3,21 @@
 use crate::api::{FatalReason, Output, Status};
 use crate::rules::Rules;
 
-use super::{Flow, Replica};
+use crate::replica::{Flow, Replica};
 
 /// Number of executed operations whose bodies stay in memory, for replicas that lag slightly behind.
 const CACHED_OPS: u64 = 64;
 
 impl<R: Rules> Replica<R> {
     /// Record that operations up to `commit` are committed.
-    pub(super) fn learn_commit(&mut self, commit: u64) {
+    pub(in crate::replica) fn learn_commit(&mut self, commit: u64) {
         if commit > self.commit_max {
             self.commit_max = commit;
         }
     }
 
     /// Execute the next operation if its header is verified and its body is available.
-    pub(super) fn advance(&mut self) -> Flow {
+    pub(in crate::replica) fn advance(&mut self) -> Flow {
         self.link()?;
         self.execute_next()?;
         self.try_start()
@@ -43,7 +43,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Process the completed execution of an operation.
-    pub(super) fn executed(&mut self, op: u64) -> Flow {
+    pub(in crate::replica) fn executed(&mut self, op: u64) -> Flow {
         if op != self.commit_min + 1 || op > self.commit_max {
             return Err(FatalReason::Invariant("operations are executed in order"));
         }
@@ -58,14 +58,14 @@ impl<R: Rules> Replica<R> {
         self.advance()
     }
 
-    pub(super) fn shrink_cache(&mut self) {
+    pub(in crate::replica) fn shrink_cache(&mut self) {
         if let Some(op) = self.commit_min.checked_sub(CACHED_OPS) {
             self.log.uncache_through(op);
         }
     }
 
     /// Read a body from the journal into memory, once.
-    pub(super) fn load(&mut self, op: u64) {
+    pub(in crate::replica) fn load(&mut self, op: u64) {
         let Some(checksum) = self.log.header(op).map(|header| header.checksum) else {
             return;
         };

@@ -11,10 +11,10 @@ use crate::api::{FatalReason, Output, Status};
 use crate::rules::{Rules, may_cut};
 use crate::superblock::Superblock;
 
-use super::{Flow, Replica};
+use crate::replica::{Flow, Replica};
 
 #[derive(Debug)]
-pub(super) struct SuperblockOrder {
+pub(in crate::replica) struct SuperblockOrder {
     /// Last image given to the host, durable or in flight.
     image: Superblock,
     durable: Superblock,
@@ -24,7 +24,7 @@ pub(super) struct SuperblockOrder {
 }
 
 impl SuperblockOrder {
-    pub(super) fn opened(image: Superblock) -> Self {
+    pub(in crate::replica) fn opened(image: Superblock) -> Self {
         Self {
             durable: image.clone(),
             wanted: image.sequence,
@@ -33,45 +33,45 @@ impl SuperblockOrder {
         }
     }
 
-    pub(super) fn epoch(&self) -> u32 {
+    pub(in crate::replica) fn epoch(&self) -> u32 {
         self.image.epoch
     }
 
-    pub(super) fn durable_sequence(&self) -> u64 {
+    pub(in crate::replica) fn durable_sequence(&self) -> u64 {
         self.durable.sequence
     }
 
-    pub(super) fn durable_view(&self) -> u32 {
+    pub(in crate::replica) fn durable_view(&self) -> u32 {
         self.durable.view
     }
 
-    pub(super) fn durable_log_view(&self) -> u32 {
+    pub(in crate::replica) fn durable_log_view(&self) -> u32 {
         self.durable.log_view
     }
 
-    pub(super) fn durable_checkpoint(&self) -> u64 {
+    pub(in crate::replica) fn durable_checkpoint(&self) -> u64 {
         self.durable.checkpoint.op
     }
 
-    pub(super) fn durable(&self) -> &Superblock {
+    pub(in crate::replica) fn durable(&self) -> &Superblock {
         &self.durable
     }
 }
 
 impl<R: Rules> Replica<R> {
     /// Request a superblock with the current state. Returns its sequence number.
-    pub(super) fn persist(&mut self) -> u64 {
+    pub(in crate::replica) fn persist(&mut self) -> u64 {
         self.superblock.wanted = self.superblock.image.sequence + 1;
         self.superblock.wanted
     }
 
-    pub(super) fn superblock_covers(&self, sequence: u64) -> bool {
+    pub(in crate::replica) fn superblock_covers(&self, sequence: u64) -> bool {
         self.rules
             .superblock_covers(self.superblock.durable_sequence(), sequence)
     }
 
     /// Give the host the newest state, if an action waits for it. Called at the end of a step.
-    pub(super) fn flush_superblock(&mut self) -> Flow {
+    pub(in crate::replica) fn flush_superblock(&mut self) -> Flow {
         if self.superblock.in_flight.is_some()
             || self.superblock.wanted <= self.superblock.image.sequence
         {
@@ -106,7 +106,7 @@ impl<R: Rules> Replica<R> {
         Ok(())
     }
 
-    pub(super) fn on_superblock_written(&mut self, token: u64) -> Flow {
+    pub(in crate::replica) fn on_superblock_written(&mut self, token: u64) -> Flow {
         if self.superblock.in_flight != Some(token) {
             return Err(FatalReason::Invariant("a token is completed once"));
         }
@@ -124,7 +124,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Cut the journal where a durable superblock, or the rules, allow the cut.
-    pub(super) fn cut_journal(&mut self) {
+    pub(in crate::replica) fn cut_journal(&mut self) {
         if !self.log.has_remnants() {
             return;
         }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use crate::api::{Now, Output, ReadOutcome};
 use crate::rules::Rules;
 
-use super::Replica;
+use crate::replica::Replica;
 
 #[derive(Debug)]
 struct Waiting {
@@ -19,31 +19,31 @@ struct Waiting {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Reads {
+pub(in crate::replica) struct Reads {
     waiting: Vec<Waiting>,
     /// Newest round that was announced, or will be at the end of this step.
     round: u64,
     /// True if a round begins at the end of this step.
     fresh: bool,
     /// True if the next heartbeat requests answers.
-    pub(super) want_answers: bool,
+    pub(in crate::replica) want_answers: bool,
     /// Newest round that each member answered in this view.
     confirmed: Vec<u64>,
 }
 
 impl Reads {
-    pub(super) fn new(members: u8) -> Self {
+    pub(in crate::replica) fn new(members: u8) -> Self {
         Self {
             confirmed: alloc::vec![0; usize::from(members)],
             ..Self::default()
         }
     }
 
-    pub(super) fn round(&self) -> u64 {
+    pub(in crate::replica) fn round(&self) -> u64 {
         self.round
     }
 
-    pub(super) fn confirm(&mut self, replica: u8, round: u64) {
+    pub(in crate::replica) fn confirm(&mut self, replica: u8, round: u64) {
         // An answer to a round that was never asked proves nothing.
         if round <= self.round {
             let known = &mut self.confirmed[usize::from(replica)];
@@ -86,7 +86,7 @@ impl<R: Rules> Replica<R> {
         });
     }
 
-    pub(super) fn fail_reads(&mut self) {
+    pub(in crate::replica) fn fail_reads(&mut self) {
         for waiting in core::mem::take(&mut self.reads.waiting) {
             self.answer_read_elsewhere(waiting.id);
         }
@@ -96,7 +96,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Start a round for new requests, and answer those that are confirmed. Called at the end of a step.
-    pub(super) fn flush_reads(&mut self) {
+    pub(in crate::replica) fn flush_reads(&mut self) {
         if core::mem::take(&mut self.reads.fresh) && self.config.replica_count > 1 {
             self.probe();
         }
@@ -138,7 +138,7 @@ impl<R: Rules> Replica<R> {
         self.arm_probe();
     }
 
-    pub(super) fn on_probe_timeout(&mut self) {
+    pub(in crate::replica) fn on_probe_timeout(&mut self) {
         if self.leads() && !self.abdicated && !self.reads.waiting.is_empty() {
             self.announce_commit = true;
             self.reads.want_answers = true;

@@ -8,7 +8,7 @@ use crate::frame::{PIPELINE_MAX, PrepareHeader};
 use crate::rules::{Checkpoints, Rules};
 use crate::superblock::Checkpoint;
 
-use super::{Flow, Replica};
+use crate::replica::{Flow, Replica};
 
 /// Number of digests of own checkpoints kept for comparison with other replicas.
 const DIGESTS_KEPT: usize = 8;
@@ -20,7 +20,7 @@ const CHUNK_REQUEST_TIMEOUT_NS: u64 = 1_000_000_000;
 const POSTPONED_INTERVALS: u64 = 8;
 
 #[derive(Debug, Default)]
-pub(super) struct Checkpointing {
+pub(in crate::replica) struct Checkpointing {
     /// Header of the operation whose image the host is making.
     running: Option<PrepareHeader>,
     /// Number of body bytes executed since the last image.
@@ -38,32 +38,32 @@ pub(super) struct Checkpointing {
 }
 
 impl Checkpointing {
-    pub(super) fn new(members: u8) -> Self {
+    pub(in crate::replica) fn new(members: u8) -> Self {
         Self {
             members: alloc::vec![0; usize::from(members)],
             ..Self::default()
         }
     }
 
-    pub(super) fn is_running(&self) -> bool {
+    pub(in crate::replica) fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
     /// Request a checkpoint, because another replica needs the effect of an operation whose body is gone.
-    pub(super) fn demand(&mut self) {
+    pub(in crate::replica) fn demand(&mut self) {
         self.demanded = true;
     }
 
     /// Record that another replica is fetching the durable checkpoint.
-    pub(super) fn serve(&mut self, now_ns: u64) {
+    pub(in crate::replica) fn serve(&mut self, now_ns: u64) {
         self.served_ns = Some(now_ns);
     }
 
-    pub(super) fn hear_group(&mut self, op: u64) {
+    pub(in crate::replica) fn hear_group(&mut self, op: u64) {
         self.group = self.group.max(op);
     }
 
-    pub(super) fn remember(&mut self, op: u64, digest: u128) {
+    pub(in crate::replica) fn remember(&mut self, op: u64, digest: u128) {
         self.digests.insert(op, digest);
         while self.digests.len() > DIGESTS_KEPT {
             self.digests.pop_first();
@@ -72,17 +72,17 @@ impl Checkpointing {
 }
 
 impl<R: Rules> Replica<R> {
-    pub(super) fn hear_checkpoint(&mut self, replica: u8, op: u64) {
+    pub(in crate::replica) fn hear_checkpoint(&mut self, replica: u8, op: u64) {
         let known = &mut self.checkpointing.members[usize::from(replica)];
         *known = op.max(*known);
     }
 
-    pub(super) fn note_bytes(&mut self, bytes: u64) {
+    pub(in crate::replica) fn note_bytes(&mut self, bytes: u64) {
         self.checkpointing.bytes += bytes;
     }
 
     /// Request an image of the state if one is due. The state machine must be exactly at `commit_min`.
-    pub(super) fn consider_checkpoint(&mut self) {
+    pub(in crate::replica) fn consider_checkpoint(&mut self) {
         if self.checkpointing.running.is_some()
             || self.executing.is_some()
             || self.installing()
@@ -124,7 +124,12 @@ impl<R: Rules> Replica<R> {
         fetched && !overdue && !self.checkpointing.demanded
     }
 
-    pub(super) fn on_checkpoint_done(&mut self, op: u64, length: u64, digest: u128) -> Flow {
+    pub(in crate::replica) fn on_checkpoint_done(
+        &mut self,
+        op: u64,
+        length: u64,
+        digest: u128,
+    ) -> Flow {
         let Some(header) = self.checkpointing.running.take() else {
             return Err(FatalReason::Invariant("a checkpoint is made once"));
         };
@@ -152,7 +157,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Activate the checkpoint that a newly durable superblock names.
-    pub(super) fn on_checkpoint_recorded(&mut self) {
+    pub(in crate::replica) fn on_checkpoint_recorded(&mut self) {
         let durable = self.superblock.durable_checkpoint();
         if self
             .checkpointing
@@ -167,7 +172,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Checkpoint held by a replication quorum, as far as this replica knows.
-    pub(super) fn group_checkpoint(&self) -> u64 {
+    pub(in crate::replica) fn group_checkpoint(&self) -> u64 {
         let mut members = self.checkpointing.members.clone();
         members[usize::from(self.config.replica)] = self.superblock.durable_checkpoint();
         members.sort_unstable_by(|left, right| right.cmp(left));
@@ -176,7 +181,7 @@ impl<R: Rules> Replica<R> {
 
     /// Compact the log below both the durable checkpoint of this replica and the checkpoints of a quorum. Each
     /// operation must be in the logs of a quorum or in the checkpoints of a quorum; a mixture is not enough.
-    pub(super) fn compact(&mut self) {
+    pub(in crate::replica) fn compact(&mut self) {
         let limit = self.rules.compaction_limit(Checkpoints {
             newest: self.checkpoint.op,
             durable: self.superblock.durable_checkpoint(),
@@ -195,7 +200,7 @@ impl<R: Rules> Replica<R> {
 
     /// Digest of the state to put into the prepare `op`: that of the last regular checkpoint at least a pipeline below
     /// `op`, if this replica has made it. `op` alone determines the checkpoint, so other replicas can compare.
-    pub(super) fn checkpoint_id_for(&self, op: u64) -> u128 {
+    pub(in crate::replica) fn checkpoint_id_for(&self, op: u64) -> u128 {
         self.regular_below(op)
             .and_then(|regular| self.checkpointing.digests.get(&regular))
             .copied()
@@ -208,7 +213,7 @@ impl<R: Rules> Replica<R> {
         (regular > 0).then_some(regular)
     }
 
-    pub(super) fn check_digest_of(&self, header: &PrepareHeader) -> Flow {
+    pub(in crate::replica) fn check_digest_of(&self, header: &PrepareHeader) -> Flow {
         if header.area.checkpoint_id == 0 {
             return Ok(());
         }
@@ -219,7 +224,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Stop if another replica has a different state for the same operation.
-    pub(super) fn check_digest_at(&self, op: u64, digest: u128) -> Flow {
+    pub(in crate::replica) fn check_digest_at(&self, op: u64, digest: u128) -> Flow {
         match self.checkpointing.digests.get(&op) {
             Some(own) if *own != digest && digest != 0 => Err(FatalReason::Diverged { op }),
             _ => Ok(()),

@@ -10,7 +10,7 @@ use crate::frame::area::{NoPrepare, NoPrepareReason, RequestPrepare};
 use crate::frame::{Header, PrepareFrame};
 use crate::rules::{BodyState, Rules};
 
-use super::{Flow, Replica};
+use crate::replica::{Flow, Replica};
 
 /// Maximum number of outstanding requests per peer.
 const REQUESTS_PER_PEER_MAX: usize = 2;
@@ -32,7 +32,7 @@ struct Question {
 
 /// Reason why a body is read from the journal.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Purpose {
+pub(in crate::replica) enum Purpose {
     /// Execution, or use in memory.
     Own,
     /// Repair of another replica.
@@ -40,14 +40,14 @@ pub(super) enum Purpose {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Load {
+pub(in crate::replica) struct Load {
     op: u64,
     checksum: u128,
     purpose: Purpose,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct BodyRepair {
+pub(in crate::replica) struct BodyRepair {
     questions: Vec<Question>,
     loads: BTreeMap<u64, Load>,
     next_nonce: u64,
@@ -57,28 +57,34 @@ pub(super) struct BodyRepair {
 }
 
 impl BodyRepair {
-    pub(super) fn leave_view(&mut self) {
+    pub(in crate::replica) fn leave_view(&mut self) {
         self.questions.clear();
     }
 
     /// Record the arrival of a body; a request is complete when its last body has arrived.
-    pub(super) fn arrived(&mut self, op: u64) {
+    pub(in crate::replica) fn arrived(&mut self, op: u64) {
         let before = self.questions.len();
         self.questions.retain(|question| question.to != op);
         self.request_now |= self.questions.len() != before;
     }
 
-    pub(super) fn is_loading(&self, op: u64) -> bool {
+    pub(in crate::replica) fn is_loading(&self, op: u64) -> bool {
         self.loads
             .values()
             .any(|load| load.op == op && matches!(load.purpose, Purpose::Own))
     }
 
-    pub(super) fn loading(&mut self, token: u64, op: u64, checksum: u128) {
+    pub(in crate::replica) fn loading(&mut self, token: u64, op: u64, checksum: u128) {
         self.load(token, op, checksum, Purpose::Own);
     }
 
-    pub(super) fn load(&mut self, token: u64, op: u64, checksum: u128, purpose: Purpose) {
+    pub(in crate::replica) fn load(
+        &mut self,
+        token: u64,
+        op: u64,
+        checksum: u128,
+        purpose: Purpose,
+    ) {
         self.loads.insert(
             token,
             Load {
@@ -89,7 +95,7 @@ impl BodyRepair {
         );
     }
 
-    pub(super) fn loads_for_peers(&self) -> usize {
+    pub(in crate::replica) fn loads_for_peers(&self) -> usize {
         self.loads
             .values()
             .filter(|load| matches!(load.purpose, Purpose::Serve { .. }))
@@ -135,7 +141,7 @@ impl<R: Rules> Replica<R> {
 
     /// Run a round of repair at once if an entry is missing and no round is scheduled, or if this step has made new
     /// requests possible. Called at the end of a step.
-    pub(super) fn keep_repairing(&mut self) {
+    pub(in crate::replica) fn keep_repairing(&mut self) {
         let request_now = core::mem::take(&mut self.body_repair.request_now)
             | core::mem::take(&mut self.header_repair.soon);
         if self.config.replica_count == 1 || !self.in_log_view() {
@@ -154,7 +160,7 @@ impl<R: Rules> Replica<R> {
             || self.damaged_below().next().is_some()
     }
 
-    pub(super) fn on_repair_timeout(&mut self) {
+    pub(in crate::replica) fn on_repair_timeout(&mut self) {
         let now = self.now.monotonic_ns;
         self.body_repair
             .questions
@@ -251,7 +257,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Handle a refusal. A refusal never counts as a nack in a view change.
-    pub(super) fn on_no_prepare(&mut self, header: &Header, area: NoPrepare) {
+    pub(in crate::replica) fn on_no_prepare(&mut self, header: &Header, area: NoPrepare) {
         let before = self.body_repair.questions.len();
         self.body_repair
             .questions
@@ -268,7 +274,11 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    pub(super) fn on_read_done(&mut self, token: u64, frame: Option<PrepareFrame>) -> Flow {
+    pub(in crate::replica) fn on_read_done(
+        &mut self,
+        token: u64,
+        frame: Option<PrepareFrame>,
+    ) -> Flow {
         let Some(load) = self.body_repair.loads.remove(&token) else {
             return Err(FatalReason::Invariant("a token is completed once"));
         };
@@ -293,7 +303,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Handle missing progress of commits: ask another replica for its checkpoint.
-    pub(super) fn on_repair_sync_timeout(&mut self) {
+    pub(in crate::replica) fn on_repair_sync_timeout(&mut self) {
         if self.status != Status::Normal || self.config.replica_count == 1 {
             return;
         }

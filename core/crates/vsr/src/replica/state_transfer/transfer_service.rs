@@ -8,20 +8,20 @@ use crate::frame::area::{Chunk, RequestChunk, RequestState, StateManifest};
 use crate::frame::body::manifest::{self, Artifact};
 use crate::rules::Rules;
 
-use super::Replica;
+use crate::replica::Replica;
 
 /// Maximum number of chunks read concurrently for other replicas.
 const LOADS_MAX: usize = 16;
 
 /// Chunk that is being read for another replica.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ChunkLoad {
+pub(in crate::replica) struct ChunkLoad {
     peer: u8,
     question: RequestChunk,
 }
 
 impl<R: Rules> Replica<R> {
-    pub(super) fn on_request_state(&mut self, header: &Header, area: RequestState) {
+    pub(in crate::replica) fn on_request_state(&mut self, header: &Header, area: RequestState) {
         // Only a checkpoint that survives a crash of this replica may be served.
         let checkpoint = self.superblock.durable().checkpoint;
         if checkpoint.op == 0 || checkpoint.op < area.op_min {
@@ -49,7 +49,7 @@ impl<R: Rules> Replica<R> {
         self.send(header.replica, answer, body);
     }
 
-    pub(super) fn on_request_chunk(&mut self, header: &Header, area: RequestChunk) {
+    pub(in crate::replica) fn on_request_chunk(&mut self, header: &Header, area: RequestChunk) {
         let checkpoint = self.superblock.durable().checkpoint;
         let within = area
             .offset
@@ -79,7 +79,7 @@ impl<R: Rules> Replica<R> {
         });
     }
 
-    pub(super) fn on_chunk_read(&mut self, token: u64, bytes: Option<Slice>) {
+    pub(in crate::replica) fn on_chunk_read(&mut self, token: u64, bytes: Option<Slice>) {
         let Some(load) = self.transfer_loads.remove(&token) else {
             return;
         };

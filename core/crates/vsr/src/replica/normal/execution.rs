@@ -8,11 +8,11 @@ use crate::frame::body::multi::{self, SubRequest};
 use crate::frame::{Operation, PrepareFlags, PrepareFrame, PrepareHeader, checksum_body};
 use crate::rules::Rules;
 
-use super::{Flow, Replica};
+use crate::replica::{Flow, Replica};
 
 /// Operation that the state machine is executing.
 #[derive(Debug)]
-pub(super) struct Executing {
+pub(in crate::replica) struct Executing {
     header: PrepareHeader,
     bytes: u64,
     parts: Vec<Part>,
@@ -31,17 +31,17 @@ struct Part {
 }
 
 impl Executing {
-    pub(super) fn op(&self) -> u64 {
+    pub(in crate::replica) fn op(&self) -> u64 {
         self.header.op()
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::replica) fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
 impl<R: Rules> Replica<R> {
-    pub(super) fn execute(&mut self, frame: &PrepareFrame) -> Flow {
+    pub(in crate::replica) fn execute(&mut self, frame: &PrepareFrame) -> Flow {
         let header = frame.header;
         let op = header.op();
         let requests = requests_of(frame)?;
@@ -102,7 +102,7 @@ impl<R: Rules> Replica<R> {
         Ok(())
     }
 
-    pub(super) fn on_applied(&mut self, op: u64, replies: Vec<CommandReply>) -> Flow {
+    pub(in crate::replica) fn on_applied(&mut self, op: u64, replies: Vec<CommandReply>) -> Flow {
         let Some(executing) = self.executing.take() else {
             return Err(FatalReason::Invariant("an operation is executed once"));
         };
@@ -194,7 +194,7 @@ impl<R: Rules> Replica<R> {
 
 /// Return whether the state machine executes this operation; the protocol's own operations change only the log and the
 /// sessions.
-pub(super) fn is_for_state_machine(operation: Operation) -> bool {
+pub(in crate::replica) fn is_for_state_machine(operation: Operation) -> bool {
     operation == Operation::ADVANCE_TIME || operation.is_metadata()
 }
 

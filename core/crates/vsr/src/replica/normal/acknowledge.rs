@@ -10,11 +10,11 @@ use crate::frame::Header;
 use crate::frame::area::PrepareOk;
 use crate::rules::{Rules, Standing, ack_counts, may_acknowledge};
 
-use super::{Flow, Replica};
+use crate::replica::{Flow, Replica};
 
 impl<R: Rules> Replica<R> {
     /// Acknowledge the durable operations. `again` repeats an acknowledgement that may have been lost.
-    pub(super) fn try_acknowledge(&mut self, again: bool) -> Flow {
+    pub(in crate::replica) fn try_acknowledge(&mut self, again: bool) -> Flow {
         if self.status != Status::Normal {
             return Ok(());
         }
@@ -74,7 +74,7 @@ impl<R: Rules> Replica<R> {
         (op > self.commit_max || op == self.head).then_some(op)
     }
 
-    pub(super) fn on_prepare_ok(&mut self, header: &Header, area: PrepareOk) -> Flow {
+    pub(in crate::replica) fn on_prepare_ok(&mut self, header: &Header, area: PrepareOk) -> Flow {
         self.hear_checkpoint(header.replica, area.checkpoint_op);
         if !self.leads() || !ack_counts(header.view, self.view) {
             return Ok(());

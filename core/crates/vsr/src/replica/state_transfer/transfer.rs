@@ -10,14 +10,14 @@ use crate::frame::body::manifest;
 use crate::rules::Rules;
 use crate::superblock::Checkpoint;
 
-use super::{Flow, Replica};
+use crate::replica::{Flow, Replica};
 
 /// Number of unanswered requests after which the transfer is aborted, to be retried with another replica.
 const STALLS_MAX: u32 = 5;
 
 /// State transfer in progress.
 #[derive(Debug)]
-pub(super) struct Transfer {
+pub(in crate::replica) struct Transfer {
     peer: u8,
     nonce: u128,
     checkpoint: Checkpoint,
@@ -43,14 +43,14 @@ enum Stage {
 }
 
 impl<R: Rules> Replica<R> {
-    pub(super) fn installing(&self) -> bool {
+    pub(in crate::replica) fn installing(&self) -> bool {
         self.transfer.as_ref().is_some_and(|transfer| {
             matches!(transfer.stage, Stage::Installing { .. } | Stage::Complete)
         })
     }
 
     /// Ask a replica for a newer checkpoint, or the others if its checkpoint has arrived damaged before.
-    pub(super) fn consider_transfer(&mut self, peer: u8) {
+    pub(in crate::replica) fn consider_transfer(&mut self, peer: u8) {
         if self.transfer.is_some() || !self.in_log_view() {
             return;
         }
@@ -71,7 +71,11 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    pub(super) fn on_state_manifest(&mut self, frame: &Frame, area: StateManifest) -> Flow {
+    pub(in crate::replica) fn on_state_manifest(
+        &mut self,
+        frame: &Frame,
+        area: StateManifest,
+    ) -> Flow {
         let header = frame.header;
         self.hear_checkpoint(header.replica, area.checkpoint_op);
         if header.view > self.view {
@@ -149,7 +153,7 @@ impl<R: Rules> Replica<R> {
         self.arm_transfer();
     }
 
-    pub(super) fn on_chunk(&mut self, frame: &Frame, area: Chunk) {
+    pub(in crate::replica) fn on_chunk(&mut self, frame: &Frame, area: Chunk) {
         let chunk_bytes = u64::from(self.config.chunk_bytes);
         let Some(transfer) = &mut self.transfer else {
             return;
@@ -181,7 +185,7 @@ impl<R: Rules> Replica<R> {
         });
     }
 
-    pub(super) fn on_chunk_written(&mut self, written: u64) -> Flow {
+    pub(in crate::replica) fn on_chunk_written(&mut self, written: u64) -> Flow {
         let Some(transfer) = &mut self.transfer else {
             return Err(FatalReason::Invariant("a token is completed once"));
         };
@@ -203,7 +207,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Install a complete checkpoint once the state machine is idle.
-    pub(super) fn try_install(&mut self) {
+    pub(in crate::replica) fn try_install(&mut self) {
         let ready = self
             .transfer
             .as_ref()
@@ -228,7 +232,7 @@ impl<R: Rules> Replica<R> {
         });
     }
 
-    pub(super) fn on_installed(&mut self, token: u64, clients: Option<Slice>) -> Flow {
+    pub(in crate::replica) fn on_installed(&mut self, token: u64, clients: Option<Slice>) -> Flow {
         let Some(transfer) = &mut self.transfer else {
             return Err(FatalReason::Invariant("a token is completed once"));
         };
@@ -277,7 +281,7 @@ impl<R: Rules> Replica<R> {
         self.persist();
     }
 
-    pub(super) fn on_transfer_recorded(&mut self, durable: u64) {
+    pub(in crate::replica) fn on_transfer_recorded(&mut self, durable: u64) {
         let recorded = self.transfer.as_ref().is_some_and(|transfer| {
             transfer.stage == Stage::Recording && transfer.checkpoint.op <= durable
         });
@@ -290,7 +294,7 @@ impl<R: Rules> Replica<R> {
         }
     }
 
-    pub(super) fn on_transfer_timeout(&mut self) {
+    pub(in crate::replica) fn on_transfer_timeout(&mut self) {
         let Some(transfer) = &mut self.transfer else {
             return;
         };

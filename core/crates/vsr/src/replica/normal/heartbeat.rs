@@ -9,10 +9,10 @@ use crate::frame::area::{Commit, CommitOk, VoteReason};
 use crate::frame::{Frame, FrameFlags, Header};
 use crate::rules::{Rules, commit_verified};
 
-use super::{Flow, Replica};
+use crate::replica::{Flow, Replica};
 
 impl<R: Rules> Replica<R> {
-    pub(super) fn on_commit_message_timeout(&mut self) {
+    pub(in crate::replica) fn on_commit_message_timeout(&mut self) {
         if self.leads() && !self.abdicated {
             self.announce_commit = true;
             // One heartbeat requests answers, which prove a quorum and report checkpoints.
@@ -21,7 +21,7 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Send one heartbeat at the end of a step if one was requested.
-    pub(super) fn flush_commit(&mut self) {
+    pub(in crate::replica) fn flush_commit(&mut self) {
         if !core::mem::take(&mut self.announce_commit) || !self.leads() || self.abdicated {
             return;
         }
@@ -48,7 +48,7 @@ impl<R: Rules> Replica<R> {
         self.arm_commit_message();
     }
 
-    pub(super) fn on_commit(&mut self, header: &Header, area: Commit) -> Flow {
+    pub(in crate::replica) fn on_commit(&mut self, header: &Header, area: Commit) -> Flow {
         self.hear_checkpoint(header.replica, area.checkpoint_op);
         if header.view > self.view {
             self.ask_for_view(header.view);
@@ -92,7 +92,7 @@ impl<R: Rules> Replica<R> {
         Ok(())
     }
 
-    pub(super) fn on_commit_ok(&mut self, header: &Header, area: CommitOk) {
+    pub(in crate::replica) fn on_commit_ok(&mut self, header: &Header, area: CommitOk) {
         self.hear_checkpoint(header.replica, area.checkpoint_op);
         if !self.leads() || header.view != self.view {
             return;
@@ -103,13 +103,13 @@ impl<R: Rules> Replica<R> {
     }
 
     /// Record that the primary of this view is alive: withdraw the vote to leave the view.
-    pub(super) fn hear_primary(&mut self) {
+    pub(in crate::replica) fn hear_primary(&mut self) {
         self.arm_normal_heartbeat();
         self.withdraw_vote();
     }
 
     /// Abdicate as a primary that no quorum answers: redirect clients and vote like any replica.
-    pub(super) fn on_abdicate_timeout(&mut self) {
+    pub(in crate::replica) fn on_abdicate_timeout(&mut self) {
         if !self.leads() || self.abdicated {
             return;
         }
