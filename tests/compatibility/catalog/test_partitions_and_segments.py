@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import xxhash
 
+from headrace_node.config import Durability
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.answers import Partition, stream_details, topic_details
 from tests.compatibility.protocol.codes import Code, Status, Strategy
@@ -259,7 +261,7 @@ def test_flush(small_segments: ServerProcess, connection: RawConnection, stream:
         assert connection.status(Code.FLUSH_UNSAVED_BUFFER, place + b"\x00") == status
 
 
-@pytest.mark.parametrize("durability", ["memory", "os", "fsync"])
+@pytest.mark.parametrize("durability", get_args(Durability))
 def test_every_durability(tmp_path: Path, durability: str) -> None:
     """Acknowledged messages are readable at once and kept after a stop; with `os` and `fsync` also after a kill."""
     settings = TWO_SHARDS | {"DURABILITY": durability, "SYSTEM_SEGMENT_SIZE": str(SEGMENT_BYTES)}

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use fastrand::Rng;
 use headrace_buffer::BufferPool;
-use headrace_model::{Durability, Offset, Timestamp};
+use headrace_model::{Offset, Timestamp};
 
 use crate::config::LogConfig;
 use crate::error::{Failure, Notice};
@@ -290,7 +290,7 @@ impl Log {
     pub fn close(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         self.closing = true;
         self.flush(true);
-        if self.config.durability == Durability::Memory {
+        if self.config.durability.delays_writes() {
             // Retry now: acknowledged messages may still be in memory only.
             self.retry_now();
         }

@@ -8,7 +8,7 @@ import signal
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -17,6 +17,7 @@ from headrace.cli import output
 from headrace.cli.commands.config import FileOption
 from headrace.embedded import Recovery, Running, log_output, running
 from headrace.embedded.config import EmbeddedConfig, load_config
+from headrace_node.config import Durability
 from headrace_node.edge import ReloadSignal
 from headrace_settings import Loaded
 
@@ -36,7 +37,7 @@ def up(
         str | None, typer.Option("--driver", help="auto, uring or poll. [setting: runtime.driver]")
     ] = None,
     durability: Annotated[
-        str | None, typer.Option("--durability", help="memory, os or fsync. [setting: durability]")
+        str | None, typer.Option("--durability", help=f"{', '.join(get_args(Durability))}. [setting: durability]")
     ] = (None),
     fresh: Annotated[bool, typer.Option("--fresh", help="Remove everything in the data folder first.")] = False,
     default_root: Annotated[

@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
-use headrace_model::{Durability, Offset};
+use headrace_model::Offset;
 
 use crate::entry::{Codec, ENTRY_BYTES, Entry, Kind};
 use crate::error::Notice;
@@ -478,7 +478,7 @@ impl Log {
     /// Sync the recovered log: messages visible under `fsync` have to be on the device, and so has a cut before
     /// anything is written behind it.
     fn sync_recovered(&mut self, out: &mut Vec<StorageRequest>) {
-        let is_fsync = self.config.durability == Durability::Fsync;
+        let awaits_sync = self.config.durability.awaits_sync();
         let recovery = self.recovery();
         if recovery.truncated_to_empty.is_some() {
             return self.finish_recovery(true, out);
@@ -487,7 +487,7 @@ impl Log {
         let scan = recovery.scan.as_ref().expect("a scan has ended");
         // A damaged segment is sealed, and the next one vouches for it.
         let is_sealed = scan.damage.is_some();
-        if recovery.is_cut || is_sealed || is_fsync && scan.reached.position > known {
+        if recovery.is_cut || is_sealed || awaits_sync && scan.reached.position > known {
             let operation = StorageOperation::Sync {
                 file: FileName::Log(recovery.scanned_segment.0),
             };

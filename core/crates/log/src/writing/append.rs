@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 use headrace_buffer::Buffer;
-use headrace_model::{Durability, Offset, Timestamp, limits};
+use headrace_model::{Offset, Timestamp, limits};
 
 use crate::batch::Batch;
 use crate::error::AppendError;
@@ -202,7 +202,7 @@ impl Log {
         self.size_bytes += length as u64;
         self.next_offset = end;
         self.last_timestamp = timestamp;
-        if self.config.durability == Durability::Memory && self.flush_deadline.is_none() {
+        if self.config.durability.delays_writes() && self.flush_deadline.is_none() {
             self.flush_deadline = Some(Timestamp(now.0 + self.config.flush_interval_micros));
         }
         if is_full {

@@ -6,7 +6,7 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use headrace_model::{Durability, Timestamp};
+use headrace_model::Timestamp;
 
 use crate::log::Log;
 use crate::storage::{FileName, StorageError, StorageRequest};
@@ -112,7 +112,7 @@ impl Log {
         if !has_messages && !shortage.offsets {
             return self.end_shortage();
         }
-        if self.config.durability == Durability::Memory {
+        if self.config.durability.delays_writes() {
             self.flush_deadline = Some(now);
         }
         // A new segment waits for the sync of the one before.

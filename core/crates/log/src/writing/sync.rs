@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use headrace_buffer::Slice;
-use headrace_model::{Durability, Offset, Timestamp};
+use headrace_model::{Offset, Timestamp};
 
 use crate::config::IndexCaching;
 use crate::entry::{COARSE_INTERVAL_BYTES, Codec, ENTRY_BYTES, Entry, Kind};
@@ -29,7 +29,7 @@ pub(crate) struct Saving {
 impl Log {
     /// Schedule a background sync, which bounds the loss of data when acknowledgements do not wait for a sync.
     pub(crate) fn schedule_sync(&mut self, now: Timestamp) {
-        if self.config.durability != Durability::Fsync
+        if self.config.durability.needs_background_sync()
             && self.sync_deadline.is_none()
             && self.config.sync_interval_micros > 0
             && self.unsynced_bytes() > 0
@@ -79,7 +79,7 @@ impl Log {
     fn sync_is_due(&self, index: usize, now: Timestamp) -> bool {
         let segment = &self.segments[index];
         let is_sealed = index + 1 < self.segments.len();
-        if self.config.durability == Durability::Fsync
+        if self.config.durability.awaits_sync()
             || self.closing
             || self.sync_target > self.synced_end
         {

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use headrace_model::{Durability, Offset, Timestamp};
+use headrace_model::{Offset, Timestamp};
 
 use crate::log::{Log, ManifestFile, Pending};
 use crate::segment::{FileState, Segment};
@@ -70,7 +70,7 @@ impl Log {
     }
 
     fn write_is_due(&self, now: Timestamp) -> bool {
-        if self.config.durability != Durability::Memory || self.closing {
+        if !self.config.durability.delays_writes() || self.closing {
             return true;
         }
         let waiting = self.next_offset.0 - self.issued_end.0;
@@ -206,7 +206,7 @@ impl Log {
                 let written = segment.map_or(0, |segment| segment.written);
                 self.tail.rewind(base, written);
                 self.issued_end = self.written_end;
-                if self.config.durability == Durability::Memory {
+                if self.config.durability.delays_writes() {
                     self.flush_deadline = Some(now);
                 }
             }

@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import ClassVar, Self
 
-from headrace_proto.catalog.v1 import (
-    DURABILITY_FSYNC,
-    DURABILITY_MEMORY,
-    DURABILITY_OS,
-    DURABILITY_UNSPECIFIED,
-    Durability,
-)
+from headrace_proto.catalog.v1 import DURABILITY_UNSPECIFIED, Durability
 from headrace_settings.units.quantity import Quantity
 
-_LEVELS = {"memory": DURABILITY_MEMORY, "os": DURABILITY_OS, "fsync": DURABILITY_FSYNC}
+_LEVELS = {
+    name.removeprefix("DURABILITY_").lower(): level
+    for name, level in Durability.items()
+    if level != DURABILITY_UNSPECIFIED
+}
 _NAMES = {level: name for name, level in _LEVELS.items()}
 
 
@@ -27,7 +25,7 @@ _NAMES = {level: name for name, level in _LEVELS.items()}
 class TopicDurability(Quantity):
     """One rule: topics whose stream and topic name match get this durability."""
 
-    ALLOWED: ClassVar[str] = "stream/topic=level: names with shell wildcards, and memory, os or fsync"
+    ALLOWED: ClassVar[str] = f"stream/topic=level: names with shell wildcards, and one of {', '.join(_LEVELS)}"
     EXAMPLES: ClassVar[tuple[str, ...]] = ("orders/*=fsync", "logs/debug=memory")
 
     stream: str
