@@ -15,10 +15,9 @@ import headrace_core
 from headrace.embedded import data_directory, pipelines
 from headrace.embedded.commit_horizon import pass_horizon
 from headrace.embedded.config import EmbeddedConfig
-from headrace.embedded.credentials import DirectCredentials
 from headrace.embedded.errors import EmbeddedError, RootCredentialsError, ShardEnded
+from headrace.embedded.reads import DirectReads
 from headrace.embedded.root_user import RootCredentials, ensure_root_user
-from headrace.embedded.transactions import DirectTransactions
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.revocations import RevocationsFile
 from headrace_gateway.config import WELL_KNOWN_PASSWORD
@@ -274,6 +273,7 @@ def _control_plane(
     config: EmbeddedConfig, data_path: Path, replica: Replica, passwords: Passwords, gateway_id: int
 ) -> ControlPlane:
     topic, segment = config.system.topic, config.system.segment
+    reads = DirectReads(replica.state)
     try:
         revocations = RevocationsFile.open(data_path / data_directory.HTTP / "revoked_tokens")
     except ValueError as error:
@@ -288,8 +288,8 @@ def _control_plane(
         ),
         Metadata(
             proposer=replica,
-            credentials=DirectCredentials(replica.state),
-            transactions=DirectTransactions(replica.state),
+            credentials=reads,
+            transactions=reads,
             accounts=replica.state,
             streams=replica.state,
             members=replica.state,

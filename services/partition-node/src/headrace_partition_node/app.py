@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -21,7 +21,6 @@ from headrace_metadata_client import (
 from headrace_node import Front, Horizon, NativeNode, Node, Publications, Recovery, ShardEvents, native_document
 from headrace_node.connections.sessions import Sessions
 from headrace_node.edge import Edge, NativeEdge, ReloadSignal
-from headrace_node.events import EventSource
 from headrace_node.native import NO_SECRET
 from headrace_node.tracing import recorded
 from headrace_partition_node import data_directory, directory_check, http
@@ -51,13 +50,6 @@ RELEASE: Final = version("headrace")
 _log = logging.getLogger(__name__)
 
 
-class NativeShards(NativeNode, EventSource, Protocol):
-    """`headrace_core.Node`."""
-
-    def take_traces(self) -> Sequence[tuple[Any, ...]]:
-        """Return the trace records collected since the last call."""
-
-
 class MakeTicketKey(Protocol):
     """Constructor of `headrace_core.TicketKey` or a substitute."""
 
@@ -69,7 +61,7 @@ class MakeTicketKey(Protocol):
 class Natives:
     """Constructors of native objects."""
 
-    node: Callable[[str], NativeShards]
+    node: Callable[[str], NativeNode]
     """Creates a node from its configuration document."""
     ticket_key: MakeTicketKey
     """Derives a ticket key from the secret and the name of a cluster."""
@@ -298,7 +290,7 @@ async def _serve(
 
 def _this_node(
     config: PartitionNodeConfig,
-    native: NativeShards,
+    native: NativeNode,
     connections: Connections,
     highest_version: HighestVersion,
     *,

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from prometheus_client.registry import Collector
 
@@ -33,14 +33,7 @@ from headrace_settings import Address, Duration, ShownSetting
 ConfigT = TypeVar("ConfigT", bound=GatewayConfig)
 
 
-class TracedNode(NativeNode, Protocol):
-    """`headrace_core.Node` with trace collection."""
-
-    def take_traces(self) -> Sequence[tuple[Any, ...]]:
-        """Return the trace records collected since the last call."""
-
-
-NativeT = TypeVar("NativeT", bound=TracedNode)
+NativeT = TypeVar("NativeT", bound=NativeNode)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.root_user import create_root_user
@@ -21,7 +21,7 @@ from headrace_gateway.catalog.refresh import CatchingUp
 from headrace_gateway.control.control_plane import ControlPlane, Itself, Metadata
 from headrace_gateway.control.topic_defaults import TopicDefaults
 from headrace_gateway.http.admission.supervision import Supervision
-from headrace_gateway.listeners.startup import Doors, TracedNode, taken
+from headrace_gateway.listeners.startup import Doors, taken
 from headrace_gateway.observability.recent_logs import RecentLogs
 from headrace_gateway.service.config import PREFIX, GatewayServiceConfig
 from headrace_gateway.service.metrics import ClusterCollector
@@ -36,7 +36,6 @@ from headrace_metadata_client import CatalogueWatch, Connections, SessionPool, c
 from headrace_node import Front, Node, ShardEvents, native_document
 from headrace_node.background import background
 from headrace_node.edge import NativeEdge, ReloadSignal
-from headrace_node.events import EventSource
 from headrace_node.grpc.certificates import Certificates
 from headrace_node.native import NO_SECRET, Links
 from headrace_proto.catalog.v1 import NODE_STATUS_SILENT
@@ -50,10 +49,6 @@ RELEASE: Final = version("headrace")
 _AGE_SECONDS_MAX: Final = 15.0
 
 _log = logging.getLogger(__name__)
-
-
-class NativeShards(TracedNode, EventSource, Protocol):
-    """`headrace_core.Node`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
