@@ -40,6 +40,38 @@ pub struct Origin {
     pub trace: Option<NonZeroU32>,
 }
 
+/// A call of a partition: the same envelope from the connection that asks to the partition that executes it, on this
+/// shard, on another one, or at the other end of a link.
+#[derive(Debug, Clone, Copy)]
+pub struct PartitionCall<R = Request> {
+    /// Destination of the answer, and the identity behind the call.
+    pub origin: Origin,
+    /// Partition that is called.
+    pub namespace: Namespace,
+    /// Operation on the partition.
+    pub request: R,
+}
+
+/// A poll that may wait at its partition.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitingPoll {
+    /// Poll parameters, including the minimum to wait for.
+    pub poll: Poll,
+    /// Action once the minimum is available.
+    pub when_ready: WhenReady,
+}
+
+/// Answer to a call of a partition.
+#[derive(Debug)]
+pub struct PartitionAnswer {
+    /// Call that is answered.
+    pub origin: Origin,
+    /// Partition that answers.
+    pub namespace: Namespace,
+    /// Outcome of the call.
+    pub result: Result<Response, Refusal>,
+}
+
 /// An event that the host feeds into the shard.
 #[derive(Debug)]
 pub enum Input {
@@ -223,35 +255,12 @@ impl fmt::Debug for MovedConnection {
 /// A message from one shard to another.
 #[derive(Debug)]
 pub enum Mail {
-    /// A request for a partition that the receiver owns.
-    Request {
-        /// Destination of the answer.
-        origin: Origin,
-        /// Partition of the request.
-        namespace: Namespace,
-        /// Operation on the partition.
-        request: Request,
-    },
-    /// An answer to a request.
-    Answer {
-        /// Request that is answered.
-        origin: Origin,
-        /// Partition that answered.
-        namespace: Namespace,
-        /// Outcome of the request.
-        result: Result<Response, Refusal>,
-    },
+    /// A call of a partition that the receiver owns.
+    Call(PartitionCall),
+    /// An answer to a call.
+    Answer(PartitionAnswer),
     /// A poll that may wait at a partition that the receiver owns.
-    Wait {
-        /// Destination of the answer.
-        origin: Origin,
-        /// Partition to poll.
-        namespace: Namespace,
-        /// Poll parameters, including the minimum to wait for.
-        poll: Poll,
-        /// Action once the minimum is available.
-        when_ready: WhenReady,
-    },
+    Wait(PartitionCall<WaitingPoll>),
     /// End a waiting poll.
     StopWaiting {
         /// Request of the poll.

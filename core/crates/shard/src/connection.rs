@@ -2,6 +2,7 @@
 
 mod inbox;
 mod pipeline;
+mod requester;
 mod session;
 mod websocket;
 
@@ -14,6 +15,7 @@ pub(crate) use inbox::{
 };
 pub(crate) use pipeline::Pipeline;
 pub use pipeline::Sequence;
+pub(crate) use requester::Requester;
 pub(crate) use session::{Affinity, Login, SendRoute, Session, Standing};
 pub(crate) use websocket::WebSocket;
 

@@ -32,7 +32,10 @@ mod tracer;
 mod waits;
 mod watches;
 
-pub use api::{ConnectionKey, Effect, Input, LinkNumber, Mail, MovedConnection, Origin};
+pub use api::{
+    ConnectionKey, Effect, Input, LinkNumber, Mail, MovedConnection, Origin, PartitionAnswer,
+    PartitionCall, WaitingPoll,
+};
 pub use arrival::{Arrival, Framing};
 pub use config::{ClusterView, Hosting, NodeView, RetentionConfig, ShardConfig, WebSocketConfig};
 pub use connection::Sequence;

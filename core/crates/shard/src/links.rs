@@ -28,16 +28,15 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use headrace_buffer::{Buffer, BufferPool};
 use headrace_catalog::{Catalog, Node};
-use headrace_link::{Refusal, TraceContext, WatchedState};
+use headrace_link::{TraceContext, WatchedState};
 use headrace_model::{Namespace, NodeId, ShardId, Timestamp};
-use headrace_partition::Response;
 
 pub use self::config::LinksConfig;
 use self::{
     budget::Budgets, calls::Calls, lanes::Lane, link::Link, statistics::Gatherings, watching::Watch,
 };
 use crate::{
-    api::{ConnectionKey, Effect, LinkNumber, Origin},
+    api::{ConnectionKey, Effect, LinkNumber, Origin, PartitionAnswer},
     config::ShardConfig,
     memory::Memory,
     owner::Owner,
@@ -55,9 +54,7 @@ pub(crate) struct Peer {
 pub(crate) enum LinkEvent {
     /// An answer to a call.
     Answer {
-        origin: Origin,
-        namespace: Namespace,
-        result: Result<Response, Refusal>,
+        answer: PartitionAnswer,
         /// True if the call waited so long that its client may have been unable to send heartbeats.
         has_waited: bool,
     },

@@ -5,9 +5,9 @@ use headrace_model::Namespace;
 
 use crate::{
     Shard,
-    api::{Effect, Mail, Origin},
+    api::{Effect, Mail, PartitionAnswer},
     owner::Owner,
-    partitions::{Answer, NotificationTarget},
+    partitions::NotificationTarget,
 };
 
 impl Shard {
@@ -34,18 +34,14 @@ impl Shard {
     /// Refuse locally: the request has no owner to forward to.
     fn refuse_mail(&mut self, mail: &Mail, refusal: Refusal) {
         match mail {
-            Mail::Request {
-                origin, namespace, ..
-            } => (self.partitions).refuse(*origin, *namespace, refusal),
-            Mail::Wait {
-                origin,
-                namespace,
-                when_ready,
-                ..
-            } => (self.partitions).end_wait(*origin, *namespace, *when_ready, Err(refusal)),
+            Mail::Call(call) => (self.partitions).refuse(call.origin, call.namespace, refusal),
+            Mail::Wait(call) => {
+                let when_ready = call.request.when_ready;
+                (self.partitions).end_wait(call.origin, call.namespace, when_ready, Err(refusal));
+            }
             // The former owner has answered the waiting polls and watches, or will answer them.
             Mail::StopWaiting { .. } | Mail::Watch { .. } | Mail::Unwatch { .. } => {}
-            Mail::Answer { .. }
+            Mail::Answer(_)
             | Mail::MessagesAvailable { .. }
             | Mail::ViewChanged { .. }
             | Mail::Reclaim { .. }
@@ -58,32 +54,14 @@ impl Shard {
     pub(crate) fn take_mail(&mut self, mail: Mail, effects: &mut Vec<Effect>) {
         let now = self.now;
         match mail {
-            Mail::Request {
-                origin,
-                namespace,
-                request,
-            } => {
+            Mail::Call(call) => {
                 let catalog = self.catalog.load();
-                self.partitions
-                    .submit(catalog, origin, namespace, request, now, effects);
+                self.partitions.submit(catalog, call, now, effects);
             }
-            Mail::Answer {
-                origin,
-                namespace,
-                result,
-            } => {
-                self.answer_connection(origin, namespace, result, effects);
-            }
-            Mail::Wait {
-                origin,
-                namespace,
-                poll,
-                when_ready,
-            } => {
+            Mail::Answer(answer) => self.deliver_answer(answer, effects),
+            Mail::Wait(call) => {
                 let catalog = self.catalog.load();
-                let wanted = (poll, when_ready);
-                self.partitions
-                    .wait(catalog, origin, namespace, wanted, now, effects);
+                self.partitions.wait(catalog, call, now, effects);
             }
             Mail::StopWaiting {
                 origin,
@@ -99,9 +77,8 @@ impl Shard {
                 seen,
             } => {
                 let catalog = self.catalog.load();
-                let watcher = (NotificationTarget::Shard(shard), seen);
-                self.partitions
-                    .watch(catalog, namespace, watcher, now, effects);
+                let target = NotificationTarget::Shard(shard);
+                (self.partitions).watch(catalog, namespace, target, seen, now, effects);
             }
             Mail::Unwatch { namespace, shard } => {
                 self.partitions
@@ -152,51 +129,36 @@ impl Shard {
             }
             let mut answers = self.partitions.take_answers();
             for answer in answers.drain(..) {
-                if answer.origin.shard == self.config.shard {
-                    let Answer {
-                        origin,
-                        namespace,
-                        result,
-                    } = answer;
-                    self.answer_connection(origin, namespace, result, effects);
+                let to = answer.origin.shard;
+                if to == self.config.shard {
+                    self.deliver_answer(answer, effects);
                 } else {
-                    effects.push(Effect::Mail {
-                        to: answer.origin.shard,
-                        mail: Mail::Answer {
-                            origin: answer.origin,
-                            namespace: answer.namespace,
-                            result: answer.result,
-                        },
-                    });
+                    let mail = Mail::Answer(answer);
+                    effects.push(Effect::Mail { to, mail });
                 }
             }
             self.partitions.recycle_answers(answers);
         }
     }
 
-    /// Complete a connection's partition request with its result.
-    pub(crate) fn answer_connection(
-        &mut self,
-        origin: Origin,
-        namespace: Namespace,
-        result: Result<headrace_partition::Response, Refusal>,
-        effects: &mut Vec<Effect>,
-    ) {
+    /// Deliver a partition's answer to the waiting request, the connection or the link that has called it.
+    pub(crate) fn deliver_answer(&mut self, answer: PartitionAnswer, effects: &mut Vec<Effect>) {
+        let (origin, namespace) = (answer.origin, answer.namespace);
         if self.waits.has_asked(&origin) {
-            return self.wait_answered(origin, namespace, result, effects);
+            return self.wait_answered(answer, effects);
         }
-        let explanation = self.explanation(namespace, &result);
+        let explanation = self.explanation(namespace, &answer.result);
         let Some(connection) = self.connection_mut(origin.connection) else {
             return;
         };
         if connection.gateway_link.is_some() {
-            return self.answer_link(origin, namespace, result);
+            return self.answer_link(answer);
         }
         crate::dispatch::encode_partition_answer(
             &mut connection.pipeline,
             origin.sequence,
             namespace,
-            result,
+            answer.result,
             explanation.as_deref(),
         );
         self.touch(origin.connection);

@@ -9,6 +9,7 @@ mod isolation;
 mod lives;
 mod outcomes;
 mod publications;
+mod steps;
 mod tickets;
 mod traces;
 mod waiters;
@@ -23,45 +24,54 @@ use headrace_catalog::Catalog;
 use headrace_link::Refusal;
 use headrace_log::storage::StorageCompletion;
 use headrace_model::{Namespace, Timestamp};
-use headrace_partition::{Partition, PartitionError, Request, Response};
+use headrace_partition::{Batch, Partition, PartitionError, Request};
 
 pub use self::isolation::panic_message;
 pub(crate) use self::{lives::find, watchers::NotificationTarget};
 
 use self::{
-    isolation::Steps,
     lives::{HostedPartition, HostingState},
     publications::Publications,
-    tickets::{Origins, RequestPurpose},
-    traces::Traces,
+    steps::{Started, Steps},
+    tickets::RequestPurpose,
     waiters::Waiters,
     watchers::Watchers,
 };
 use crate::{
-    api::{Effect, Origin},
+    api::{Effect, Origin, PartitionAnswer, PartitionCall},
     config::ShardConfig,
     damage::DamageReports,
     members::Members,
     meter::Meter,
     owner::Owner,
-    tracer::Key,
 };
 
 /// Maximum number of requests that wait for a partition that is being removed and created anew.
 const WAITING_MAX: usize = 1024;
 
-/// An answer and the connection that waits for it.
-pub(crate) struct Answer {
-    pub(crate) origin: Origin,
-    pub(crate) namespace: Namespace,
-    pub(crate) result: Result<Response, Refusal>,
-}
-
 /// A batch whose messages are in a receive buffer.
-pub(crate) struct SmallBatch<'a> {
-    pub(crate) namespace: Namespace,
+pub(crate) struct BorrowedBatch<'a> {
     pub(crate) messages: &'a mut [u8],
     pub(crate) messages_count: u32,
+}
+
+impl BorrowedBatch<'_> {
+    /// Copy the messages into a buffer of their own.
+    pub(crate) fn copy(&self, pool: &BufferPool) -> Batch {
+        copy_batch(pool, self.messages, self.messages_count)
+    }
+}
+
+/// Copy a batch out of a receive buffer.
+pub(crate) fn copy_batch(pool: &BufferPool, messages: &[u8], messages_count: u32) -> Batch {
+    match pool.acquire(messages.len()) {
+        Ok(mut buffer) => {
+            buffer.copy_from_slice(messages);
+            Batch::new(buffer, 0..messages.len(), messages_count)
+        }
+        // Limited to the size of a receive buffer, and the batches of a connection are bounded.
+        Err(_) => Batch::copied(messages, messages_count),
+    }
 }
 
 /// All partitions of this shard.
@@ -71,15 +81,13 @@ pub(crate) struct Partitions {
     seeds: fastrand::Rng,
     hosted: HashMap<Namespace, HostedPartition, FixedState>,
     dirty: Vec<Namespace>,
-    origins: Origins,
     steps: Steps,
-    answers: Vec<Answer>,
+    answers: Vec<PartitionAnswer>,
     damage: DamageReports,
     members: Members,
     waiters: Waiters,
     watchers: Watchers,
     meter: Arc<Meter>,
-    traces: Traces,
     publications: Publications,
     closing: bool,
 }
@@ -92,20 +100,18 @@ impl Partitions {
         seed: u64,
     ) -> Self {
         Self {
+            steps: Steps::new(config.shard),
             config,
             pool,
             seeds: fastrand::Rng::with_seed(seed),
             hosted: HashMap::with_hasher(FixedState::default()),
             dirty: Vec::new(),
-            origins: Origins::default(),
-            steps: Steps::default(),
             answers: Vec::new(),
             damage: DamageReports::default(),
             members: Members::default(),
             waiters: Waiters::default(),
             watchers: Watchers::default(),
             meter,
-            traces: Traces::default(),
             publications: Publications::default(),
             closing: false,
         }
@@ -118,11 +124,11 @@ impl Partitions {
     }
 
     /// Take the answers since the last call.
-    pub(crate) fn take_answers(&mut self) -> Vec<Answer> {
+    pub(crate) fn take_answers(&mut self) -> Vec<PartitionAnswer> {
         core::mem::take(&mut self.answers)
     }
 
-    pub(crate) fn recycle_answers(&mut self, answers: Vec<Answer>) {
+    pub(crate) fn recycle_answers(&mut self, answers: Vec<PartitionAnswer>) {
         debug_assert!(answers.is_empty());
         if self.answers.is_empty() {
             self.answers = answers;
@@ -170,16 +176,19 @@ impl Partitions {
             .collect()
     }
 
-    /// Submit a request to a partition of this shard.
+    /// Submit a call to a partition of this shard. The call owns its bytes.
     pub(crate) fn submit(
         &mut self,
         catalog: &Catalog,
-        origin: Origin,
-        namespace: Namespace,
-        request: Request,
+        call: PartitionCall,
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
+        let PartitionCall {
+            origin,
+            namespace,
+            ref request,
+        } = call;
         if let Err(refusal) = self.ensure(namespace, catalog, now, effects) {
             return self.refuse(origin, namespace, refusal);
         }
@@ -192,90 +201,77 @@ impl Partitions {
             return self.refuse(origin, namespace, refusal);
         }
         let hosted = self.hosted.get_mut(&namespace).expect("ensured above");
-        match &mut hosted.state {
-            HostingState::Open(partition) => {
-                if let Some(membership) = origin.member {
-                    self.members.began(namespace, membership);
-                }
-                if let Request::Append { batch } = &request
-                    && (!hosted.waiting.is_empty() || !partition.has_room_for(batch.size_bytes()))
-                {
-                    // The request keeps its place in the queue. The queue is bounded by the in-flight limit of each
-                    // connection and by the buffer pool.
-                    hosted.waiting.push_back((origin, request));
-                    return;
-                }
-                let ticket = self
-                    .origins
-                    .insert(namespace, RequestPurpose::Request(origin));
-                let is_append = matches!(request, Request::Append { .. });
-                self.steps.take(&mut hosted.state, |partition, outbox| {
-                    partition.submit(now, ticket, request, outbox);
-                });
-                if let Some(key) = traced(&origin)
-                    && let Some(partition) = hosted.state.partition()
-                {
-                    let who = (key, self.config.shard, ticket);
-                    self.traces.begin(who, namespace, partition, is_append, now);
-                }
-                self.mark_dirty(namespace);
-                self.drain(namespace, effects);
+        let HostingState::Open(_) = &hosted.state else {
+            if hosted.waiting.len() < WAITING_MAX || matches!(request, Request::Append { .. }) {
+                hosted.waiting.push_back(call);
+            } else {
+                self.refuse(origin, namespace, PartitionError::Busy.into());
             }
-            _ if hosted.waiting.len() < WAITING_MAX
-                || matches!(request, Request::Append { .. }) =>
-            {
-                hosted.waiting.push_back((origin, request));
-            }
-            _ => self.refuse(origin, namespace, PartitionError::Busy.into()),
-        }
-    }
-
-    /// Append a small batch that is copied out of the receive buffer. Returns false if the partition is not open: the
-    /// caller then copies the bytes and submits them.
-    pub(crate) fn append_in_place(
-        &mut self,
-        catalog: &Catalog,
-        origin: Origin,
-        batch: SmallBatch<'_>,
-        now: Timestamp,
-        effects: &mut Vec<Effect>,
-    ) -> bool {
-        let SmallBatch {
-            namespace,
-            messages,
-            messages_count,
-        } = batch;
-        if let Err(refusal) = self.ensure(namespace, catalog, now, effects) {
-            self.refuse(origin, namespace, refusal);
-            return true;
-        }
-        let hosted = self.hosted.get_mut(&namespace).expect("ensured above");
-        let HostingState::Open(partition) = &hosted.state else {
-            return false;
+            return;
         };
-        if !hosted.waiting.is_empty() || !partition.has_room_for(messages.len()) {
-            return false;
+        if let Some(membership) = origin.member {
+            self.members.began(namespace, membership);
         }
-        let ticket = self
-            .origins
-            .insert(namespace, RequestPurpose::Request(origin));
-        self.steps.take(&mut hosted.state, |partition, outbox| {
-            partition.append_copied(now, ticket, messages, messages_count, outbox);
-        });
-        if let Some(key) = traced(&origin)
-            && let Some(partition) = hosted.state.partition()
+        if let Request::Append { batch } = request
+            && !hosted.can_append(batch.size_bytes())
         {
-            let who = (key, self.config.shard, ticket);
-            self.traces.begin(who, namespace, partition, true, now);
+            // The request keeps its place in the queue. The queue is bounded by the in-flight limit of each
+            // connection and by the buffer pool.
+            hosted.waiting.push_back(call);
+            return;
         }
+        self.steps.start(&mut hosted.state, call, now);
         self.mark_dirty(namespace);
         self.drain(namespace, effects);
-        true
+    }
+
+    /// Append a batch that lies in a receive buffer. It is copied: into the partition, or into a buffer of its own if
+    /// it has to wait.
+    pub(crate) fn append(
+        &mut self,
+        catalog: &Catalog,
+        call: PartitionCall<BorrowedBatch<'_>>,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        let PartitionCall {
+            origin,
+            namespace,
+            request,
+        } = call;
+        debug_assert!(origin.member.is_none(), "members do not append");
+        if let Err(refusal) = self.ensure(namespace, catalog, now, effects) {
+            return self.refuse(origin, namespace, refusal);
+        }
+        let hosted = self.hosted.get_mut(&namespace).expect("ensured above");
+        if !hosted.can_append(request.messages.len()) {
+            let batch = request.copy(&self.pool);
+            hosted.waiting.push_back(PartitionCall {
+                origin,
+                namespace,
+                request: Request::Append { batch },
+            });
+            return;
+        }
+        let BorrowedBatch {
+            messages,
+            messages_count,
+        } = request;
+        let started = Started {
+            namespace,
+            purpose: RequestPurpose::Request(origin),
+            is_append: true,
+        };
+        (self.steps).start_with(&mut hosted.state, started, now, |partition, id, outbox| {
+            partition.append_copied(now, id, messages, messages_count, outbox);
+        });
+        self.mark_dirty(namespace);
+        self.drain(namespace, effects);
     }
 
     /// Refuse a request without submitting it.
     pub(crate) fn refuse(&mut self, origin: Origin, namespace: Namespace, refusal: Refusal) {
-        self.answers.push(Answer {
+        self.answers.push(PartitionAnswer {
             origin,
             namespace,
             result: Err(refusal),
@@ -298,12 +294,7 @@ impl Partitions {
         self.steps.take(&mut hosted.state, |partition, outbox| {
             partition.complete(now, completion, outbox);
         });
-        if !self.traces.is_empty()
-            && let Some(partition) = hosted.state.partition()
-        {
-            self.traces
-                .record_progress(namespace, partition, false, now);
-        }
+        (self.steps).trace_progress(namespace, &hosted.state, false, now);
         let is_open = matches!(hosted.state, HostingState::Open(_));
         self.mark_dirty(namespace);
         self.drain(namespace, effects);
@@ -343,11 +334,7 @@ impl Partitions {
                 self.steps.take(&mut hosted.state, |partition, outbox| {
                     partition.end_of_turn(now, outbox);
                 });
-                if !self.traces.is_empty()
-                    && let Some(partition) = hosted.state.partition()
-                {
-                    self.traces.record_progress(namespace, partition, true, now);
-                }
+                (self.steps).trace_progress(namespace, &hosted.state, true, now);
             }
             self.drain(namespace, effects);
             if !self.waiters.is_empty() {
@@ -371,22 +358,14 @@ impl Partitions {
         };
         let before = hosted.waiting.len();
         while let HostingState::Open(partition) = &hosted.state
-            && let Some((_, Request::Append { batch })) = hosted.waiting.front()
+            && let Some(PartitionCall {
+                request: Request::Append { batch },
+                ..
+            }) = hosted.waiting.front()
             && partition.has_room_for(batch.size_bytes())
-            && let Some((origin, request)) = hosted.waiting.pop_front()
+            && let Some(call) = hosted.waiting.pop_front()
         {
-            let ticket = self
-                .origins
-                .insert(namespace, RequestPurpose::Request(origin));
-            self.steps.take(&mut hosted.state, |partition, outbox| {
-                partition.submit(now, ticket, request, outbox);
-            });
-            if let Some(key) = traced(&origin)
-                && let Some(partition) = hosted.state.partition()
-            {
-                let who = (key, self.config.shard, ticket);
-                self.traces.begin(who, namespace, partition, true, now);
-            }
+            self.steps.start(&mut hosted.state, call, now);
         }
         if hosted.waiting.len() < before {
             self.mark_dirty(namespace);
@@ -422,10 +401,4 @@ impl Partitions {
             self.mark_dirty(namespace);
         }
     }
-}
-
-/// Return the key of a traced request.
-fn traced(origin: &Origin) -> Option<Key> {
-    let shard = origin.shard;
-    origin.trace.map(|request| Key { shard, request })
 }

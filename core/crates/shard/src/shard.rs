@@ -12,7 +12,7 @@ use crate::{
     catching_up::CatchingUp,
     closing::DeadlineKind,
     config::ShardConfig,
-    connection::{Connection, Head, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
+    connection::{Connection, Head, Requester, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
     dispatch::Refusals,
     links::Links,
     memory::{Excess, Memory, MemoryWork, Place, Receiver},
@@ -380,17 +380,19 @@ impl Shard {
                 return false;
             }
             let claim = connection.inbox.take_claim();
-            let key = connection.key;
-            let Connection {
-                session, pipeline, ..
-            } = connection;
-            pipeline.announce(code);
+            connection.pipeline.announce(code);
+            let mut requester = Requester {
+                shard: self.config.shard,
+                key: connection.key,
+                session: &mut connection.session,
+                pipeline: &mut connection.pipeline,
+            };
             let kept = if code == crate::dispatch::SEND_MESSAGES {
-                self.send_owned(key, session, pipeline, payload, effects)
+                self.send_owned(&mut requester, payload, effects)
             } else if code == crate::dispatch::STAGE_MESSAGES {
-                self.stage_owned(key, session, pipeline, payload, effects)
+                self.stage_owned(&mut requester, payload, effects)
             } else {
-                let taken = self.dispatch(key, session, pipeline, code, &mut payload, effects);
+                let taken = self.dispatch(&mut requester, code, &mut payload, effects);
                 (!taken).then_some(payload)
             };
             let taken = kept.is_none();
@@ -398,7 +400,7 @@ impl Shard {
                 connection.inbox.restore_large(code, payload);
                 connection.inbox.hold(claim);
             } else if let Some(claim) = claim {
-                pipeline.hold(claim);
+                connection.pipeline.hold(claim);
             }
             return taken;
         }
@@ -433,18 +435,16 @@ impl Shard {
             if !self.claim_memory(connection, payload_bytes) {
                 return false;
             }
-            let memory = (&self.memory, self.place_of(connection.key));
-            if (connection.inbox)
-                .begin_large(code, payload_bytes, memory)
-                .is_err()
-            {
+            let place = self.place_of(connection.key);
+            let begun = (connection.inbox).begin_large(code, payload_bytes, &self.memory, place);
+            if begun.is_err() {
                 return false;
             }
             self.add_payload_deadline(connection, payload_bytes);
             return connection.inbox.is_large_whole();
         }
-        let key = connection.key;
         let Connection {
+            key,
             inbox,
             session,
             pipeline,
@@ -453,7 +453,13 @@ impl Shard {
         let Some(payload) = inbox.payload_mut(payload_bytes) else {
             return false;
         };
-        let taken = self.dispatch(key, session, pipeline, code, payload, effects);
+        let mut requester = Requester {
+            shard: self.config.shard,
+            key: *key,
+            session,
+            pipeline,
+        };
+        let taken = self.dispatch(&mut requester, code, payload, effects);
         if taken {
             inbox.consume(REQUEST_HEADER_BYTES + payload_bytes);
         }

@@ -18,8 +18,8 @@ use headrace_wire::{Status, message::HEADER_BYTES};
 
 use crate::{
     Shard,
-    api::{ConnectionKey, Effect, Mail, Origin},
-    connection::{Pipeline, Sequence, Session, status_response},
+    api::{ConnectionKey, Effect, Mail, Origin, PartitionAnswer, PartitionCall, WaitingPoll},
+    connection::{Requester, Sequence, status_response},
     dispatch::{Plan, encode_partition_answer, nothing_polled},
     members::find_member,
 };
@@ -188,7 +188,7 @@ impl Shard {
     /// Start to wait with an admitted request.
     pub(crate) fn begin_wait(
         &mut self,
-        (key, session, pipeline): (ConnectionKey, &mut Session, &mut Pipeline),
+        requester: &mut Requester<'_>,
         plan: Plan,
         micros: u64,
         request: &[u8],
@@ -196,13 +196,15 @@ impl Shard {
     ) {
         let waited_for = self.waits.cost + self.watches.cost();
         if waited_for + cost(&plan) > self.config.waited_partitions_max {
-            return pipeline.respond(status_response(Status::TOO_MANY_WAITS));
+            let response = status_response(Status::TOO_MANY_WAITS);
+            return requester.pipeline.respond(response);
         }
         // The client cannot send heartbeats while it waits.
-        session.last_heartbeat = self.now;
+        requester.session.last_heartbeat = self.now;
+        let key = requester.key;
         let micros = micros.min(self.config.wait_micros_max);
         let mut wait = Box::new(Wait {
-            sequence: pipeline.begin_alone(),
+            sequence: requester.pipeline.begin_alone(),
             deadline: Timestamp(self.now.0.saturating_add(micros)),
             is_due: false,
             request: request.into(),
@@ -277,12 +279,11 @@ impl Shard {
             ..wait.plan.poll
         };
         let owner = self.owner(namespace);
-        let mail = Mail::Wait {
+        let mail = Mail::Wait(PartitionCall {
             origin,
             namespace,
-            poll,
-            when_ready,
-        };
+            request: WaitingPoll { poll, when_ready },
+        });
         self.route_mail(owner, mail, effects);
     }
 
@@ -322,13 +323,12 @@ impl Shard {
     }
 
     /// Process a partition's answer to a waiting request.
-    pub(crate) fn wait_answered(
-        &mut self,
-        origin: Origin,
-        namespace: Namespace,
-        result: Result<Response, Refusal>,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn wait_answered(&mut self, answer: PartitionAnswer, effects: &mut Vec<Effect>) {
+        let PartitionAnswer {
+            origin,
+            namespace,
+            result,
+        } = answer;
         let key = origin.connection;
         let Some(mut wait) = self.waits.take(key) else {
             return;

@@ -22,7 +22,7 @@ use headrace_wire::{
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Mail},
-    connection::{Pipeline, Session, payload_response, status_response},
+    connection::{Requester, payload_response, status_response},
 };
 
 /// Maximum number of partitions in one frame.
@@ -216,16 +216,18 @@ impl Shard {
     /// Start or stop to watch partitions for a connection.
     pub(crate) fn watch(
         &mut self,
-        (key, session, pipeline): (ConnectionKey, &mut Session, &mut Pipeline),
+        requester: &mut Requester<'_>,
         action: WatchAction,
         places: &[(Namespace, u64)],
         effects: &mut Vec<Effect>,
     ) {
+        let key = requester.key;
         match action {
             WatchAction::Add => {
                 let cost = self.waits.cost() + self.watches.cost() + places.len();
                 if cost > self.config.waited_partitions_max {
-                    return pipeline.respond(status_response(Status::TOO_MANY_WAITS));
+                    let response = status_response(Status::TOO_MANY_WAITS);
+                    return requester.pipeline.respond(response);
                 }
                 for (namespace, incarnation) in places {
                     if self.watches.insert(key, *namespace, *incarnation) {
@@ -238,8 +240,8 @@ impl Shard {
                 self.unwatch(key, namespaces, effects);
             }
         }
-        session.is_watching = !self.watches.is_over(key);
-        pipeline.respond(status_response(Status::OK));
+        requester.session.is_watching = !self.watches.is_over(key);
+        requester.pipeline.respond(status_response(Status::OK));
     }
 
     fn unwatch(

@@ -305,7 +305,8 @@ impl Inbox {
         &mut self,
         code: u32,
         payload_bytes: usize,
-        (memory, place): (&Memory, Place),
+        memory: &Memory,
+        place: Place,
     ) -> Result<(), PoolExhausted> {
         let buffer = memory.acquire_in_turn(payload_bytes, &mut self.turn, place)?;
         self.consume(REQUEST_HEADER_BYTES);

@@ -236,7 +236,10 @@ impl Pipeline {
                     leave_trace(
                         &mut self.traced,
                         meter,
-                        (sequence, bytes, began, command),
+                        sequence,
+                        bytes,
+                        began,
+                        command,
                         status,
                     );
                 }
@@ -402,7 +405,10 @@ fn status_of(slot: &Slot) -> Option<u32> {
 fn leave_trace(
     traced: &mut Vec<(Sequence, NonZeroU32, TraceContext)>,
     meter: &Meter,
-    (sequence, bytes, began, command): (Sequence, u64, u64, Place),
+    sequence: Sequence,
+    bytes: u64,
+    began: u64,
+    command: Place,
     status: u32,
 ) {
     let Some(index) = traced.iter().position(|(place, ..)| *place == sequence) else {

@@ -11,9 +11,9 @@ use headrace_wire::{Command, CommandCode, Status};
 use super::{Context, Outcome, control_request};
 use crate::{
     Shard,
-    api::{ConnectionKey, Effect, Origin},
+    api::{Effect, Origin},
     config::Hosting,
-    connection::{Pipeline, Session, status_response},
+    connection::{Requester, Session, status_response},
     links::Moment,
 };
 
@@ -34,7 +34,7 @@ impl Shard {
     /// Gather the statistics that a request needs. Returns false if it needs none, or if all partitions are local.
     pub(super) fn gather(
         &mut self,
-        (key, session, pipeline): (ConnectionKey, &Session, &mut Pipeline),
+        requester: &mut Requester<'_>,
         code: u32,
         payload: &[u8],
         effects: &mut Vec<Effect>,
@@ -42,18 +42,15 @@ impl Shard {
         if self.config.hosting != Hosting::Nothing || !needs_statistics(code) {
             return false;
         }
-        let Some(user) = self.current_user(session) else {
+        let Some(user) = self.current_user(requester.session) else {
             return false;
         };
-        let Some(scope) = self.scope(session, user, code, payload) else {
+        let Some(scope) = self.scope(requester.session, user, code, payload) else {
             return false;
         };
         let origin = Origin {
-            shard: self.config.shard,
-            connection: key,
-            sequence: pipeline.begin_alone(),
-            member: None,
             trace: None,
+            ..requester.begin_alone()
         };
         let moment = Moment {
             catalog: self.catalog.load(),
@@ -103,7 +100,8 @@ impl Shard {
     pub(crate) fn statistics_gathered(
         &mut self,
         origin: Origin,
-        (code, payload): (u32, &[u8]),
+        code: u32,
+        payload: &[u8],
         effects: &mut Vec<Effect>,
     ) {
         let Some(mut connection) = self.take_connection(origin.connection) else {

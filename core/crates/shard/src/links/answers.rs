@@ -10,7 +10,7 @@ use super::{
     link::{Link, State},
 };
 use crate::{
-    api::Effect,
+    api::{Effect, PartitionAnswer},
     connection::{Head, SMALL_PAYLOAD_BYTES_MAX},
     memory::{Place as Waits, Receiver},
 };
@@ -93,8 +93,8 @@ impl Links {
                     shard: self.config.shard,
                     receiver: Receiver::Link(peer),
                 };
-                let memory = (&self.memory, place);
-                if link.inbox.begin_large(code, bytes, memory).is_err() {
+                let begun = link.inbox.begin_large(code, bytes, &self.memory, place);
+                if begun.is_err() {
                     link.is_starved = true;
                     return Front::Nothing;
                 }
@@ -172,9 +172,11 @@ impl Links {
         };
         let namespace = asked.namespace;
         self.told.push(LinkEvent::Answer {
-            origin: asked.origin,
-            namespace,
-            result,
+            answer: PartitionAnswer {
+                origin: asked.origin,
+                namespace,
+                result,
+            },
             has_waited: asked.began.0 + LONG_MICROS < moment.now.0,
         });
         if asked.keeps_order() {

@@ -4,13 +4,13 @@ use headrace_buffer::Slice;
 use headrace_catalog::Catalog;
 use headrace_link::{self as link, Refusal, RequestId, ToNode, WhenReady};
 use headrace_model::{Namespace, Timestamp};
-use headrace_partition::{Poll, Request};
+use headrace_partition::Request;
 
 use super::{
     LinkEvent, Links, Moment,
     calls::{Kind, PendingCall, Place},
 };
-use crate::api::{Effect, Mail, Origin};
+use crate::api::{Effect, Mail, PartitionAnswer, PartitionCall, WaitingPoll};
 
 /// Return the partition that the catalog has under these numbers, with its incarnation.
 pub(super) fn identity(catalog: &Catalog, namespace: Namespace) -> Option<link::PartitionRef> {
@@ -25,7 +25,7 @@ pub(super) fn identity(catalog: &Catalog, namespace: Namespace) -> Option<link::
 }
 
 /// Return whether a request changes nothing, so that it may be sent twice.
-fn is_harmless(request: &Request) -> bool {
+fn is_idempotent(request: &Request) -> bool {
     match request {
         Request::Poll(poll) => !poll.auto_commit,
         Request::GetOffset { .. } | Request::PlanRange(_) => true,
@@ -38,21 +38,19 @@ fn is_harmless(request: &Request) -> bool {
     }
 }
 
+/// Answer that a call expects, and whether the call may be sent again without one.
+#[derive(Clone, Copy)]
+struct Expected {
+    kind: Kind,
+    is_idempotent: bool,
+}
+
 impl Links {
     /// Send a request to the node that hosts the partition.
     pub(crate) fn take(&mut self, moment: Moment<'_>, mail: Mail, effects: &mut Vec<Effect>) {
         match mail {
-            Mail::Request {
-                origin,
-                namespace,
-                request,
-            } => self.request(moment, origin, namespace, request, effects),
-            Mail::Wait {
-                origin,
-                namespace,
-                poll,
-                when_ready,
-            } => self.wait(moment, origin, namespace, (poll, when_ready), effects),
+            Mail::Call(call) => self.request(moment, call, effects),
+            Mail::Wait(call) => self.wait(moment, call, effects),
             Mail::StopWaiting {
                 origin,
                 namespace,
@@ -62,7 +60,7 @@ impl Links {
                 namespace, seen, ..
             } => self.watch(moment, namespace, seen, effects),
             Mail::Unwatch { namespace, .. } => self.unwatch(moment, namespace),
-            Mail::Answer { .. }
+            Mail::Answer(_)
             | Mail::MessagesAvailable { .. }
             | Mail::ViewChanged { .. }
             | Mail::Reclaim { .. }
@@ -72,15 +70,20 @@ impl Links {
         }
     }
 
-    fn request(
-        &mut self,
-        moment: Moment<'_>,
-        origin: Origin,
-        namespace: Namespace,
-        request: Request,
-        effects: &mut Vec<Effect>,
-    ) {
-        let is_harmless = is_harmless(&request);
+    fn request(&mut self, moment: Moment<'_>, call: PartitionCall, effects: &mut Vec<Effect>) {
+        let PartitionCall {
+            origin,
+            namespace,
+            request,
+        } = call;
+        let expected = PartitionCall {
+            origin,
+            namespace,
+            request: Expected {
+                kind: Kind::Request,
+                is_idempotent: is_idempotent(&request),
+            },
+        };
         let trace = self.trace.take();
         let frame = |call, place| {
             let frame = ToNode::Request {
@@ -92,19 +95,31 @@ impl Links {
             };
             frame.encode()
         };
-        let what = (namespace, Kind::Request, is_harmless);
-        self.ask(moment, origin, what, frame, effects);
+        self.ask(moment, expected, frame, effects);
     }
 
     fn wait(
         &mut self,
         moment: Moment<'_>,
-        origin: Origin,
-        namespace: Namespace,
-        (poll, when_ready): (Poll, WhenReady),
+        call: PartitionCall<WaitingPoll>,
         effects: &mut Vec<Effect>,
     ) {
-        let is_harmless = when_ready == WhenReady::Notify || !poll.auto_commit;
+        let PartitionCall {
+            origin,
+            namespace,
+            request: WaitingPoll { poll, when_ready },
+        } = call;
+        let expected = PartitionCall {
+            origin,
+            namespace,
+            request: Expected {
+                kind: Kind::Wait {
+                    when_ready,
+                    stop: None,
+                },
+                is_idempotent: when_ready == WhenReady::Notify || !poll.auto_commit,
+            },
+        };
         let frame = |call, place| {
             let frame = ToNode::Wait {
                 call,
@@ -115,28 +130,32 @@ impl Links {
             };
             frame.encode()
         };
-        let kind = Kind::Wait {
-            when_ready,
-            stop: None,
-        };
-        let what = (namespace, kind, is_harmless);
-        self.ask(moment, origin, what, frame, effects);
+        self.ask(moment, expected, frame, effects);
     }
 
     fn ask(
         &mut self,
         moment: Moment<'_>,
-        origin: Origin,
-        (namespace, kind, is_harmless): (Namespace, Kind, bool),
+        expected: PartitionCall<Expected>,
         frame: impl FnOnce(RequestId, link::PartitionRef) -> Vec<Slice>,
         effects: &mut Vec<Effect>,
     ) {
+        let PartitionCall {
+            origin,
+            namespace,
+            request: Expected {
+                kind,
+                is_idempotent,
+            },
+        } = expected;
         let Some(place) = identity(moment.catalog, namespace) else {
-            let result = Err(Refusal::NotFound);
-            return self.told.push(LinkEvent::Answer {
+            let answer = PartitionAnswer {
                 origin,
                 namespace,
-                result,
+                result: Err(Refusal::NotFound),
+            };
+            return self.told.push(LinkEvent::Answer {
+                answer,
                 has_waited: false,
             });
         };
@@ -149,7 +168,7 @@ impl Links {
             namespace,
             incarnation: place.incarnation,
             kind,
-            is_idempotent: is_harmless,
+            is_idempotent,
             frame,
             charge: self.budgets.begin(way, bytes, origin.connection),
             place: Place::Parked {

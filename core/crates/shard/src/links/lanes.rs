@@ -14,7 +14,7 @@ use super::{
     calls::{Kind, PendingCall, Place},
     link::Link,
 };
-use crate::api::Effect;
+use crate::api::{Effect, PartitionAnswer};
 
 /// First pause before a call is repeated at a node that refused it and that the catalog still names.
 const PAUSE_MICROS: u64 = 50_000;
@@ -204,9 +204,11 @@ impl Links {
     pub(super) fn refuse(&mut self, call: RequestId, refusal: Refusal) {
         if let Some(asked) = self.end(call) {
             self.told.push(LinkEvent::Answer {
-                origin: asked.origin,
-                namespace: asked.namespace,
-                result: Err(refusal),
+                answer: PartitionAnswer {
+                    origin: asked.origin,
+                    namespace: asked.namespace,
+                    result: Err(refusal),
+                },
                 has_waited: asked.until.is_some(),
             });
         }

@@ -83,17 +83,12 @@ impl Shard {
     pub(crate) fn deliver_link_events(&mut self, effects: &mut Vec<Effect>) {
         for told in self.links.take_events() {
             match told {
-                LinkEvent::Answer {
-                    origin,
-                    namespace,
-                    result,
-                    has_waited,
-                } => {
-                    let now = self.now;
-                    if has_waited && let Some(connection) = self.connection_mut(origin.connection) {
+                LinkEvent::Answer { answer, has_waited } => {
+                    let (now, key) = (self.now, answer.origin.connection);
+                    if has_waited && let Some(connection) = self.connection_mut(key) {
                         connection.session.last_heartbeat = now;
                     }
-                    self.answer_connection(origin, namespace, result, effects);
+                    self.deliver_answer(answer, effects);
                 }
                 LinkEvent::MessagesAvailable { origin, namespace } => {
                     self.wait_notified(origin, namespace, effects);
@@ -104,7 +99,7 @@ impl Shard {
                 LinkEvent::StatisticsGathered {
                     origin,
                     request: (code, payload),
-                } => self.statistics_gathered(origin, (code, &payload), effects),
+                } => self.statistics_gathered(origin, code, &payload, effects),
             }
         }
     }

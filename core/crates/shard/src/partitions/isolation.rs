@@ -15,7 +15,7 @@ use headrace_log::Failure;
 use headrace_model::{Namespace, PartitionStatistics};
 use headrace_partition::{Outbox, Partition, PartitionError};
 
-use super::{HostingState, Partitions};
+use super::{HostingState, Partitions, steps::Steps};
 use crate::api::Effect;
 
 /// Remains of a partition whose step panicked.
@@ -33,15 +33,6 @@ pub(super) enum Next {
     Removal,
     /// The partition moves to another node.
     Departure,
-}
-
-/// Execution of the partitions' steps.
-#[derive(Default)]
-pub(super) struct Steps {
-    /// Requests and answers of the partition that was called last.
-    pub(super) outbox: Outbox,
-    /// Broken partitions whose requests are not refused yet.
-    broken: Vec<Namespace>,
 }
 
 impl Steps {
@@ -143,12 +134,12 @@ impl Partitions {
             });
             hosted.agreed_version = None;
             let waiting = core::mem::take(&mut hosted.waiting);
-            let answers = self.origins.of(namespace);
+            let answers = self.steps.origins.of(namespace);
             let answers = answers.map(|ticket| (ticket, Err(error.clone())));
             self.steps.outbox.responses = answers.collect();
             self.deliver(namespace, effects);
-            for (origin, _) in waiting {
-                self.refuse(origin, namespace, error.clone().into());
+            for call in waiting {
+                self.refuse(call.origin, namespace, error.clone().into());
             }
             self.end_waits(namespace, &error.into());
             self.after_breaking(namespace, effects);

@@ -10,14 +10,14 @@ use std::{collections::VecDeque, sync::Arc};
 use headrace_catalog::{self as catalog, Catalog, Topic};
 use headrace_link::Refusal;
 use headrace_model::{Namespace, Timestamp};
-use headrace_partition::{Partition, PartitionConfig, PartitionError, Request};
+use headrace_partition::{Partition, PartitionConfig, PartitionError};
 
 use super::{
     Partitions,
     isolation::{Broken, Next},
 };
 use crate::{
-    api::{Effect, Origin},
+    api::{Effect, PartitionCall},
     owner::Owner,
 };
 
@@ -45,7 +45,7 @@ pub(super) struct HostedPartition {
     /// Number of storage operations in flight at the host.
     pub(super) operations: usize,
     /// Batches that wait for memory; all requests while the previous incarnation is being closed.
-    pub(super) waiting: VecDeque<(Origin, Request)>,
+    pub(super) waiting: VecDeque<PartitionCall>,
 }
 
 /// State in the catalog of a partition that is, or was, open here.
@@ -53,6 +53,18 @@ enum CatalogState {
     Stays,
     Elsewhere,
     Gone,
+}
+
+impl HostedPartition {
+    /// Return whether a batch of this size can be appended now: the partition is open and has room, and no batch that
+    /// came before waits.
+    #[inline]
+    pub(super) fn can_append(&self, size_bytes: usize) -> bool {
+        let HostingState::Open(partition) = &self.state else {
+            return false;
+        };
+        self.waiting.is_empty() && partition.has_room_for(size_bytes)
+    }
 }
 
 impl HostingState {
@@ -173,7 +185,7 @@ impl Partitions {
                 if self.closing {
                     return Err(PartitionError::Closed.into());
                 }
-                self.open((topic, record), now, effects);
+                self.open(topic, record, now, effects);
                 self.publish_pending(namespace, catalog, now);
             }
             Some(hosted) if hosted.incarnation == record.incarnation => {
@@ -201,7 +213,7 @@ impl Partitions {
                 }
             }
             None => {
-                self.open((topic, record), now, effects);
+                self.open(topic, record, now, effects);
                 self.publish_pending(namespace, catalog, now);
             }
         }
@@ -218,7 +230,8 @@ impl Partitions {
 
     fn open(
         &mut self,
-        (topic, record): (&Topic, &catalog::Partition),
+        topic: &Topic,
+        record: &catalog::Partition,
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
@@ -271,13 +284,13 @@ impl Partitions {
         &mut self,
         catalog: &Catalog,
         namespace: Namespace,
-        waiting: VecDeque<(Origin, Request)>,
+        waiting: VecDeque<PartitionCall>,
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
         if self.closing {
-            for (origin, _) in waiting {
-                self.refuse(origin, namespace, Refusal::NotFound);
+            for call in waiting {
+                self.refuse(call.origin, namespace, Refusal::NotFound);
             }
             self.end_waits(namespace, &Refusal::NotReady);
             return;
@@ -286,8 +299,8 @@ impl Partitions {
             self.end_waits(namespace, &Refusal::NotReady);
             self.watchers.forget(namespace);
         }
-        for (origin, request) in waiting {
-            self.submit(catalog, origin, namespace, request, now, effects);
+        for call in waiting {
+            self.submit(catalog, call, now, effects);
         }
     }
 
@@ -335,8 +348,8 @@ impl Partitions {
             });
         }
         self.drain(namespace, effects);
-        for (origin, _) in refused {
-            self.refuse(origin, namespace, Refusal::NotFound);
+        for call in refused {
+            self.refuse(call.origin, namespace, Refusal::NotFound);
         }
         self.end_waits(namespace, &Refusal::NotReady);
         self.after_closing(catalog, namespace, now, effects);

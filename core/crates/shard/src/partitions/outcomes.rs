@@ -4,8 +4,8 @@ use headrace_link::Refusal;
 use headrace_model::Namespace;
 use headrace_partition::PartitionError;
 
-use super::{Answer, HostingState, Partitions, RequestPurpose};
-use crate::api::Effect;
+use super::{HostingState, Partitions, RequestPurpose};
+use crate::api::{Effect, PartitionAnswer};
 
 impl Partitions {
     /// Empty the outbox of the partition that was called last.
@@ -32,20 +32,20 @@ impl Partitions {
             if let Err(error) = &result {
                 self.damage.report(error, effects);
             }
-            let Some(asked) = self.origins.remove(ticket) else {
+            let Some(asked) = self.steps.origins.remove(ticket) else {
                 continue;
             };
             let (origin, has_ended) = match asked {
                 RequestPurpose::Request(origin) => {
                     if origin.trace.is_some() {
                         let meter = &*self.meter;
-                        self.traces.end(ticket, &result, meter.now(), &meter.tracer);
+                        (self.steps.traces).end(ticket, &result, meter.now(), &meter.tracer);
                     }
                     let has_ended = origin.member.is_some_and(|membership| {
                         self.members.ended(namespace, membership, &result)
                     });
                     let result = result.map_err(|error| self.refusal(namespace, error));
-                    self.answers.push(Answer {
+                    self.answers.push(PartitionAnswer {
                         origin,
                         namespace,
                         result,
@@ -53,8 +53,8 @@ impl Partitions {
                     (origin, has_ended)
                 }
                 RequestPurpose::Wait(origin, when_ready) => {
-                    let asked = (origin, when_ready);
-                    (origin, self.looked(asked, namespace, result))
+                    let may_move = self.waiter_polled(origin, when_ready, namespace, result);
+                    (origin, may_move)
                 }
             };
             if let Some(membership) = origin.member.filter(|_| has_ended) {

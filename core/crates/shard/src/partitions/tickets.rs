@@ -4,7 +4,7 @@ use headrace_link::WhenReady;
 use headrace_model::Namespace;
 use headrace_partition::RequestId;
 
-use crate::api::Origin;
+use crate::{api::Origin, tracer::Key};
 
 /// Origin and purpose of a partition's request.
 #[derive(Clone, Copy)]
@@ -15,7 +15,18 @@ pub(super) enum RequestPurpose {
     Wait(Origin, WhenReady),
 }
 
-/// Pending requests by request id (`Ticket`).
+impl RequestPurpose {
+    /// Return the key of a traced request. Polls of waiting requests are not traced.
+    pub(super) fn trace_key(&self) -> Option<Key> {
+        let Self::Request(origin) = self else {
+            return None;
+        };
+        let shard = origin.shard;
+        origin.trace.map(|request| Key { shard, request })
+    }
+}
+
+/// Pending requests by request id.
 #[derive(Default)]
 pub(super) struct Origins {
     slots: Vec<Option<(Namespace, RequestPurpose)>>,

@@ -16,17 +16,25 @@ struct Open {
 }
 
 /// Open traces of this shard's partitions.
-#[derive(Default)]
 pub(super) struct Traces {
+    /// Shard of the partitions.
+    owner: ShardId,
     open: Vec<Open>,
 }
 
 impl Traces {
+    pub(super) fn new(owner: ShardId) -> Self {
+        Self {
+            owner,
+            open: Vec::new(),
+        }
+    }
+
     /// Begin the trace of a request that was just submitted to a partition.
     pub(super) fn begin(
         &mut self,
-        (key, owner, ticket): (Key, ShardId, RequestId),
-        namespace: Namespace,
+        key: Key,
+        ticket: RequestId,
         partition: &Partition,
         is_append: bool,
         now: Timestamp,
@@ -37,8 +45,8 @@ impl Traces {
                 end: next_offset(partition),
                 trace: PartitionTrace {
                     key,
-                    owner,
-                    namespace,
+                    owner: self.owner,
+                    namespace: partition.namespace(),
                     is_append,
                     began: now.0,
                     issued: 0,

@@ -14,9 +14,9 @@ use headrace_partition::{
     Level, Partition, PartitionError, Poll, Polled, PollingStrategy, Request, Response,
 };
 
-use super::{Answer, HostedPartition, HostingState, Partitions, RequestPurpose};
+use super::{HostedPartition, HostingState, Partitions, RequestPurpose, Started};
 use crate::{
-    api::{ConnectionKey, Effect, Origin},
+    api::{ConnectionKey, Effect, Origin, PartitionAnswer, PartitionCall, WaitingPoll},
     connection::Sequence,
 };
 
@@ -188,12 +188,15 @@ impl Partitions {
     pub(crate) fn wait(
         &mut self,
         catalog: &Catalog,
-        origin: Origin,
-        namespace: Namespace,
-        (poll, when_ready): (Poll, WhenReady),
+        call: PartitionCall<WaitingPoll>,
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
+        let PartitionCall {
+            origin,
+            namespace,
+            request: WaitingPoll { poll, when_ready },
+        } = call;
         if let Err(refusal) = self.ensure(namespace, catalog, now, effects) {
             return self.end_wait(origin, namespace, when_ready, Err(refusal));
         }
@@ -342,17 +345,21 @@ impl Partitions {
         } else if let Some(membership) = origin.member {
             self.members.began(namespace, membership);
         }
-        let look = RequestPurpose::Wait(origin, when_ready);
-        let ticket = self.origins.insert(namespace, look);
-        self.steps.take(&mut hosted.state, |partition, outbox| {
-            partition.submit(now, ticket, Request::Poll(poll), outbox);
+        let started = Started {
+            namespace,
+            purpose: RequestPurpose::Wait(origin, when_ready),
+            is_append: false,
+        };
+        (self.steps).start_with(&mut hosted.state, started, now, |partition, id, outbox| {
+            partition.submit(now, id, Request::Poll(poll), outbox);
         });
     }
 
     /// Process the result of a poll for a waiter. Returns true if it may complete a revocation.
-    pub(super) fn looked(
+    pub(super) fn waiter_polled(
         &mut self,
-        (origin, when_ready): (Origin, WhenReady),
+        origin: Origin,
+        when_ready: WhenReady,
         namespace: Namespace,
         result: Result<Response, PartitionError>,
     ) -> bool {
@@ -409,7 +416,7 @@ impl Partitions {
         if when_ready == WhenReady::Notify {
             self.waiters.told.push((origin, namespace));
         } else {
-            self.answers.push(Answer {
+            self.answers.push(PartitionAnswer {
                 origin,
                 namespace,
                 result,

@@ -73,7 +73,8 @@ impl Partitions {
         &mut self,
         catalog: &Catalog,
         namespace: Namespace,
-        (whom, seen): (NotificationTarget, Option<WatchedState>),
+        target: NotificationTarget,
+        seen: Option<WatchedState>,
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
@@ -82,8 +83,8 @@ impl Partitions {
             return;
         }
         let watchers = self.watchers.at.entry(namespace).or_default();
-        watchers.retain(|watcher| watcher.target != whom);
-        watchers.push(Watcher { target: whom, seen });
+        watchers.retain(|watcher| watcher.target != target);
+        watchers.push(Watcher { target, seen });
         self.notify_watchers(namespace);
     }
 

@@ -10,7 +10,7 @@ use headrace_wire::{CommandCode, Status};
 use super::{GatewayLink, PendingCall};
 use crate::{
     Shard,
-    api::{ConnectionKey, Origin},
+    api::{ConnectionKey, Origin, PartitionAnswer},
     connection::{Pipeline, status_response},
     dispatch::{count_outcome, refusal_status},
     meter::Meter,
@@ -20,12 +20,12 @@ use crate::{
 
 impl Shard {
     /// Send the answer of a partition to the gateway that asked.
-    pub(crate) fn answer_link(
-        &mut self,
-        origin: Origin,
-        namespace: Namespace,
-        result: Result<Response, Refusal>,
-    ) {
+    pub(crate) fn answer_link(&mut self, answer: PartitionAnswer) {
+        let PartitionAnswer {
+            origin,
+            namespace,
+            result,
+        } = answer;
         let version = self.catalog.load().version();
         let meter = Arc::clone(&self.meter);
         let Some((served, pipeline)) = self.link_mut(origin.connection) else {

@@ -8,17 +8,17 @@ use headrace_link::{
     SmallToNode, StatisticsSnapshot, ToGateway, ToNode, TraceContext, WatchedState, WhenReady,
 };
 use headrace_model::{Namespace, Timestamp};
-use headrace_partition::{PartitionError, Poll, Request};
+use headrace_partition::{PartitionError, Request};
 use headrace_wire::{CommandCode, frame::REQUEST_HEADER_BYTES};
 
 use super::{GatewayLink, Held, PendingCall, places::Decision};
 use crate::{
     Shard,
-    api::{ConnectionKey, Effect, Origin},
+    api::{ConnectionKey, Effect, Origin, PartitionCall, WaitingPoll},
     closing::DeadlineKind,
     connection::{Connection, Head, Pipeline, SMALL_PAYLOAD_BYTES_MAX, Sequence},
     meter,
-    partitions::{NotificationTarget, SmallBatch},
+    partitions::{BorrowedBatch, NotificationTarget},
 };
 
 /// Maximum time that a frame waits for the catalog version that its gateway already has.
@@ -119,8 +119,8 @@ impl Shard {
             }
         };
         if payload_bytes > SMALL_PAYLOAD_BYTES_MAX {
-            let memory = (&self.memory, self.place_of(link.key));
-            let begun = inbox.begin_large(code, payload_bytes, memory);
+            let place = self.place_of(link.key);
+            let begun = inbox.begin_large(code, payload_bytes, &self.memory, place);
             return begun.is_ok() && inbox.is_large_whole();
         }
         let Some(payload) = inbox.payload_mut(payload_bytes) else {
@@ -141,7 +141,11 @@ impl Shard {
                     member: None,
                     trace,
                 };
-                self.take_small_batch(&mut link, &asker, (messages, messages_count), effects)
+                let batch = BorrowedBatch {
+                    messages,
+                    messages_count,
+                };
+                self.take_small_batch(&mut link, &asker, batch, effects)
             }
             Ok(frame) => self.take_frame(&mut link, frame.into_owned(), None, effects),
             Err(_) => {
@@ -158,21 +162,17 @@ impl Shard {
         &mut self,
         link: &mut Link<'_>,
         asker: &CallContext,
-        (messages, messages_count): (&mut [u8], u32),
+        batch: BorrowedBatch<'_>,
         effects: &mut Vec<Effect>,
     ) -> bool {
         let catalog = Arc::clone(self.catalog.load());
         let namespace = asker.place.namespace;
-        let verdict = (link.served).decide(
-            (&self.partitions, &self.config),
-            &catalog,
-            (Some(asker.call), asker.place),
-            None,
-        );
+        let (call, place) = (Some(asker.call), asker.place);
+        let verdict = (link.served).decide(&self.partitions, &catalog, call, place, None);
         match verdict {
             Decision::Take => {}
             Decision::Behind => {
-                let batch = self.own_batch(messages, messages_count);
+                let batch = batch.copy(&self.pool);
                 let frame = ToNode::Request {
                     call: asker.call,
                     place: asker.place,
@@ -184,21 +184,16 @@ impl Shard {
             }
             _ => return refuse(link, asker.call, namespace, &verdict),
         }
-        let (command, bytes) = (CommandCode::SendMessages, messages.len() as u64);
+        let (command, bytes) = (CommandCode::SendMessages, batch.messages.len() as u64);
         let Some(origin) = self.begin(link, asker, command, bytes, None) else {
             return false;
         };
-        let batch = SmallBatch {
+        let call = PartitionCall {
+            origin,
             namespace,
-            messages: &mut *messages,
-            messages_count,
+            request: batch,
         };
-        let (partitions, now) = (&mut self.partitions, self.now);
-        if !partitions.append_in_place(&catalog, origin, batch, now, effects) {
-            let batch = self.own_batch(messages, messages_count);
-            let request = Request::Append { batch };
-            (self.partitions).submit(&catalog, origin, namespace, request, now, effects);
-        }
+        self.partitions.append(&catalog, call, self.now, effects);
         true
     }
 
@@ -211,12 +206,7 @@ impl Shard {
     ) -> bool {
         let catalog = Arc::clone(self.catalog.load());
         if let Some((call, place, member)) = addressed_partition(&frame) {
-            let verdict = link.served.decide(
-                (&self.partitions, &self.config),
-                &catalog,
-                (call, place),
-                member,
-            );
+            let verdict = (link.served).decide(&self.partitions, &catalog, call, place, member);
             match (&verdict, &frame) {
                 (Decision::Take, _) => {}
                 (Decision::Behind, _) => return self.hold(link, frame, until),
@@ -259,7 +249,8 @@ impl Shard {
                     member,
                     trace: None,
                 };
-                self.take_wait(link, &catalog, &asker, (poll, when_ready), effects)
+                let wanted = WaitingPoll { poll, when_ready };
+                self.take_wait(link, &catalog, &asker, wanted, effects)
             }
             ToNode::EndWait {
                 call,
@@ -321,8 +312,12 @@ impl Shard {
         let Some(origin) = self.begin(link, asker, command, bytes, None) else {
             return false;
         };
-        let namespace = asker.place.namespace;
-        (self.partitions).submit(catalog, origin, namespace, request, self.now, effects);
+        let call = PartitionCall {
+            origin,
+            namespace: asker.place.namespace,
+            request,
+        };
+        self.partitions.submit(catalog, call, self.now, effects);
         true
     }
 
@@ -331,7 +326,7 @@ impl Shard {
         link: &mut Link<'_>,
         catalog: &Arc<Catalog>,
         asker: &CallContext,
-        wanted: (Poll, WhenReady),
+        wanted: WaitingPoll,
         effects: &mut Vec<Effect>,
     ) -> bool {
         if link.served.waiting_count >= self.config.waited_partitions_max {
@@ -342,11 +337,15 @@ impl Shard {
             return true;
         }
         let command = CommandCode::WaitMessages;
-        let Some(origin) = self.begin(link, asker, command, 0, Some(wanted.1)) else {
+        let Some(origin) = self.begin(link, asker, command, 0, Some(wanted.when_ready)) else {
             return false;
         };
-        let namespace = asker.place.namespace;
-        (self.partitions).wait(catalog, origin, namespace, wanted, self.now, effects);
+        let call = PartitionCall {
+            origin,
+            namespace: asker.place.namespace,
+            request: wanted,
+        };
+        self.partitions.wait(catalog, call, self.now, effects);
         true
     }
 
@@ -382,8 +381,8 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         link.served.watched.insert(namespace);
-        let watcher = (NotificationTarget::Link(link.key), seen);
-        (self.partitions).watch(catalog, namespace, watcher, self.now, effects);
+        let target = NotificationTarget::Link(link.key);
+        (self.partitions).watch(catalog, namespace, target, seen, self.now, effects);
     }
 
     /// Record a call as in flight. Returns `None` if one with its number exists; the link then accepts no more frames.

@@ -10,7 +10,6 @@ use headrace_model::Namespace;
 
 use super::{GatewayLink, Refused};
 use crate::{
-    config::ShardConfig,
     members,
     owner::Owner,
     partitions::{Partitions, find},
@@ -53,9 +52,10 @@ impl GatewayLink {
     /// Decide about a call, or about a watch, which has no order relative to other requests.
     pub(super) fn decide(
         &mut self,
-        (partitions, config): (&Partitions, &ShardConfig),
+        partitions: &Partitions,
         catalog: &Catalog,
-        (call, place): (Option<RequestId>, PartitionRef),
+        call: Option<RequestId>,
+        place: PartitionRef,
         member: Option<Membership>,
     ) -> Decision {
         let namespace = place.namespace;
@@ -88,7 +88,7 @@ impl GatewayLink {
                 Decision::NotFound
             };
         }
-        let is_here = config.owner(catalog, namespace) == Owner::Here;
+        let is_here = partitions.owner(catalog, namespace) == Owner::Here;
         let is_purged = topic.purge_epoch >= place.purge_epoch;
         // Without this check a member that has just been assigned the partition would be refused, and would wait for
         // the next change before it retries.

@@ -35,7 +35,7 @@ fn assemble(mut inbox: Inbox, stream: &[u8], pieces: &[usize]) -> Vec<(u32, Vec<
         {
             if payload_bytes > SMALL_PAYLOAD_BYTES_MAX {
                 inbox
-                    .begin_large(code, payload_bytes, (&Memory::new(pool.clone()), PLACE))
+                    .begin_large(code, payload_bytes, &Memory::new(pool.clone()), PLACE)
                     .expect("the pool is large");
                 continue;
             }
@@ -173,7 +173,7 @@ fn a_large_payload_is_received_where_it_stays() {
         } = inbox.head()
         {
             inbox
-                .begin_large(code, payload_bytes, (&Memory::new(pool.clone()), PLACE))
+                .begin_large(code, payload_bytes, &Memory::new(pool.clone()), PLACE)
                 .expect("room");
         }
         let mut receive = inbox
