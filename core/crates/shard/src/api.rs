@@ -9,8 +9,8 @@ use headrace_model::{Namespace, ShardId, Timestamp};
 use headrace_partition::{Poll, Request, Response};
 use headrace_proto::control::v1 as control;
 
-use crate::arrival::Arrival;
-use crate::connection::{Connection, Sequence};
+use crate::sessions::arrival::Arrival;
+use crate::sessions::connection::{Connection, Sequence};
 
 /// A connection of this shard. The host chooses the key and never reuses it after the connection closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -47,12 +47,12 @@ use lookups::{LookedUp, find_stream, stream_number};
 use crate::{
     Shard,
     api::{Effect, Origin, PartitionCall},
-    catching_up::may_be_stale_catalog,
-    connection::{
+    routing::served::Opening,
+    sessions::catching_up::may_be_stale_catalog,
+    sessions::connection::{
         Requester, Session, Standing, UNAUTHENTICATED_PAYLOAD_BYTES_MAX, payload_response,
         status_response,
     },
-    served::Opening,
 };
 
 /// Command whose payload may be large and of which several may be in flight.

@@ -21,7 +21,7 @@ use headrace_model::{ShardId, Timestamp};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Mail},
-    links::Peer,
+    routing::links::Peer,
 };
 
 use shares::Shares;

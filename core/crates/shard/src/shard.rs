@@ -9,21 +9,23 @@ use headrace_wire::{Status, frame::REQUEST_HEADER_BYTES};
 
 use crate::{
     api::{ConnectionKey, Effect, Input, MovedConnection},
-    catching_up::CatchingUp,
-    closing::DeadlineKind,
     config::ShardConfig,
-    connection::{Connection, Head, Requester, SMALL_PAYLOAD_BYTES_MAX, Session, status_response},
     dispatch::Refusals,
-    links::Links,
+    hosting::Partitions,
     memory::{Excess, Memory, MemoryWork, Place, Receiver},
     meter::Meter,
-    owner::Owner,
-    partitions::Partitions,
-    registry::ClientRegistry,
-    served::{GatewayLink, Opening},
+    routing::links::Links,
+    routing::owner::Owner,
+    routing::served::{GatewayLink, Opening},
+    routing::waits::Waits,
+    routing::watches::Watches,
+    sessions::catching_up::CatchingUp,
+    sessions::closing::DeadlineKind,
+    sessions::connection::{
+        Connection, Head, Requester, SMALL_PAYLOAD_BYTES_MAX, Session, status_response,
+    },
+    sessions::registry::ClientRegistry,
     tracer::Tracer,
-    waits::Waits,
-    watches::Watches,
 };
 
 /// Interval between retries of connections that found the buffer pool empty.

@@ -14,8 +14,10 @@ use headrace_wire::{
 
 use super::plans::planned_range;
 use crate::{
-    connection::{Pipeline, Sequence, explained_response, payload_response, status_response},
     meter::Meter,
+    sessions::connection::{
+        Pipeline, Sequence, explained_response, payload_response, status_response,
+    },
 };
 
 /// Count messages that were appended, or returned to a consumer.

@@ -23,7 +23,7 @@ use super::{topics::compression, transactions, users::user_status};
 use crate::{
     Shard,
     api::{Effect, Origin},
-    connection::{Login, payload_response, status_response},
+    sessions::connection::{Login, payload_response, status_response},
 };
 
 impl Shard {

@@ -11,7 +11,7 @@ use headrace_wire::{
 };
 
 use super::{Context, Handled, Outcome};
-use crate::{Shard, owner::Owner};
+use crate::{Shard, routing::owner::Owner};
 
 impl Context<'_> {
     pub(super) fn describe_partitions(&self, request: &TopicPath<'_>) -> Handled {

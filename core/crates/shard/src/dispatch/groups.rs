@@ -15,7 +15,7 @@ use headrace_wire::{
 };
 
 use super::{Context, Handled, Outcome, check_new_name, messages::poll_of};
-use crate::members::membership;
+use crate::hosting::members::membership;
 
 impl Context<'_> {
     /// Returns an empty success if the topic or the group does not exist.

@@ -9,7 +9,7 @@ use headrace_ticket::{Access, Issuer, Scope, Ticket};
 use headrace_wire::{Command, ConsumerKind, Status, command::LoginWithTicket};
 
 use super::{Handled, Outcome};
-use crate::{Shard, config::Hosting, connection::Session};
+use crate::{Shard, config::Hosting, sessions::connection::Session};
 
 /// User id of ticket holders. No user has this number, so it grants nothing by itself.
 pub(crate) const TICKET_HOLDER: UserId = UserId(u32::MAX);

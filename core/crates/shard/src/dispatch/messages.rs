@@ -20,10 +20,10 @@ use super::{Context, Handled, Outcome, holders, lookups::LookedUp};
 use crate::{
     Shard,
     api::{Effect, Mail, Origin, PartitionCall},
-    catching_up::may_be_stale_catalog,
-    connection::{Pipeline, Requester, SendRoute, Session, status_response},
-    owner::Owner,
-    partitions::BorrowedBatch,
+    hosting::BorrowedBatch,
+    routing::owner::Owner,
+    sessions::catching_up::may_be_stale_catalog,
+    sessions::connection::{Pipeline, Requester, SendRoute, Session, status_response},
 };
 
 /// A validated and authorised batch with its partition.

@@ -5,7 +5,7 @@ use headrace_proto::control::v1::{CertificateLogin, Noted, request::Operation};
 use headrace_wire::{CommandCode, Status};
 
 use super::control_request;
-use crate::{Shard, api::Effect, connection::Session};
+use crate::{Shard, api::Effect, sessions::connection::Session};
 
 /// Maximum burst of refusals reported by one shard. A user without permission may cause a million per second.
 const BURST: u32 = 32;

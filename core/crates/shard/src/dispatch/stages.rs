@@ -13,8 +13,8 @@ use super::{Context, Handled, Outcome, STAGE_MESSAGES, holders};
 use crate::{
     Shard,
     api::{Effect, PartitionCall},
-    connection::{Requester, Session},
-    partitions::copy_batch,
+    hosting::copy_batch,
+    sessions::connection::{Requester, Session},
 };
 
 const MICROS_PER_SECOND: u64 = 1_000_000;

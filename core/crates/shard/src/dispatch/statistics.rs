@@ -13,8 +13,8 @@ use crate::{
     Shard,
     api::{Effect, Origin},
     config::Hosting,
-    connection::{Requester, Session, status_response},
-    links::Moment,
+    routing::links::Moment,
+    sessions::connection::{Requester, Session, status_response},
 };
 
 /// Return whether the response to a command contains statistics.

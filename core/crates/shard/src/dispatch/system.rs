@@ -15,7 +15,7 @@ use headrace_wire::{
 };
 
 use super::{Context, Handled, Outcome};
-use crate::{Client, Shard, connection::payload_response};
+use crate::{Client, Shard, sessions::connection::payload_response};
 
 fn client_header<'a>(client: &Client, address: &'a str, groups_count: u32) -> ClientHeader<'a> {
     ClientHeader {

@@ -12,7 +12,7 @@ use headrace_wire::{
 };
 
 use super::{Context, Handled, Outcome, groups::namespace_of, messages::poll_of};
-use crate::{Shard, config::Hosting, connection::Session, members::membership};
+use crate::{Shard, config::Hosting, hosting::members::membership, sessions::connection::Session};
 
 /// Version of the extension numbers. A change of meaning requires another version.
 const EXTENSIONS_VERSION: u32 = 1;

@@ -19,7 +19,7 @@ use super::Memory;
 use crate::{
     Shard,
     api::ConnectionKey,
-    connection::{Connection, Session},
+    sessions::connection::{Connection, Session},
 };
 
 /// Divisor of the budget that limits the large requests of one user.

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     api::{Effect, PartitionAnswer},
-    connection::{Head, SMALL_PAYLOAD_BYTES_MAX},
     memory::{Place as Waits, Receiver},
+    sessions::connection::{Head, SMALL_PAYLOAD_BYTES_MAX},
 };
 
 /// Maximum frame size. Larger frames come from a peer that does not speak this protocol.

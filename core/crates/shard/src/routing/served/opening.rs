@@ -8,10 +8,10 @@ use headrace_wire::{Status, command::OpenLink};
 use super::GatewayLink;
 use crate::{
     Shard,
-    arrival::Framing,
-    closing::DeadlineKind,
     config::Hosting,
-    connection::{Connection, Session, status_response},
+    sessions::arrival::Framing,
+    sessions::closing::DeadlineKind,
+    sessions::connection::{Connection, Session, status_response},
 };
 
 const MICROS_PER_SECOND: u64 = 1_000_000;

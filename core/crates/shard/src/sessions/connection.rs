@@ -19,7 +19,10 @@ pub(crate) use requester::Requester;
 pub(crate) use session::{Affinity, Login, SendRoute, Session, Standing};
 pub(crate) use websocket::WebSocket;
 
-use crate::{api::ConnectionKey, arrival::Framing, config::WebSocketConfig, served::GatewayLink};
+use crate::{
+    api::ConnectionKey, config::WebSocketConfig, routing::served::GatewayLink,
+    sessions::arrival::Framing,
+};
 
 /// State of a connection.
 #[allow(

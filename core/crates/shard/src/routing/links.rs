@@ -39,7 +39,7 @@ use crate::{
     api::{ConnectionKey, Effect, LinkNumber, Origin, PartitionAnswer},
     config::ShardConfig,
     memory::Memory,
-    owner::Owner,
+    routing::owner::Owner,
 };
 
 /// One shard of one node.

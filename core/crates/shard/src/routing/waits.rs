@@ -19,9 +19,9 @@ use headrace_wire::{Status, message::HEADER_BYTES};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Mail, Origin, PartitionAnswer, PartitionCall, WaitingPoll},
-    connection::{Requester, Sequence, status_response},
     dispatch::{Plan, encode_partition_answer, nothing_polled},
-    members::find_member,
+    hosting::members::find_member,
+    sessions::connection::{Requester, Sequence, status_response},
 };
 
 /// A waiting request.

@@ -18,7 +18,7 @@ use headrace_buffer::Slice;
 use headrace_link::{RequestId, ToGateway, ToNode, TraceContext, WhenReady};
 use headrace_model::{Namespace, ShardId, Timestamp};
 
-use crate::{connection::Pipeline, meter::Place as Command};
+use crate::{meter::Place as Command, sessions::connection::Pipeline};
 
 pub(crate) use opening::Opening;
 

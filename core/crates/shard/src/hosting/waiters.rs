@@ -17,7 +17,7 @@ use headrace_partition::{
 use super::{HostedPartition, HostingState, Partitions, RequestPurpose, Started};
 use crate::{
     api::{ConnectionKey, Effect, Origin, PartitionAnswer, PartitionCall, WaitingPoll},
-    connection::Sequence,
+    sessions::connection::Sequence,
 };
 
 /// Key of a waiter: one request of one connection, and whether it waits for a notification. A request may wait for its

@@ -5,7 +5,7 @@ use crate::{
     Shard,
     api::{ConnectionKey, Effect, Input, Mail},
     config::Hosting,
-    owner::Owner,
+    routing::owner::Owner,
 };
 
 impl Shard {

@@ -5,11 +5,11 @@ use headrace_model::Timestamp;
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, MovedConnection},
-    arrival::{Arrival, Framing},
-    catching_up::CatchingUp,
-    closing::DeadlineKind,
-    connection::{Affinity, Connection, Login, Session, Source, Standing},
     dispatch::note_certificate_login,
+    sessions::arrival::{Arrival, Framing},
+    sessions::catching_up::CatchingUp,
+    sessions::closing::DeadlineKind,
+    sessions::connection::{Affinity, Connection, Login, Session, Source, Standing},
 };
 
 impl Shard {

@@ -2,7 +2,10 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use crate::{arrival::Arrival, catching_up::CatchingUp, dispatch::TicketHolder, memory::Share};
+use crate::{
+    dispatch::TicketHolder, memory::Share, sessions::arrival::Arrival,
+    sessions::catching_up::CatchingUp,
+};
 use headrace_catalog::{Catalog, Credential, Topic};
 use headrace_model::{ClientId, ShardId, Timestamp, UserId};
 

@@ -13,8 +13,8 @@ use crate::{
     Shard,
     api::{ConnectionKey, Effect, Origin},
     config::Hosting,
-    connection::{Sequence, Session},
     dispatch::control_request,
+    sessions::connection::{Sequence, Session},
 };
 
 /// Errors that a newer catalog may revoke. Includes missing permissions, which may have been granted a moment ago.

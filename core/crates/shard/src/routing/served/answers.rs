@@ -11,10 +11,10 @@ use super::{GatewayLink, PendingCall};
 use crate::{
     Shard,
     api::{ConnectionKey, Origin, PartitionAnswer},
-    connection::{Pipeline, status_response},
     dispatch::{count_outcome, refusal_status},
+    hosting::NotificationTarget,
     meter::Meter,
-    partitions::NotificationTarget,
+    sessions::connection::{Pipeline, status_response},
     tracer::{Key, RequestTrace, TraceRecord},
 };
 

@@ -9,8 +9,8 @@ use super::{Phase, Wait};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect},
-    connection::{Pipeline, Sequence, status_response},
     dispatch::{Plan, TICKET_HOLDER, nothing_polled},
+    sessions::connection::{Pipeline, Sequence, status_response},
 };
 
 impl Shard {

@@ -10,7 +10,7 @@ use headrace_model::Timestamp;
 use super::Moment;
 use crate::{
     api::{ConnectionKey, Effect, LinkNumber},
-    connection::Inbox,
+    sessions::connection::Inbox,
 };
 
 /// State of a link.

@@ -22,7 +22,7 @@ use headrace_wire::{
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Mail},
-    connection::{Requester, payload_response, status_response},
+    sessions::connection::{Requester, payload_response, status_response},
 };
 
 /// Maximum number of partitions in one frame.

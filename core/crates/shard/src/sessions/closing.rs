@@ -7,10 +7,10 @@ use headrace_proto::control::v1::{self as control, request::Operation};
 
 use crate::{
     api::{ConnectionKey, Effect},
-    catching_up::CatchingUp,
     config::Hosting,
-    connection::{Connection, Inbox, Session, Standing, WebSocket},
-    served::GatewayLink,
+    routing::served::GatewayLink,
+    sessions::catching_up::CatchingUp,
+    sessions::connection::{Connection, Inbox, Session, Standing, WebSocket},
     shard::Shard,
 };
 

@@ -13,7 +13,7 @@ use std::{
 
 use headrace_model::{ClientId, UserId};
 
-use crate::arrival::Arrival;
+use crate::sessions::arrival::Arrival;
 
 /// A registered connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

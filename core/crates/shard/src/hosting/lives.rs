@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     api::{Effect, PartitionCall},
-    owner::Owner,
+    routing::owner::Owner,
 };
 
 pub(super) enum HostingState {

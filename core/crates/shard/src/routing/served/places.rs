@@ -10,9 +10,9 @@ use headrace_model::Namespace;
 
 use super::{GatewayLink, Refused};
 use crate::{
-    members,
-    owner::Owner,
-    partitions::{Partitions, find},
+    hosting::members,
+    hosting::{Partitions, find},
+    routing::owner::Owner,
 };
 
 /// Decision about a request.

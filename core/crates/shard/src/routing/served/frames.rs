@@ -15,10 +15,10 @@ use super::{GatewayLink, Held, PendingCall, places::Decision};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Origin, PartitionCall, WaitingPoll},
-    closing::DeadlineKind,
-    connection::{Connection, Head, Pipeline, SMALL_PAYLOAD_BYTES_MAX, Sequence},
+    hosting::{BorrowedBatch, NotificationTarget},
     meter,
-    partitions::{BorrowedBatch, NotificationTarget},
+    sessions::closing::DeadlineKind,
+    sessions::connection::{Connection, Head, Pipeline, SMALL_PAYLOAD_BYTES_MAX, Sequence},
 };
 
 /// Maximum time that a frame waits for the catalog version that its gateway already has.

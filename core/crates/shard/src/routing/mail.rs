@@ -6,8 +6,8 @@ use headrace_model::Namespace;
 use crate::{
     Shard,
     api::{Effect, Mail, PartitionAnswer},
-    owner::Owner,
-    partitions::NotificationTarget,
+    hosting::NotificationTarget,
+    routing::owner::Owner,
 };
 
 impl Shard {

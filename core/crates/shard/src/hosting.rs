@@ -4,11 +4,14 @@
 
 mod caches;
 mod cleaning;
+pub(crate) mod damage;
 mod groups;
 mod isolation;
 mod lives;
+pub(crate) mod members;
 mod outcomes;
 mod publications;
+mod retention;
 mod steps;
 mod tickets;
 mod traces;
@@ -40,10 +43,10 @@ use self::{
 use crate::{
     api::{Effect, Origin, PartitionAnswer, PartitionCall},
     config::ShardConfig,
-    damage::DamageReports,
-    members::Members,
+    hosting::damage::DamageReports,
+    hosting::members::Members,
     meter::Meter,
-    owner::Owner,
+    routing::owner::Owner,
 };
 
 /// Maximum number of requests that wait for a partition that is being removed and created anew.
