@@ -10,7 +10,7 @@ use headrace_partition::{Poll, Request, Response};
 use headrace_proto::control::v1 as control;
 
 use crate::sessions::arrival::Arrival;
-use crate::sessions::connection::{Connection, Sequence};
+use crate::sessions::connection::Connection;
 
 /// A connection of this shard. The host chooses the key and never reuses it after the connection closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +24,10 @@ pub struct ConnectionKey {
 /// An outgoing connection to another node. The shard chooses the number and never reuses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkNumber(pub u32);
+
+/// Sequence number of a request on its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sequence(pub u64);
 
 /// One request of one connection of one shard: the destination of the response, and the identity behind the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

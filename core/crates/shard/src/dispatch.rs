@@ -404,7 +404,7 @@ impl Shard {
                 requester.pipeline.explain();
                 requester.pipeline.respond(status_response(Status::OK));
             }
-            Ok(Outcome::Link(opening)) => self.link_wanted = Some(opening),
+            Ok(Outcome::Link(opening)) => self.sessions.request_link(opening),
             Ok(Outcome::Wait { plan, micros }) => {
                 self.begin_wait(requester, plan, micros, payload, effects);
             }
@@ -416,7 +416,7 @@ impl Shard {
     }
 
     fn handle(&mut self, session: &mut Session, command: &Command<'_>) -> Handled {
-        self.register_again(session);
+        self.sessions.register_again(self.now, session);
         match command {
             Command::Ping => {
                 session.last_heartbeat = self.now;
@@ -442,7 +442,7 @@ impl Shard {
             session.login = None;
             session.ticket = None;
             session.route = None;
-            self.clients.set_user(session.client, None);
+            self.sessions.clients().set_user(session.client, None);
             return Ok(Outcome::empty());
         }
         let catalog = Arc::clone(self.catalog.load());

@@ -46,7 +46,7 @@ use crate::{
     hosting::damage::DamageReports,
     hosting::members::Members,
     meter::Meter,
-    routing::owner::Owner,
+    owner::Owner,
 };
 
 /// Maximum number of requests that wait for a partition that is being removed and created anew.
@@ -92,6 +92,8 @@ pub(crate) struct Partitions {
     watchers: Watchers,
     meter: Arc<Meter>,
     publications: Publications,
+    /// Time of the next run of the cleaner.
+    clean_at: Timestamp,
     closing: bool,
 }
 
@@ -116,6 +118,7 @@ impl Partitions {
             watchers: Watchers::default(),
             meter,
             publications: Publications::default(),
+            clean_at: Timestamp(0),
             closing: false,
         }
     }

@@ -11,6 +11,7 @@ mod dispatch;
 mod hosting;
 mod memory;
 mod meter;
+mod owner;
 mod progress;
 mod routing;
 mod sessions;
@@ -19,7 +20,7 @@ mod tracer;
 
 pub use api::{
     ConnectionKey, Effect, Input, LinkNumber, Mail, MovedConnection, Origin, PartitionAnswer,
-    PartitionCall, WaitingPoll,
+    PartitionCall, Sequence, WaitingPoll,
 };
 pub use config::{ClusterView, Hosting, NodeView, RetentionConfig, ShardConfig, WebSocketConfig};
 pub use dispatch::{Refusals, issuer_may};
@@ -32,7 +33,6 @@ pub use meter::{LATENCY_BOUNDS_MICROS, Latencies, Meter, Reading};
 pub use progress::Progress;
 pub use routing::links::LinksConfig;
 pub use sessions::arrival::{Arrival, Framing};
-pub use sessions::connection::Sequence;
 pub use sessions::proxy;
 pub use sessions::registry::{Client, ClientRegistry};
 pub use shard::Shard;

@@ -41,9 +41,9 @@ impl Shard {
             Some(Body::HostStatistics(host)) => Some(self.stats_response(host)),
             _ => None,
         };
-        let clients = self.clients.clone();
+        let clients = self.sessions.clients().clone();
         let (catalog, now) = (Arc::clone(self.catalog.load()), self.now);
-        let Some(connection) = self.connection_mut(origin.connection) else {
+        let Some(connection) = self.sessions.get_mut(origin.connection) else {
             return;
         };
         let session = &mut connection.session;
@@ -83,8 +83,8 @@ impl Shard {
             }
         };
         connection.pipeline.answer_one(origin.sequence, response);
-        self.touch(origin.connection);
-        self.note_login_expiry(expires_at);
+        self.sessions.touch(origin.connection);
+        self.sessions.note_login_expiry(expires_at);
         if changed_password {
             // The review skipped this session while the change was in progress.
             self.review_session(origin.connection, effects);

@@ -11,7 +11,7 @@ use headrace_wire::{
 };
 
 use super::{Context, Handled, Outcome};
-use crate::{Shard, routing::owner::Owner};
+use crate::{Shard, owner::Owner};
 
 impl Context<'_> {
     pub(super) fn describe_partitions(&self, request: &TopicPath<'_>) -> Handled {
@@ -27,7 +27,9 @@ impl Context<'_> {
         let holder = self.catalog.leader(partition.namespace);
         let state = match self.shard.config.owner(self.catalog, partition.namespace) {
             Owner::Nowhere => PartitionState::Unplaced,
-            Owner::Remote { .. } if !holder.is_some_and(|node| self.shard.links.reaches(node)) => {
+            Owner::Remote { .. }
+                if !holder.is_some_and(|node| self.shard.routing.links.reaches(node)) =>
+            {
                 PartitionState::Unreachable
             }
             _ if statistics.failed() => PartitionState::Failed,

@@ -156,7 +156,7 @@ impl Shard {
         session.login = None;
         session.ticket = Some(holder);
         session.route = None;
-        self.clients.set_user(session.client, None);
+        self.sessions.clients().set_user(session.client, None);
         Ok(Outcome::empty())
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     Shard,
     api::{Effect, Mail, Origin, PartitionCall},
     hosting::BorrowedBatch,
-    routing::owner::Owner,
+    owner::Owner,
     sessions::catching_up::may_be_stale_catalog,
     sessions::connection::{Pipeline, Requester, SendRoute, Session, status_response},
 };
@@ -64,7 +64,7 @@ impl Shard {
             let catalog = self.catalog.load();
             self.partitions.append(catalog, call, self.now, effects);
         } else {
-            let batch = batch.copy(&self.pool);
+            let batch = batch.copy(self.memory.pool());
             let call = PartitionCall {
                 origin,
                 namespace,
@@ -188,7 +188,7 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         if call.origin.trace.is_some() {
-            self.links.trace(pipeline.context_last());
+            self.routing.links.trace(pipeline.context_last());
         }
         self.route_mail(owner, Mail::Call(call), effects);
     }

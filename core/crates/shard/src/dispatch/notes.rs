@@ -62,7 +62,7 @@ impl Shard {
         if status != Status::UNAUTHORIZED || session.arrival.is_in_process() {
             return;
         }
-        let Some(suppressed_count) = self.refusals.take(self.now) else {
+        let Some(suppressed_count) = self.sessions.refusals.take(self.now) else {
             return;
         };
         let noted = Noted {

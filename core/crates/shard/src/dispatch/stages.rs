@@ -49,7 +49,7 @@ impl Context<'_> {
     pub(super) fn stage_messages(&self, request: &StageMessages<'_>) -> Handled {
         let prepared = self.prepare_stage(request)?;
         let messages = request.batch.messages;
-        let batch = copy_batch(&self.shard.pool, messages, prepared.messages_count);
+        let batch = copy_batch(self.shard.memory.pool(), messages, prepared.messages_count);
         Ok(Outcome::Partition {
             member: None,
             namespace: prepared.namespace,

@@ -57,7 +57,9 @@ impl Shard {
             now: self.now,
         };
         let request = (code, payload.into());
-        self.links.gather(moment, origin, scope, request, effects);
+        self.routing
+            .links
+            .gather(moment, origin, scope, request, effects);
         true
     }
 
@@ -104,7 +106,7 @@ impl Shard {
         payload: &[u8],
         effects: &mut Vec<Effect>,
     ) {
-        let Some(mut connection) = self.take_connection(origin.connection) else {
+        let Some(mut connection) = self.sessions.take(origin.connection) else {
             return;
         };
         let session = &mut connection.session;
@@ -126,7 +128,7 @@ impl Shard {
             }),
             Ok(_) => debug_assert!(false, "nothing that shows figures asks a partition"),
         }
-        self.put_connection(connection);
-        self.touch(origin.connection);
+        self.sessions.put(connection);
+        self.sessions.touch(origin.connection);
     }
 }

@@ -12,7 +12,7 @@ use headrace_model::{Namespace, Timestamp};
 use headrace_partition::Retention;
 
 use super::{HostingState, Partitions};
-use crate::{api::Effect, routing::owner::Owner};
+use crate::{api::Effect, owner::Owner};
 
 /// Divisor that determines when a segment is sealed: at this fraction of the topic's age, or of a partition's share of
 /// the topic's size. Whole segments are deleted, so this is the precision of retention.
@@ -26,7 +26,7 @@ const LOOK_AGAIN_MICROS: u64 = 1_000_000;
 
 impl Partitions {
     /// Process every topic. Returns the microseconds after which the next run is due at the latest.
-    pub(crate) fn clean(
+    pub(super) fn clean(
         &mut self,
         catalog: &Catalog,
         now: Timestamp,

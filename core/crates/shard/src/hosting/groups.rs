@@ -5,7 +5,7 @@ use headrace_model::Namespace;
 use headrace_partition::{ConsumerKey, Partition};
 
 use super::{HostingState, Partitions};
-use crate::{api::Effect, routing::owner::Owner};
+use crate::{api::Effect, owner::Owner};
 
 impl Partitions {
     /// Forget offsets of deleted groups, and find partitions that can move to another member.

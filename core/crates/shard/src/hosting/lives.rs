@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     api::{Effect, PartitionCall},
-    routing::owner::Owner,
+    owner::Owner,
 };
 
 pub(super) enum HostingState {

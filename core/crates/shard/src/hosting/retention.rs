@@ -1,21 +1,24 @@
 //! Schedule of the retention cleaner.
 
-use std::sync::Arc;
-
+use headrace_catalog::Catalog;
 use headrace_model::Timestamp;
 
-use crate::{Shard, api::Effect};
+use super::Partitions;
+use crate::api::Effect;
 
-impl Shard {
+impl Partitions {
     /// Run the cleaner when it is due: at the configured interval, or earlier if it has requested that.
-    pub(crate) fn tick_retention(&mut self, effects: &mut Vec<Effect>) {
-        let now = self.now;
+    pub(crate) fn tick_retention(
+        &mut self,
+        catalog: &Catalog,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
         if let Some(interval) = self.config.retention.interval_micros
-            && self.retention_at <= now
+            && self.clean_at <= now
         {
-            let catalog = Arc::clone(self.catalog.load());
-            let pause = self.partitions.clean(&catalog, now, effects).min(interval);
-            self.retention_at = Timestamp(now.0 + pause);
+            let pause = self.clean(catalog, now, effects).min(interval);
+            self.clean_at = Timestamp(now.0 + pause);
         }
     }
 }

@@ -15,9 +15,8 @@ use headrace_partition::{
 };
 
 use super::{HostedPartition, HostingState, Partitions, RequestPurpose, Started};
-use crate::{
-    api::{ConnectionKey, Effect, Origin, PartitionAnswer, PartitionCall, WaitingPoll},
-    sessions::connection::Sequence,
+use crate::api::{
+    ConnectionKey, Effect, Origin, PartitionAnswer, PartitionCall, Sequence, WaitingPoll,
 };
 
 /// Key of a waiter: one request of one connection, and whether it waits for a notification. A request may wait for its

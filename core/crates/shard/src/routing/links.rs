@@ -39,7 +39,7 @@ use crate::{
     api::{ConnectionKey, Effect, LinkNumber, Origin, PartitionAnswer},
     config::ShardConfig,
     memory::Memory,
-    routing::owner::Owner,
+    owner::Owner,
 };
 
 /// One shard of one node.

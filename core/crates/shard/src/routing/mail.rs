@@ -7,7 +7,7 @@ use crate::{
     Shard,
     api::{Effect, Mail, PartitionAnswer},
     hosting::NotificationTarget,
-    routing::owner::Owner,
+    owner::Owner,
 };
 
 impl Shard {
@@ -93,8 +93,8 @@ impl Shard {
 
     /// Deliver answers of this shard's partitions and of other nodes to their destinations.
     pub(crate) fn deliver_answers(&mut self, effects: &mut Vec<Effect>) {
-        while self.partitions.has_answers() || self.links.has_events() {
-            if self.links.has_events() {
+        while self.partitions.has_answers() || self.routing.links.has_events() {
+            if self.routing.links.has_events() {
                 self.deliver_link_events(effects);
             }
             for (origin, namespace) in self.partitions.take_wakeups() {
@@ -144,11 +144,11 @@ impl Shard {
     /// Deliver a partition's answer to the waiting request, the connection or the link that has called it.
     pub(crate) fn deliver_answer(&mut self, answer: PartitionAnswer, effects: &mut Vec<Effect>) {
         let (origin, namespace) = (answer.origin, answer.namespace);
-        if self.waits.has_asked(&origin) {
+        if self.routing.waits.has_asked(&origin) {
             return self.wait_answered(answer, effects);
         }
         let explanation = self.explanation(namespace, &answer.result);
-        let Some(connection) = self.connection_mut(origin.connection) else {
+        let Some(connection) = self.sessions.get_mut(origin.connection) else {
             return;
         };
         if connection.gateway_link.is_some() {
@@ -161,6 +161,6 @@ impl Shard {
             answer.result,
             explanation.as_deref(),
         );
-        self.touch(origin.connection);
+        self.sessions.touch(origin.connection);
     }
 }

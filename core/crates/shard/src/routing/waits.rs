@@ -18,10 +18,12 @@ use headrace_wire::{Status, message::HEADER_BYTES};
 
 use crate::{
     Shard,
-    api::{ConnectionKey, Effect, Mail, Origin, PartitionAnswer, PartitionCall, WaitingPoll},
+    api::{
+        ConnectionKey, Effect, Mail, Origin, PartitionAnswer, PartitionCall, Sequence, WaitingPoll,
+    },
     dispatch::{Plan, encode_partition_answer, nothing_polled},
     hosting::members::find_member,
-    sessions::connection::{Requester, Sequence, status_response},
+    sessions::connection::{Requester, status_response},
 };
 
 /// A waiting request.
@@ -194,7 +196,7 @@ impl Shard {
         request: &[u8],
         effects: &mut Vec<Effect>,
     ) {
-        let waited_for = self.waits.cost + self.watches.cost();
+        let waited_for = self.routing.waits.cost + self.routing.watches.cost();
         if waited_for + cost(&plan) > self.config.waited_partitions_max {
             let response = status_response(Status::TOO_MANY_WAITS);
             return requester.pipeline.respond(response);
@@ -214,7 +216,7 @@ impl Shard {
             had_place: false,
         });
         self.enter(key, &mut wait, effects);
-        self.waits.insert(key, wait);
+        self.routing.waits.insert(key, wait);
     }
 
     /// Execute the plan: park at its only partition, or poll the first of several.
@@ -330,16 +332,16 @@ impl Shard {
             result,
         } = answer;
         let key = origin.connection;
-        let Some(mut wait) = self.waits.take(key) else {
+        let Some(mut wait) = self.routing.waits.take(key) else {
             return;
         };
         if wait.is_polled_elsewhere(namespace) {
             // The partition cannot notify any longer: the next poll there returns the reason.
             wait.note_ready(namespace);
-            return self.waits.insert(key, wait);
+            return self.routing.waits.insert(key, wait);
         }
         match next_step(&wait, &result) {
-            Step::Ignore => return self.waits.insert(key, wait),
+            Step::Ignore => return self.routing.waits.insert(key, wait),
             Step::Anew => {
                 let lost = matches!(result, Err(Refusal::NothingAssigned)).then_some(namespace);
                 return self.wait_anew(key, wait, lost, effects);
@@ -351,7 +353,7 @@ impl Shard {
             Step::Wait => {
                 let is_lost = matches!(result, Err(Refusal::NothingAssigned));
                 self.wait_on(key, &mut wait, is_lost, effects);
-                return self.waits.insert(key, wait);
+                return self.routing.waits.insert(key, wait);
             }
             Step::Answer => self.disarm(key, &wait, effects),
         }
@@ -376,7 +378,7 @@ impl Shard {
     fn follow_wait(&mut self, key: ConnectionKey, namespace: Namespace) {
         let home = self.config.shard;
         let shard = self.owner(namespace).shard_for(home);
-        if let Some(connection) = self.connection_mut(key)
+        if let Some(connection) = self.sessions.get_mut(key)
             && connection.session.affinity.count(shard, home)
         {
             connection.moving_to = Some(shard);
@@ -438,7 +440,7 @@ impl Shard {
         };
         wait.phase = Phase::Taking { place };
         self.ask(key, &wait, namespace, WhenReady::AnswerNow, effects);
-        self.waits.insert(key, wait);
+        self.routing.waits.insert(key, wait);
     }
 
     /// Process a partition's notification that it has enough messages.
@@ -449,10 +451,10 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         let key = origin.connection;
-        if !self.waits.has_asked(&origin) {
+        if !self.routing.waits.has_asked(&origin) {
             return;
         }
-        let Some(mut wait) = self.waits.take(key) else {
+        let Some(mut wait) = self.routing.waits.take(key) else {
             return;
         };
         if matches!(wait.phase, Phase::Notified) && wait.plan.places.contains(&namespace) {
@@ -460,6 +462,6 @@ impl Shard {
         } else {
             wait.note_ready(namespace);
         }
-        self.waits.insert(key, wait);
+        self.routing.waits.insert(key, wait);
     }
 }

@@ -224,13 +224,13 @@ impl Shard {
         let key = requester.key;
         match action {
             WatchAction::Add => {
-                let cost = self.waits.cost() + self.watches.cost() + places.len();
+                let cost = self.routing.waits.cost() + self.routing.watches.cost() + places.len();
                 if cost > self.config.waited_partitions_max {
                     let response = status_response(Status::TOO_MANY_WAITS);
                     return requester.pipeline.respond(response);
                 }
                 for (namespace, incarnation) in places {
-                    if self.watches.insert(key, *namespace, *incarnation) {
+                    if self.routing.watches.insert(key, *namespace, *incarnation) {
                         self.arm_watch(*namespace, effects);
                     }
                 }
@@ -240,7 +240,7 @@ impl Shard {
                 self.unwatch(key, namespaces, effects);
             }
         }
-        requester.session.is_watching = !self.watches.is_over(key);
+        requester.session.is_watching = !self.routing.watches.is_over(key);
         requester.pipeline.respond(status_response(Status::OK));
     }
 
@@ -251,7 +251,7 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         let shard = self.config.shard;
-        for namespace in self.watches.remove(key, namespaces) {
+        for namespace in self.routing.watches.remove(key, namespaces) {
             let owner = self.owner(namespace);
             self.route_mail(owner, Mail::Unwatch { namespace, shard }, effects);
         }
@@ -259,7 +259,7 @@ impl Shard {
 
     /// Ask the shard of a partition to notify when the known view is outdated.
     fn arm_watch(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
-        let Some(known) = self.watches.seen.get_mut(&namespace) else {
+        let Some(known) = self.routing.watches.seen.get_mut(&namespace) else {
             return;
         };
         known.is_armed = true;
@@ -275,32 +275,32 @@ impl Shard {
 
     /// Process a notification about a watched partition.
     pub(crate) fn watch_notified(&mut self, namespace: Namespace, view: WatchedState) {
-        let Some(seen) = self.watches.seen.get_mut(&namespace) else {
+        let Some(seen) = self.routing.watches.seen.get_mut(&namespace) else {
             return;
         };
         seen.view = Some(view);
         seen.is_armed = false;
         for key in seen.watchers.clone() {
-            self.watches.owe(key, namespace);
-            self.touch(key);
+            self.routing.watches.owe(key, namespace);
+            self.sessions.touch(key);
         }
     }
 
     /// Send a connection its due notifications, unless earlier ones are still being sent.
     pub(crate) fn notify(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        let Some(connection) = self.connection_mut(key) else {
+        let Some(connection) = self.sessions.get_mut(key) else {
             return;
         };
         if !connection.session.is_watching || connection.sending || connection.closing {
             return;
         }
-        let (entries, told) = self.watches.take_due(key);
+        let (entries, told) = self.routing.watches.take_due(key);
         for namespace in told {
             self.arm_watch(namespace, effects);
         }
         self.deliver_answers(effects);
-        let is_watching = !self.watches.is_over(key);
-        if let Some(connection) = self.connection_mut(key) {
+        let is_watching = !self.routing.watches.is_over(key);
+        if let Some(connection) = self.sessions.get_mut(key) {
             connection.session.is_watching = is_watching;
             if !entries.is_empty() {
                 let frame = payload_response(|out| encode_list(&entries, out));
@@ -311,16 +311,17 @@ impl Shard {
 
     /// Apply a new catalog: stop watching partitions that are gone, or that the user may no longer see.
     pub(crate) fn review_watches(&mut self, changes: &Changes, effects: &mut Vec<Effect>) {
-        let keys: Vec<ConnectionKey> = self.watches.by_connection.keys().copied().collect();
+        let keys: Vec<ConnectionKey> = self.routing.watches.by_connection.keys().copied().collect();
         let (catalog, now) = (Arc::clone(self.catalog.load()), self.now);
         for key in keys {
             let user = self
-                .connection_mut(key)
+                .sessions
+                .get_mut(key)
                 .and_then(|connection| connection.session.login.as_ref())
                 .map(|login| (login.user(), login.holds(&catalog, now)));
             let is_all = user.is_none_or(|(user, _)| changes.has_user(user));
             let user = user.filter(|(_, holds)| *holds).map(|(user, _)| user);
-            let Some(watching) = self.watches.by_connection.get_mut(&key) else {
+            let Some(watching) = self.routing.watches.by_connection.get_mut(&key) else {
                 continue;
             };
             let touched = watching.places.iter().filter(|(namespace, _)| {
@@ -339,17 +340,17 @@ impl Shard {
             }
             if !gone.is_empty() {
                 self.unwatch(key, gone, effects);
-                self.touch(key);
+                self.sessions.touch(key);
             }
         }
     }
 
     /// Remove all watches of a closed connection.
     pub(crate) fn forget_watches(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        if let Some(watching) = self.watches.by_connection.get(&key) {
+        if let Some(watching) = self.routing.watches.by_connection.get(&key) {
             let namespaces: Vec<Namespace> = watching.places.keys().copied().collect();
             self.unwatch(key, namespaces, effects);
-            self.watches.by_connection.remove(&key);
+            self.routing.watches.by_connection.remove(&key);
         }
     }
 }

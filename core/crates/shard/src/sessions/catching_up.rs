@@ -11,10 +11,10 @@ use headrace_wire::Status;
 
 use crate::{
     Shard,
-    api::{ConnectionKey, Effect, Origin},
+    api::{ConnectionKey, Effect, Origin, Sequence},
     config::Hosting,
     dispatch::control_request,
-    sessions::connection::{Sequence, Session},
+    sessions::connection::Session,
 };
 
 /// Errors that a newer catalog may revoke. Includes missing permissions, which may have been granted a moment ago.
@@ -77,7 +77,7 @@ impl Shard {
     /// counts even if the catalog did not arrive: what is missing then is refused.
     pub(crate) fn has_caught_up(&mut self, key: ConnectionKey) -> bool {
         let now = self.now;
-        let Some(connection) = self.connection_mut(key) else {
+        let Some(connection) = self.sessions.get_mut(key) else {
             return false;
         };
         let has_waited = connection.session.catching_up == CatchingUp::Asked;
@@ -85,7 +85,7 @@ impl Shard {
             connection.session.catching_up = CatchingUp::Done;
             // The client could not send a heartbeat while it waited.
             connection.session.last_heartbeat = now;
-            self.touch(key);
+            self.sessions.touch(key);
         }
         has_waited
     }

@@ -9,11 +9,14 @@ use crate::{
     api::{ConnectionKey, Effect},
     config::Hosting,
     routing::served::GatewayLink,
+    sessions::Sessions,
     sessions::catching_up::CatchingUp,
     sessions::connection::{Connection, Inbox, Session, Standing, WebSocket},
     shard::Shard,
 };
 
+/// Interval between checks for consumer group members whose connections are closed.
+const STALE_MEMBER_CHECK_MICROS: u64 = 5_000_000;
 /// Interval between two heartbeat checks.
 const HEARTBEAT_CHECK_MICROS: u64 = 1_000_000;
 
@@ -61,8 +64,8 @@ impl Shard {
     /// Shut down the sending side after the last byte, and discard incoming data until the peer closes, too.
     pub(crate) fn linger(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
         let until = Timestamp(self.now.0 + LINGER_MICROS);
-        let scratch = self.pool.acquire(LINGER_RECEIVE_BYTES);
-        let Some(connection) = self.connection_mut(key) else {
+        let scratch = self.memory.pool().acquire(LINGER_RECEIVE_BYTES);
+        let Some(connection) = self.sessions.get_mut(key) else {
             return;
         };
         if connection.lingers_until.is_none() {
@@ -73,11 +76,11 @@ impl Shard {
             let is_client = connection.gateway_link.is_none();
             effects.push(Effect::Finish { connection: key });
             if is_client {
-                self.disconnected(client, may_be_member, effects);
+                self.sessions.disconnected(client, may_be_member, effects);
             }
-            self.lingering.push(key);
+            self.sessions.lingering.push(key);
         }
-        let Some(connection) = self.connection_mut(key) else {
+        let Some(connection) = self.sessions.get_mut(key) else {
             return;
         };
         if connection.receiving {
@@ -105,31 +108,22 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) -> bool {
         let now = self.now;
-        let Some(connection) = self.connection_mut(key) else {
+        let Some(connection) = self.sessions.get_mut(key) else {
             return false;
         };
         if !connection.conclude() {
             return false;
         }
         self.cancel_wait(key, effects);
-        let Some(connection) = self.connection_mut(key) else {
+        let Some(connection) = self.sessions.get_mut(key) else {
             return true;
         };
         if !connection.pipeline.is_idle() {
             let until = Timestamp(now.0 + CONCLUSION_MICROS);
-            self.add_deadline(until, key, DeadlineKind::Answers);
+            self.sessions
+                .add_deadline(until, key, DeadlineKind::Answers);
         }
         true
-    }
-
-    /// Check a condition of a connection at a deadline.
-    pub(crate) fn add_deadline(
-        &mut self,
-        until: Timestamp,
-        key: ConnectionKey,
-        awaited: DeadlineKind,
-    ) {
-        self.deadlines.push(Reverse((until, key, awaited)));
     }
 
     /// Require a login or a ticket within a time limit: unauthenticated connections would use up connection slots.
@@ -140,33 +134,19 @@ impl Shard {
         };
         if let Some(micros) = timeout_micros {
             session.login_until = Timestamp(self.now.0 + micros);
-            self.add_deadline(session.login_until, key, DeadlineKind::Login);
-        }
-    }
-
-    /// Set the deadline of a payload of this size that has begun to arrive. A connection has one entry at most,
-    /// regardless of the number of payloads.
-    pub(crate) fn add_payload_deadline(&mut self, connection: &mut Connection, bytes: usize) {
-        let micros = PAYLOAD_MICROS + bytes as u64 / PAYLOAD_BYTES_PER_SECOND_MIN * 1_000_000;
-        connection.payload_until = Timestamp(self.now.0 + micros);
-        if !connection.is_payload_awaited {
-            connection.is_payload_awaited = true;
-            self.add_deadline(
-                connection.payload_until,
-                connection.key,
-                DeadlineKind::Payload,
-            );
+            self.sessions
+                .add_deadline(session.login_until, key, DeadlineKind::Login);
         }
     }
 
     /// Process expired deadlines, such as those of missing upgrades and of the last answers of closing connections.
     pub(crate) fn process_deadlines(&mut self) {
         let now = self.now;
-        while let Some(Reverse((until, key, awaited))) = self.deadlines.peek().copied()
+        while let Some(Reverse((until, key, awaited))) = self.sessions.deadlines.peek().copied()
             && until <= now
         {
-            self.deadlines.pop();
-            let Some(connection) = self.connection_mut(key) else {
+            self.sessions.deadlines.pop();
+            let Some(connection) = self.sessions.get_mut(key) else {
                 continue;
             };
             match awaited {
@@ -187,8 +167,11 @@ impl Shard {
                         } else {
                             // A login is in flight, or queued behind other requests.
                             let again = Timestamp(now.0 + LINGER_MICROS);
-                            self.deadlines
-                                .push(Reverse((again, key, DeadlineKind::Login)));
+                            self.sessions.deadlines.push(Reverse((
+                                again,
+                                key,
+                                DeadlineKind::Login,
+                            )));
                         }
                     }
                 }
@@ -199,7 +182,8 @@ impl Shard {
                         continue;
                     }
                     if until > now {
-                        self.deadlines
+                        self.sessions
+                            .deadlines
                             .push(Reverse((until, key, DeadlineKind::Payload)));
                         continue;
                     }
@@ -216,16 +200,16 @@ impl Shard {
                     }
                 }
             }
-            self.touch(key);
+            self.sessions.touch(key);
         }
     }
 
     pub(crate) fn close_lingering(&mut self, effects: &mut Vec<Effect>) {
         let now = self.now;
-        for key in core::mem::take(&mut self.lingering) {
-            match self.connection_mut(key).map(|known| known.lingers_until) {
+        for key in core::mem::take(&mut self.sessions.lingering) {
+            match self.sessions.get_mut(key).map(|known| known.lingers_until) {
                 Some(Some(until)) if until <= now => self.close(key, effects),
-                Some(_) => self.lingering.push(key),
+                Some(_) => self.sessions.lingering.push(key),
                 None => {}
             }
         }
@@ -235,14 +219,130 @@ impl Shard {
         self.forget_wait(key, effects);
         self.forget_watches(key, effects);
         self.forget_link(key);
-        self.links.forget(key);
-        if let Some(connection) = self.take_connection(key) {
-            self.count(&connection, -1);
+        self.routing.links.forget(key);
+        if let Some(connection) = self.sessions.take(key) {
+            self.sessions.count_change(&connection, -1);
             if connection.lingers_until.is_none() && connection.gateway_link.is_none() {
                 let session = &connection.session;
-                self.disconnected(session.client, session.may_be_member, effects);
+                self.sessions
+                    .disconnected(session.client, session.may_be_member, effects);
             }
             effects.push(Effect::Close { connection: key });
+        }
+    }
+
+    /// Report again, when that is due, that connections are closed whose memberships are still in the catalog. The first notice may have
+    /// been lost, or may have arrived before the join that it was to undo.
+    pub(crate) fn report_stale_members(&mut self, effects: &mut Vec<Effect>) {
+        if self.sessions.stale_members_at > self.now {
+            return;
+        }
+        self.sessions.stale_members_at = Timestamp(self.now.0 + STALE_MEMBER_CHECK_MICROS);
+        if self.config.shard != ShardId(0) {
+            return;
+        }
+        let gateway = self.config.gateway;
+        let catalog = self.catalog.load();
+        let members = catalog.groups().flat_map(|group| &group.members);
+        let here: BTreeSet<ClientId> = members
+            .filter(|member| member.client.gateway == gateway)
+            .map(|member| member.client.client)
+            .collect();
+        effects.extend(
+            self.sessions
+                .clients
+                .missing(here)
+                .into_iter()
+                .map(client_gone),
+        );
+    }
+
+    /// Check for silent clients when the check is due.
+    pub(crate) fn tick_heartbeats(&mut self, effects: &mut Vec<Effect>) {
+        let now = self.now;
+        if let Some(interval) = self.config.heartbeat_interval_micros
+            && self.sessions.heartbeats_at <= now
+        {
+            self.sessions.heartbeats_at = Timestamp(now.0 + HEARTBEAT_CHECK_MICROS);
+            self.unregister_silent(now.0.saturating_sub(interval + interval / 5), effects);
+        }
+    }
+
+    /// Remove silent clients from the registry and from their groups. Their connections continue to work.
+    fn unregister_silent(&mut self, heard_since: u64, effects: &mut Vec<Effect>) {
+        let asks_nodes = self.config.hosting == Hosting::Nothing;
+        let silent: Vec<ConnectionKey> = self
+            .sessions
+            .iter()
+            .filter(|connection| connection.session.last_heartbeat.0 < heard_since)
+            .filter(|connection| !matches!(connection.session.standing, Standing::Silent { .. }))
+            // An in-process API lives as long as the process, and sends nothing while idle.
+            .filter(|connection| !connection.session.arrival.is_in_process())
+            // A gateway is not a client.
+            .filter(|connection| connection.gateway_link.is_none())
+            // A client cannot send a heartbeat before its request is answered, and a node may take its time.
+            .filter(|connection| !asks_nodes || connection.pipeline.is_idle())
+            .filter(|connection| connection.session.catching_up != CatchingUp::Asked)
+            .map(|connection| connection.key)
+            .filter(|key| !self.routing.has_wait(*key))
+            .collect();
+        for key in silent {
+            let Some(connection) = self.sessions.get_mut(key) else {
+                continue;
+            };
+            let session = &mut connection.session;
+            let was_member = session.may_be_member || session.standing == Standing::Stale;
+            let (client, may_be_member) =
+                (session.client, core::mem::take(&mut session.may_be_member));
+            session.standing = Standing::Silent { was_member };
+            self.sessions.disconnected(client, may_be_member, effects);
+        }
+    }
+
+    pub(crate) fn shut_down(&mut self, effects: &mut Vec<Effect>) {
+        if self.sessions.shutting_down {
+            return;
+        }
+        self.sessions.shutting_down = true;
+        self.drain_all_links();
+        for connection in self.sessions.connections.iter_mut().flatten() {
+            // Requests in flight are answered first, followed by the frame that redirects the client.
+            connection.begin_graceful_close();
+        }
+        self.end_all_waits(effects);
+        self.routing.links.shut_down();
+        self.sessions.touch_all();
+    }
+}
+
+impl Sessions {
+    /// Check a condition of a connection at a deadline.
+    pub(crate) fn add_deadline(
+        &mut self,
+        until: Timestamp,
+        key: ConnectionKey,
+        awaited: DeadlineKind,
+    ) {
+        self.deadlines.push(Reverse((until, key, awaited)));
+    }
+
+    /// Set the deadline of a payload of this size that has begun to arrive. A connection has one entry at most,
+    /// regardless of the number of payloads.
+    pub(super) fn add_payload_deadline(
+        &mut self,
+        now: Timestamp,
+        connection: &mut Connection,
+        bytes: usize,
+    ) {
+        let micros = PAYLOAD_MICROS + bytes as u64 / PAYLOAD_BYTES_PER_SECOND_MIN * 1_000_000;
+        connection.payload_until = Timestamp(now.0 + micros);
+        if !connection.is_payload_awaited {
+            connection.is_payload_awaited = true;
+            self.add_deadline(
+                connection.payload_until,
+                connection.key,
+                DeadlineKind::Payload,
+            );
         }
     }
 
@@ -254,92 +354,18 @@ impl Shard {
         }
     }
 
-    /// Report again that connections are closed whose memberships are still in the catalog. The first notice may have
-    /// been lost, or may have arrived before the join that it was to undo.
-    pub(crate) fn report_stale_members(&mut self, effects: &mut Vec<Effect>) {
-        if self.config.shard != ShardId(0) {
-            return;
-        }
-        let gateway = self.config.gateway;
-        let catalog = self.catalog.load();
-        let members = catalog.groups().flat_map(|group| &group.members);
-        let here: BTreeSet<ClientId> = members
-            .filter(|member| member.client.gateway == gateway)
-            .map(|member| member.client.client)
-            .collect();
-        effects.extend(self.clients.missing(here).into_iter().map(client_gone));
-    }
-
-    /// Check for silent clients when the check is due.
-    pub(crate) fn tick_heartbeats(&mut self, effects: &mut Vec<Effect>) {
-        let now = self.now;
-        if let Some(interval) = self.config.heartbeat_interval_micros
-            && self.heartbeats_at <= now
-        {
-            self.heartbeats_at = Timestamp(now.0 + HEARTBEAT_CHECK_MICROS);
-            self.unregister_silent(now.0.saturating_sub(interval + interval / 5), effects);
-        }
-    }
-
-    /// Remove silent clients from the registry and from their groups. Their connections continue to work.
-    fn unregister_silent(&mut self, heard_since: u64, effects: &mut Vec<Effect>) {
-        let asks_nodes = self.config.hosting == Hosting::Nothing;
-        let silent: Vec<ConnectionKey> = self
-            .connections
-            .iter()
-            .flatten()
-            .filter(|connection| connection.session.last_heartbeat.0 < heard_since)
-            .filter(|connection| !matches!(connection.session.standing, Standing::Silent { .. }))
-            // An in-process API lives as long as the process, and sends nothing while idle.
-            .filter(|connection| !connection.session.arrival.is_in_process())
-            // A gateway is not a client.
-            .filter(|connection| connection.gateway_link.is_none())
-            // A client cannot send a heartbeat before its request is answered, and a node may take its time.
-            .filter(|connection| !asks_nodes || connection.pipeline.is_idle())
-            .filter(|connection| connection.session.catching_up != CatchingUp::Asked)
-            .map(|connection| connection.key)
-            .filter(|key| !self.waits.has(*key))
-            .collect();
-        for key in silent {
-            let Some(connection) = self.connection_mut(key) else {
-                continue;
-            };
-            let session = &mut connection.session;
-            let was_member = session.may_be_member || session.standing == Standing::Stale;
-            let (client, may_be_member) =
-                (session.client, core::mem::take(&mut session.may_be_member));
-            session.standing = Standing::Silent { was_member };
-            self.disconnected(client, may_be_member, effects);
-        }
-    }
-
     /// Register a silent client again when it sends a command. It gets another number, because the end of its
     /// memberships may still be on its way.
-    pub(crate) fn register_again(&self, session: &mut Session) {
+    pub(crate) fn register_again(&self, now: Timestamp, session: &mut Session) {
         if let Standing::Silent { was_member } = session.standing {
             session.client = self.clients.connected(session.arrival);
             self.clients.set_user(session.client, session.user());
-            session.last_heartbeat = self.now;
+            session.last_heartbeat = now;
             session.standing = if was_member {
                 Standing::Stale
             } else {
                 Standing::Registered
             };
         }
-    }
-
-    pub(crate) fn shut_down(&mut self, effects: &mut Vec<Effect>) {
-        if self.shutting_down {
-            return;
-        }
-        self.shutting_down = true;
-        self.drain_all_links();
-        for connection in self.connections.iter_mut().flatten() {
-            // Requests in flight are answered first, followed by the frame that redirects the client.
-            connection.begin_graceful_close();
-        }
-        self.end_all_waits(effects);
-        self.links.shut_down();
-        self.touch_all();
     }
 }

@@ -14,7 +14,6 @@ pub(crate) use inbox::{
     Head, Inbox, SMALL_PAYLOAD_BYTES_MAX, Source, UNAUTHENTICATED_PAYLOAD_BYTES_MAX,
 };
 pub(crate) use pipeline::Pipeline;
-pub use pipeline::Sequence;
 pub(crate) use requester::Requester;
 pub(crate) use session::{Affinity, Login, SendRoute, Session, Standing};
 pub(crate) use websocket::WebSocket;

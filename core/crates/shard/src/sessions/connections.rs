@@ -6,6 +6,7 @@ use crate::{
     Shard,
     api::{ConnectionKey, Effect, MovedConnection},
     dispatch::note_certificate_login,
+    sessions::Sessions,
     sessions::arrival::{Arrival, Framing},
     sessions::catching_up::CatchingUp,
     sessions::closing::DeadlineKind,
@@ -21,13 +22,13 @@ impl Shard {
     ) {
         // In-process APIs limit their own connections.
         let is_full =
-            self.counted_connections >= self.config.connections_max && !arrival.is_in_process();
-        if self.shutting_down || is_full {
+            self.sessions.counts.limited >= self.config.connections_max && !arrival.is_in_process();
+        if self.sessions.shutting_down || is_full {
             effects.push(Effect::Close { connection: key });
             return;
         }
         let mut session = Session {
-            client: self.clients.connected(arrival),
+            client: self.sessions.clients.connected(arrival),
             arrival,
             login: arrival.credential().map(Login::new),
             ticket: None,
@@ -44,7 +45,8 @@ impl Shard {
         };
         if arrival.framing == Framing::WebSocket {
             let until = Timestamp(self.now.0 + self.config.websocket.handshake_timeout_micros);
-            self.add_deadline(until, key, DeadlineKind::Upgrade);
+            self.sessions
+                .add_deadline(until, key, DeadlineKind::Upgrade);
         }
         if !session.is_authenticated() {
             self.add_login_deadline(key, &mut session);
@@ -68,79 +70,34 @@ impl Shard {
         connection.session.affinity = Affinity::default();
         connection.is_payload_awaited = false;
         connection.share_turn = 0;
-        if self.shutting_down {
+        if self.sessions.shutting_down {
             connection.begin_graceful_close();
         }
         self.receive_link(&mut connection);
-        self.note_login_expiry(connection.session.expires_at());
+        self.sessions
+            .note_login_expiry(connection.session.expires_at());
         self.admit(connection);
         // Disconnection requests during the move were seen by neither shard.
-        self.disconnections_seen = 0;
+        self.sessions.disconnections_seen = 0;
         self.review_session(key, effects);
     }
 
     fn admit(&mut self, mut connection: Box<Connection>) {
         connection.pipeline.measure(&self.meter);
-        let key = connection.key;
-        let index = key.index as usize;
-        if self.connections.len() <= index {
-            self.connections.resize_with(index + 1, || None);
-        }
-        self.count(&connection, 1);
-        self.connections[index] = Some(connection);
-        self.touch(key);
-    }
-
-    /// Count a connection that opens (1) or closes (-1).
-    pub(crate) fn count(&mut self, connection: &Connection, change: isize) {
-        let count = |number: &mut usize| *number = number.saturating_add_signed(change);
-        count(&mut self.connections_count);
-        if connection.gateway_link.is_some() {
-            count(&mut self.links_count);
-        } else if !connection.session.arrival.is_in_process() {
-            count(&mut self.counted_connections);
-        }
-    }
-
-    pub(crate) fn touch_all(&mut self) {
-        let keys: Vec<ConnectionKey> = self
-            .connections
-            .iter()
-            .flatten()
-            .map(|connection| connection.key)
-            .collect();
-        for key in keys {
-            self.touch(key);
-        }
-    }
-
-    pub(crate) fn touch(&mut self, key: ConnectionKey) {
-        if let Some(connection) = self.connection_mut(key)
-            && !connection.touched
-        {
-            connection.touched = true;
-            self.touched.push(key);
-        }
-    }
-
-    pub(crate) fn connection_mut(&mut self, key: ConnectionKey) -> Option<&mut Connection> {
-        self.connections
-            .get_mut(key.index as usize)?
-            .as_deref_mut()
-            .filter(|connection| connection.key == key)
+        self.sessions.insert(connection);
     }
 
     /// Take the peer's address from the PROXY header. Returns false, and closes the connection, if its first bytes are
     /// not such a header.
     pub(crate) fn learn_source(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) -> bool {
-        let clients = self.clients.clone();
-        let Some(connection) = self.connection_mut(key) else {
+        let Some(connection) = self.sessions.get_mut(key) else {
             return false;
         };
         match connection.inbox.take_source() {
             Source::Received(Some(address)) => {
                 connection.session.arrival.address = address;
-                clients.set_address(connection.session.client, address);
+                let client = connection.session.client;
+                self.sessions.clients.set_address(client, address);
             }
             Source::Missing => {
                 self.close(key, effects);
@@ -150,8 +107,69 @@ impl Shard {
         }
         true
     }
+}
 
-    pub(crate) fn take_connection(&mut self, key: ConnectionKey) -> Option<Box<Connection>> {
+impl Sessions {
+    /// Add a connection, which has pending work.
+    fn insert(&mut self, connection: Box<Connection>) {
+        let key = connection.key;
+        let index = key.index as usize;
+        if self.connections.len() <= index {
+            self.connections.resize_with(index + 1, || None);
+        }
+        self.count_change(&connection, 1);
+        self.connections[index] = Some(connection);
+        self.touch(key);
+    }
+
+    /// Count a connection that opens (1) or closes (-1).
+    pub(crate) fn count_change(&mut self, connection: &Connection, change: isize) {
+        let count = |number: &mut usize| *number = number.saturating_add_signed(change);
+        count(&mut self.counts.all);
+        if connection.gateway_link.is_some() {
+            count(&mut self.counts.links);
+        } else if !connection.session.arrival.is_in_process() {
+            count(&mut self.counts.limited);
+        }
+    }
+
+    /// All connections that are in the table.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection> {
+        self.connections
+            .iter()
+            .flatten()
+            .map(|connection| &**connection)
+    }
+
+    /// Note that every connection has pending work.
+    pub(crate) fn touch_all(&mut self) {
+        let keys: Vec<ConnectionKey> = self.iter().map(|connection| connection.key).collect();
+        for key in keys {
+            self.touch(key);
+        }
+    }
+
+    /// Note that a connection has pending work.
+    pub(crate) fn touch(&mut self, key: ConnectionKey) {
+        if let Some(connection) = self.get_mut(key)
+            && !connection.touched
+        {
+            connection.touched = true;
+            self.touched.push(key);
+        }
+    }
+
+    /// Return a connection that is in the table.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, key: ConnectionKey) -> Option<&mut Connection> {
+        self.connections
+            .get_mut(key.index as usize)?
+            .as_deref_mut()
+            .filter(|connection| connection.key == key)
+    }
+
+    /// Take a connection out of the table: for good, or until it is put back.
+    pub(crate) fn take(&mut self, key: ConnectionKey) -> Option<Box<Connection>> {
         let place = self.connections.get_mut(key.index as usize)?;
         if place.as_ref()?.key == key {
             place.take()
@@ -160,7 +178,8 @@ impl Shard {
         }
     }
 
-    pub(crate) fn put_connection(&mut self, connection: Box<Connection>) {
+    /// Put a connection back into the table.
+    pub(crate) fn put(&mut self, connection: Box<Connection>) {
         let index = connection.key.index as usize;
         self.connections[index] = Some(connection);
     }

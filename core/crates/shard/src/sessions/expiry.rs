@@ -11,6 +11,7 @@ use crate::{
     api::{ConnectionKey, Effect},
     config::Hosting,
     dispatch::TICKET_HOLDER,
+    sessions::Sessions,
     sessions::closing::client_gone,
 };
 
@@ -21,7 +22,9 @@ impl Shard {
             return;
         }
         let is_touched = |user| changes.has_user(user) || user == TICKET_HOLDER;
-        let keys: Vec<ConnectionKey> = (self.connections.iter().flatten())
+        let keys: Vec<ConnectionKey> = self
+            .sessions
+            .iter()
             .filter(|connection| {
                 let session = &connection.session;
                 let user = session.user().or(session.ticket.map(|_| TICKET_HOLDER));
@@ -38,7 +41,7 @@ impl Shard {
     pub(crate) fn review_session(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
         let (catalog, now) = (Arc::clone(self.catalog.load()), self.now);
         let closes = matches!(self.config.hosting, Hosting::Placed { .. });
-        let Some(connection) = self.connection_mut(key) else {
+        let Some(connection) = self.sessions.get_mut(key) else {
             return;
         };
         let session = &mut connection.session;
@@ -60,27 +63,25 @@ impl Shard {
             session.login = None;
             session.ticket = None;
             connection.closing |= closes;
-            self.clients.set_user(client, None);
+            self.sessions.clients.set_user(client, None);
         }
-        self.touch(key);
-    }
-
-    /// Note the time at which a login expires.
-    pub(crate) fn note_login_expiry(&mut self, expires_at: Option<Timestamp>) {
-        if let Some(expires_at) = expires_at {
-            let next = self.logins_expire_at.unwrap_or(expires_at);
-            self.logins_expire_at = Some(next.min(expires_at));
-        }
+        self.sessions.touch(key);
     }
 
     /// End expired sessions.
     pub(crate) fn end_expired_sessions(&mut self, effects: &mut Vec<Effect>) {
-        if self.logins_expire_at.is_none_or(|at| at > self.now) {
+        if self
+            .sessions
+            .logins_expire_at
+            .is_none_or(|at| at > self.now)
+        {
             return;
         }
-        self.logins_expire_at = None;
+        self.sessions.logins_expire_at = None;
         let now = self.now;
-        let expiring: Vec<_> = (self.connections.iter().flatten())
+        let expiring: Vec<_> = self
+            .sessions
+            .iter()
             .filter_map(|connection| {
                 let session = &connection.session;
                 Some((connection.key, session.user()?, session.expires_at()?))
@@ -93,25 +94,37 @@ impl Shard {
                 self.review_waits(&changes, effects);
                 self.review_watches(&changes, effects);
             } else {
-                self.note_login_expiry(Some(expires_at));
+                self.sessions.note_login_expiry(Some(expires_at));
             }
         }
     }
 
     /// Close the connections of clients for which a disconnect was requested.
     pub(crate) fn end_unwanted(&mut self, effects: &mut Vec<Effect>) {
-        let disconnections = self.clients.disconnections();
-        if disconnections == self.disconnections_seen {
+        let disconnections = self.sessions.clients.disconnections();
+        if disconnections == self.sessions.disconnections_seen {
             return;
         }
-        self.disconnections_seen = disconnections;
-        let unwanted = self.clients.to_disconnect();
-        let keys: Vec<ConnectionKey> = (self.connections.iter().flatten())
+        self.sessions.disconnections_seen = disconnections;
+        let unwanted = self.sessions.clients.to_disconnect();
+        let keys: Vec<ConnectionKey> = self
+            .sessions
+            .iter()
             .filter(|connection| unwanted.contains(&connection.session.client))
             .map(|connection| connection.key)
             .collect();
         for key in keys {
             self.close(key, effects);
+        }
+    }
+}
+
+impl Sessions {
+    /// Note the time at which a login expires.
+    pub(crate) fn note_login_expiry(&mut self, expires_at: Option<Timestamp>) {
+        if let Some(expires_at) = expires_at {
+            let next = self.logins_expire_at.unwrap_or(expires_at);
+            self.logins_expire_at = Some(next.min(expires_at));
         }
     }
 }

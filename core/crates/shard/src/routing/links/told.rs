@@ -5,7 +5,7 @@ use crate::{
     Shard,
     api::{ConnectionKey, Effect, Input, Mail},
     config::Hosting,
-    routing::owner::Owner,
+    owner::Owner,
 };
 
 impl Shard {
@@ -15,7 +15,7 @@ impl Shard {
             catalog: self.catalog.load(),
             now: self.now,
         };
-        self.links.take(moment, mail, effects);
+        self.routing.links.take(moment, mail, effects);
     }
 
     /// Return whether requests are forwarded to other nodes. A node forwards none: it returns the location of the
@@ -34,18 +34,19 @@ impl Shard {
         };
         match input {
             Input::Connected { link, result } => {
-                self.links.connected(moment, link, result, effects);
+                self.routing.links.connected(moment, link, result, effects);
             }
             Input::Received {
                 connection,
                 buffer,
                 count,
             } => {
-                self.links
+                self.routing
+                    .links
                     .received(moment, connection, buffer, count, effects);
             }
             Input::Sent { connection, sent } => {
-                self.links.sent(moment, connection, sent, effects);
+                self.routing.links.sent(moment, connection, sent, effects);
             }
             _ => {}
         }
@@ -57,7 +58,7 @@ impl Shard {
             catalog: self.catalog.load(),
             now: self.now,
         };
-        self.links.follow(moment, effects);
+        self.routing.links.follow(moment, effects);
     }
 
     /// Run work on links that is due by time.
@@ -66,7 +67,7 @@ impl Shard {
             catalog: self.catalog.load(),
             now: self.now,
         };
-        self.links.tick(moment, effects);
+        self.routing.links.tick(moment, effects);
     }
 
     /// Read a link whose turn in the memory queue has come.
@@ -75,17 +76,17 @@ impl Shard {
             catalog: self.catalog.load(),
             now: self.now,
         };
-        self.links.read_again(moment, peer, effects);
+        self.routing.links.read_again(moment, peer, effects);
         self.deliver_answers(effects);
     }
 
     /// Deliver results of links to their destinations.
     pub(crate) fn deliver_link_events(&mut self, effects: &mut Vec<Effect>) {
-        for told in self.links.take_events() {
+        for told in self.routing.links.take_events() {
             match told {
                 LinkEvent::Answer { answer, has_waited } => {
                     let (now, key) = (self.now, answer.origin.connection);
-                    if has_waited && let Some(connection) = self.connection_mut(key) {
+                    if has_waited && let Some(connection) = self.sessions.get_mut(key) {
                         connection.session.last_heartbeat = now;
                     }
                     self.deliver_answer(answer, effects);
@@ -95,7 +96,7 @@ impl Shard {
                 }
                 LinkEvent::Seen { namespace, view } => self.watch_notified(namespace, view),
                 LinkEvent::OutcomeUnknown { connection } => self.close(connection, effects),
-                LinkEvent::Room { connection } => self.touch(connection),
+                LinkEvent::Room { connection } => self.sessions.touch(connection),
                 LinkEvent::StatisticsGathered {
                     origin,
                     request: (code, payload),
@@ -107,6 +108,6 @@ impl Shard {
     /// Return whether a connection is held because it has exceeded the budget of a link.
     #[inline]
     pub(crate) fn is_held(&self, key: ConnectionKey) -> bool {
-        self.links.holds(key)
+        self.routing.links.holds(key)
     }
 }

@@ -44,7 +44,7 @@ impl Shard {
             result => ToGateway::Answer { call, result },
         };
         served.queue(frame, pipeline);
-        self.touch(origin.connection);
+        self.sessions.touch(origin.connection);
     }
 
     /// Notify a gateway that a waiting poll will find enough messages. Returns false if no gateway has such a poll.
@@ -55,7 +55,7 @@ impl Shard {
         let call = RequestId(origin.sequence.0);
         if served.end(call).is_some() {
             served.queue(ToGateway::PollReady { call }, pipeline);
-            self.touch(origin.connection);
+            self.sessions.touch(origin.connection);
         }
         true
     }
@@ -77,12 +77,12 @@ impl Shard {
                 None => ToGateway::NotWatched { namespace, version },
             };
             served.queue(frame, pipeline);
-            self.touch(key);
+            self.sessions.touch(key);
         }
     }
 
     fn link_mut(&mut self, key: ConnectionKey) -> Option<(&mut GatewayLink, &mut Pipeline)> {
-        let connection = self.connection_mut(key)?;
+        let connection = self.sessions.get_mut(key)?;
         let served = connection.gateway_link.as_deref_mut()?;
         Some((served, &mut connection.pipeline))
     }
@@ -90,7 +90,7 @@ impl Shard {
     /// Stop reading from a gateway and drain the link: answer everything begun, followed by the final frame. Calls
     /// without an answer at that point were not executed.
     pub(crate) fn drain_link(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connection_mut(key) else {
+        let Some(connection) = self.sessions.get_mut(key) else {
             return;
         };
         if connection.closing {
@@ -98,12 +98,12 @@ impl Shard {
         }
         connection.closing = true;
         self.end_link_waits(key);
-        self.touch(key);
+        self.sessions.touch(key);
     }
 
     /// Drain the links of all gateways.
     pub(crate) fn drain_all_links(&mut self) {
-        let links = self.connections.iter().flatten();
+        let links = self.sessions.iter();
         let links = links.filter(|connection| connection.gateway_link.is_some());
         let keys: Vec<ConnectionKey> = links.map(|connection| connection.key).collect();
         for key in keys {
@@ -113,14 +113,14 @@ impl Shard {
 
     /// Resume links that waited for a newer catalog.
     pub(crate) fn wake_links(&mut self) {
-        let links = self.connections.iter().flatten();
+        let links = self.sessions.iter();
         let held = links.filter(|connection| {
             let served = connection.gateway_link.as_deref();
             served.is_some_and(|served| served.held.is_some())
         });
         let keys: Vec<ConnectionKey> = held.map(|connection| connection.key).collect();
         for key in keys {
-            self.touch(key);
+            self.sessions.touch(key);
         }
     }
 
@@ -162,7 +162,7 @@ impl Shard {
 
     /// Pass collected frames to the pipeline, and the final frame once the link is drained.
     pub(crate) fn conclude_link(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connection_mut(key) else {
+        let Some(connection) = self.sessions.get_mut(key) else {
             return;
         };
         let Some(served) = connection.gateway_link.as_deref_mut() else {

@@ -14,11 +14,11 @@ use headrace_wire::{CommandCode, frame::REQUEST_HEADER_BYTES};
 use super::{GatewayLink, Held, PendingCall, places::Decision};
 use crate::{
     Shard,
-    api::{ConnectionKey, Effect, Origin, PartitionCall, WaitingPoll},
+    api::{ConnectionKey, Effect, Origin, PartitionCall, Sequence, WaitingPoll},
     hosting::{BorrowedBatch, NotificationTarget},
     meter,
     sessions::closing::DeadlineKind,
-    sessions::connection::{Connection, Head, Pipeline, SMALL_PAYLOAD_BYTES_MAX, Sequence},
+    sessions::connection::{Connection, Head, Pipeline, SMALL_PAYLOAD_BYTES_MAX},
 };
 
 /// Maximum time that a frame waits for the catalog version that its gateway already has.
@@ -120,7 +120,7 @@ impl Shard {
         };
         if payload_bytes > SMALL_PAYLOAD_BYTES_MAX {
             let place = self.place_of(link.key);
-            let begun = inbox.begin_large(code, payload_bytes, &self.memory, place);
+            let begun = inbox.begin_large(code, payload_bytes, self.memory.shared(), place);
             return begun.is_ok() && inbox.is_large_whole();
         }
         let Some(payload) = inbox.payload_mut(payload_bytes) else {
@@ -172,7 +172,7 @@ impl Shard {
         match verdict {
             Decision::Take => {}
             Decision::Behind => {
-                let batch = batch.copy(&self.pool);
+                let batch = batch.copy(self.memory.pool());
                 let frame = ToNode::Request {
                     call: asker.call,
                     place: asker.place,
@@ -435,7 +435,8 @@ impl Shard {
     fn hold(&mut self, link: &mut Link<'_>, frame: ToNode, until: Option<Timestamp>) -> bool {
         let until = until.unwrap_or_else(|| {
             let until = Timestamp(self.now.0 + CATCH_UP_MICROS);
-            self.add_deadline(until, link.key, DeadlineKind::CatalogVersion);
+            self.sessions
+                .add_deadline(until, link.key, DeadlineKind::CatalogVersion);
             until
         });
         link.served.held = Some(Box::new(Held {

@@ -85,11 +85,13 @@ impl Shard {
                 return;
             }
         };
-        self.count(connection, -1);
+        self.sessions.count_change(connection, -1);
         // A gateway is no client of this node.
-        self.clients.disconnected(connection.session.client);
+        self.sessions
+            .clients()
+            .disconnected(connection.session.client);
         connection.gateway_link = Some(Box::new(GatewayLink::new(opening)));
-        self.count(connection, 1);
+        self.sessions.count_change(connection, 1);
         self.settle_link(connection);
     }
 
@@ -104,7 +106,7 @@ impl Shard {
             // The requested shard had no room. An immediate retry would keep that shard from making room.
             Some(shard) if shard != self.config.shard => {
                 let until = Timestamp(self.now.0 + MOVE_AGAIN_MICROS);
-                self.add_deadline(until, key, DeadlineKind::Room);
+                self.sessions.add_deadline(until, key, DeadlineKind::Room);
             }
             Some(_) => self.settle_link(connection),
             None => {}
@@ -132,7 +134,7 @@ impl Shard {
             return;
         }
         served.opening = None;
-        if self.links_count > LINKS_MAX {
+        if self.sessions.links_count() > LINKS_MAX {
             pipeline.respond(status_response(Status::PARTITION_UNAVAILABLE));
             served.has_parted = true;
             connection.closing = true;

@@ -12,7 +12,7 @@ use super::{GatewayLink, Refused};
 use crate::{
     hosting::members,
     hosting::{Partitions, find},
-    routing::owner::Owner,
+    owner::Owner,
 };
 
 /// Decision about a request.

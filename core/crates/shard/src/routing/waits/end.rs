@@ -8,15 +8,15 @@ use headrace_wire::{Command, CommandCode, Status};
 use super::{Phase, Wait};
 use crate::{
     Shard,
-    api::{ConnectionKey, Effect},
+    api::{ConnectionKey, Effect, Sequence},
     dispatch::{Plan, TICKET_HOLDER, nothing_polled},
-    sessions::connection::{Pipeline, Sequence, status_response},
+    sessions::connection::{Pipeline, status_response},
 };
 
 impl Shard {
     /// Answer waiting requests whose deadline has passed.
     pub(crate) fn end_due_waits(&mut self, effects: &mut Vec<Effect>) {
-        while let Some((deadline, key)) = self.waits.deadlines.first().copied()
+        while let Some((deadline, key)) = self.routing.waits.deadlines.first().copied()
             && deadline <= self.now
         {
             self.wait_is_due(key, effects);
@@ -25,13 +25,13 @@ impl Shard {
 
     /// End all waits for shutdown.
     pub(crate) fn end_all_waits(&mut self, effects: &mut Vec<Effect>) {
-        for key in self.waits.keys() {
+        for key in self.routing.waits.keys() {
             self.wait_is_due(key, effects);
         }
     }
 
     fn wait_is_due(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        let Some(mut wait) = self.waits.take(key) else {
+        let Some(mut wait) = self.routing.waits.take(key) else {
             return;
         };
         wait.is_due = true;
@@ -54,13 +54,13 @@ impl Shard {
             // Polls in flight run to completion.
             Phase::Trying { .. } | Phase::Taking { .. } => {}
         }
-        self.waits.insert(key, wait);
+        self.routing.waits.insert(key, wait);
     }
 
     /// Apply a new catalog: end waits whose user lost the permission, and plan those anew whose partitions have moved.
     pub(crate) fn review_waits(&mut self, changes: &Changes, effects: &mut Vec<Effect>) {
         // Only few waits are affected: making a plan costs far more than this check.
-        let touched: Vec<ConnectionKey> = (self.waits.by_connection.iter())
+        let touched: Vec<ConnectionKey> = (self.routing.waits.by_connection.iter())
             .filter(|(_, wait)| {
                 let (stream, topic) = wait.plan.topic;
                 // The holder of a ticket waits on behalf of the ticket's issuer.
@@ -71,12 +71,12 @@ impl Shard {
             .map(|(key, _)| *key)
             .collect();
         for key in touched {
-            let Some(mut wait) = self.waits.take(key) else {
+            let Some(mut wait) = self.routing.waits.take(key) else {
                 continue;
             };
             if wait.is_void || self.plan_again(key, &wait).as_ref() == Some(&Ok(wait.plan.clone()))
             {
-                self.waits.insert(key, wait);
+                self.routing.waits.insert(key, wait);
                 continue;
             }
             match wait.phase {
@@ -91,7 +91,7 @@ impl Shard {
                     continue;
                 }
             }
-            self.waits.insert(key, wait);
+            self.routing.waits.insert(key, wait);
         }
     }
 
@@ -101,9 +101,9 @@ impl Shard {
         let Ok(Command::WaitMessages(request)) = command else {
             return None;
         };
-        let connection = self.take_connection(key)?;
+        let connection = self.sessions.take(key)?;
         let plan = self.plan_wait(&connection.session, &request);
-        self.put_connection(connection);
+        self.sessions.put(connection);
         Some(plan)
     }
 
@@ -142,12 +142,12 @@ impl Shard {
             });
         }
         self.enter(key, &mut wait, effects);
-        self.waits.insert(key, wait);
+        self.routing.waits.insert(key, wait);
     }
 
     /// End a wait after the WebSocket was closed by its peer: the messages are not wanted and no offset is stored.
     pub(crate) fn cancel_wait(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        if let Some(wait) = self.waits.by_connection.get(&key) {
+        if let Some(wait) = self.routing.waits.by_connection.get(&key) {
             let sequence = wait.sequence;
             self.forget_wait(key, effects);
             self.end_wait(key, sequence, |pipeline, sequence| {
@@ -159,7 +159,7 @@ impl Shard {
 
     /// Remove the wait of a closed connection.
     pub(crate) fn forget_wait(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        let Some(wait) = self.waits.take(key) else {
+        let Some(wait) = self.routing.waits.take(key) else {
             return;
         };
         if matches!(wait.phase, Phase::Parked) {
@@ -176,10 +176,10 @@ impl Shard {
         answer: impl FnOnce(&mut Pipeline, Sequence),
     ) {
         let now = self.now;
-        if let Some(connection) = self.connection_mut(key) {
+        if let Some(connection) = self.sessions.get_mut(key) {
             answer(&mut connection.pipeline, sequence);
             connection.session.last_heartbeat = now;
-            self.touch(key);
+            self.sessions.touch(key);
         }
     }
 }

@@ -11,6 +11,7 @@ use headrace_wire::{CommandCode, Status};
 
 use super::websocket;
 use crate::{
+    api::Sequence,
     dispatch::nothing_polled,
     memory::Claim,
     meter::{Meter, Place},
@@ -31,10 +32,6 @@ const ENDING_STATUSES: [Status; 3] = [
     Status::TCP_ERROR,
     Status::CONNECTION_CLOSED,
 ];
-
-/// Sequence number of a request on its connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Sequence(pub u64);
 
 #[derive(Debug)]
 enum Slot {
