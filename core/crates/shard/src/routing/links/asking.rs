@@ -2,7 +2,7 @@
 
 use headrace_buffer::Slice;
 use headrace_catalog::Catalog;
-use headrace_link::{self as link, Refusal, RequestId, ToNode, WhenReady};
+use headrace_link::{self as link, CallHeader, Refusal, RequestId, ToNode, WhenReady};
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::Request;
 
@@ -87,10 +87,12 @@ impl Links {
         let trace = self.trace.take();
         let frame = |call, place| {
             let frame = ToNode::Request {
-                call,
-                place,
-                member: origin.member,
-                trace,
+                header: CallHeader {
+                    call,
+                    place,
+                    member: origin.member,
+                    trace,
+                },
                 request,
             };
             frame.encode()
@@ -122,9 +124,12 @@ impl Links {
         };
         let frame = |call, place| {
             let frame = ToNode::Wait {
-                call,
-                place,
-                member: origin.member,
+                header: CallHeader {
+                    call,
+                    place,
+                    member: origin.member,
+                    trace: None,
+                },
                 poll,
                 when_ready,
             };

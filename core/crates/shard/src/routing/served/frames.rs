@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use headrace_catalog::Catalog;
 use headrace_link::{
-    EndWait, MESSAGES_HEAD_BYTES_MAX, Membership, PartitionRef, Refusal, RequestId, Scope,
-    SmallToNode, StatisticsSnapshot, ToGateway, ToNode, TraceContext, WatchedState, WhenReady,
+    CallHeader, EndWait, MESSAGES_HEAD_BYTES_MAX, Membership, PartitionRef, Refusal, RequestId,
+    Scope, SmallToNode, StatisticsSnapshot, ToGateway, ToNode, WatchedState, WhenReady,
 };
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::{PartitionError, Request};
@@ -36,29 +36,12 @@ fn addressed_partition(
     frame: &ToNode,
 ) -> Option<(Option<RequestId>, PartitionRef, Option<Membership>)> {
     match frame {
-        ToNode::Request {
-            call,
-            place,
-            member,
-            ..
+        ToNode::Request { header, .. } | ToNode::Wait { header, .. } => {
+            Some((Some(header.call), header.place, header.member))
         }
-        | ToNode::Wait {
-            call,
-            place,
-            member,
-            ..
-        } => Some((Some(*call), *place, *member)),
         ToNode::Watch { place, .. } => Some((None, *place, None)),
         _ => None,
     }
-}
-
-/// Call of a gateway with its partition and identity.
-struct CallContext {
-    call: RequestId,
-    place: PartitionRef,
-    member: Option<Membership>,
-    trace: Option<TraceContext>,
 }
 
 impl Link<'_> {
@@ -128,24 +111,15 @@ impl Shard {
         };
         let goes_on = match ToNode::decode(code, payload) {
             Ok(SmallToNode::Append {
-                call,
-                place,
-                member: None,
-                trace,
+                header,
                 messages,
                 messages_count,
-            }) => {
-                let asker = CallContext {
-                    call,
-                    place,
-                    member: None,
-                    trace,
-                };
+            }) if header.member.is_none() => {
                 let batch = BorrowedBatch {
                     messages,
                     messages_count,
                 };
-                self.take_small_batch(&mut link, &asker, batch, effects)
+                self.take_small_batch(&mut link, &header, batch, effects)
             }
             Ok(frame) => self.take_frame(&mut link, frame.into_owned(), None, effects),
             Err(_) => {
@@ -161,31 +135,28 @@ impl Shard {
     fn take_small_batch(
         &mut self,
         link: &mut Link<'_>,
-        asker: &CallContext,
+        header: &CallHeader,
         batch: BorrowedBatch<'_>,
         effects: &mut Vec<Effect>,
     ) -> bool {
         let catalog = Arc::clone(self.catalog.load());
-        let namespace = asker.place.namespace;
-        let (call, place) = (Some(asker.call), asker.place);
+        let namespace = header.place.namespace;
+        let (call, place) = (Some(header.call), header.place);
         let verdict = (link.served).decide(&self.partitions, &catalog, call, place, None);
         match verdict {
             Decision::Take => {}
             Decision::Behind => {
                 let batch = batch.copy(self.memory.pool());
                 let frame = ToNode::Request {
-                    call: asker.call,
-                    place: asker.place,
-                    member: None,
-                    trace: asker.trace,
+                    header: *header,
                     request: Request::Append { batch },
                 };
                 return self.hold(link, frame, None);
             }
-            _ => return refuse(link, asker.call, namespace, &verdict),
+            _ => return refuse(link, header.call, namespace, &verdict),
         }
         let (command, bytes) = (CommandCode::SendMessages, batch.messages.len() as u64);
-        let Some(origin) = self.begin(link, asker, command, bytes, None) else {
+        let Some(origin) = self.begin(link, header, command, bytes, None) else {
             return false;
         };
         let call = PartitionCall {
@@ -210,8 +181,8 @@ impl Shard {
             match (&verdict, &frame) {
                 (Decision::Take, _) => {}
                 (Decision::Behind, _) => return self.hold(link, frame, until),
-                (_, ToNode::Request { call, .. } | ToNode::Wait { call, .. }) => {
-                    return refuse(link, *call, place.namespace, &verdict);
+                (_, ToNode::Request { header, .. } | ToNode::Wait { header, .. }) => {
+                    return refuse(link, header.call, place.namespace, &verdict);
                 }
                 (Decision::NotHere(version), _) => {
                     return not_watched(link, place.namespace, *version);
@@ -221,36 +192,16 @@ impl Shard {
             }
         }
         match frame {
-            ToNode::Request {
-                call,
-                place,
-                member,
-                trace,
-                request,
-            } => {
-                let asker = CallContext {
-                    call,
-                    place,
-                    member,
-                    trace,
-                };
-                self.take_request(link, &catalog, &asker, request, effects)
+            ToNode::Request { header, request } => {
+                self.take_request(link, &catalog, &header, request, effects)
             }
             ToNode::Wait {
-                call,
-                place,
-                member,
+                header,
                 poll,
                 when_ready,
             } => {
-                let asker = CallContext {
-                    call,
-                    place,
-                    member,
-                    trace: None,
-                };
                 let wanted = WaitingPoll { poll, when_ready };
-                self.take_wait(link, &catalog, &asker, wanted, effects)
+                self.take_wait(link, &catalog, &header, wanted, effects)
             }
             ToNode::EndWait {
                 call,
@@ -294,7 +245,7 @@ impl Shard {
         &mut self,
         link: &mut Link<'_>,
         catalog: &Arc<Catalog>,
-        asker: &CallContext,
+        header: &CallHeader,
         request: Request,
         effects: &mut Vec<Effect>,
     ) -> bool {
@@ -309,12 +260,12 @@ impl Shard {
             Request::DeleteSegments { .. } => (CommandCode::DeleteSegments, 0),
             Request::PlanRange(_) => (CommandCode::PlanRange, 0),
         };
-        let Some(origin) = self.begin(link, asker, command, bytes, None) else {
+        let Some(origin) = self.begin(link, header, command, bytes, None) else {
             return false;
         };
         let call = PartitionCall {
             origin,
-            namespace: asker.place.namespace,
+            namespace: header.place.namespace,
             request,
         };
         self.partitions.submit(catalog, call, self.now, effects);
@@ -325,24 +276,24 @@ impl Shard {
         &mut self,
         link: &mut Link<'_>,
         catalog: &Arc<Catalog>,
-        asker: &CallContext,
+        header: &CallHeader,
         wanted: WaitingPoll,
         effects: &mut Vec<Effect>,
     ) -> bool {
         if link.served.waiting_count >= self.config.waited_partitions_max {
             link.queue(ToGateway::Answer {
-                call: asker.call,
+                call: header.call,
                 result: Err(Refusal::Partition(PartitionError::Busy)),
             });
             return true;
         }
         let command = CommandCode::WaitMessages;
-        let Some(origin) = self.begin(link, asker, command, 0, Some(wanted.when_ready)) else {
+        let Some(origin) = self.begin(link, header, command, 0, Some(wanted.when_ready)) else {
             return false;
         };
         let call = PartitionCall {
             origin,
-            namespace: asker.place.namespace,
+            namespace: header.place.namespace,
             request: wanted,
         };
         self.partitions.wait(catalog, call, self.now, effects);
@@ -389,13 +340,13 @@ impl Shard {
     fn begin(
         &mut self,
         link: &mut Link<'_>,
-        asker: &CallContext,
+        header: &CallHeader,
         command: CommandCode,
         bytes: u64,
         when_ready: Option<WhenReady>,
     ) -> Option<Origin> {
         let served = &mut *link.served;
-        if served.calls.contains_key(&asker.call) {
+        if served.calls.contains_key(&header.call) {
             served.is_broken = true;
             return None;
         }
@@ -403,21 +354,21 @@ impl Shard {
             self.meter.took(bytes);
         }
         let tracer = &self.meter.tracer;
-        let trace = asker.trace.filter(|_| tracer.is_on());
+        let trace = header.trace.filter(|_| tracer.is_on());
         let trace = trace.map(|context| (tracer.next(), context));
         let begun = PendingCall {
-            namespace: asker.place.namespace,
+            namespace: header.place.namespace,
             when_ready,
             bytes,
             began: self.meter.now(),
             command: meter::Place::of(command.code()),
             trace,
         };
-        served.begin(asker.call, begun);
+        served.begin(header.call, begun);
         Some(Origin {
-            member: asker.member,
+            member: header.member,
             trace: trace.map(|(number, _)| number),
-            ..self.origin(link.key, asker.call)
+            ..self.origin(link.key, header.call)
         })
     }
 
