@@ -48,10 +48,12 @@ use crate::{
     Shard,
     api::{Effect, Origin, PartitionCall},
     routing::served::Opening,
-    sessions::catching_up::may_be_stale_catalog,
-    sessions::connection::{
-        Requester, Session, Standing, UNAUTHENTICATED_PAYLOAD_BYTES_MAX, payload_response,
-        status_response,
+    sessions::{
+        catching_up::may_be_stale_catalog,
+        connection::{
+            Requester, Session, Standing, UNAUTHENTICATED_PAYLOAD_BYTES_MAX, payload_response,
+            status_response,
+        },
     },
 };
 

@@ -43,8 +43,7 @@ use self::{
 use crate::{
     api::{Effect, Origin, PartitionAnswer, PartitionCall},
     config::ShardConfig,
-    hosting::damage::DamageReports,
-    hosting::members::Members,
+    hosting::{damage::DamageReports, members::Members},
     meter::Meter,
     owner::Owner,
 };

@@ -22,8 +22,10 @@ use crate::{
     api::{Effect, Mail, Origin, PartitionCall},
     hosting::BorrowedBatch,
     owner::Owner,
-    sessions::catching_up::may_be_stale_catalog,
-    sessions::connection::{Pipeline, Requester, SendRoute, Session, status_response},
+    sessions::{
+        catching_up::may_be_stale_catalog,
+        connection::{Pipeline, Requester, SendRoute, Session, status_response},
+    },
 };
 
 /// A validated and authorised batch with its partition.

@@ -9,9 +9,11 @@ use crate::{
     api::{ConnectionKey, Effect},
     config::Hosting,
     routing::served::GatewayLink,
-    sessions::Sessions,
-    sessions::catching_up::CatchingUp,
-    sessions::connection::{Connection, Inbox, Session, Standing, WebSocket},
+    sessions::{
+        Sessions,
+        catching_up::CatchingUp,
+        connection::{Connection, Inbox, Session, Standing, WebSocket},
+    },
     shard::Shard,
 };
 

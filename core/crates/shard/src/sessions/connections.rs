@@ -6,11 +6,13 @@ use crate::{
     Shard,
     api::{ConnectionKey, Effect, MovedConnection},
     dispatch::note_certificate_login,
-    sessions::Sessions,
-    sessions::arrival::{Arrival, Framing},
-    sessions::catching_up::CatchingUp,
-    sessions::closing::DeadlineKind,
-    sessions::connection::{Affinity, Connection, Login, Session, Source, Standing},
+    sessions::{
+        Sessions,
+        arrival::{Arrival, Framing},
+        catching_up::CatchingUp,
+        closing::DeadlineKind,
+        connection::{Affinity, Connection, Login, Session, Source, Standing},
+    },
 };
 
 impl Shard {

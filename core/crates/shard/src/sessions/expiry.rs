@@ -11,8 +11,7 @@ use crate::{
     api::{ConnectionKey, Effect},
     config::Hosting,
     dispatch::TICKET_HOLDER,
-    sessions::Sessions,
-    sessions::closing::client_gone,
+    sessions::{Sessions, closing::client_gone},
 };
 
 impl Shard {

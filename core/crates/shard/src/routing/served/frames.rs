@@ -17,8 +17,10 @@ use crate::{
     api::{ConnectionKey, Effect, Origin, PartitionCall, Sequence, WaitingPoll},
     hosting::{BorrowedBatch, NotificationTarget},
     meter,
-    sessions::closing::DeadlineKind,
-    sessions::connection::{Connection, Head, Pipeline, SMALL_PAYLOAD_BYTES_MAX},
+    sessions::{
+        closing::DeadlineKind,
+        connection::{Connection, Head, Pipeline, SMALL_PAYLOAD_BYTES_MAX},
+    },
 };
 
 /// Maximum time that a frame waits for the catalog version that its gateway already has.

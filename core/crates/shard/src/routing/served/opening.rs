@@ -9,9 +9,11 @@ use super::GatewayLink;
 use crate::{
     Shard,
     config::Hosting,
-    sessions::arrival::Framing,
-    sessions::closing::DeadlineKind,
-    sessions::connection::{Connection, Session, status_response},
+    sessions::{
+        arrival::Framing,
+        closing::DeadlineKind,
+        connection::{Connection, Session, status_response},
+    },
 };
 
 const MICROS_PER_SECOND: u64 = 1_000_000;

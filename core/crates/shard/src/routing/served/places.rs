@@ -10,8 +10,7 @@ use headrace_model::Namespace;
 
 use super::{GatewayLink, Refused};
 use crate::{
-    hosting::members,
-    hosting::{Partitions, find},
+    hosting::{Partitions, find, members},
     owner::Owner,
 };
 

@@ -3,8 +3,9 @@
 use std::{cell::Cell, sync::Arc};
 
 use crate::{
-    dispatch::TicketHolder, memory::Share, sessions::arrival::Arrival,
-    sessions::catching_up::CatchingUp,
+    dispatch::TicketHolder,
+    memory::Share,
+    sessions::{arrival::Arrival, catching_up::CatchingUp},
 };
 use headrace_catalog::{Catalog, Credential, Topic};
 use headrace_model::{ClientId, ShardId, Timestamp, UserId};
