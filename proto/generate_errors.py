@@ -4,7 +4,7 @@
     python proto/generate_errors.py --check    write nothing; exit with 1 if the module is not current
 
 The result is checked in, as everything generated for Python is. Only the standard library is needed, so that the
-check runs anywhere. The Rust constants come from the same registry, by ``core/crates/wire/build.rs``.
+check runs anywhere. The Rust constants come from the same registry, by ``core/crates/wire/build/status.rs``.
 """
 
 from __future__ import annotations

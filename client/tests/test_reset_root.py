@@ -50,7 +50,7 @@ def test_in_the_folder_of_a_stopped_server(start_server: StartServer) -> None:
     with RawConnection(server.address) as connection:
         refused = connection.status(Code.LOGIN_USER, frames.login(USERNAME, PASSWORD))
         assert refused == Status.INVALID_CREDENTIALS
-        assert connection.status(Code.LOGIN_WITH_TOKEN, frames.name(token)) == Status.RESOURCE_NOT_FOUND
+        assert connection.status(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, frames.name(token)) == Status.RESOURCE_NOT_FOUND
         connection.ok(Code.LOGIN_USER, frames.login(USERNAME, password))
         assert connection.ok(Code.GET_STREAM, frames.ident("kept"))
         connection.ok(Code.LOGIN_USER, frames.login("ann", "secret"))

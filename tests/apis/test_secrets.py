@@ -63,7 +63,7 @@ def over_binary(connection: RawConnection, secrets: Secrets) -> None:
     token = access_token(connection, f"of {type(connection).__name__}")
     secrets.texts.append(token)
     connection.ok(Code.LOGOUT_USER)
-    connection.ok(Code.LOGIN_WITH_TOKEN, bytes([len(token)]) + token.encode())
+    connection.ok(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, bytes([len(token)]) + token.encode())
 
 
 async def over_http_and_push(server: ServerProcess, session: ClientSession, secrets: Secrets) -> None:

@@ -16,7 +16,6 @@ from headrace_core import encode_user_headers
 from headrace_proto.gateway import v1
 from headrace_proto.gateway.v1.messages_pb2_grpc import MessagesStub
 from tests.apis.collector import Collector, Span, collecting
-from tests.apis.commands.table import SET_TRACE_CONTEXT
 from tests.apis.grpc.caller import access_token
 from tests.apis.http.api import Api, batch
 from tests.compatibility.protocol import frames
@@ -122,7 +121,7 @@ async def test_a_binary_client_and_a_call_of_grpc(start_server: StartServer, col
         sent, polled, called = Parent(), Parent(), Parent()
         connection.ok(Code.SEND_MESSAGES, traced_batch(sent.header))
         context = bytes.fromhex(polled.trace_id + polled.span_id + "01")
-        assert connection.ok(SET_TRACE_CONTEXT, context) == b""
+        assert connection.ok(Code.SET_TRACE_CONTEXT, context) == b""
         connection.poll("s", "t", 0, Strategy.FIRST)
         connection.ok(Code.PING)
     await asyncio.to_thread(_produce, server, token, called)
@@ -200,7 +199,7 @@ async def test_it_is_off_unless_somebody_asked(
     await root.ok("POST", f"{topic}/messages", batch(b"m"), headers={"traceparent": Parent().header})
     with RawConnection.as_root(server.address) as connection:
         connection.ok(Code.SEND_MESSAGES, traced_batch(Parent().header))
-        connection.ok(SET_TRACE_CONTEXT, bytes.fromhex(Parent().trace_id) + bytes(8) + b"\x01")
+        connection.ok(Code.SET_TRACE_CONTEXT, bytes.fromhex(Parent().trace_id) + bytes(8) + b"\x01")
         connection.ok(Code.PING)
     server.stop()
     assert collector.requests == 0

@@ -19,6 +19,7 @@ import headrace_core
 from headrace_core import TicketKey
 from headrace_proto.catalog.v1 import Topic
 from headrace_proto.cluster_token import HEADER, authorization, metrics_authorization
+from headrace_proto.commands import REGISTRY
 from headrace_proto.errors import Status
 from headrace_proto.gateway.v1 import (
     accounts_pb2,
@@ -35,18 +36,15 @@ from tests.cluster import NAME, Cluster
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.answers import stream_details
 from tests.compatibility.protocol.codes import Code, Strategy
-from tests.compatibility.protocol.long_poll import Extension
 from tests.compatibility.protocol.raw import ConnectionClosed, RawConnection
 from tests.compatibility.protocol.websocket import WebSocketConnection
 from tests.conftest import StartServer
 from tests.server_process import ServerProcess
 from tests.service_process import ServiceProcess
 
-OPEN_LINK, LOGIN_WITH_TICKET = 10010, 10011
 READ, WRITE = 1, 2
-OPEN_TO_ALL = {Code.PING, Extension.CAPABILITIES, Extension.EXPLAIN_REFUSALS}
+PUBLIC = {code for code, info in REGISTRY.items() if info.is_public}
 """Commands that need no login and reveal nothing about the contents."""
-LOGINS = {Code.LOGIN_USER, Code.LOGIN_WITH_TOKEN}
 GATEWAY_FILES = (
     accounts_pb2,
     catalog_pb2,
@@ -140,7 +138,7 @@ def test_binary_ports(cluster: Cluster) -> None:
     connections = [RawConnection(gateway.doors.tcp) for gateway in cluster.gateways]
     connections += [WebSocketConnection(gateway.doors.websocket) for gateway in cluster.gateways]
     connections += [RawConnection(node.binary) for node in cluster.nodes]
-    codes = {*Code, *Extension} - OPEN_TO_ALL - LOGINS
+    codes = set(Code) - PUBLIC
     for connection in connections:
         with connection:
             for code in sorted(codes):
@@ -212,12 +210,12 @@ class TicketConnection(RawConnection):
     """A connection to a node."""
 
     def log_in(self, ticket: str) -> int:
-        return self.status(LOGIN_WITH_TICKET, frames.str32(ticket))
+        return self.status(Code.LOGIN_WITH_TICKET, frames.str32(ticket))
 
     def open_link(self, ticket: str, node_id: int) -> int:
         """Return the status of a refusal, or 0 if the link is open."""
         payload = struct.pack("<HIHQQ", 1, node_id, 0, 1, 0) + frames.str32(ticket)
-        self.send_frame(OPEN_LINK, payload)
+        self.send_frame(Code.OPEN_LINK, payload)
         # A response begins with the status, a frame of a link with its length.
         first, second = struct.unpack("<II", self._read(8))
         return first if second == 0 else 0
@@ -350,7 +348,7 @@ def test_a_ticket_opens_what_it_names(cluster: Cluster, prepared: dict[str, Topi
 def issued(connection: RawConnection, stream: int | str, access: int) -> str:
     """Request a ticket as the user logged in on the connection."""
     asked = frames.ident(stream) + frames.ident("t") + frames.u8(access) + frames.u32(60)
-    return headrace_core.decode_issued_ticket(connection.ok(Extension.ISSUE_TICKET, asked)).ticket
+    return headrace_core.decode_issued_ticket(connection.ok(Code.ISSUE_TICKET, asked)).ticket
 
 
 def test_a_ticket_that_a_user_asks_for(cluster: Cluster, prepared: dict[str, Topic]) -> None:
@@ -367,7 +365,7 @@ def test_a_ticket_that_a_user_asks_for(cluster: Cluster, prepared: dict[str, Top
             found |= statuses(reader, Code.POLL_MESSAGES, [poll(ours, number) for number in range(8)])
             assert reader.status(Code.POLL_MESSAGES, poll(theirs, 0)) == Status.UNAUTHORIZED
             asked = frames.ident(ours) + frames.ident("t") + frames.u8(READ) + frames.u32(60)
-            assert reader.status(Extension.ISSUE_TICKET, asked) == Status.UNAUTHORIZED
+            assert reader.status(Code.ISSUE_TICKET, asked) == Status.UNAUTHORIZED
     assert found == {Status.OK, Status.PARTITION_ELSEWHERE}
     for gateway in cluster.gateways:
         with TicketConnection(gateway.doors.tcp) as connection:

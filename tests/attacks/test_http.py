@@ -113,7 +113,7 @@ def test_figures_name_nothing_to_strangers(shared_server: ServerProcess) -> None
     with RawConnection.as_root(shared_server.address) as root:
         root.create_topic("secret-stream", "secret-topic")
         path = frames.ident("secret-stream") + frames.ident("secret-topic")
-        root.ok(Code.CREATE_GROUP, path + frames.name("secret-group"))
+        root.ok(Code.CREATE_CONSUMER_GROUP, path + frames.name("secret-group"))
     _, headers, body = answer(
         shared_server, "GET", "/metrics?detail=partitions", headers={"Origin": "https://evil.example"}
     )

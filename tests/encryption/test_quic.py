@@ -157,15 +157,15 @@ async def test_a_member_of_a_group_is_the_connection(shared_server: ServerProces
     poll = frames.poll("grouped", "t", None, Strategy.NEXT, 0, 10, auto_commit=True, who=group)
     async with calling(shared_server.quic_address) as other:
         await topic(other, "grouped")
-        await other.ok(Code.CREATE_GROUP, place + frames.name("g"))
+        await other.ok(Code.CREATE_CONSUMER_GROUP, place + frames.name("g"))
         async with calling(shared_server.quic_address) as member:
             await member.log_in()
             await member.ok(Code.SEND_MESSAGES, sending("grouped", b"a", b"b"))
-            await member.ok(Code.JOIN_GROUP, place + frames.ident("g"))
+            await member.ok(Code.JOIN_CONSUMER_GROUP, place + frames.ident("g"))
             answer = polled(await member.ok(Code.POLL_MESSAGES, poll))
             assert [message.payload for message in answer.messages] == [b"a", b"b"]
             assert (await other.request(Code.POLL_MESSAGES, poll)).status == Status.GROUP_MEMBER_NOT_FOUND
-        await other.ok(Code.JOIN_GROUP, place + frames.ident("g"))
+        await other.ok(Code.JOIN_CONSUMER_GROUP, place + frames.ident("g"))
 
 
 async def test_the_end_of_a_connection_is_the_end_of_its_session(start_server: StartServer) -> None:

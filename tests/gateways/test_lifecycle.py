@@ -36,7 +36,7 @@ def join_at(group: Group, address: str) -> Member:
         member = Member(group)
     group.connection = connection
     group.members.append(member)
-    eventually("the group", lambda: member.connection.request(Code.JOIN_GROUP, group.path).status == Status.OK)
+    eventually("the group", lambda: member.connection.request(Code.JOIN_CONSUMER_GROUP, group.path).status == Status.OK)
     return member
 
 

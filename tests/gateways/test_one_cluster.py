@@ -198,11 +198,11 @@ async def test_what_was_made_at_one_gateway_is_there_at_the_other(cluster: Clust
                         assert topic.topic_name == "t"
                     case _:
                         assert there.ok(Code.GET_TOPIC, path)
-                here.ok(Code.CREATE_GROUP, path + frames.name("g"))
-                there.ok(Code.JOIN_GROUP, path + frames.ident("g"))
+                here.ok(Code.CREATE_CONSUMER_GROUP, path + frames.name("g"))
+                there.ok(Code.JOIN_CONSUMER_GROUP, path + frames.ident("g"))
                 here.ok(Code.CREATE_PARTITIONS, path + frames.u32(1))
                 there.send(name, "t", 1, b"m")
-            assert there.status(Code.JOIN_GROUP, path + frames.ident("another")) == Status.GROUP_NOT_FOUND
+            assert there.status(Code.JOIN_CONSUMER_GROUP, path + frames.ident("another")) == Status.GROUP_NOT_FOUND
 
 
 def test_a_permission_counts_at_every_gateway(cluster: Cluster) -> None:

@@ -13,7 +13,6 @@ import pytest
 from headrace_proto.gateway import v1
 from headrace_proto.gateway.v1.messages_pb2_grpc import MessagesStub
 from tests.apis.collector import Collector, Span, collecting
-from tests.apis.commands.table import SET_TRACE_CONTEXT
 from tests.apis.grpc.caller import access_token
 from tests.cluster import Cluster
 from tests.compatibility.protocol import frames
@@ -108,7 +107,7 @@ async def test_one_request_is_followed_through_all_services(tmp_path: Path, coll
 def produce(tcp: str, address: str, traceparent: str, context: str) -> None:
     with RawConnection.as_root(tcp) as connection:
         connection.ok(Code.CREATE_STREAM, frames.name("s"))
-        connection.ok(SET_TRACE_CONTEXT, bytes.fromhex(context))
+        connection.ok(Code.SET_TRACE_CONTEXT, bytes.fromhex(context))
         connection.ok(Code.CREATE_TOPIC, frames.create_topic("s", "t", 1))
         token = access_token(connection)
     metadata = [("authorization", f"Bearer {token}"), ("traceparent", traceparent)]

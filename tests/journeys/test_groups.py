@@ -25,7 +25,7 @@ GROUP = frames.consumer("g", group=True)
 
 
 def create_group(root: BinaryDoor, stream: str) -> None:
-    root.connection.ok(Code.CREATE_GROUP, frames.ident(stream) + frames.ident("t") + frames.name("g"))
+    root.connection.ok(Code.CREATE_CONSUMER_GROUP, frames.ident(stream) + frames.ident("t") + frames.name("g"))
 
 
 def shares(root: BinaryDoor, stream: str) -> list[int]:
@@ -111,14 +111,14 @@ class BinaryMember:
     def __init__(self, door: BinaryDoor, stream: str) -> None:
         self._connection, self._stream = door.connection, stream
         self._path = frames.ident(stream) + frames.ident("t") + frames.ident("g")
-        self._connection.ok(Code.JOIN_GROUP, self._path)
+        self._connection.ok(Code.JOIN_CONSUMER_GROUP, self._path)
 
     def take(self) -> list[tuple[int, int]]:
         polled = self._connection.poll(self._stream, "t", None, Strategy.NEXT, auto_commit=True, who=GROUP)
         return [(polled.partition, offset) for offset in polled.offsets]
 
     def leave(self) -> None:
-        self._connection.ok(Code.LEAVE_GROUP, self._path)
+        self._connection.ok(Code.LEAVE_CONSUMER_GROUP, self._path)
 
 
 class GrpcMember:

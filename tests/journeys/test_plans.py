@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import headrace_core as core
-from tests.compatibility.protocol.codes import Status
-from tests.compatibility.protocol.long_poll import Extension
+from tests.compatibility.protocol.codes import Code, Status
 from tests.journeys.conftest import At
 from tests.journeys.deployment.api_clients import BinaryDoor, Sent
 from tests.journeys.deployment.place import Place
@@ -24,7 +23,7 @@ def test_parts_hold_what_they_are_said_to_hold(place: Place, root: BinaryDoor, a
         code, asked = core.encode_plan_range(
             stream=stream, topic="t", partition=1, start=10, end=count - 10, target_bytes=1_000_000
         )
-        assert code == Extension.PLAN_RANGE
+        assert code == Code.PLAN_RANGE
         plan = core.decode_planned_range(connection.ok(code, asked))
         assert (plan.first_offset, plan.next_offset) == (0, count)
         starts, sizes = zip(*plan.splits, strict=True)

@@ -29,8 +29,8 @@ def test_what_was_stored_survives(place: Place, restart: Callable[[], object], s
         rights = frames.permissions(["read_streams"])
         root.connection.ok(Code.CREATE_USER, frames.create_user(account.username, account.password, rights))
         path = frames.ident(stream) + frames.ident("t")
-        root.connection.ok(Code.CREATE_GROUP, path + frames.name("g"))
-        root.connection.ok(Code.JOIN_GROUP, path + frames.ident("g"))
+        root.connection.ok(Code.CREATE_CONSUMER_GROUP, path + frames.name("g"))
+        root.connection.ok(Code.JOIN_CONSUMER_GROUP, path + frames.ident("g"))
         for partition in range(PARTITIONS_COUNT):
             store = frames.consumer_offset(stream, "t", partition, 30 + partition, who=GROUP)
             root.connection.ok(Code.STORE_CONSUMER_OFFSET, store)
@@ -64,11 +64,11 @@ def test_what_was_stored_survives(place: Place, restart: Callable[[], object], s
             assert root.read(stream, 1000, partition=partition) == [*messages, more]
         # Former members have been removed and do not block new ones.
         path = frames.ident(stream) + frames.ident("t") + frames.ident("g")
-        root.connection.ok(Code.JOIN_GROUP, path)
+        root.connection.ok(Code.JOIN_CONSUMER_GROUP, path)
         until("the partitions are given out", lambda: owned_by_one(root, path) == PARTITIONS_COUNT)
 
 
 def owned_by_one(root: BinaryDoor, path: bytes) -> int:
     """Number of partitions of the only member of a group."""
-    _, members = group_details(root.connection.ok(Code.GET_GROUP, path))
+    _, members = group_details(root.connection.ok(Code.GET_CONSUMER_GROUP, path))
     return len(next(iter(members.values()))) if len(members) == 1 else 0

@@ -33,7 +33,7 @@ def by_binary(place: Place, gateway: Gateway, token: str, door: type[BinaryDoor]
     """Log in with an access token and ask for something."""
     with door(gateway, place.root) as standing:
         standing.connection.ok(Code.LOGOUT_USER)
-        status = standing.connection.status(Code.LOGIN_WITH_TOKEN, frames.name(token))
+        status = standing.connection.status(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, frames.name(token))
         if status != Status.OK:
             raise Refused(status)
         standing.connection.ok(Code.GET_STREAMS)
@@ -80,7 +80,7 @@ def test_an_access_token(place: Place, root: BinaryDoor, name: str) -> None:
         for use in EVERY_DOOR:
             use(place, gateway, secret)
     with BinaryDoor(place.there, place.root) as there:
-        there.connection.ok(Code.DELETE_TOKEN, frames.name(name))
+        there.connection.ok(Code.DELETE_PERSONAL_ACCESS_TOKEN, frames.name(name))
         with pytest.raises(Refused):
             by_binary(place, place.there, secret)
     for gateway in place.gateways:

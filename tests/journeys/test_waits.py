@@ -14,7 +14,6 @@ import pytest
 from headrace_proto.gateway import v1
 from tests.compatibility.protocol import frames, long_poll
 from tests.compatibility.protocol.codes import Code, Status
-from tests.compatibility.protocol.long_poll import Extension
 from tests.journeys.conftest import At
 from tests.journeys.deployment.api_clients import SECONDS_MAX, BinaryDoor, GrpcDoor, HttpDoor, PushDoor, Sent
 from tests.journeys.deployment.place import Place
@@ -59,7 +58,7 @@ def test_waits_that_end_without_messages(place: Place, root: BinaryDoor, at: At,
 def test_a_watcher_is_told_of_every_partition(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
     """The end offset of each partition is sent at once and on every change."""
     watcher = at(BinaryDoor, place.there).connection
-    watcher.ok(Extension.WATCH_PARTITIONS, long_poll.watch(stream, [0, 1, 2, 3]))
+    watcher.ok(Code.WATCH_PARTITIONS, long_poll.watch(stream, [0, 1, 2, 3]))
     ends = {entry.partition: entry.next_offset for entry in long_poll.next_entries(watcher, 4)}
     assert ends == dict.fromkeys(range(4), 0)
     for partition in range(4):

@@ -56,7 +56,7 @@ class BinaryCaller:
     def __init__(self, connection: RawConnection, token: str | None) -> None:
         self._connection = connection
         if token is not None:
-            connection.ok(Code.LOGIN_WITH_TOKEN, frames.name(token))
+            connection.ok(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, frames.name(token))
 
     @classmethod
     def over_tcp(cls, server: ServerProcess, token: str | None) -> Self:
@@ -89,7 +89,7 @@ class CallerOverQuic:
         self._opened = calling(server.quic_address)
         self._caller = self._runner.run(self._opened.__aenter__())
         if token is not None:
-            self._runner.run(self._caller.ok(Code.LOGIN_WITH_TOKEN, frames.name(token)))
+            self._runner.run(self._caller.ok(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, frames.name(token)))
 
     def ways(self, command: Command) -> Sequence[str]:
         return ("",)

@@ -164,4 +164,4 @@ def check_receipts(
 def assignment(connection: RawConnection, stream: str, group: str) -> dict[int, list[int]]:
     """Return the partitions that each member of a group owns."""
     path = frames.ident(stream) + frames.ident("t") + frames.ident(group)
-    return group_details(connection.ok(Code.GET_GROUP, path))[1]
+    return group_details(connection.ok(Code.GET_CONSUMER_GROUP, path))[1]

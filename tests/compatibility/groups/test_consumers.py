@@ -42,7 +42,7 @@ class Crowd:
         with RawConnection.as_root(server.address) as connection:
             connection.create_topic("s", partitions=partitions)
             for group in self.groups:
-                connection.ok(Code.CREATE_GROUP, frames.ident("s") + frames.ident("t") + frames.name(group))
+                connection.ok(Code.CREATE_CONSUMER_GROUP, frames.ident("s") + frames.ident("t") + frames.name(group))
 
     def alive(self, group: str) -> list[Consumer]:
         """Return the consumers of a group that were not asked to end."""

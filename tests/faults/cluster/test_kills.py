@@ -135,13 +135,13 @@ def test_members_of_a_dead_gateway(cluster: Cluster) -> None:
     with RawConnection.as_root(alive.doors.tcp) as root:
         root.create_topic("groups", partitions=4)
         path = frames.ident("groups") + frames.ident("t")
-        root.ok(Code.CREATE_GROUP, path + frames.name("g"))
+        root.ok(Code.CREATE_CONSUMER_GROUP, path + frames.name("g"))
         group = path + frames.ident("g")
         mine = RawConnection.as_root(alive.doors.tcp)
-        mine.ok(Code.JOIN_GROUP, group)
+        mine.ok(Code.JOIN_CONSUMER_GROUP, group)
         theirs = RawConnection.as_root(dead.doors.tcp)
-        eventually("the group is known", lambda: theirs.ok(Code.GET_GROUP, group))
-        theirs.ok(Code.JOIN_GROUP, group)
+        eventually("the group is known", lambda: theirs.ok(Code.GET_CONSUMER_GROUP, group))
+        theirs.ok(Code.JOIN_CONSUMER_GROUP, group)
         eventually("two members", lambda: shares(root) == [2, 2])
         dead.kill()
         eventually("the other one has everything", lambda: shares(root) == [4], timeout_seconds=60)
@@ -150,7 +150,7 @@ def test_members_of_a_dead_gateway(cluster: Cluster) -> None:
         dead.start()
         cluster.wait_for(dead)
         with RawConnection.as_root(dead.doors.tcp) as again:
-            again.ok(Code.JOIN_GROUP, group)
+            again.ok(Code.JOIN_CONSUMER_GROUP, group)
             eventually("there is one member again", lambda: shares(root) == [4])
 
 
