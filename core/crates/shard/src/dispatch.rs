@@ -32,7 +32,7 @@ use headrace_link::{Membership, TraceContext};
 use headrace_model::{ClientId, StreamId, TopicId, UserId, limits};
 use headrace_proto::control::v1::{self as proto_control, request::Operation};
 use headrace_proto::metadata::v1::{self as proto_metadata, command::Meant};
-use headrace_wire::{Command, CommandCode, Identifier, Status, WatchAction};
+use headrace_wire::{Command, CommandCode, Identifier, Status, WatchAction, command::Attributes};
 
 pub use holders::issuer_may;
 
@@ -292,16 +292,11 @@ impl Shard {
             return Some(Status::INVALID_COMMAND);
         };
         // A response to any other command could not be distinguished from a notification.
-        let goes_with_watching =
-            matches!(command, CommandCode::Ping | CommandCode::WatchPartitions);
-        if session.is_watching && !goes_with_watching {
+        let attributes = command.attributes();
+        if session.is_watching && !attributes.has(Attributes::WHILE_WATCHING) {
             return Some(Status::INVALID_COMMAND);
         }
-        let has_messages = matches!(
-            command,
-            CommandCode::SendMessages | CommandCode::StageMessages
-        );
-        if !has_messages {
+        if !attributes.has(Attributes::CARRIES_MESSAGES) {
             if payload_bytes > limits::CONTROL_PAYLOAD_SIZE_BYTES_MAX as usize {
                 return Some(Status::INVALID_COMMAND);
             }

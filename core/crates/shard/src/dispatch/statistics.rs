@@ -6,7 +6,7 @@ use headrace_buffer::Slice;
 use headrace_catalog::Action;
 use headrace_link::Scope;
 use headrace_model::UserId;
-use headrace_wire::{Command, CommandCode, Status};
+use headrace_wire::{Command, CommandCode, Status, command::Attributes};
 
 use super::{Context, Outcome, control_request};
 use crate::{
@@ -19,15 +19,7 @@ use crate::{
 
 /// Return whether the response to a command contains statistics.
 fn needs_statistics(code: u32) -> bool {
-    matches!(
-        CommandCode::try_from(code),
-        Ok(CommandCode::GetStats
-            | CommandCode::GetStream
-            | CommandCode::GetStreams
-            | CommandCode::GetTopic
-            | CommandCode::GetTopics
-            | CommandCode::DescribePartitions)
-    )
+    CommandCode::try_from(code).is_ok_and(|code| code.attributes().has(Attributes::STATISTICS))
 }
 
 impl Shard {
