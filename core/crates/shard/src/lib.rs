@@ -5,7 +5,7 @@
 //! same object runs in production and under simulation. A request for a partition of another shard travels there
 //! as [`Mail`] with its bytes, and its answer travels back.
 //!
-//! The state lies in three parts (decision 60): `sessions` turns bytes into requests and answers into bytes, `routing`
+//! The state lies in three parts (decision 62): `sessions` turns bytes into requests and answers into bytes, `routing`
 //! carries a [`PartitionCall`] to its partition and the [`PartitionAnswer`] back, and `hosting` has the partitions.
 //! `dispatch` decides, command by command, who answers a request.
 
