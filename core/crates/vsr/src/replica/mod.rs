@@ -1,7 +1,7 @@
 //! One replica of one replicated log.
 //!
 //! The protocol is Viewstamped Replication Revisited (Liskov & Cowling 2012) with the changes explained in
-//! `PROTOCOL.md` of this crate. Each folder holds a part of the protocol, each file one phase.
+//! `PROTOCOL.md` of this crate. Each directory holds a part of the protocol, each file one phase.
 
 mod durable;
 mod invariants;
