@@ -43,7 +43,7 @@ def test_a_moment_without_zone_is_local() -> None:
 
 
 def test_nonsense_is_no_start() -> None:
-    with pytest.raises(typer.BadParameter, match="none of next, first, last"):
+    with pytest.raises(typer.BadParameter, match="not a start position"):
         parse_start("yesterday")
 
 

@@ -170,7 +170,7 @@ def test_verify(replica: Replica) -> None:
     assert replica.address in replica("verify")
     twice = replica("verify", "--replica", replica.address, "--replica", replica.address)
     assert len({line.split()[-1] for line in twice.splitlines()[1:]}) == 1
-    assert "as it was written" in replica("verify", "--folder", str(replica.data))
+    assert "all files are intact" in replica("verify", "--folder", str(replica.data))
 
 
 def test_a_damaged_folder_is_told(replica: Replica, tmp_path: Path) -> None:

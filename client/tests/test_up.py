@@ -136,7 +136,7 @@ def test_default_credentials_for_a_folder_that_has_a_root_user_are_told_to_be_no
         process.send_signal(signal.SIGTERM)
         process.wait(120)
     with up(tmp_path, "--with-default-root-credentials") as (_, printed):
-        assert "root user is there already, with the password of then" in " ".join(printed.split())
+        assert "root user already exists; its password is unchanged" in " ".join(printed.split())
 
 
 def test_fresh_starts_from_nothing(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_commands(tls_server: ServerProcess, files: ServerFiles, transport: str)
         return result.stdout
 
     if transport == "tcp":
-        assert "answers after" in printed("ping")
+        assert "responded in" in printed("ping")
     options = ("--count", "20", "--batch", "10", "--warm-up", "0 s", "--verify", "--json", "--transport", transport)
     report = json.loads(printed("bench", "both", *options))
     assert report["config"]["address"] == server

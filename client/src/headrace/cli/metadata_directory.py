@@ -51,7 +51,7 @@ def verify_folder(folder: Path) -> int:
     for problem in report["problems"]:
         output.stderr().print(problem, markup=False, style="bold red")
     if not report["problems"]:
-        output.stdout().print("everything is as it was written")
+        output.stdout().print("all files are intact")
     return 1 if report["problems"] else 0
 
 

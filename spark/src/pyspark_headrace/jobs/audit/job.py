@@ -174,4 +174,4 @@ def run(spark: SparkSession, config: AuditConfig, context: Context) -> Report:
     return Audit(spark, config, context).run()
 
 
-JOB = Job("audit", "looks for holes, doubles and damage in topics and archives", AuditConfig, run)
+JOB = Job("audit", "checks topics and archives for gaps, duplicates and damage", AuditConfig, run)

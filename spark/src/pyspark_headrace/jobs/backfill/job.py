@@ -97,4 +97,4 @@ def _told(extents: dict[int, Extent] | Any) -> dict[str, Any]:
     return {"ranges": ranges}
 
 
-JOB = Job("backfill", "messages of an archive, or of a range of a topic, into a topic once more", BackfillConfig, run)
+JOB = Job("backfill", "replays messages of an archive, or of a range of a topic, into a topic", BackfillConfig, run)

@@ -192,4 +192,4 @@ def _topics(state: ArchiveState) -> dict[str, dict[str, Any]]:
     return found
 
 
-JOB = Job(_NAME, "merges small files of an archive, and removes what is old or left over", CompactConfig, run)
+JOB = Job(_NAME, "merges small files of an archive, and removes expired and unreferenced files", CompactConfig, run)

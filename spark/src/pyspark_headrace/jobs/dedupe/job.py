@@ -82,4 +82,4 @@ def _writer(kept: DataFrame, config: DedupeConfig) -> DataStreamWriter:
     return numbered(kept, lambda batch: written(in_order(batch), topic), config.writing(topic))
 
 
-JOB = Job("dedupe", "leaves out messages that were there before, from topics to a topic", DedupeConfig, run)
+JOB = Job("dedupe", "copies topics to a topic without duplicate messages", DedupeConfig, run)

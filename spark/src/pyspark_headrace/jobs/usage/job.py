@@ -147,4 +147,4 @@ def _iso(micros: int) -> str:
     return time_of(micros).isoformat().replace("+00:00", "Z")
 
 
-JOB = Job("usage", "what tenants have sent and stored, counted from the log itself", UsageConfig, run)
+JOB = Job("usage", "counts the messages and bytes that tenants have sent and stored", UsageConfig, run)
