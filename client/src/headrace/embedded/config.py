@@ -28,10 +28,10 @@ REFERENCE_INTRODUCTION = """\
 
 Written by `make generate` from the configuration models: do not edit.
 
-A setting is taken from the first of these that gives it: an option of `headrace up`, an environment variable, the
-TOML file (`--config` or `HEADRACE_CONFIG`), its default. An unknown or wrong setting stops the start. An empty
-variable counts as unset. Lists in variables are written `[a, b]`. A secret `x` may be given as `x_file`, the path of a
-file that holds it.
+The value of a setting comes from the first of these sources that has it: an option of `headrace up`, an environment
+variable, the TOML file (`--config` or `HEADRACE_CONFIG`), the default. An unknown or invalid setting prevents the
+start. An empty variable counts as unset. Lists in variables are written `[a, b]`. A secret `x` may be given as
+`x_file`, the path of a file that contains it.
 """
 
 
@@ -78,7 +78,7 @@ class PipelinesConfig(GrpcSettings):
     """`pipelines`: raw batches from and to partitions, for clients with a ticket."""
 
     enabled: bool = True
-    """Listen for connections of pipelines."""
+    """Enable the listener for pipelines."""
     tls: TlsSettings = TlsSettings()
 
     @model_validator(mode="after")

@@ -50,7 +50,7 @@ class PartitionConfig(Section):
     tail_cache_size: Annotated[Size, Between(high=Size.parse("1 GiB"))] = Size.parse("16 MiB")
     """Memory in which each partition may keep the most recently written messages, so that consumers near the end are
     served without reading files. All partitions together keep at most half of the memory pool, and less when memory is
-    short. 0: none.
+    short. 0 disables the cache.
     """
     max_consumers: Annotated[int, Between(1, 1_000_000)] = 100_000
     """Maximum number of consumers with a stored offset in one partition; one more is refused (status 20003). Consumer

@@ -89,7 +89,7 @@ class RateLimitConfig(Section):
     """`http.rate_limit`: request rate of one caller; requests beyond it are answered with 429."""
 
     requests_per_second: Annotated[int, Between(0, 1_000_000)] = 0
-    """Requests per second of one user, or of one address for unauthenticated requests; 0: unlimited."""
+    """Requests per second of one user, or of one address for unauthenticated requests; 0 means unlimited."""
     burst: Annotated[int, Between(1, 1_000_000)] = 100
     """Maximum number of requests in a burst after a pause."""
 
@@ -127,7 +127,7 @@ class HttpConfig(Section):
     """`http`: the HTTP API."""
 
     enabled: bool = True
-    """Listen for HTTP connections."""
+    """Enable the HTTP listener."""
     address: Address = Address.parse("127.0.0.1:3000")
     """Address to listen on; port 0 picks a free port."""
     allowed_hosts: tuple[str, ...] = ()

@@ -97,7 +97,7 @@ class QuicConfig(Section):
     """
 
     enabled: bool = True
-    """Listen for QUIC connections."""
+    """Enable the QUIC listener."""
     address: Address = Address.parse("127.0.0.1:8080")
     """Address to listen on (UDP); port 0 picks a free port."""
     max_concurrent_bidi_streams: Annotated[int, Between(1, 1_000_000)] = 10_000
@@ -113,9 +113,9 @@ class QuicConfig(Section):
     second.
     """
     keep_alive_interval: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("5 s")
-    """Interval of keep-alive packets on an idle connection; 0: none are sent."""
+    """Interval of keep-alive packets on an idle connection; 0 disables them."""
     max_idle_timeout: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("10 s")
-    """Time of silence after which a client is considered disconnected; 0: never."""
+    """Time without a packet after which a client is considered disconnected; 0 disables this."""
     certificate: CertificateConfig = CertificateConfig()
     socket: UdpSocketConfig = UdpSocketConfig()
 
