@@ -55,7 +55,7 @@ def test_a_topic_holds_at_least_a_segment() -> None:
 @pytest.mark.parametrize("door", ["TCP", "WEBSOCKET", "HTTP", "GRPC", "PIPELINES"])
 def test_plain_text_stays_on_this_machine(door: str) -> None:
     beyond = {f"HEADRACE_{door}_ADDRESS": "192.0.2.1:8000"}
-    with pytest.raises(SettingsError, match="whoever sees the packets reads passwords"):
+    with pytest.raises(SettingsError, match="so passwords can be read from the network"):
         load_config(None, beyond)
     trusted = beyond | {"HEADRACE_TRUSTED_NETWORK": "true"}
     assert load_config(None, trusted).config.trusted_network
@@ -72,7 +72,7 @@ def test_what_is_encrypted_may_leave_this_machine() -> None:
 
 def test_pipelines_have_to_find_their_port() -> None:
     everywhere = {"HEADRACE_PIPELINES_ADDRESS": "0.0.0.0:8101", "HEADRACE_TRUSTED_NETWORK": "true"}
-    with pytest.raises(SettingsError, match="advertised has to say where others find it"):
+    with pytest.raises(SettingsError, match="set advertised to the address that others connect to"):
         load_config(None, everywhere)
     assert load_config(None, everywhere | {"HEADRACE_PIPELINES_ENABLED": "false"}).config.pipelines.enabled is False
     advertised = everywhere | {"HEADRACE_PIPELINES_ADVERTISED": "here.example:8101"}

@@ -76,14 +76,14 @@ def test_the_format_before_is_refused_and_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("info", ["", "{", "[]", '{"product": "headrace"}', '{"format_version": "x", "product": ""}'])
 def test_an_unreadable_info_is_refused(tmp_path: Path, info: str) -> None:
     (tmp_path / "info.json").write_text(info)
-    with pytest.raises(ForeignDataFolder, match="cannot be understood"), opened(str(tmp_path), fresh=True):
+    with pytest.raises(ForeignDataFolder, match="cannot be parsed"), opened(str(tmp_path), fresh=True):
         pass
 
 
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_folder_that_is_not_ours_is_left_alone(tmp_path: Path, fresh: bool) -> None:
     (tmp_path / "thesis.txt").write_text("do not delete")
-    with pytest.raises(ForeignDataFolder, match="not a Headrace data folder"), opened(str(tmp_path), fresh=fresh):
+    with pytest.raises(ForeignDataFolder, match="not a Headrace data directory"), opened(str(tmp_path), fresh=fresh):
         pass
     (tmp_path / "info.json").write_text('{"product": "other", "format_version": 1}')
     with pytest.raises(ForeignDataFolder, match="belongs to 'other'"), opened(str(tmp_path), fresh=fresh):

@@ -59,7 +59,7 @@ def test_in_the_folder_of_a_stopped_server(start_server: StartServer) -> None:
 def test_what_is_no_data_folder_stays_as_it_is(tmp_path: Path) -> None:
     status, printed = reset("--data", str(tmp_path / "missing"))
     assert status == 1
-    assert "is not the data folder of a server" in printed
+    assert "is not the data directory of a server" in printed
     assert list(tmp_path.iterdir()) == []
     short = tmp_path / "short"
     short.write_text("x\n")

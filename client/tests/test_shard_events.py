@@ -88,4 +88,4 @@ def test_the_end_of_a_shard_ends_the_process_with_a_failure(tmp_path: Path) -> N
     assert result.returncode == 1, result.stdout + result.stderr
     errors = " ".join(result.stderr.split())
     assert f'"event": "{ENDED}"' in errors
-    assert f"error: {ENDED}; the process cannot go on without it" in errors
+    assert f"error: {ENDED}; the process cannot continue without it" in errors

@@ -65,7 +65,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         prog="delays.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--servers", metavar="HOST:PORT,...", default="127.0.0.1:8094", help="gRPC doors of gateways [%(default)s]"
+        "--servers", metavar="HOST:PORT,...", default="127.0.0.1:8094", help="gRPC addresses of gateways [%(default)s]"
     )
     parser.add_argument("--stream", default="flights", help="the stream of the topics [%(default)s]")
     parser.add_argument("--flights", default="flights", help="the topic that is read [%(default)s]")
@@ -101,7 +101,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if wrong := [text for text in options.more if "=" not in text]:
         parser.error(f"--option {wrong[0]}: NAME=VALUE is expected")
     if not {"HEADRACE_PASSWORD", "HEADRACE_PASSWORD_FILE"} & os.environ.keys():
-        parser.error("nobody has said the password: export HEADRACE_PASSWORD=...")
+        parser.error("the password is not set: export HEADRACE_PASSWORD=...")
     return options
 
 

@@ -93,9 +93,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     add_amounts(parser)
     parser.add_argument("--port", type=int, default=PORT, help="of the page [%(default)s]")
     parser.add_argument(
-        "--http", metavar="HOST:PORT", default=HTTP_ADDRESS, help="HTTP door of the server [%(default)s]"
+        "--http", metavar="HOST:PORT", default=HTTP_ADDRESS, help="HTTP address of the server [%(default)s]"
     )
-    parser.add_argument("--grpc", metavar="HOST:PORT", default="127.0.0.1:8094", help="its gRPC door [%(default)s]")
+    parser.add_argument(
+        "--grpc", metavar="HOST:PORT", default="127.0.0.1:8094", help="gRPC address of the server [%(default)s]"
+    )
     parser.add_argument(
         "--folder", type=Path, help="where Parquet and checkpoints go, which stay there [a new one in /tmp]"
     )

@@ -230,7 +230,7 @@ def test_pings_are_counted(shared_server: ServerProcess, show: list[str]) -> Non
         except ConnectionError:
             pass
         else:
-            pytest.fail("nobody minds")
+            pytest.fail("no one minds")
 
 
 @pytest.mark.parametrize("path", ["/users/login", "/ping", "/metrics", "/ws"])

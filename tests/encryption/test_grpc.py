@@ -86,7 +86,7 @@ def test_calls_over_tls(tls_server: ServerProcess, files: ServerFiles) -> None:
     assert not is_served(tls_server, None)
     assert not is_served(tls_server, trusting(trustme.CA()))
     assert is_served(tls_server, trusting(files.authority))
-    assert "andshake" not in tls_server.log_tail(), "strangers cannot fill the log"
+    assert "andshake" not in tls_server.log_tail(), "unauthenticated clients cannot fill the log"
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated")
@@ -116,7 +116,7 @@ def test_a_wrong_certificate_is_shown_and_refused_by_clients(
     assert shown(server) == in_place(files)
     assert not is_served(server, trusting(files.authority))
     if wrong == "expired":
-        eventually("a line about it", lambda: "clients that verify refuse it" in server.log_tail())
+        eventually("a line about it", lambda: "clients that verify it will refuse it" in server.log_tail())
 
 
 def test_a_renewed_certificate_is_used_and_connections_live_on(tls_server: ServerProcess, files: ServerFiles) -> None:

@@ -106,7 +106,7 @@ def check_promises(logs: Sequence[Sequence[bytes]], producers: Iterable[Producer
             stored = [place for place in places if place is not None]
             assert places[: len(stored)] == stored, f"{producer.name}: {batch} was in flight, and is at {places}"
             assert is_consecutive(stored), f"{producer.name}: {batch} was in flight, and is at {places}"
-    assert not place_of, f"messages that nobody sent: {list(place_of)[:10]}"
+    assert not place_of, f"messages that no client sent: {list(place_of)[:10]}"
 
 
 def is_consecutive(places: Sequence[tuple[int, int] | None]) -> bool:

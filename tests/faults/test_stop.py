@@ -26,7 +26,7 @@ def stopped_quickly(server: ServerProcess, number: signal.Signals = signal.SIGTE
     started = time.monotonic()
     assert server.stop(number) == 0
     assert time.monotonic() - started < QUICKLY_SECONDS, server.log_tail()
-    assert "before everything was answered" not in server.log_tail()
+    assert "still unanswered" not in server.log_tail()
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
@@ -70,7 +70,7 @@ def test_sends_in_flight_are_answered_and_kept(server: ServerProcess, number: si
     workers = [threading.Thread(target=send_until_told, args=(worker,)) for worker in range(8)]
     for worker in workers:
         worker.start()
-    eventually("everybody sends", lambda: all(acknowledged) and sum(map(len, acknowledged)) > 200)
+    eventually("all clients send", lambda: all(acknowledged) and sum(map(len, acknowledged)) > 200)
     stopped_quickly(server, number)
     for worker in workers:
         worker.join(10)

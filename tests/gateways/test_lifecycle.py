@@ -25,7 +25,7 @@ from tests.compatibility.protocol.raw import ConnectionClosed, RawConnection, ev
 from tests.gateways.conftest import GATEWAY, NODE
 
 SECONDS = 60.0
-_NOT_FOLLOWED = "is not followed"
+_NOT_FOLLOWED = "catalog watch at"
 
 
 def join_at(group: Group, address: str) -> Member:
@@ -64,7 +64,7 @@ def test_members_of_a_gateway_that_dies_are_replaced(cluster: Cluster) -> None:
             one.process.terminate()
             assert one.process.wait(SECONDS) == 0
             assert sorted(map(len, group.owned().values())) == [4]
-            assert again.connection.status(Code.PING) == Status.DISCONNECTED, "the goodbye"
+            assert again.connection.status(Code.PING) == Status.DISCONNECTED, "the disconnection"
             one.start()
             cluster.wait_for(one)
 

@@ -44,7 +44,7 @@ async def test_a_login_at_one_gateway_is_good_at_all_until_it_is_taken_back(root
         user = await elsewhere.login("alice", "alice")
     # Now of the second gateway.
     assert (await user("DELETE", "/users/logout")).status == 204
-    assert (await user("GET", "/users/alice")).status == 401, "at the gateway that was told"
+    assert (await user("GET", "/users/alice")).status == 401, "at the gateway that was asked"
 
     async def is_over() -> bool:
         return (await Api(here.session, here.url, user.token)("GET", "/users/alice")).status == 401

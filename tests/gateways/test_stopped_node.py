@@ -87,7 +87,7 @@ async def test_a_stopped_node_shows(cluster: Cluster, root: Api) -> None:
 
     await eventually("the cluster notices", is_silent)
     health = await root("GET", "/health")
-    said = f"ready; 1 of 2 partition nodes not heard from, with {len(lost)} partitions"
+    said = f"ready; 1 of 2 partition nodes are silent, with {len(lost)} partitions"
     assert (health.status, health.body.decode()) == (200, said)
     expected = {
         number: (node, "unreachable" if node == "node-2" else "serving") for number, (node, _) in placed.items()

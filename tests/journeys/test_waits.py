@@ -42,7 +42,7 @@ def test_many_who_wait_at_both_gateways(place: Place, root: BinaryDoor, at: At, 
     for number, waiter in enumerate(waiters):
         found = long_poll.answer(waiter.connection)
         assert (found.partition, found.payloads) == (number % 4, [b"for %d" % (number % 4)])
-    assert time.monotonic() - began < 15, "they were told when it came, not when their time was up"
+    assert time.monotonic() - began < 15, "they were notified when it came, not after the timeout"
 
 
 def test_waits_that_end_without_messages(place: Place, root: BinaryDoor, at: At, stream: str) -> None:

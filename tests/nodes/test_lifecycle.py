@@ -119,7 +119,7 @@ async def test_a_later_run_replaces_an_earlier_one(catalogue: Catalogue, make_no
     assert later.stop() == 0
     earlier.start()
     assert await asyncio.to_thread(earlier.wait_ended) == 1
-    assert "node 'twice' has run with another folder since" in earlier.log_text()
+    assert "node 'twice' has run with another data directory since" in earlier.log_text()
 
 
 async def test_a_node_that_was_removed_stops(catalogue: Catalogue, make_node: MakeNode) -> None:
@@ -132,7 +132,7 @@ async def test_a_node_that_was_removed_stops(catalogue: Catalogue, make_node: Ma
     # The node's data must not meet a catalog in which the node does not exist.
     node.start()
     assert await asyncio.to_thread(node.wait_ended) == 1
-    assert "which the cluster does not know any more" in node.log_text()
+    assert "which the cluster no longer knows" in node.log_text()
 
 
 async def test_a_node_whose_folder_is_gone_does_not_offer_empty_partitions(
@@ -189,7 +189,7 @@ async def test_a_node_waits_for_the_metadata_service_and_can_be_stopped_meanwhil
             await asyncio.sleep(0.02)
     assert page(node, "health") == 503
     assert node.stop() == 0
-    assert "asked to stop before everything was there" in node.log_text()
+    assert "shutdown requested during startup" in node.log_text()
 
 
 async def test_a_node_knows_up_to_when_it_has_every_commit(catalogue: Catalogue, make_node: MakeNode) -> None:

@@ -58,8 +58,8 @@ def _introduction(machine: dict[str, object], chosen: options.Options) -> str:
     return (
         f"headrace {machine['version']}, {machine['cpus_count']} CPUs, {machine['system']}, {machine['started_at']}, "
         f"load average {load}\n"
-        f"medians of {rounds} round{'s' * (rounds > 1)} after one that does not count; figures beside a goal are taken "
-        "round by round; GB and MB are powers of ten, of payload"
+        f"medians of {rounds} round{'s' * (rounds > 1)} after one that does not count; measurements with a goal are "
+        "repeated round by round; GB and MB are powers of ten, of payload"
     )
 
 

@@ -102,7 +102,7 @@ def parse(argv: Sequence[str], default_folder: Path) -> Options:
     parser.add_argument("--kafka", action="store_true", help="spark: also from a broker of Kafka (loaded at first use)")
     parser.add_argument("--spark-mb", type=int, help="spark: payload of each size of message [default: 5000]")
     parser.add_argument("--spark-messages", type=int, help="spark-memory: messages of 100 B [default: 100000000]")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="every round of every figure, as JSON")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="every round of every measurement, as JSON")
     parser.add_argument("--folder", type=Path, default=default_folder, help="where data is written [%(default)s]")
     parsed = parser.parse_args(argv)
     if parsed.rounds is not None and parsed.rounds < 1:

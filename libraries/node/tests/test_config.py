@@ -30,7 +30,7 @@ def test_every_form_of_cpu_allocation(text: str) -> None:
 )
 def test_a_bad_cpu_allocation_is_refused_with_a_message(text: str) -> None:
     """SHARD-2: invalid values are refused with a message."""
-    with pytest.raises(SettingsError, match=r"system\.sharding\.cpu_allocation: .*(none of|empty)"):
+    with pytest.raises(SettingsError, match=r"system\.sharding\.cpu_allocation: .*(is not valid|empty)"):
         loaded(HEADRACE_SYSTEM_SHARDING_CPU_ALLOCATION=text)
 
 

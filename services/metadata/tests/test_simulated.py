@@ -91,7 +91,7 @@ def test_what_depends_on_hashes_or_clocks_is_seen(program, bug):
     ("bug", "rule"),
     [
         ("impatient", b"it moves when its owner has said so, or too late"),
-        ("careless", b"what is committed stays until somebody has appended it"),
+        ("careless", b"what is committed stays until a node has appended it"),
     ],
 )
 def test_what_breaks_a_rule_is_seen(program, bug, rule):

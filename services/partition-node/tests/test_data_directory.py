@@ -62,8 +62,8 @@ def test_another_cluster_of_the_same_name_is_refused(tmp_path):
     [
         ({"product": "headrace", "format_version": 2}, "belongs to 'headrace'"),
         ({"product": "headrace-partition-node", "format_version": 99}, "has format 99"),
-        ({"product": "headrace-partition-node", "format_version": 1, "surprise": 1}, "cannot be understood"),
-        ([], "cannot be understood"),
+        ({"product": "headrace-partition-node", "format_version": 1, "surprise": 1}, "cannot be parsed"),
+        ([], "cannot be parsed"),
     ],
 )
 def test_what_is_not_ours_is_left_alone(tmp_path, info, reason):

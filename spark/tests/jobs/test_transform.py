@@ -215,7 +215,7 @@ def test_wrong_arguments(spark: SparkSession, tmp_path: Path, capsys: pytest.Cap
     wrong = {
         "x WRONG": "[UNSUPPORTED_DATATYPE]",
         "": "no columns",
-        "{}": "it is no schema",
+        "{}": "it is not a schema",
         "a INT, A INT": "named a",
         "_x INT": "begin with _",
         "m MAP<INT, INT>": "INVALID_JSON_MAP_KEY_TYPE",

@@ -84,7 +84,7 @@ def test_servers_that_are_not_trusted(
     spark: SparkSession, place: Place, encrypted: dict[str, str], tmp_path: Path
 ) -> None:
     place.topic("a", 3)
-    stranger = tmp_path / "stranger.pem"
+    stranger = tmp_path / "untrusted.pem"
     trustme.CA().cert_pem.write_to_path(stranger)
 
     def load(**options: str) -> DataFrame:

@@ -75,7 +75,7 @@ async def test_some_pages_only(start_server: StartServer, reach: Reach) -> None:
             {"HTTP_CORS_ALLOW_CREDENTIALS": "true", "HTTP_CORS_ALLOWED_ORIGINS": "[*]"},
             "allow_credentials cannot be combined with *",
         ),
-        ({"HTTP_JWT_ENCODING_SECRET": "short"}, "encoding_secret has less than the 32 bytes"),
+        ({"HTTP_JWT_ENCODING_SECRET": "short"}, "encoding_secret has fewer than the 32 bytes"),
         ({"HTTP_TLS_ENABLED": "true"}, "enabled needs cert_file and key_file"),
         ({"HTTP_METRICS_ENDPOINT": "metrics"}, "endpoint is a path"),
     ],

@@ -63,7 +63,7 @@ async def test_snapshot_needs_the_right_to_read_the_server(root: Api) -> None:
     assert answer.headers["Content-Disposition"].startswith('attachment; filename="iggy_snapshot_2')
     archive = zipfile.ZipFile(io.BytesIO(answer.body))
     assert sorted(archive.namelist()) == ["server_config.txt", "test.txt"]
-    assert b"password is set and not shown" in archive.read("server_config.txt")
+    assert b"password is set, but not shown" in archive.read("server_config.txt")
     assert archive.read("test.txt") == b"test\n"
     guest = await root.create_user("snapshot-guest", rights("read_streams"))
     assert (await guest("POST", "/snapshot", body)).code == 41

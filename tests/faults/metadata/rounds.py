@@ -128,7 +128,7 @@ PRIMARY_FAULTS: Final = (
     Fault("pause the primary", _pause_primary),
     Fault("cut the primary off", _cut_primary),
     Fault("stall the primary's network", _stall_primary),
-    Fault("nobody hears the primary", _mute_primary),
+    Fault("no replica hears the primary", _mute_primary),
 )
 OTHER_FAULTS: Final = (
     Fault("kill a backup", _kill_backup),

@@ -52,7 +52,7 @@ class Seen:
         recovery = sorted(self.recovery_seconds)
         return (
             f"data plane: {sum(self.faults.values())} rounds: {faults}\n"
-            f"{self.names_lost} names of files and folders were lost or came back\n"
+            f"{self.names_lost} names of files and directories were lost or came back\n"
             f"recovery: p50={recovery[len(recovery) // 2]:.3f} s max={recovery[-1]:.3f} s\n"
             f"{self.messages} messages, none of those acknowledged lost; {self.in_flight} batches were in flight"
         )

@@ -145,7 +145,7 @@ def _kill_all(
             cards.append(kind)
             absences += 1
             if absences > _ABSENCES_MAX:
-                verdict.problems.append(f"time and again there is nobody to be killed: {driver.folder}")
+                verdict.problems.append(f"repeatedly, there is no process to kill: {driver.folder}")
             continue
         verdict.kills[kind] += 1
         verdict.victims[victim] += 1

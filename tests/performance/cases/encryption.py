@@ -98,9 +98,7 @@ def run(bench: Workbench) -> Section:
                 at_most(1.5),
             ),
         ],
-        notes=(
-            "Whoever shakes hands shares the machine with both servers: the other one shows what that costs by itself.",
-        ),
+        notes=("The peer of a handshake shares the machine with both servers; the other run shows its own cost.",),
     )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.performance.rounds import Turn
 
 TRIGGER, TRIGGER_RATE = "a micro-batch of one message", "a micro-batch of one row of Spark's own source of numbers"
-IDLE, IDLE_FILES = "of a core, idle", "of a core, idle on an empty folder of Parquet"
+IDLE, IDLE_FILES = "of a core, idle", "of a core, idle on an empty directory of Parquet"
 CALLS = "calls of a gateway, idle"
 
 _TOPIC = "ticks"

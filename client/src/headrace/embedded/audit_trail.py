@@ -30,5 +30,5 @@ def read_folder(data: Path, wanted: Wanted, count_max: int) -> list[Event]:
     """
     folder = data.expanduser() / FOLDER
     if not any(numbered(folder, series) for series in SERIES):
-        raise NoTrail(f"{folder} holds no audit trail")
+        raise NoTrail(f"{folder} contains no audit trail")
     return read(folder, wanted, count_max)

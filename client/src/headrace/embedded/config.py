@@ -85,7 +85,8 @@ class PipelinesConfig(GrpcSettings):
     def _others_can_find_it(self) -> Self:
         if self.enabled and self.address.ip.is_unspecified and self.advertised is None:
             raise ValueError(
-                f"address = {self.address} is every address of this machine: advertised has to say where others find it"
+                f"address = {self.address} covers all addresses of this machine: set advertised to the address that "
+                "others connect to"
             )
         return self
 

@@ -76,7 +76,9 @@ def _alone(path: Path) -> Iterator[None]:
         with locked(path):
             yield
     except FolderInUse as error:
-        raise DataFolderInUse(f"{error}: stop it, or use another folder (--data, HEADRACE_SYSTEM_PATH)") from None
+        raise DataFolderInUse(
+            f"{error}: stop it, or use another data directory (--data, HEADRACE_SYSTEM_PATH)"
+        ) from None
 
 
 def _check_info(path: Path, *, fresh: bool) -> None:
@@ -88,23 +90,26 @@ def _check_info(path: Path, *, fresh: bool) -> None:
         strangers = sorted(entry.name for entry in path.iterdir() if entry.name != LOCK)
         if strangers:
             raise ForeignDataFolder(
-                f"{path} is not a Headrace data folder: it holds {strangers[0]!r} and no {_INFO}. Use an empty folder"
+                f"{path} is not a Headrace data directory: it contains {strangers[0]!r} and no {_INFO}. Use an empty "
+                "directory"
             ) from None
         return
     except (ValueError, KeyError, TypeError) as error:
-        raise ForeignDataFolder(f"{file} cannot be understood: {error!r}. Restore it, or use another folder") from error
+        raise ForeignDataFolder(
+            f"{file} cannot be parsed: {error!r}. Restore it, or use another data directory"
+        ) from error
     if product != PRODUCT:
-        raise ForeignDataFolder(f"{path} belongs to {product!r}. Use another folder")
+        raise ForeignDataFolder(f"{path} belongs to {product!r}. Use another directory")
     if format_version < FORMAT_VERSION and not fresh:
         raise ForeignDataFolder(
             f"{path} has format {format_version}, written by release {info.get('version', 'unknown')}; this release "
-            f"({version(PRODUCT)}) keeps its catalogue otherwise and cannot read it. Nothing was changed. Start the "
-            "release that wrote it, use another folder, or give --fresh to remove everything in this one"
+            f"({version(PRODUCT)}) stores the catalog in another form and cannot read it. Nothing was changed. Start "
+            "the release that wrote it, use another directory, or give --fresh to delete everything in this one"
         )
     if format_version > FORMAT_VERSION and not fresh:
         raise ForeignDataFolder(
             f"{path} has format {format_version}, written by release {info.get('version', 'unknown')}; this release "
-            f"({version(PRODUCT)}) knows format {FORMAT_VERSION}. Start the newer release, or use another folder"
+            f"({version(PRODUCT)}) reads format {FORMAT_VERSION}. Start the newer release, or use another directory"
         )
 
 

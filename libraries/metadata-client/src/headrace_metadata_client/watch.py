@@ -105,7 +105,7 @@ class CatalogueWatch:
                     async for event in events:
                         failures = refusals = 0
                         yield event
-                reason = "it has ended the call"
+                reason = "the replica ended the call"
             except _Behind as behind:
                 reason = str(behind)
             except aio.AioRpcError as error:
@@ -116,7 +116,7 @@ class CatalogueWatch:
             address = self._connections.addresses[target]
             # Log with exponential back-off: an hour without an answer is a dozen lines.
             level = logging.WARNING if failures & (failures - 1) == 0 else logging.DEBUG
-            _log.log(level, "the catalogue is not followed at %s any more: %s", address, reason)
+            _log.log(level, "catalog watch at %s ended: %s", address, reason)
             target = (target + 1) % replicas_count
             pause_seconds = min(_PAUSE_SECONDS * 2 ** min(failures, _DOUBLINGS_MAX), _PAUSE_SECONDS_MAX)
             await asyncio.sleep(random.uniform(0.5, 1) * pause_seconds)  # noqa: S311  (so that callers do not march)
@@ -125,7 +125,7 @@ class CatalogueWatch:
     async def _told_by(self, target: int, patience_seconds: float) -> AsyncGenerator[CatalogueEvent, None]:
         request = WatchRequest(after_version=self._version)
         call = self._connections.stubs[target].Watch(request, metadata=self._connections.metadata)
-        looking = asyncio.create_task(self._look_after(call, target, patience_seconds), name="catalogue-look")
+        looking = asyncio.create_task(self._look_after(call, target, patience_seconds), name="catalog-check")
         try:
             while (response := await _read(call, looking)) is not None:
                 event = self._accepted(response)
@@ -144,7 +144,7 @@ class CatalogueWatch:
         if response.HasField("snapshot"):
             version = response.snapshot.version
             if version < max(self._wanted, self._version or 0):
-                raise _Behind(f"its catalogue has version {version}, and {self._wanted} was seen before")
+                raise _Behind(f"the replica's catalog has version {version}, and {self._wanted} was seen before")
             return response.snapshot if version != self._version else None
         if self._version is None or response.update.version != self._version + 1:
             raise _Behind(f"version {response.update.version} does not follow {self._version}")
@@ -162,7 +162,7 @@ class CatalogueWatch:
             seen = self._version
             if self._connections.generation != generation:
                 call.cancel()
-                return "the replicas are trusted by another authority now"
+                return "the cluster authority was replaced"
             is_late = seen is None or self._wanted > seen or behind_since is not None
             await self._wait(patience_seconds / 2 if is_late else self._look_seconds)
             if self._is_told_since(seen):
@@ -193,11 +193,11 @@ class CatalogueWatch:
         answers = [status for status in found if status is not None]
         known = max([self._wanted, *(status.version for status in answers)])
         if found[target] is None and answers:
-            return "it does not answer, and others do"
+            return "the replica does not respond, while others do"
         if self._version is None:
-            return "it tells nothing"
+            return "the replica sends no updates"
         if known > self._version:
-            return f"it tells nothing beyond version {self._version}, and {known} is known"
+            return f"the replica sends no updates beyond version {self._version}, and {known} is known"
         if 2 * len(answers) > len(found):
             self._current_at = time.monotonic()
         return None

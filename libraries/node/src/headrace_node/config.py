@@ -22,7 +22,7 @@ def _cpu_allocation(text: str) -> str:
     # Only the syntax is checked here: the available CPUs and nodes are known when the threads are started.
     if not _CPU_ALLOCATION.fullmatch(text):
         raise ValueError(
-            f"{text!r} is none of: all, a number of cores, a range such as 0..4 (end exclusive), numa:auto, "
+            f"{text!r} is not valid: give all, a number of cores, a range such as 0..4 (end exclusive), numa:auto, "
             "numa:nodes=0,1 with optional ;cores=4 and ;no_ht=true"
         )
     start, dots, end = text.partition("..")

@@ -86,7 +86,7 @@ class Edge(Generic[NativeNode_contra]):
     async def stop(self) -> None:
         """End the threads after the last client has received the node's disconnect notice, or after a timeout."""
         if not await asyncio.to_thread(self.native.stop, _GOODBYE_SECONDS):
-            _log.warning("some encrypted connections were cut off %g s after the goodbye", _GOODBYE_SECONDS)
+            _log.warning("encrypted connections closed before their shutdown completed within %g s", _GOODBYE_SECONDS)
 
 
 class ReloadSignal:

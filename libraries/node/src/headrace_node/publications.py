@@ -64,7 +64,7 @@ class Publications:
                 try:
                     await self._propose(Command(actor_user_id=ROOT_USER_ID, publications_applied=command))
                 except Exception as error:  # noqa: BLE001  (whatever it is, what was committed stays on the list)
-                    _log.warning("the metadata service did not hear what was appended, trying again: %s", error)
+                    _log.warning("published offsets were not reported to the metadata service, retrying: %s", error)
                     await asyncio.sleep(pause_seconds)
                     pause_seconds = min(2 * pause_seconds, _RETRY_SECONDS_MAX)
                     continue

@@ -115,7 +115,7 @@ async def test_a_node_that_stops_ends_its_sessions(node, sessions):
             assert (await session.call(PING)).status == Status.DISCONNECTED
             await session.call(PING)
             pytest.fail("it answers although the node has stopped")
-    with pytest.raises(SessionLost, match="takes no session"):
+    with pytest.raises(SessionLost, match="refused the session"):
         await sessions.call(ROOT, PING)
 
 

@@ -294,8 +294,8 @@ class GatewayConfig(Section):
         plain = [setting for setting, is_encrypted in self.beyond_loopback.items() if not is_encrypted]
         if plain and not self.trusted_network:
             raise ValueError(
-                f"{', '.join(plain)}: not loopback and not encrypted, so whoever sees the packets reads passwords; "
-                "tls.enabled = true encrypts it, and trusted_network = true says that nobody else reads the network"
+                f"{', '.join(plain)}: not loopback and not encrypted, so passwords can be read from the network; "
+                "tls.enabled = true encrypts it, and trusted_network = true declares the network private"
             )
         return self
 

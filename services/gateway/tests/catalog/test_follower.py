@@ -128,7 +128,7 @@ async def settled(task):
 async def test_a_command_is_answered_when_the_shards_show_it(behind):
     proposing = asyncio.create_task(behind.proposer.propose(create()))
     assert not await settled(proposing)
-    assert behind.watch.expected == [6], "the watch is told that there is something to come"
+    assert behind.watch.expected == [6], "the watch is notified of what is to come"
     behind.tell(6)
     assert (await proposing).status == 0
     assert behind.shards.version == 6
@@ -265,6 +265,6 @@ async def test_a_question_serves_those_who_came_before_it():
 async def test_a_refusal_does_not_wait_for_long(behind, caplog):
     behind.replica.failure = failed(grpc.StatusCode.UNAUTHENTICATED)
     await CatchingUp(RemoteNewest(behind.connections, behind.catalogue).reach).catch_up()
-    assert "may have been made elsewhere" in caplog.text
+    assert "refusals are unconfirmed" in caplog.text
     silent = CatchingUp(asyncio.Event().wait, patience_seconds=0.05)
     await asyncio.wait_for(asyncio.gather(silent.catch_up(), silent.catch_up()), 10)

@@ -262,9 +262,9 @@ async def test_a_broken_session_ends_its_member(members, sessions):
 
 def test_unsafe_settings_are_refused():
     CorsConfig(allow_credentials=True, allowed_origins=("https://a.example",))
-    with pytest.raises(ValueError, match="any page could act as its visitor"):
+    with pytest.raises(ValueError, match="any page could act as its user"):
         CorsConfig(allow_credentials=True, allowed_origins=("*",))
-    with pytest.raises(ValueError, match="less than the 64 bytes of HS512"):
+    with pytest.raises(ValueError, match="fewer than the 64 bytes of HS512"):
         JwtConfig(algorithm="HS512", decoding_secret=Secret("x" * 63))
     with pytest.raises(ValueError, match="are base64"):
         JwtConfig(use_base64_secret=True, encoding_secret=Secret("x" * 64 + "!"))

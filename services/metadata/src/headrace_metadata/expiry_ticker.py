@@ -41,4 +41,4 @@ async def _tell(replica: Replica, check_seconds: float) -> None:
             await replica.propose(Command(actor_user_id=ROOT_USER_ID, pulse=Pulse()))
         except MetadataError as error:
             # Another replica has become the primary, or this one stops.
-            _log.debug("a pulse was not taken: %s", error)
+            _log.debug("heartbeat not accepted: %s", error)

@@ -44,7 +44,7 @@ class Metrics:
         self._registry.register(ReplicaCollector(status))
         ProcessCollector(registry=self._registry)
         self._commands = Counter(
-            f"{_PREFIX}commands", "Proposed commands by what came of them.", ["outcome"], registry=self._registry
+            f"{_PREFIX}commands", "Proposed commands by outcome.", ["outcome"], registry=self._registry
         )
         self._seconds = Histogram(
             f"{_PREFIX}propose_seconds",
@@ -130,10 +130,10 @@ class _Site:
             role = str(self._status().get("role"))
             return _plain(start_response, "200 OK" if role in _AT_WORK else "503 Service Unavailable", role)
         if path != "/metrics":
-            return _plain(start_response, "404 Not Found", "figures are at /metrics")
+            return _plain(start_response, "404 Not Found", "metrics are at /metrics")
         presented = environ.get("HTTP_AUTHORIZATION", "").encode("latin-1")
         if self._expected and not is_one_of(presented, self._expected):
-            return _plain(start_response, "401 Unauthorized", "the cluster's token for metrics is needed", _CHALLENGE)
+            return _plain(start_response, "401 Unauthorized", "the cluster's metrics token is required", _CHALLENGE)
         figures: Iterable[bytes] = self._metrics(environ, start_response)
         return figures
 
@@ -166,7 +166,7 @@ class ReplicaCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read the status of the replica."""
         status = self._status()
-        role = GaugeMetricFamily(f"{_PREFIX}role", "1 for what this replica is now", labels=["role"])
+        role = GaugeMetricFamily(f"{_PREFIX}role", "1 for the current state of this replica", labels=["role"])
         for name in _ROLES:
             role.add_metric([name], float(status.get("role") == name))
         yield role

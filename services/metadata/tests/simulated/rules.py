@@ -61,7 +61,7 @@ class Rules:
             (self._staging.publications, catalogue.publications),
             (self._staging.aborted, catalogue.aborted_stages),
         ):
-            assert [mine[key] for key in sorted(mine)] == list(theirs), "the updates lead to another catalogue"
+            assert [mine[key] for key in sorted(mine)] == list(theirs), "the updates lead to another catalog"
         names = Counter(stream.name for stream in catalogue.streams)
         assert all(count == 1 for count in names.values()), "names of streams are unique"
 
@@ -139,7 +139,9 @@ class Rules:
                 held.discard(command.remove_node.node_id)
             assert held <= set(holding), "who holds a replica is not forgotten before the others have everything"
             if was.holder_node_id in held and (partition_id, was.epoch) not in completed:
-                assert placed.holder_node_id == was.holder_node_id, "nobody serves a partition before it has everything"
+                assert placed.holder_node_id == was.holder_node_id, (
+                    "no node serves a partition before it has everything"
+                )
 
     def _group(self, machine, group, previous, completed) -> None:
         members = {member.id: member for member in group.members}

@@ -295,10 +295,12 @@ def test_a_login_is_exchanged_once(with_root):
     first, second, third = (bytes([number]) * 16 for number in (1, 2, 3))
     assert with_root.status(revoke(first, now + 1000, once=True)) == Status.OK
     assert with_root.status(revoke(first, now + 1000, once=True)) == Status.INVALID_ACCESS_TOKEN
-    assert with_root.status(revoke(first, now + 1000)) == Status.OK, "as often as somebody logs out with it"
+    assert with_root.status(revoke(first, now + 1000)) == Status.OK, "as often as a client logs out with it"
     with_root(revoke(second, now + 1000))
     assert with_root.status(revoke(second, now + 1000, once=True)) == Status.INVALID_ACCESS_TOKEN
-    assert with_root.status(revoke(third, now, once=True)) == Status.INVALID_ACCESS_TOKEN, "nobody would remember it"
+    assert with_root.status(revoke(third, now, once=True)) == Status.INVALID_ACCESS_TOKEN, (
+        "no revocation would be remembered"
+    )
 
 
 def test_logins_that_are_over_go_with_access_tokens_that_are(with_root):
@@ -318,7 +320,7 @@ def test_ops_and_timestamps_follow_each_other(do):
     do(create_stream("s"))
     with pytest.raises(ValueError, match="op 3 does not follow"):
         do.machine.apply(3, 1000, create_stream("t"))
-    with pytest.raises(ValueError, match="does not lie after"):
+    with pytest.raises(ValueError, match="is not after"):
         do.machine.apply(2, do.machine.timestamp_micros, create_stream("t"))
 
 

@@ -167,7 +167,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
             health=lambda: life.health,
             metrics=registry(
                 lambda: this.figures(is_ready=life.health == "ok"),
-                lambda: node.statistics() | {"doors": edge.statistics()},
+                lambda: node.statistics() | {"listeners": edge.statistics()},
             ),
             authorizations=_metrics_authorizations(config),
         )
@@ -257,7 +257,7 @@ async def serve(config: PartitionNodeConfig, natives: Natives) -> None:
     await _ended(stopping)
     if not is_started.is_set() and not serving.done():
         # Startup may be waiting for a metadata service that never becomes available.
-        _log.info("asked to stop before everything was there")
+        _log.info("shutdown requested during startup")
         await _ended(serving)
         return
     await serving

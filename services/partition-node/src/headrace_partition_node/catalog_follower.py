@@ -84,7 +84,7 @@ class Catalogue:
         """
         waiting: asyncio.Queue[CatalogueEvent] = asyncio.Queue(_WAITING_MAX)
         async with aclosing(self._watch.events()) as events:
-            reading = asyncio.create_task(_read(events, waiting), name="catalogue-watch")
+            reading = asyncio.create_task(_read(events, waiting), name="catalog-watch")
             try:
                 while True:
                     told = await _taken(waiting, reading)
@@ -103,7 +103,7 @@ class Catalogue:
             self._shards.publish_update(event)
             self._placements.update(event)
         else:
-            _log.info("the catalogue begins with version %d", event.version)
+            _log.info("catalog starts at version %d", event.version)
             self._shards.publish_snapshot(event)
             self._placements.replace(event)
         self._version = event.version
@@ -126,7 +126,7 @@ async def _taken(waiting: asyncio.Queue[CatalogueEvent], reading: asyncio.Task[N
                 taking.cancel()
         if not taking.done() or taking.cancelled():
             reading.result()
-            raise AssertionError("the catalogue has no end")
+            raise AssertionError("the catalog watch does not end")
         taken = [taking.result()]
     else:
         taken = []

@@ -85,7 +85,7 @@ class DataFolder:
             raise ForeignFolder(
                 f"{self._path} belongs to another cluster with the name {self._info.cluster_name!r} "
                 f"(id {self._info.cluster_id}; this one has {cluster_id}). Nothing was changed. Check "
-                "cluster.metadata, or use another folder (system.path)"
+                "cluster.metadata, or use another directory (system.path)"
             )
         self._write(replace(self._info, cluster_id=cluster_id))
 
@@ -138,7 +138,7 @@ def opened(name: str, *, node_name: str, cluster_name: str) -> Iterator[DataFold
             if found != configured:
                 raise ForeignFolder(
                     f"{path} belongs to the {what} {found!r}, and this process is configured as {configured!r} "
-                    f"({what}.name). Nothing was changed. Correct the name, or use another folder (system.path)"
+                    f"({what}.name). Nothing was changed. Correct the name, or use another directory (system.path)"
                 )
         yield DataFolder(path, info)
 
@@ -152,23 +152,23 @@ def _read_info(path: Path) -> Info | None:
         strangers = sorted(entry.name for entry in path.iterdir() if entry.name not in {LOCK, f"{_INFO}.unfinished"})
         if strangers:
             raise ForeignFolder(
-                f"{path} is not a partition node's data folder: it holds {strangers[0]!r} and no {_INFO}. Use an empty "
-                "folder (system.path)"
+                f"{path} is not the data directory of a partition node: it contains {strangers[0]!r} and no {_INFO}. "
+                "Use an empty directory (system.path)"
             ) from None
         return None
     except (ValueError, KeyError, TypeError) as error:
-        raise ForeignFolder(f"{file} cannot be understood: {error!r}. Restore it, or use another folder") from error
+        raise ForeignFolder(f"{file} cannot be parsed: {error!r}. Restore it, or use another data directory") from error
     if product != PRODUCT:
-        raise ForeignFolder(f"{path} belongs to {product!r}. Use another folder (system.path)")
+        raise ForeignFolder(f"{path} belongs to {product!r}. Use another directory (system.path)")
     if format_version > FORMAT_VERSION:
         raise ForeignFolder(
             f"{path} has format {format_version}, written by release {found.get('version', 'unknown')}; this release "
-            f"({version(PRODUCT)}) knows format {FORMAT_VERSION}. Start the newer release, or use another folder"
+            f"({version(PRODUCT)}) reads format {FORMAT_VERSION}. Start the newer release, or use another directory"
         )
     try:
         return Info(**found)
     except TypeError as error:
-        raise ForeignFolder(f"{file} cannot be understood: {error}. Restore it, or use another folder") from error
+        raise ForeignFolder(f"{file} cannot be parsed: {error}. Restore it, or use another directory") from error
 
 
 class HighestVersion:
@@ -202,8 +202,8 @@ class HighestVersion:
             known = [(version, slot) for slot, version in enumerate(versions) if version is not None]
             if not known:
                 raise ForeignFolder(
-                    f"{path} is damaged. Without it nobody knows which catalogue is too old for this folder. Remove it "
-                    "when all replicas of the metadata service are up to date"
+                    f"{path} is damaged. Without it, a catalog too old for this directory cannot be detected. Remove "
+                    "it when all replicas of the metadata service are up to date"
                 )
             yield cls(descriptor, *max(known))
         finally:

@@ -42,28 +42,28 @@ async def check(
     await asyncio.to_thread(folder.claim, cluster_id)
     if version < highest_version:
         raise AnotherCluster(
-            f"the newest catalogue of the metadata service has version {version}, and {folder.path} has followed one "
+            f"the newest catalog of the metadata service has version {version}, and {folder.path} has followed one "
             f"up to version {highest_version}: it is another cluster of the same name, or it has lost its data. "
-            "Nothing was changed. Check cluster.metadata, or use another folder (system.path)"
+            "Nothing was changed. Check cluster.metadata, or use another directory (system.path)"
         )
     if is_loss_expected:
         return
     advice = (
-        "Use the folder that this node had (system.path), or another node.name; node.expect_loss = true gives up for "
-        "lost what is not in this folder"
+        "Use the former data directory of this node (system.path), or another node.name; node.expect_loss = true "
+        "accepts the loss of what is not in this directory"
     )
     if node is None:
         if folder.was_registered:
             raise DataLost(
-                f"{folder.path} was used by node {node_name!r}, which the cluster does not know any more: it was "
-                "removed, or this is another cluster of the same name. Use an empty folder (system.path); "
+                f"{folder.path} was used by node {node_name!r}, which the cluster no longer knows: it was "
+                "removed, or this is another cluster of the same name. Use an empty directory (system.path); "
                 "node.expect_loss = true uses this one, and removes from it what the cluster does not know"
             )
     elif folder.was_registered:
         if not folder.is_of(node.node.incarnation):
             raise DataLost(
-                f"node {node_name!r} has run with another folder since it used {folder.path}, or this is another "
-                f"cluster of the same name. {advice}"
+                f"node {node_name!r} has run with another data directory since it used {folder.path}, or this is "
+                f"another cluster of the same name. {advice}"
             )
     elif not folder.is_of(node.node.incarnation) and (count := node.replicas_count + node.leaving_count):
         raise DataLost(

@@ -36,20 +36,20 @@ class Figures:
 
 
 _MEANINGS: Final = {
-    "is_ready": "1 when it serves what is placed here.",
-    "is_registered": "1 when the cluster knows this run of the node.",
-    "lease_age_seconds": "Time since the cluster has heard from it.",
-    "catalogue_version": "Version of the catalogue that the shards act on.",
-    "catalogue_age_seconds": "Time since it was seen that there is no newer one.",
-    "placed_partitions": "Partitions that the catalogue places here.",
-    "open_partitions": "Partitions that the shards have, open or recovering.",
-    "recovering_partitions": "Partitions that recover.",
-    "failed_partitions": "Partitions that closed themselves.",
-    "waiting_notices": "Partitions of consumer groups that may move, of which the metadata service has not heard.",
-    "waiting_publications": "Partitions that have appended what was committed, and the metadata service has not heard.",
+    "is_ready": "1 if the node serves its partitions.",
+    "is_registered": "1 if this run of the node is registered with the cluster.",
+    "lease_age_seconds": "Time since the last acknowledged heartbeat of the node.",
+    "catalogue_version": "Version of the catalog that the shards use.",
+    "catalogue_age_seconds": "Time since the catalog was last known to be current.",
+    "placed_partitions": "Partitions that the catalog places on this node.",
+    "open_partitions": "Partitions that the shards hold, open or recovering.",
+    "recovering_partitions": "Partitions that are recovering.",
+    "failed_partitions": "Partitions that closed after a failure.",
+    "waiting_notices": "Group partitions that may move, and are not yet reported to the metadata service.",
+    "waiting_publications": "Partitions with appended commits that are not yet reported to the metadata service.",
     "horizon_seconds": "Time, since the Unix epoch, up to which the shards know every commit.",
-    "grpc_calls": "Calls under way.",
-    "grpc_memory_bytes": "Bytes of batches that calls hold.",
+    "grpc_calls": "Calls in progress.",
+    "grpc_memory_bytes": "Bytes of batches held by calls.",
 }
 
 

@@ -83,11 +83,13 @@ class Notices:
         try:
             response = await self._proposer.propose(Command(actor_user_id=ROOT_USER_ID, complete_revocation=command))
         except MetadataClientError as error:
-            _log.warning("the metadata service did not hear that partitions of a group may move: %s", error)
+            _log.warning("movable group partitions were not reported to the metadata service: %s", error)
             return False
         if response.reply.status != Status.OK:
             # The group was deleted, including the ownership of its members.
-            _log.debug("partitions of a group that may move: status %d", response.reply.status)
+            _log.debug(
+                "movable group partitions were refused by the metadata service: status %d", response.reply.status
+            )
         return True
 
     def _forget(self, group: _Group, told: dict[int, CompletedRevocation]) -> None:

@@ -95,7 +95,7 @@ class Registration:
             pause_seconds = min(2 * pause_seconds, _RETRY_SECONDS_MAX)
         status = response.reply.status
         if status != Status.OK:
-            raise RegistrationRefused(f"the cluster does not take node {self._name!r}: {_meaning(status)}")
+            raise RegistrationRefused(f"the cluster refused node {self._name!r}: {_meaning(status)}")
         self._node = response.reply.node
         _log.info("registered as node %d (%s), incarnation %d", self._node.id, self._name, self.incarnation)
         return self._node
@@ -120,7 +120,7 @@ class Registration:
             except StrangerError as error:
                 # The node was accepted before: a change of the secret is in progress, and the partitions are still
                 # needed.
-                _log.error("the metadata service does not accept this node any more: %s", error)
+                _log.error("the metadata service no longer accepts this node: %s", error)
                 continue
             if response is None:
                 continue

@@ -95,14 +95,14 @@ class Holder:
             return
         except ServerRefusedError as error:
             if is_missing(error):
-                raise DataLossError(f"{self._split.title}: the topic is not there any more") from error
+                raise DataLossError(f"{self._split.title}: the topic no longer exists") from error
             raise
         for partition in topic.partitions:
             if partition.partition_id == self._split.partition_id and partition.incarnation == self._split.incarnation:
                 self._address = partition.address or self._address
                 break
         else:
-            raise DataLossError(f"{self._split.title}: the partition is not there any more; there is one with its name")
+            raise DataLossError(f"{self._split.title}: the partition no longer exists; there is one with its name")
         if needs_ticket:
             self._ticket = gateway.ticket(topic, READ).text
             self._is_ticket_new = True

@@ -75,7 +75,7 @@ def test_values_become_columns() -> None:
     ("value", "reason"),
     [
         (b"", "Expecting value"),
-        (b"[1]", "no object"),
+        (b"[1]", "not a JSON object"),
         (b'{"id":1}{"id":1}', "Extra data"),
         (b'{"id":{"x":1}', "Expecting ',' delimiter"),
         (b'"id":3}', "Extra data"),
@@ -275,7 +275,7 @@ def test_arguments(spark: SparkSession, orders: Place, tmp_path: Path, capsys: p
         ({"mode": "decoded", "schema": str(tmp_path / "none")}, "--schema"),
         ({"mode": "decoded", "schema": str(tmp_path / "wrong")}, "--schema"),
         ({"mode": "decoded", "schema": str(tmp_path / "twice")}, "several columns are named id"),
-        ({"mode": "decoded", "schema": str(tmp_path / "odd")}, "it is no schema"),
+        ({"mode": "decoded", "schema": str(tmp_path / "odd")}, "it is not a schema"),
         ({"on_bad_record": "count"}, "are for --mode decoded"),
         ({"on_bad_record": "dlq:"}, "fail, count or like dlq:TOPIC"),
         ({"mode": "decoded", "schema": "s", "on_bad_record": "dlq:a"}, "among those that are archived"),

@@ -164,7 +164,7 @@ def test_what_is_replaced_stays_for_its_readers(tmp_path: Path) -> None:
     before = archive.state()
     (merged,) = write(archive, messages(0, 200))
     archive.commit([merged], remove=[first.path, second.path], job="compact")
-    (tmp_path / "notes.parquet").write_text("of somebody else")
+    (tmp_path / "notes.parquet").write_text("of another user")
     now = datetime.datetime.now(datetime.UTC)
     assert archive.orphans(HOUR) == []
     assert sum(archive.read_table(file).num_rows for file in before.files.values()) == 200

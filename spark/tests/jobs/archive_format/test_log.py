@@ -79,7 +79,7 @@ def test_no_message_is_there_twice(tmp_path: Path) -> None:
     # Replaced files are not committed any more.
     removed = [described(0, 10).path, described(10, 20).path]
     archive.commit([described(0, 20)], remove=removed, job="compact")
-    with pytest.raises(ReplacedError, match="do not count any more"):
+    with pytest.raises(ReplacedError, match="are no longer referenced"):
         archive.commit([described(0, 20, token=9)], remove=removed, job="compact")
     assert [(file.start, file.end) for file in archive.state().partitions[KEY]] == [(0, 20), (20, 30)]
 
@@ -465,7 +465,7 @@ def test_an_object_store() -> None:
 
 
 def test_places(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is no such folder"):
+    with pytest.raises(StoreError, match="the directory does not exist"):
         Archive.open(str(tmp_path / "none"))
     with pytest.raises(StoreError, match="nonsense"):
         Archive.open("nonsense://somewhere")

@@ -205,12 +205,12 @@ def test_what_is_refused(spark: SparkSession, place: Place, tmp_path: Path, capf
     refused("is not some of key, headers", "--preserve", "key,colour")
     refused("is not archive:URI or topic:NAME", "--from", "a")
     refused("--since is after --until", "--since", "2", "--until", "1")
-    refused("there is no such folder", "--from", f"archive:{tmp_path}/nothing", code=1)
+    refused("the directory does not exist", "--from", f"archive:{tmp_path}/nothing", code=1)
     refused("describing topics of", "--from", "topic:missing", code=1)
 
     one = ("--offsets", '{"0": [0, 10]}', "--batch-messages", "4")
     run(capfd, arguments(place, tmp_path / "one", *one))
-    refused("go on with --resume, or choose another one", *one, checkpoint="one")
+    refused("continue it with --resume, or choose another checkpoint", *one, checkpoint="one")
     refused("of a backfill with another --offsets, --preserve", "--resume", "--preserve", "none", checkpoint="one")
     # The transactional id is free again, but not that of an incomplete backfill.
     run(capfd, arguments(place, tmp_path / "two", *one))
@@ -221,7 +221,7 @@ def test_what_is_refused(spark: SparkSession, place: Place, tmp_path: Path, capf
     eventually("both are there", lambda: payloads(place, "b").total() == 20)
     place.client.delete_topic(place.stream, "b")
     place.topic("b", 0)
-    refused("was made anew since the backfill was planned", *one, "--resume", checkpoint="three", code=1)
+    refused("was created again since the backfill was planned", *one, "--resume", checkpoint="three", code=1)
     assert payloads(place, "b") == Counter()
 
 
@@ -365,4 +365,4 @@ def test_from_an_archive(spark: SparkSession, place: Place, tmp_path: Path, capf
     archive.commit(
         archived.write(archive, archived.messages(0, 5), key=keys[1]._replace(generation="1.1")), job="archive"
     )
-    assert "shop/orders, partition 1, was purged or made anew" in run(capfd, [*given, "--dry-run"], 1)["error"]
+    assert "shop/orders, partition 1, was purged or created again" in run(capfd, [*given, "--dry-run"], 1)["error"]

@@ -261,7 +261,7 @@ def test_delta_lake(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureF
     assert content.num_rows == len(written) == 120
     assert digest(content) == digest_of(written)
     assert not stray.exists()
-    assert fresh.exists(), "somebody may be about to commit it"
+    assert fresh.exists(), "a writer may be about to commit it"
     assert before.to_pyarrow_table(columns=["offset"]).num_rows == 200, "a reader that began before"
     again = run(capsys, *arguments)
     assert again["counts"]["merged_files"] == 0

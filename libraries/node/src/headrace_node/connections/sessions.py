@@ -279,7 +279,7 @@ class Sessions:
         try:
             there = self._open_session(user_id, caller) if caller is not None else self._open_session(user_id)
         except Exception as error:
-            raise SessionLost(f"the node takes no session: {error}", is_in_doubt=False) from error
+            raise SessionLost(f"the node refused the session: {error}", is_in_doubt=False) from error
         there.setblocking(False)  # noqa: FBT003 - it is the name of the method that says what it means
         transport, answers = await asyncio.get_running_loop().create_connection(Answers, sock=there)
         return Session(answers, transport)

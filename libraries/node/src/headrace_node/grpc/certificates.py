@@ -81,7 +81,7 @@ class Certificates:
         # Protects the state shared by the checking thread and the library's handshake threads.
         self._lock = threading.Lock()
         self._new: _Shown | None = None
-        _log.info("%s: shows the certificate of %s", files.door, _described(self._shown.chain))
+        _log.info("%s: certificate of %s in use", files.door, _described(self._shown.chain))
 
     def credentials(self) -> grpc.ServerCredentials:
         """Credentials for a gRPC server."""
@@ -117,7 +117,7 @@ class Certificates:
             except FileNotFoundError as error:
                 if not files.self_signed:
                     raise
-                _log.warning("%s: %s does not exist; a certificate that was made is shown", files.door, error.filename)
+                _log.warning("%s: %s does not exist, a generated certificate is used", files.door, error.filename)
                 return _made(self._authorities())
         except OSError as error:
             raise CertificateError(f"{files.door}: {error.filename}: {error.strerror}") from error
@@ -125,7 +125,7 @@ class Certificates:
             raise CertificateError(f"{files.door}: {error}") from error
         outdated = _outdated(shown.chain, self._now())
         if outdated:
-            _log.warning("%s: the certificate %s; clients that verify refuse it", files.door, outdated)
+            _log.warning("%s: the certificate %s; clients that verify it will refuse it", files.door, outdated)
         return shown
 
     def _look(self) -> None:
@@ -140,12 +140,12 @@ class Certificates:
             if outdated:
                 raise ValueError(f"{self._files.chain} {outdated}")
         except (OSError, ValueError) as error:
-            _log.warning("%s: the new certificate is not used: %s", self._files.door, error)
+            _log.warning("%s: new certificate rejected, the previous one stays in use: %s", self._files.door, error)
             return
         if shown != self._shown:
             with self._lock:
                 self._shown = self._new = shown
-            _log.info("%s: new connections are shown the certificate of %s", self._files.door, _described(shown.chain))
+            _log.info("%s: certificate replaced by that of %s", self._files.door, _described(shown.chain))
 
     def _state(self) -> bytes:
         """Digest of the state of the files, for detecting changes."""
@@ -161,7 +161,7 @@ class Certificates:
     def _read(self) -> _Shown:
         files = self._files
         if files.chain is None or files.key is None:
-            raise AssertionError("they are given together")
+            raise AssertionError("set both or neither")
         chain, key = files.chain.read_bytes(), files.key.read_bytes()
         try:
             leaf = x509.load_pem_x509_certificates(chain)[0]

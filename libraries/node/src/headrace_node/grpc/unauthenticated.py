@@ -79,7 +79,7 @@ class Strangers:
                 self._waited_for[place] = deadline
                 yield
         except TimeoutError:
-            raise Refused(Status.INVALID_FORMAT, f"{what} was waited for, in vain") from None
+            raise Refused(Status.INVALID_FORMAT, f"timed out waiting for {what}") from None
         finally:
             self._waited_for.pop(place, None)
 
@@ -108,7 +108,7 @@ class Strangers:
         Raises:
             Refused: The caller did not read the answer in time.
         """
-        async with self.waited_for("the answer's way"):
+        async with self.waited_for("capacity to send the response"):
             await context.write(response)
 
 
@@ -164,4 +164,4 @@ class Everybody(aio.ServerInterceptor):
 
 
 async def _not_served(_requests: AsyncIterator[bytes], context: _Context) -> None:
-    await context.abort(grpc.StatusCode.UNIMPLEMENTED, "health is not watched; ask with Check")
+    await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Watch is not supported; call Check")

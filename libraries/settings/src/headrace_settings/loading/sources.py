@@ -88,7 +88,7 @@ class _FileReader:
         if setting.path[-1] in table:
             problem = Problem(
                 ".".join(path),
-                f"stands beside {setting.dotted}; give one of them",
+                f"is set together with {setting.dotted}; set only one of them",
                 self._origin(path),
             )
             self._collected.problems.append(problem)
@@ -144,7 +144,7 @@ def read_environment(
             if environment.get(variable.removesuffix("_FILE")):
                 problem = Problem(
                     variable,
-                    f"stands beside {variable.removesuffix('_FILE')}; give one of them",
+                    f"is set together with {variable.removesuffix('_FILE')}; set only one of them",
                     origin,
                 )
                 collected.problems.append(problem)

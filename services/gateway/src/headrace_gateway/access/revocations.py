@@ -52,7 +52,7 @@ class RevocationsFile:
         try:
             revoked = dict(map(_parsed, lines))
         except ValueError as error:
-            raise ValueError(f"{file} does not hold revoked tokens: {error}") from error
+            raise ValueError(f"{file} is not a list of revoked tokens: {error}") from error
         return cls(file, revoked, lines_count=len(lines), size_bytes=len(whole) + len(newline))
 
     def holds(self, token_id: str) -> bool:
@@ -131,5 +131,5 @@ def _parsed(line: bytes) -> tuple[str, int]:
     entry, _, checksum = line.rpartition(b" ")
     expires_at, _, token_id = entry.partition(b" ")
     if checksum != b"%08x" % zlib.crc32(entry):
-        raise ValueError("a line is not what was written")
+        raise ValueError("a line has a wrong checksum")
     return bytes.fromhex(token_id.decode()).decode("utf-8", "surrogatepass"), int(expires_at)

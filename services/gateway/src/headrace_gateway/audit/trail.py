@@ -193,7 +193,7 @@ class Trail:
 
     async def _record(self, event: Event) -> None:
         if len(self._waiting) >= _WAITING_MAX:
-            self._lost(QUEUE, 1, "too many events wait for the disk")
+            self._lost(QUEUE, 1, "too many events are queued")
             return
         written = asyncio.get_running_loop().create_future()
         self._waiting.append((event, written))
@@ -238,7 +238,7 @@ class Trail:
         self._unsaid_count += count
         now = time.monotonic()
         if self._said_at is None or now - self._said_at >= _LINE_SECONDS:
-            _log.error("the audit trail has lost %d events: %s", self._unsaid_count, why)
+            _log.error("audit trail lost %d events: %s", self._unsaid_count, why)
             self._said_at, self._unsaid_count = now, 0
 
 

@@ -58,7 +58,7 @@ class Catalogue:
                 if isinstance(event, Snapshot):
                     shards.publish_snapshot(event)
                     self.picture.replace(event)
-                    _log.info("the catalogue is followed from version %d", event.version)
+                    _log.info("catalog watch started at version %d", event.version)
                 else:
                     shards.publish_update(event)
                     self.picture.update(event)
@@ -85,7 +85,7 @@ class Catalogue:
             async with asyncio.timeout(self._reach_seconds):
                 await reached
         except TimeoutError:
-            raise NoAnswer(f"version {version} of the catalogue has not come in time") from None
+            raise NoAnswer(f"version {version} of the catalog did not arrive in time") from None
 
     def _wake(self, version: int) -> None:
         while self._waiting and self._waiting[0][0] <= version:

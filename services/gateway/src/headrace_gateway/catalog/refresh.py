@@ -52,4 +52,4 @@ class CatchingUp:
                 await self._question()
         except (NoAnswer, TimeoutError) as error:
             reason = str(error) or "no answer in time"
-            _log.warning("what is refused for its absence may have been made elsewhere: %s", reason)
+            _log.warning("catalog may be stale, not-found refusals are unconfirmed: %s", reason)

@@ -103,7 +103,7 @@ class Diagnostics:
             lines.append(
                 f"    {partition.device}, {partition.fstype}, {usage.used} of {usage.total}, {partition.mountpoint}"
             )
-        lines += ["", "data folder", "    bytes, path"]
+        lines += ["", "data directory", "    bytes, path"]
         for index, (path, size_bytes) in enumerate(_files_below(self._data_folder)):
             if index == _FILES_LISTED_MAX:
                 lines.append(f"    ... only the first {_FILES_LISTED_MAX} files are listed")

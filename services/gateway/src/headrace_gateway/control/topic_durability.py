@@ -45,7 +45,7 @@ class TopicDurability(Quantity):
             # With several slashes the boundary between stream and topic name would be ambiguous.
             raise ValueError(f"{pattern.strip()!r} in {text!r} has more than one /; a ? stands for one within a name")
         if level.strip() not in _LEVELS:
-            raise ValueError(f"{level.strip()!r} in {text!r} is not a level of durability")
+            raise ValueError(f"{level.strip()!r} in {text!r} is not a durability level")
         return cls(stream, topic, _LEVELS[level.strip()])
 
     def matches(self, stream_name: str, topic_name: str) -> bool:

@@ -83,7 +83,7 @@ class Caller:
         """
         payload = await self.execute(command)
         if not payload:
-            raise Refused(Status.RESOURCE_NOT_FOUND, "there is no such thing")
+            raise Refused(Status.RESOURCE_NOT_FOUND, "the resource does not exist")
         return payload
 
 
@@ -182,7 +182,7 @@ class Calls:
     @asynccontextmanager
     async def _counted(self) -> AsyncIterator[None]:
         if self._count >= self._count_max:
-            raise Refused(Status.TOO_MANY_WAITS, "too many calls are under way already")
+            raise Refused(Status.TOO_MANY_WAITS, "too many calls are in progress")
         self._count += 1
         try:
             yield
@@ -330,4 +330,4 @@ async def _decoded(request: type[Message], encoded: bytes) -> Message:
             return request.FromString(encoded)
         return await asyncio.to_thread(request.FromString, encoded)
     except DecodeError as error:
-        raise Refused(Status.INVALID_FORMAT, f"the request is no {request.DESCRIPTOR.full_name}") from error
+        raise Refused(Status.INVALID_FORMAT, f"the request is not a {request.DESCRIPTOR.full_name}") from error

@@ -116,7 +116,7 @@ class Held:
             async with asyncio.timeout(patience_seconds):
                 self._size_bytes += await self._pool.take(self._user, size_bytes)
         except TimeoutError:
-            reason = "other calls hold all the memory that there is for them"
+            reason = "the memory budget is in use by other calls"
             raise Refused(Status.TOO_MANY_WAITS, reason, retry_after_seconds=_RETRY_SECONDS) from None
 
     def shrink(self, size_bytes: int) -> None:

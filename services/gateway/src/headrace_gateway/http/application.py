@@ -120,7 +120,7 @@ class Application:
         async def serve(request: web.Request) -> web.StreamResponse:
             upgraded = await push.answer(request)
             if not upgraded.can_prepare(request):
-                raise Rejected(400, "This is the place of a WebSocket, version 13.")
+                raise Rejected(400, "This endpoint accepts only WebSocket connections, version 13.")
             self._prepare(request, upgraded)
             return await push.serve(request, upgraded, request[SOURCE])
 
@@ -210,7 +210,7 @@ class Application:
         if response is None:
             try:
                 if not is_known:
-                    raise Rejected(421, "The server is not known under this name; see http.allowed_hosts.")
+                    raise Rejected(421, "The host name of the request is not allowed; see http.allowed_hosts.")
                 await self._authenticate(request)
                 methods = self._methods.get(request.path)
                 if methods is not None and request.method not in methods:
@@ -276,9 +276,9 @@ class Application:
             case SessionLost() | Over() | NoAnswer():
                 error = Refused(Status.DISCONNECTED)
             case web.HTTPRequestEntityTooLarge():
-                error = Rejected(413, "The body is larger than this server takes.")
+                error = Rejected(413, "The body exceeds the limit of this server.")
             case web.RequestPayloadError() | HttpProcessingError() | ConnectionError():
-                error = Rejected(400, "The body is not what its head says, or ends before its end.")
+                error = Rejected(400, "The body does not match its headers, or is truncated.")
             case web.HTTPException() | Refused() | Missing() | Rejected() | Limited():
                 pass
             case _:
@@ -351,7 +351,7 @@ async def _expected(request: web.Request) -> web.StreamResponse | None:
         return None
     expected = request.headers.get(hdrs.EXPECT, "")
     if expected.lower() != "100-continue":
-        return early_refusal(Rejected(417, f"What a client may expect is 100-continue, not {expected[:64]!r}."))
+        return early_refusal(Rejected(417, f"The only supported expectation is 100-continue, not {expected[:64]!r}."))
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     # The head of the final answer has not been sent yet.
     request.writer.output_size = 0

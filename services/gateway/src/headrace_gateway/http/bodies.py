@@ -64,7 +64,7 @@ class Bodies:
             try:
                 return _decoded(body, decoder)
             except msgspec.ValidationError as error:
-                raise Rejected(422, f"The body is not of the form that it should have: {error}.") from error
+                raise Rejected(422, f"The body does not have the expected form: {error}.") from error
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise Rejected(400, f"The body is not JSON: {error}.") from error
 
@@ -133,20 +133,20 @@ async def _in_time(reading: Awaitable[bytes], seconds: float) -> bytes:
         async with asyncio.timeout(seconds):
             return await reading
     except TimeoutError:
-        raise Rejected(408, "The body did not come in time.") from None
+        raise Rejected(408, "The body did not arrive in time.") from None
     except ConnectionError:
         # The client is no longer reading; this is not a server error.
-        raise Rejected(400, "The body did not come.") from None
+        raise Rejected(400, "The body did not arrive.") from None
 
 
 def _check_type(request: web.Request, media_types: tuple[str, ...]) -> None:
     if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         # A few compressed bytes could expand to many.
-        raise Rejected(415, "The body has no Content-Encoding: compressed bodies are not taken.")
+        raise Rejected(415, "Content-Encoding is not supported: send the body uncompressed.")
     found = request.content_type if hdrs.CONTENT_TYPE in request.headers else ""
     if found not in media_types and not (found.endswith("+json") and found.startswith("application/")):
-        raise Rejected(415, f"The body has the Content-Type {' or '.join(media_types)}.")
+        raise Rejected(415, f"The Content-Type of the body must be {' or '.join(media_types)}.")
 
 
 def _too_large() -> Rejected:
-    return Rejected(413, "The body is larger than this server takes.")
+    return Rejected(413, "The body exceeds the limit of this server.")

@@ -193,9 +193,9 @@ def refusal_of(error: CodecError) -> Refused | Rejected:
     """Return the refusal for an encoding error of the codec."""
     match error.defect:
         case "syntax":
-            return Rejected(400, f"The body is not what it should be: {error}.")
+            return Rejected(400, f"The body does not have the expected form: {error}.")
         case "shape":
-            return Rejected(422, f"The body is not of the form that it should have: {error}.")
+            return Rejected(422, f"The body does not have the expected form: {error}.")
         case "too_large":
             return Rejected(413, str(error))
         case _:

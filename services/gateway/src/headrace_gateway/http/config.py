@@ -33,7 +33,7 @@ class CorsConfig(Section):
     def _credentials_are_for_somebody_in_particular(self) -> Self:
         lists = (self.allowed_methods, self.allowed_origins, self.allowed_headers, self.exposed_headers)
         if self.allow_credentials and any(names[:1] == ("*",) for names in lists):
-            raise ValueError("allow_credentials cannot be combined with * in a list: any page could act as its visitor")
+            raise ValueError("allow_credentials cannot be combined with * in a list: any page could act as its user")
         return self
 
 

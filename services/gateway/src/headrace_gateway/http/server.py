@@ -224,7 +224,7 @@ class _RequestHandler(web.RequestHandler):
         super().handle_error(request, status, exc, message)
         if status < 500:
             found = (message or "").strip().partition("\n")[0].rstrip(":")
-            error: Exception = Rejected(status, f"This is no HTTP/1.1: {found}." if found else "This is no HTTP/1.1.")
+            error: Exception = Rejected(status, f"This is not HTTP/1.1: {found}." if found else "This is not HTTP/1.1.")
         else:
             error = exc if isinstance(exc, Exception) else RuntimeError()
         response = early_refusal(error)
@@ -292,9 +292,9 @@ async def _reload(config: TlsConfig, context: ssl.SSLContext) -> NoReturn:
             _load_certificate(config, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
             _load_certificate(config, context)
         except ValueError as error:
-            _log.warning("the certificate is not replaced: %s", error)
+            _log.warning("new certificate rejected, the previous one stays in use: %s", error)
         else:
-            _log.info("new connections get the certificate in %s", config.cert_file)
+            _log.info("certificate replaced by the one in %s", config.cert_file)
         seen = now
 
 

@@ -56,7 +56,7 @@ class TlsConfig(CertificateConfig):
         if self.client_certificates != "none" and self.client_ca_file is None:
             raise ValueError(f"client_certificates = {self.client_certificates} needs client_ca_file")
         if self.client_certificates == "none" and self.client_crl_file is not None:
-            raise ValueError("client_crl_file needs client_certificates: clients are not asked for one")
+            raise ValueError("client_crl_file needs client_certificates: otherwise clients present no certificate")
         return self
 
 

@@ -150,7 +150,7 @@ class Doors(Generic[ConfigT, NativeT]):
                     logs=logs,
                     settings=lambda: settings(bound),
                     collectors=(
-                        NodeCollector(lambda: node.statistics() | {"doors": self.edge.statistics()}),
+                        NodeCollector(lambda: node.statistics() | {"listeners": self.edge.statistics()}),
                         *collectors,
                     ),
                     tracing=tracing,

@@ -98,7 +98,7 @@ class Client:
     async def _acknowledge(self, request: Acknowledge) -> None:
         subscription = self._subscriptions.get(request.subscription)
         if subscription is None:
-            raise Refused(Status.INVALID_COMMAND, "There is no such subscription.", field="subscription")
+            raise Refused(Status.INVALID_COMMAND, "The subscription does not exist.", field="subscription")
         if subscription.consumer is None:
             raise Refused(Status.INVALID_COMMAND, "The subscription has no consumer.", field="subscription")
         await self._ask(
@@ -128,10 +128,10 @@ class Client:
 
     async def _subscribe(self, request: Subscribe) -> None:
         if request.subscription in self._subscriptions:
-            refused = Refused(Status.INVALID_COMMAND, "There is such a subscription already.", field="subscription")
+            refused = Refused(Status.INVALID_COMMAND, "The subscription already exists.", field="subscription")
             await self.refuse(request.id, refused)
         elif len(self._subscriptions) >= self._config.max_subscriptions:
-            refused = Refused(Status.TOO_MANY_WAITS, "A connection cannot have so many subscriptions.")
+            refused = Refused(Status.TOO_MANY_WAITS, "Too many subscriptions on this connection.")
             await self.refuse(request.id, refused)
         else:
             await self._attempted(request.id, self._begin(request))

@@ -73,7 +73,7 @@ class Life:
             return f"the gateway is {self.phase}"
         age_seconds = self.catalogue.age_seconds
         if age_seconds > _AGE_SECONDS_MAX:
-            return f"the metadata service was not heard of for {age_seconds:.0f} s"
+            return f"no contact with the metadata service for {age_seconds:.0f} s"
         return None
 
     def absences(self) -> str | None:
@@ -86,7 +86,7 @@ class Life:
         if not silent:
             return None
         partitions = sum(len(found.partition_ids) for found in picture.unavailable())
-        return f"{silent} of {len(nodes)} partition nodes not heard from, with {partitions} partitions"
+        return f"{silent} of {len(nodes)} partition nodes are silent, with {partitions} partitions"
 
 
 @dataclass(frozen=True, slots=True)

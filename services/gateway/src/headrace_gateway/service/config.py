@@ -64,7 +64,7 @@ def _host_name(text: str) -> str:
         ip_address(text)
     except ValueError:
         if not _HOST_NAME.fullmatch(text):
-            raise ValueError(f"{text!r} is no name of a host") from None
+            raise ValueError(f"{text!r} is not a valid host name") from None
     return text
 
 

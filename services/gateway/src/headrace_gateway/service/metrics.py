@@ -28,34 +28,36 @@ class ClusterCollector(Collector):
         """Return the current values."""
         age_seconds = self._catalogue.age_seconds
         yield GaugeMetricFamily(
-            f"{_PREFIX}ready", "Whether clients should come to this gateway.", value=self._unready() is None
+            f"{_PREFIX}ready", "1 if the gateway is ready for clients.", value=self._unready() is None
         )
         yield GaugeMetricFamily(
-            f"{_PREFIX}catalogue_version", "Of the catalogue at this gateway.", value=self._catalogue.picture.version
+            f"{_PREFIX}catalogue_version",
+            "Catalog version of this gateway.",
+            value=self._catalogue.picture.version,
         )
         yield GaugeMetricFamily(
             f"{_PREFIX}catalogue_age_seconds",
-            "How long ago it was seen that nothing newer was known.",
+            "Time since the catalog was last known to be current.",
             value=age_seconds if math.isfinite(age_seconds) else math.nan,
         )
         yield from self._nodes()
         yield CounterMetricFamily(
             f"{_PREFIX}commands_repeated",
-            "Commands that were sent again although they may have been taken.",
+            "Commands sent again although an earlier attempt may have been applied.",
             value=self._sessions.repeats,
         )
 
     def _nodes(self) -> Iterator[Metric]:
         picture = self._catalogue.picture
         heard = GaugeMetricFamily(
-            f"{_PREFIX}node_heard", "Whether the cluster hears from a partition node.", labels=["node"]
+            f"{_PREFIX}node_heard", "1 if the cluster has contact with the partition node.", labels=["node"]
         )
         for node in picture.nodes():
             heard.add_metric([node.name], node.status != NODE_STATUS_SILENT)
         yield heard
         unavailable = GaugeMetricFamily(
             f"{_PREFIX}unavailable_partitions",
-            "Partitions of a topic on a node that the cluster does not hear from.",
+            "Partitions of a topic on nodes without contact to the cluster.",
             labels=["node", "stream", "topic"],
         )
         for found in picture.unavailable():

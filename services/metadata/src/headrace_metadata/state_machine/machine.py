@@ -112,7 +112,7 @@ class StateMachine:
         if op != self.op + 1:
             raise ValueError(f"op {op} does not follow op {self.op}")
         if timestamp_micros <= self.timestamp_micros:
-            raise ValueError(f"the time of op {op} does not lie after that of op {self.op}")
+            raise ValueError(f"the time of op {op} is not after that of op {self.op}")
         operation = Operation(op=op, timestamp_micros=timestamp_micros, actor_user_id=command.actor_user_id)
         changes = self.state.changes
         try:

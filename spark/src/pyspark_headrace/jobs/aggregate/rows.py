@@ -64,7 +64,7 @@ def _messages(figures: DataFrame, config: AggregateConfig) -> DataFrame:
     names = [START, END, *keys, *found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ArgumentError(f"--key, --agg: several figures are named {', '.join(twice)}; AS gives them other names")
+        raise ArgumentError(f"--key, --agg: several aggregates are named {', '.join(twice)}; AS gives them other names")
     start, end = sql.col(f"{_WINDOW}.start").alias(START), sql.col(f"{_WINDOW}.end").alias(END)
     parts = [sql.col(f"{KEY}.{quoted(name)}").alias(name) for name in keys]
     # All results of one window and key share a message key, so they are in one partition, in order.

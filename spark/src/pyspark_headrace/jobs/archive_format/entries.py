@@ -108,7 +108,7 @@ def document(path: str, content: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ManifestError(path, f"is damaged ({len(content)} bytes): {error}") from error
     if not isinstance(value, dict):
-        raise ManifestError(path, "is damaged: it is no object")
+        raise ManifestError(path, "is damaged: it is not an object")
     if value.get("v") != VERSION:
         raise ManifestError(path, f"is of version {value.get('v')!r}, which this program does not know")
     return value
@@ -142,5 +142,5 @@ def _list(value: Mapping[str, Any], name: str) -> list[Any]:
 
 def _path(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no path")
+        raise ValueError(f"{value!r} is not a path")
     return value

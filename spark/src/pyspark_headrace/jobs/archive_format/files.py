@@ -99,7 +99,7 @@ class ArchivedFile:
 
     def _check(self) -> None:
         if not is_data_path(self.path) or ".." in self.path.split("/"):
-            raise ValueError(f"{self.path!r} is no path of a file")
+            raise ValueError(f"{self.path!r} is not a path of a file")
         if not 0 <= self.start < self.end or not 0 < self.rows <= self.end - self.start:
             raise ValueError(f"{self.path} has {self.rows} rows from {self.start} to {self.end}")
         if self.mode not in {RAW, DECODED}:

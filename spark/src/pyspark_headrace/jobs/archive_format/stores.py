@@ -74,7 +74,7 @@ class Store:
             if "://" not in uri or uri.startswith("file:"):
                 folder = Path(url2pathname(urlsplit(uri).path) if uri.startswith("file:") else uri).absolute()
                 if not create and not folder.is_dir():
-                    raise StoreError(f"{uri}: there is no such folder")
+                    raise StoreError(f"{uri}: the directory does not exist")
                 return cls(uri, LocalStore(folder, mkdir=create))
             if urlsplit(uri).scheme not in SCHEMES:
                 raise StoreError(f"{uri}: this is not {PLACES}")
@@ -143,10 +143,10 @@ class Store:
         with ThreadPoolExecutor(max_workers=min(max(len(sizes), 1), _ASKED_AT_ONCE)) as pool:
             for (path, size), found in zip(sizes.items(), pool.map(self._size, sizes), strict=True):
                 if found != size:
-                    has = "is not there" if found is None else f"has {found} bytes there, and not {size}"
+                    has = "does not exist" if found is None else f"has {found} bytes there, and not {size}"
                     raise StoreError(
                         f"{self._named(path)}: {has}, but a task has written it. Do all executors have the same "
-                        "folder, or the same variables for their object store, as this driver?"
+                        "directory, or the same variables for their object store, as this driver?"
                     )
 
     def listing(self, prefix: str | None = None) -> Iterator[Stored]:

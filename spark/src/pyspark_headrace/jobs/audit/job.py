@@ -87,7 +87,7 @@ class Audit:
 
     def _archive(self) -> None:
         if self._partitions:
-            self._context.progress.update("looking into files")
+            self._context.progress.update("checking files")
             archived.check_log(self._partitions, self._findings)
             count, self._wrong = archived.check_files(self._spark, self._partitions, self._config, self._findings)
             self.report.counts["files"] = count

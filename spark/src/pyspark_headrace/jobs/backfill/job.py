@@ -34,7 +34,7 @@ def run(spark: SparkSession, config: BackfillConfig, context: Context) -> Report
     plan = ledger.plan()
     if plan is not None and not config.resume:
         raise ArgumentError(
-            f"--checkpoint {config.checkpoint} has a backfill: go on with --resume, or choose another one"
+            f"--checkpoint {config.checkpoint} has a backfill: continue it with --resume, or choose another checkpoint"
         )
     if plan is None:
         plan = _planned(config, origin, options)
@@ -42,7 +42,7 @@ def run(spark: SparkSession, config: BackfillConfig, context: Context) -> Report
     check_same(plan, config)
     topic = Gateway(options).describe(options.stream, (config.to_topic,)).topics[config.to_topic]
     if topic.incarnation != plan.target_incarnation:
-        raise DataLossError(f"{topic.title} was made anew since the backfill was planned")
+        raise DataLossError(f"{topic.title} was created again since the backfill was planned")
     runner = Runner(spark, config, context, options, origin)
     is_done = runner.run(plan, ledger, topic)
     counts: dict[str, int | float] = dict(runner.counts)

@@ -153,7 +153,7 @@ class Runner:
             self._found = (now, find(replace(self._options, create_topic=False), self._config.to_topic))
         target = self._found[1]
         if target.topic.incarnation != plan.target_incarnation:
-            raise DataLossError(f"{target.topic.title} was made anew since the backfill was planned")
+            raise DataLossError(f"{target.topic.title} was created again since the backfill was planned")
         return target
 
 

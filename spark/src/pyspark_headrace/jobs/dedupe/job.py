@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _LATE: Final = (
-    "{count} messages were older than those read before them by more than --within: nobody knows whether they are "
+    "{count} messages were older than those read before them by more than --within: it is unknown whether they are "
     "duplicates"
 )
 

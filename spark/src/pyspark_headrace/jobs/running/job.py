@@ -130,7 +130,7 @@ class Job(Generic[C]):
                 try:
                     report.write(Path(config.report))
                 except OSError as error:
-                    log.error("the report is on stdout only", error=str(error))
+                    log.error("the report is only on standard output", error=str(error))
                     report.status, report.error = "failed", report.error or f"--report {config.report}: {error}"
             return report
 

@@ -185,7 +185,7 @@ def follow(
     try:
         while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type] # it takes fractions, too
             if context.stop.is_set():
-                context.log.info("stopping after the micro-batch under way")
+                context.log.info("stopping after the current micro-batch")
                 _let_finish(query)
                 is_stopped = True
                 break

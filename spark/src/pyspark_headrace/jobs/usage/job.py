@@ -48,7 +48,7 @@ def run(spark: SparkSession, config: UsageConfig, context: Context) -> Report:
         tenant = tenants.of(place)
         if tenant is None:
             where = {"stream": place.stream, "topic": place.topic}
-            found.findings.append(Finding("tenants", "warning", where, f"{place.title} is nobody's: it is left out"))
+            found.findings.append(Finding("tenants", "warning", where, f"{place.title} has no tenant: not counted"))
             continue
         end, stored = bounds[-1], found.stored
         rows += rows_of(tenant, place, hours, end=end, granularity=config.granularity, stored=stored)
@@ -71,7 +71,7 @@ def _until(config: UsageConfig) -> int:
     if config.until is None:
         return now - now % HOUR_MICROS
     if config.until > now:
-        raise ArgumentError("--until: nobody knows what comes")
+        raise ArgumentError("--until: the time must be in the past")
     return config.until
 
 

@@ -54,7 +54,7 @@ class Pipelines(Transactions):
                 ends = await self._ends(topics)
                 sizes = await _sizes(caller, topics) if request.with_sizes else {}
         except TimeoutError:
-            reason = await _silent(caller, topics) or "a partition has not said in time where it ends"
+            reason = await _silent(caller, topics) or "a partition did not report its end offset in time"
             raise Refused(Status.PARTITION_UNAVAILABLE, reason, retry_after_seconds=_RETRY_SECONDS) from None
         return v1.DescribeTopicsResponse(topics=[_described(topic, ends, sizes) for topic in topics])
 

@@ -37,7 +37,8 @@ _RESUMED: Final = "Last-Event-ID"
         _RESUMED: {
             "type": "string",
             "pattern": "^(0|[1-9][0-9]{0,18})$",
-            "description": "The offset of the last message that came: it goes on behind that, whatever the query says.",
+            "description": "Offset of the last received message; the stream continues after it, regardless of the "
+            "query.",
         }
     },
     answer=Raw(_STREAM, {"type": "string"}),
@@ -53,7 +54,7 @@ async def watch_messages(call: Call[EventsQuery, Nothing]) -> web.StreamResponse
     """
     resumed = call.request.headers.get(_RESUMED)
     if resumed is not None and not (resumed.isascii() and resumed.isdigit() and int(resumed) < U64_MAX):
-        raise Rejected(400, f"{_RESUMED} is the offset of a message.")
+        raise Rejected(400, f"{_RESUMED} must be the offset of a message.")
     events = _Events(call, int(resumed) + 1 if resumed is not None else None)
     async with call.door.waits.session(call.user_id) as session:
         # A refusal can have its own HTTP status only before the first write.

@@ -38,7 +38,7 @@ _KEY_HEADER: Final = "Idempotency-Key"
         _KEY_HEADER: {
             "type": "string",
             "pattern": "^[!-~]{1,255}$",
-            "description": "A batch that was appended with this key is not appended again, for some time.",
+            "description": "Key of the batch; a batch with a remembered key is not appended again.",
         }
     },
     success=201,
@@ -129,7 +129,7 @@ async def _flush(call: Call[Nothing, Nothing]) -> None:
     text = call.request.match_info["fsync"]
     fsync = text.removeprefix("fsync=")
     if fsync not in {"true", "false"}:
-        raise Rejected(400, f"Invalid URL: the last part is true or false, not {text[:64]!r}.")
+        raise Rejected(400, f"Invalid URL: the last part must be true or false, not {text[:64]!r}.")
     await call.ask(
         core.encode_flush_unsaved_buffer(
             stream=call.stream, topic=call.topic, partition=call.number("partition_id"), fsync=fsync == "true"

@@ -58,7 +58,7 @@ async def get_health(call: Call[Nothing, Nothing]) -> web.Response:
     """
     unready = call.door.supervision.unready()
     if unready is not None:
-        raise Rejected(503, f"Clients should go elsewhere: {unready}.")
+        raise Rejected(503, f"Not ready: {unready}.")
     absences = call.door.supervision.absences()
     return text_answer("ready" if absences is None else f"ready; {absences}")
 

@@ -74,9 +74,9 @@ class Connection:
         if socket.is_ending:
             return
         if self._identity is None and now - self._opened_at >= self._config.login_timeout.seconds:
-            socket.end(Close.LOGIN_TIMEOUT, "nobody has logged in")
+            socket.end(Close.LOGIN_TIMEOUT, "no login was received in time")
         elif self._identity is not None and not self._services.identities.is_good(self._identity):
-            socket.end(Close.NOT_LOGGED_IN, "the token is not good any more")
+            socket.end(Close.NOT_LOGGED_IN, "the token is no longer valid")
         elif now - socket.heard_at >= 2 * interval and (socket.is_full or not self._is_executing):
             socket.end(Close.SILENT, "silent for too long")
         elif not socket.is_full:
@@ -104,7 +104,7 @@ class Connection:
             return forms.decode(text)
         if self._client is None:
             # Check again after decompression.
-            raise NotUnderstood("a login is shorter")
+            raise NotUnderstood("the message is too long for a login")
         return await asyncio.to_thread(forms.decode, text)
 
     async def _binary(self, frame: bytes) -> None:
@@ -138,7 +138,7 @@ class Connection:
         identity = await self._services.identities.of(request.token, self._address)
         if self._client is not None and identity.user_id != self._client.user_id:
             await self._services.identities.record(identity, Status.INVALID_ACCESS_TOKEN)
-            raise Refused(Status.INVALID_ACCESS_TOKEN, "The token is another user's.")
+            raise Refused(Status.INVALID_ACCESS_TOKEN, "The token belongs to another user.")
         if self._client is None:
             watch = self._services.joined(identity.user_id)
             if watch is None:

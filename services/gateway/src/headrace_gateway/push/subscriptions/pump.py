@@ -77,7 +77,7 @@ class Pump:
             return not self._queue
         except Exception:  # noqa: BLE001 - those that are woken after this one must not suffer
             _log.exception("a subscription failed")
-            self._socket.end(Close.FAILED, "the server has failed")
+            self._socket.end(Close.FAILED, "the server failed")
             return True
         finally:
             self._is_busy = False
@@ -92,7 +92,7 @@ class Pump:
                         self._metrics.stalled()
         except Exception:  # noqa: BLE001 - whatever it is, it must not end in silence
             _log.exception("a subscription failed")
-            self._socket.end(Close.FAILED, "the server has failed")
+            self._socket.end(Close.FAILED, "the server failed")
         finally:
             self._running = None
 
@@ -166,7 +166,7 @@ class Pump:
 
     async def _end(self, cursor: Cursor, status: int) -> None:
         if status == Status.UNAUTHENTICATED:
-            self._socket.end(Close.NOT_LOGGED_IN, "the user is gone")
+            self._socket.end(Close.NOT_LOGGED_IN, "the user no longer exists")
             return
         if cursor.state is State.BUSY:
             cursor.subscription.remove(cursor)
