@@ -250,7 +250,7 @@ def test_an_authority_is_replaced_while_messages_go_on(cluster: Cluster, files: 
             unfinished = file.with_suffix(".unfinished")
             unfinished.write_bytes(pem)
             unfinished.rename(file)
-        told(node, "binary: shows the certificate", since=since[0])
+        told(node, "binary: certificate of", since=since[0])
         told(gateway, "links: encrypted", since=since[1])
 
     with RawConnection.as_root(gateway.doors.tcp) as connection:

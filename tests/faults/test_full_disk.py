@@ -38,7 +38,7 @@ def test_a_partition_without_space_is_read_only(tmp_path: Path) -> None:
                     assert connection.status(Code.SEND_MESSAGES, send) == Status.CANNOT_WRITE_TO_FILE
                 assert offsets(connection, acknowledged) == list(range(acknowledged))
                 reason = "no space is left"
-                eventually("the reason is told", lambda: reason in server.log.read_text(encoding="utf-8"))
+                eventually("the reason is logged", lambda: reason in server.log.read_text(encoding="utf-8"))
             server.kill()
             server.start()
             with RawConnection.as_root(server.address) as connection:
@@ -88,7 +88,7 @@ def test_a_partition_takes_messages_again_by_itself(tmp_path: Path) -> None:
                     assert found == list(range(len(found)))
                     assert sent + 3 <= len(found) <= sent + 6
                     acknowledged = len(found)
-                    for line in ("it goes on when there is some", "does not fail any more"):
+                    for line in ("it goes on when there is some", "recovered from its failure"):
                         eventually("the log says so", lambda line=line, times=times: told(server, line) >= times)
                 connection.ok(Code.STORE_CONSUMER_OFFSET, store)
             server.kill()

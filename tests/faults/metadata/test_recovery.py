@@ -92,7 +92,7 @@ async def test_a_replica_that_is_alone_refuses_a_damaged_journal(tmp_path: Path)
             assert await asyncio.to_thread(replica.process.wait, 30) == 1
             (line,) = [line for line in replica.log_text().splitlines() if line.startswith("error: ")][-1:]
             assert str(replica.data) in line
-            assert "restore the folder from a backup" in line
+            assert "restore the directory from a backup" in line
             assert {file.name: file.read_bytes() for file in replica.data.iterdir()} == damaged
         journal.write_bytes(whole)
         replica.start()

@@ -74,7 +74,7 @@ HARMS: list[tuple[Callable[[Path], None], dict[str, str], tuple[str, ...]]] = [
     (
         all_copies,
         {},
-        ("no two copies of the superblock agree", "restore the folder from a backup", "move the folder away"),
+        ("no two copies of the superblock agree", "restore the directory from a backup", "move the directory away"),
     ),
 ]
 
@@ -116,7 +116,7 @@ async def test_the_advice_for_a_lost_superblock_helps(tmp_path: Path) -> None:
         victim = backup_of(cluster, client)
         victim.kill()
         all_copies(victim.data)
-        assert "With peers that are whole, move the folder away" in await refusal_to_start(victim)
+        assert "With intact peers, move the folder away" in await refusal_to_start(victim)
         victim.data.rename(tmp_path / "moved away")
         await is_whole(cluster, client, victim, before)
 

@@ -128,8 +128,8 @@ pub fn inspect(
     let Some(opened) = read_superblock(directory)? else {
         return Err(StartError::Damaged {
             path: directory.path().to_owned(),
-            finding: "there is no metadata replica in this folder".to_owned(),
-            advice: "Name the folder that holds the file `superblock`",
+            finding: "this directory contains no metadata replica".to_owned(),
+            advice: "Give the directory that contains the file `superblock`",
         });
     };
     let superblock = opened.superblock;

@@ -64,7 +64,7 @@ pub enum StartError {
         source: io::Error,
     },
     /// The data directory cannot be used.
-    #[error("the data folder {path} cannot be used: {source}")]
+    #[error("the data directory {path} cannot be used: {source}")]
     DataDirectory {
         /// Path of the directory.
         path: String,

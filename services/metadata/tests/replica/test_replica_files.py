@@ -71,7 +71,7 @@ async def test_a_folder_has_one_owner(tmp_path):
     async with await opened(tmp_path):
         with pytest.raises(headrace_core.ReplicaError) as refused:
             await Replica.open(alone(tmp_path))
-        assert refused.value.reason == "folder_in_use"
+        assert refused.value.reason == "directory_in_use"
     async with await opened(tmp_path):
         pass
 

@@ -186,8 +186,10 @@ impl Log {
     fn listed(&mut self, outcome: Outcome, out: &mut Vec<StorageRequest>) {
         let mut files = match outcome {
             Ok(StorageOutcome::Listed(files)) => files,
-            Ok(_) => return self.fail_open("the folder cannot be listed".into()),
-            Err(error) => return self.fail_open(format!("the folder cannot be opened: {error}")),
+            Ok(_) => return self.fail_open("the directory cannot be listed".into()),
+            Err(error) => {
+                return self.fail_open(format!("the directory cannot be opened: {error}"));
+            }
         };
         // Transaction files identify their partition themselves and outlive a purge.
         let is_theirs =
@@ -211,7 +213,7 @@ impl Log {
             }
             None if recovery.logs().is_empty() => self.drop_contents(false),
             Some(_) | None => self.fail_open(format!(
-                "{} is missing or damaged, so it is unknown whose messages the folder holds",
+                "{} is missing or damaged, so it is unknown whose messages the directory contains",
                 FileName::Manifest
             )),
         }
