@@ -16,9 +16,9 @@ import tomllib
 from pathlib import Path
 from typing import TypedDict
 
-PROTO_FOLDER = Path(__file__).resolve().parent
-REGISTRY_PATH = PROTO_FOLDER / "errors.toml"
-MODULE_PATH = PROTO_FOLDER.parent / "core" / "python" / "headrace_proto" / "errors.py"
+PROTO_DIRECTORY = Path(__file__).resolve().parent
+REGISTRY_PATH = PROTO_DIRECTORY / "errors.toml"
+MODULE_PATH = PROTO_DIRECTORY.parent / "core" / "python" / "headrace_proto" / "errors.py"
 
 ORIGINS = {
     "wire": "A server, in normal operation.",

@@ -83,7 +83,7 @@ def test_version_and_help() -> None:
         assert command in listed
 
 
-def test_a_mistyped_command_is_told_the_nearest() -> None:
+def test_a_mistyped_command_gets_a_suggestion() -> None:
     refused = headrace("tpic")
     assert refused.returncode == 2
     assert "Did you mean 'topic'?" in refused.stderr

@@ -27,7 +27,7 @@ def reset(*arguments: str) -> tuple[int, str]:
     return result.returncode, (result.stdout + result.stderr).decode()
 
 
-def test_in_the_folder_of_a_stopped_server(start_server: StartServer) -> None:
+def test_in_the_directory_of_a_stopped_server(start_server: StartServer) -> None:
     """A new password and no access tokens; everything else is unchanged. A running server is refused."""
     server = start_server()
     with RawConnection.as_root(server.address) as root:
@@ -56,7 +56,7 @@ def test_in_the_folder_of_a_stopped_server(start_server: StartServer) -> None:
         connection.ok(Code.LOGIN_USER, frames.login("ann", "secret"))
 
 
-def test_what_is_no_data_folder_stays_as_it_is(tmp_path: Path) -> None:
+def test_what_is_no_data_directory_stays_as_it_is(tmp_path: Path) -> None:
     status, printed = reset("--data", str(tmp_path / "missing"))
     assert status == 1
     assert "is not the data directory of a server" in printed

@@ -124,7 +124,7 @@ def test_the_settings_of_the_containers_are_right_and_trust_no_network(tmp_path:
     assert shown[Service.GATEWAY]["links"]["tls"]["enabled"]
 
 
-def test_variables_of_the_classic_server_without_effect_are_listed() -> None:
+def test_variables_of_iggy_without_effect_are_listed() -> None:
     variables = {"IGGY_SYSTEM_LOGGING_LEVEL": "debug", "IGGY_SYSTEM_ENCRYPTION_ENABLED": "true"}
     for service in Service:
         checked = headrace("config", "check", "-s", service, environment=variables)

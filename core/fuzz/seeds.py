@@ -15,8 +15,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-FUZZ_FOLDER = Path(__file__).resolve().parent
-RECORDING = FUZZ_FOLDER.parent / "crates" / "wire" / "tests" / "data" / "classic.jsonl"
+FUZZ_DIRECTORY = Path(__file__).resolve().parent
+RECORDING = FUZZ_DIRECTORY.parent / "crates" / "wire" / "tests" / "data" / "classic.jsonl"
 
 COMMANDS = FUZZ_FOLDER.parents[1] / "proto" / "commands.toml"
 CODES = {row["name"]: row["code"] for row in tomllib.loads(COMMANDS.read_text(encoding="utf-8"))["command"]}
@@ -33,9 +33,9 @@ def main() -> None:
         *ticket_inputs(),
         *row_inputs(),
     ):
-        folder = FUZZ_FOLDER / "corpus" / target
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / hashlib.sha256(content).hexdigest()[:16]).write_bytes(content)
+        directory = FUZZ_DIRECTORY / "corpus" / target
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / hashlib.sha256(content).hexdigest()[:16]).write_bytes(content)
 
 
 def recorded_inputs() -> Iterator[tuple[str, bytes]]:
@@ -102,11 +102,11 @@ def link_inputs() -> Iterator[tuple[str, bytes]]:
     outcomes += [b"\2" + struct.pack("<QQI", 9, 9, 2) + 2 * message, b"\2" + bytes(20)]
     outcomes += [b"\x25" + namespace + call + file + call, b"\x26" + namespace + file + storage]
     outcomes += [b"\x27" + namespace + file + storage, b"\x28" + namespace + b"\1" + struct.pack("<I", 3) + b"why"]
-    told = [(11102, call + outcome) for outcome in outcomes]
-    told += [(11101, call + struct.pack("<IH", 3, 2)), (11103, call), (11104, namespace + numbers)]
-    told += [(11105, call + call), (11106, namespace + call)]
-    told += [(11107, call + 2 * (place + numbers[:16] + struct.pack("<I3QB", 1, 2, 3, 4, 1)))]
-    for code, payload in told:
+    reported = [(11102, call + outcome) for outcome in outcomes]
+    reported += [(11101, call + struct.pack("<IH", 3, 2)), (11103, call), (11104, namespace + numbers)]
+    reported += [(11105, call + call), (11106, namespace + call)]
+    reported += [(11107, call + 2 * (place + numbers[:16] + struct.pack("<I3QB", 1, 2, 3, 4, 1)))]
+    for code, payload in reported:
         yield "link_to_gateway", struct.pack("<I", code) + payload
 
 

@@ -53,20 +53,20 @@ NAMES = {
 """Rows that other APIs may have."""
 
 
-Doors = Mapping[str, Callable[[str | None], Caller]]
+Listeners = Mapping[str, Callable[[str | None], Caller]]
 """Functions by API name that connect with a token, or unauthenticated."""
 
 
 class Matrix:
     """Root, the user `limited`, and the APIs under test."""
 
-    def __init__(self, root: RawConnection, other: RawConnection, doors: Callable[[int, str], Doors]) -> None:
+    def __init__(self, root: RawConnection, other: RawConnection, listeners: Callable[[int, str], Listeners]) -> None:
         """Create the objects that the commands need.
 
         Args:
             root: A connection of root.
             other: An unauthenticated connection, used to create the token of `limited`.
-            `doors`: Creates the clients of all APIs from the client id of root's connection and that token.
+            `listeners`: Creates the clients of all APIs from the client id of root's connection and that token.
         """
         self.root = root
         for stream in ("s", "doomed", "elsewhere"):
@@ -79,7 +79,7 @@ class Matrix:
         self.token = access_token(other, LIMITED)
         (client_id,) = struct.unpack_from("<I", root.ok(Code.GET_ME))
         self.commands = commands(client_id=client_id, access_token=self.token)
-        self.doors = doors(client_id, self.token)
+        self.listeners = listeners(client_id, self.token)
         self.record: bytes | None = None
 
     def grant(self, right: str | None) -> None:
@@ -106,17 +106,17 @@ class Matrix:
         """Send every command through every API as `limited`, or unauthenticated, and return the statuses."""
         token = self.token if logged_in else None
         found: Statuses = {}
-        for door, arrive in self.doors.items():
+        for listener, arrive in self.listeners.items():
             with closing(arrive(token)) as caller:
                 for command in filter(only, self.commands):
                     for place, way in enumerate(caller.ways(command)):
-                        found[command.name, f"{door} {place}"] = self._ask(command, way, caller, arrive, token)
+                        found[command.name, f"{listener} {place}"] = self._ask(command, way, caller, arrive, token)
         return found
 
     def expected(self, asked: Statuses, decide: Callable[[Command], int]) -> Statuses:
         """Expected statuses according to the table."""
         decisions = {command.name: decide(command) for command in self.commands}
-        return {(name, door): decisions[name] for name, door in asked}
+        return {(name, listener): decisions[name] for name, listener in asked}
 
     def _ask(
         self, command: Command, way: object, caller: Caller, arrive: Callable[[str | None], Caller], token: str | None
@@ -141,7 +141,7 @@ def matrix(shared_server: ServerProcess) -> Iterator[Matrix]:
     """All APIs of a server with default settings."""
     server = shared_server
 
-    def doors(client_id: int, token: str) -> Doors:
+    def listeners(client_id: int, token: str) -> Listeners:
         calls = grpc_requests.calls(client_id=client_id, access_token=token)
         requests = http_requests.requests(client_id=client_id, access_token=token)
         messages = push_requests.messages(access_token=token)
@@ -156,7 +156,7 @@ def matrix(shared_server: ServerProcess) -> Iterator[Matrix]:
         }
 
     with RawConnection.as_root(server.address) as root, RawConnection(server.address) as other:
-        yield Matrix(root, other, doors)
+        yield Matrix(root, other, listeners)
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +203,7 @@ def test_no_route_of_http_is_missing(shared_server: ServerProcess) -> None:
                 assert any(it.method.lower() == method and pattern.fullmatch(it.path) for it in asked), (method, path)
 
 
-def test_nobody(matrix: Matrix) -> None:
+def test_an_unauthenticated_client(matrix: Matrix) -> None:
     """Commands that are not public get the same status from every API."""
     asked = matrix.ask_everywhere(logged_in=False)
     assert asked == matrix.expected(asked, lambda row: row.status if row.is_public else Status.UNAUTHENTICATED)
@@ -233,9 +233,9 @@ def test_rights_on_something_else(matrix: Matrix) -> None:
 
 def test_behind_tls(encrypted_matrix: Matrix) -> None:
     """TLS does not change decisions: unauthenticated, without rights, and with one right of each kind."""
-    nobody = encrypted_matrix.ask_everywhere(logged_in=False)
-    decided = encrypted_matrix.expected(nobody, lambda row: row.status if row.is_public else Status.UNAUTHENTICATED)
-    assert nobody == decided
+    anonymous = encrypted_matrix.ask_everywhere(logged_in=False)
+    decided = encrypted_matrix.expected(anonymous, lambda row: row.status if row.is_public else Status.UNAUTHENTICATED)
+    assert anonymous == decided
     for right in (None, *ONE_OF_EACH_KIND):
         encrypted_matrix.grant(right)
         asked = encrypted_matrix.ask_everywhere(logged_in=True)

@@ -139,9 +139,9 @@ async def test_a_binary_client_and_a_call_of_grpc(start_server: StartServer, col
 
     method = "headrace.gateway.v1.Messages/Produce"
     spans = await collector.trace(called.trace_id, method, "SendMessages", "append", "write")
-    door = spans[method]
-    assert (door.parent_id, door.attributes["rpc.method"]) == (called.span_id, "Produce")
-    nested(door, spans["SendMessages"], spans["append"], spans["write"])
+    listener = spans[method]
+    assert (listener.parent_id, listener.attributes["rpc.method"]) == (called.span_id, "Produce")
+    nested(listener, spans["SendMessages"], spans["append"], spans["write"])
 
 
 def _produce(server: ServerProcess, token: str, parent: Parent) -> None:
@@ -180,17 +180,17 @@ async def test_requests_without_a_context(
     await root.ok("GET", f"{topic}/consumers/1/lag")
     deadline = time.monotonic() + 60
     route = "GET /streams/{stream_id}/topics/{topic_id}/consumers/{consumer_id}/lag"
-    while not (doors := [span for span in collector.spans if span.name == route]):
+    while not (listeners := [span for span in collector.spans if span.name == route]):
         assert time.monotonic() < deadline
         await asyncio.sleep(0.05)
-    assert doors[0].parent_id == ""
-    await collector.trace(doors[0].trace_id, "GetTopic", "GetConsumerOffset")
+    assert listeners[0].parent_id == ""
+    await collector.trace(listeners[0].trace_id, "GetTopic", "GetConsumerOffset")
     # A streaming response records its span at the beginning.
-    commands = [span for span in collector.spans if span.parent_id == doors[0].span_id]
+    commands = [span for span in collector.spans if span.parent_id == listeners[0].span_id]
     assert 2 <= len(commands) <= 100
 
 
-async def test_it_is_off_unless_somebody_asked(
+async def test_it_is_off_unless_configured(
     start_server: StartServer, collector: Collector, http: aiohttp.ClientSession
 ) -> None:
     server = start_server(settings(collector, TRACING_ENABLED="false", TRACING_SAMPLE_RATIO="1"))
@@ -205,7 +205,7 @@ async def test_it_is_off_unless_somebody_asked(
     assert collector.requests == 0
 
 
-async def test_nobody_waits_for_a_collector_that_is_not_there(
+async def test_no_caller_waits_for_a_collector_that_is_not_there(
     start_server: StartServer, http: aiohttp.ClientSession
 ) -> None:
     server = start_server(

@@ -10,7 +10,7 @@ import struct
 
 import pytest
 
-from tests.compatibility.conftest import Connect, Door
+from tests.compatibility.conftest import Connect, Listener
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.codes import Code, Status, Strategy
 from tests.compatibility.protocol.raw import RawConnection, Reply, eventually
@@ -315,9 +315,9 @@ def test_a_client_that_sends_byte_by_byte(connect: Connect, stream: str) -> None
     ids=["length", "header", "payload", "large payload"],
 )
 @pytest.mark.parametrize("end", ["close", "reset", "half-close"])
-def test_half_a_frame_and_then_nothing(door: Door, root: RawConnection, part: bytes, end: str) -> None:
+def test_half_a_frame_and_then_nothing(listener: Listener, root: RawConnection, part: bytes, end: str) -> None:
     """The connection is dropped without a response and leaves the registry; nothing is executed."""
-    kind, address = door
+    kind, address = listener
     with kind.as_root(address) as connection:
         me = connection.ok(Code.GET_ME)[:4]
         connection.write(part)
@@ -331,10 +331,10 @@ def test_half_a_frame_and_then_nothing(door: Door, root: RawConnection, part: by
 
 
 def test_a_client_that_does_not_read(
-    shared_server: ServerProcess, door: Door, root: RawConnection, stream: str
+    shared_server: ServerProcess, listener: Listener, root: RawConnection, stream: str
 ) -> None:
     """Responses that a client does not read stall its own connection, not the server (back-pressure, SHARD-5)."""
-    kind, address = door
+    kind, address = listener
     root.create_topic(stream)
     root.send(stream, "t", 0, *[bytes(1000)] * 1000)
     memory_before = shared_server.memory_bytes()
@@ -351,7 +351,7 @@ def test_a_client_that_does_not_read(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_noise(door: Door, seed: int) -> None:
+def test_noise(listener: Listener, seed: int) -> None:
     """Random bytes: every frame gets exactly one response, and the server keeps running."""
     random_source = random.Random(seed)
     codes = [*Code, 0, 7, 60_000]
@@ -365,7 +365,7 @@ def test_noise(door: Door, seed: int) -> None:
                 payload[random_source.randrange(len(payload))] = random_source.randrange(256)
         payload += random_source.randbytes(random_source.randrange(30))
         frames_sent.append(frames.request(code, bytes(payload)))
-    kind, address = door
+    kind, address = listener
     with kind.as_root(address) as connection:
         connection.write(b"".join(frames_sent))
         for _ in frames_sent:

@@ -45,7 +45,7 @@ def test_rights_are_given_and_taken(page: Page, api: Api, name: str) -> None:
     expect(page.get_by_role("link", name="gardener")).to_have_count(0)
 
 
-def test_who_has_no_right_is_told(page: Page, api: Api) -> None:
+def test_a_missing_right_is_reported(page: Page, api: Api) -> None:
     api("POST", "/users", {"username": "visitor", "password": "secret", "status": "active", "permissions": None})
     page.goto("/")
     page.get_by_label("User name").fill("visitor")

@@ -146,17 +146,17 @@ def spoil(files: ServerFiles, how: str) -> None:
 
 
 def test_a_bad_certificate_is_reported_and_the_old_one_stays(tls_server: ServerProcess, files: ServerFiles) -> None:
-    told = 0
+    reported = 0
     for how in ("no PEM", "another key", "expired", "not yet valid", "gone", "empty"):
         good = in_place(files)
         spoil(files, how)
-        eventually(f"a complaint: {how}", lambda: complaints(tls_server) > told)  # noqa: B023 - called at once
+        eventually(f"a complaint: {how}", lambda: complaints(tls_server) > reported)  # noqa: B023 - called at once
         assert shown(tls_server) == good
         files.write()
         eventually("the next certificate", lambda: shown(tls_server) == in_place(files))
         # The files change one after the other: each mismatch may be logged once, but not every check.
-        assert complaints(tls_server) - told <= 3, how
-        told = complaints(tls_server)
+        assert complaints(tls_server) - reported <= 3, how
+        reported = complaints(tls_server)
 
 
 def complaints(server: ServerProcess) -> int:

@@ -36,8 +36,8 @@ def address(
     options: str = "",
     transport: str = "tcp",
 ) -> str:
-    door = server.websocket_address if transport == "websocket" else server.address
-    return f"tls://{host}:{door.rpartition(':')[2]}?ca={files.authority_file}{options}"
+    listener = server.websocket_address if transport == "websocket" else server.address
+    return f"tls://{host}:{listener.rpartition(':')[2]}?ca={files.authority_file}{options}"
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

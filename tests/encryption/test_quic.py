@@ -36,11 +36,11 @@ def polling(stream: str, count: int = 100, offset: int = 0) -> bytes:
 
 async def test_streams_share_the_session_of_their_connection(shared_server: ServerProcess) -> None:
     """A login on one stream holds for the next ones, and not for another connection; listed as transport 2."""
-    async with calling(shared_server.quic_address) as caller, calling(shared_server.quic_address) as stranger:
+    async with calling(shared_server.quic_address) as caller, calling(shared_server.quic_address) as unauthenticated:
         assert await caller.request(Code.PING) == Reply(Status.OK)
         assert (await caller.request(Code.GET_STREAMS)).status == Status.UNAUTHENTICATED
         await topic(caller, "shared")
-        assert (await stranger.request(Code.GET_STREAMS)).status == Status.UNAUTHENTICATED
+        assert (await unauthenticated.request(Code.GET_STREAMS)).status == Status.UNAUTHENTICATED
         with RawConnection.as_root(shared_server.address) as watcher:
             assert (QUIC_TRANSPORT, caller.local_address) in clients(watcher)
         payloads = [bytes([number]) * size for number, size in enumerate([1, 100, 17_000, 6 << 20])]
@@ -107,7 +107,7 @@ async def test_a_stream_need_not_end_to_be_answered(shared_server: ServerProcess
         assert await caller.exchange(frames.request(Code.PING), end=False) == bytes(8)
 
 
-async def test_nobody_keeps_much_for_a_stranger(shared_server: ServerProcess) -> None:
+async def test_little_is_kept_for_an_unauthenticated_client(shared_server: ServerProcess) -> None:
     """Without a login large requests are refused before they are received."""
     async with calling(shared_server.quic_address) as caller:
         for head in (
@@ -118,7 +118,7 @@ async def test_nobody_keeps_much_for_a_stranger(shared_server: ServerProcess) ->
             assert answer == struct.pack("<II", Status.UNAUTHENTICATED, 0)
 
 
-async def test_a_slow_request_holds_up_nobody(shared_server: ServerProcess) -> None:
+async def test_a_slow_request_delays_no_other(shared_server: ServerProcess) -> None:
     """A large batch that arrives in two halves, and one that never does, beside others of the same connection."""
     async with calling(shared_server.quic_address) as caller:
         await topic(caller, "slow")

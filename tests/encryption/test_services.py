@@ -76,7 +76,7 @@ def test_the_authority_of_a_cluster_is_replaced_while_it_runs(cluster: Cluster, 
         logged(cluster.replicas, PEERS, since)
         logged(callers, TRUSTED, since)
 
-    with RawConnection.as_root(cluster.gateways[0].doors.tcp) as connection:
+    with RawConnection.as_root(cluster.gateways[0].listeners.tcp) as connection:
         connection.create_topic("before")
         trust(old + new)
         since = marks()

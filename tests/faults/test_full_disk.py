@@ -89,7 +89,7 @@ def test_a_partition_takes_messages_again_by_itself(tmp_path: Path) -> None:
                     assert sent + 3 <= len(found) <= sent + 6
                     acknowledged = len(found)
                     for line in ("it goes on when there is some", "recovered from its failure"):
-                        eventually("the log says so", lambda line=line, times=times: told(server, line) >= times)
+                        eventually("the log says so", lambda line=line, times=times: reported(server, line) >= times)
                 connection.ok(Code.STORE_CONSUMER_OFFSET, store)
             server.kill()
             server.start()
@@ -128,7 +128,7 @@ def test_deleting_segments_makes_room(tmp_path: Path) -> None:
                 server.kill()
 
 
-def test_a_catalogue_without_space_takes_changes_again_by_itself(tmp_path: Path) -> None:
+def test_a_catalog_without_space_takes_changes_again_by_itself(tmp_path: Path) -> None:
     """A change that cannot be stored is refused and has no effect; changes are accepted as soon as there is space."""
     with small_disk(tmp_path / "disk", 64 * MEBIBYTE) as disk:
         server = ServerProcess(disk.path / "data", TWO_SHARDS)
@@ -163,7 +163,7 @@ def test_a_catalogue_without_space_takes_changes_again_by_itself(tmp_path: Path)
                 server.kill()
 
 
-def told(server: ServerProcess, line: str) -> int:
+def reported(server: ServerProcess, line: str) -> int:
     """Return the number of log lines that contain this text."""
     return server.log.read_text(encoding="utf-8").count(line)
 

@@ -133,7 +133,7 @@ def test_a_wrong_value_says_where_it_came_from_and_what_is_allowed(write) -> Non
     assert "interval: '5' is not a duration" in text
 
 
-def test_everything_that_is_wrong_is_told_at_once(write) -> None:
+def test_everything_that_is_wrong_is_reported_at_once(write) -> None:
     text = refused(write("tcp = 1\nnonsense = 2\n[system]\nsegment.size = true\n"))
     assert "tcp: is a table of settings" in text
     assert "nonsense: unknown setting" in text

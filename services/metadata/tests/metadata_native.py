@@ -5,9 +5,9 @@ from headrace_metadata.config import ClusterSettings, StateSettings, TlsSettings
 from headrace_metadata.native import ReplicaDescription
 
 
-def alone(folder, **state):
+def alone(directory, **state):
     """Return a single replica without peers."""
     description = ReplicaDescription(
-        folder=folder, cluster=ClusterSettings(), state=StateSettings(**state), tls=TlsSettings()
+        directory=directory, cluster=ClusterSettings(), state=StateSettings(**state), tls=TlsSettings()
     )
     return headrace_core.MetadataReplica(description.document())

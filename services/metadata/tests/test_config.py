@@ -85,17 +85,17 @@ def test_beyond_loopback_with_a_secret_and_certificates():
     assert config.tls.files == ("c.pem", "k.pem", "a.pem")
 
 
-def test_figures_beyond_loopback_need_a_secret():
+def test_metrics_beyond_loopback_need_a_secret():
     with pytest.raises(SettingsError, match=r"metrics.address = 0.0.0.0:8112 is not loopback"):
         load(METRICS_ADDRESS="0.0.0.0:8112")
     assert load(METRICS_ADDRESS="0.0.0.0:8112", CLUSTER_SECRET=SECRET).metrics.address is not None
 
 
-def test_what_the_native_replica_is_told():
+def test_what_the_native_replica_receives():
     cluster = ClusterSettings(members=("a:1", "b:2", "c:3"), replica=1, given_up=(2,), secret=Secret(SECRET))
     state = StateSettings(enforce_fsync=False)
     tls = TlsSettings(certificate="c", key="k", authority="a")
-    document = ReplicaDescription(folder=Path("/data"), cluster=cluster, state=state, tls=tls).document()
+    document = ReplicaDescription(directory=Path("/data"), cluster=cluster, state=state, tls=tls).document()
     assert json.loads(document) == {
         "directory": "/data",
         "cluster": "headrace",
@@ -111,6 +111,8 @@ def test_what_the_native_replica_is_told():
         "checkpoint_ops": 1024,
         "checkpoint_bytes": 16 * 1024 * 1024,
     }
-    alone = ReplicaDescription(folder=Path("/data"), cluster=ClusterSettings(), state=state, tls=TlsSettings())
-    told = json.loads(alone.document())
-    assert (told["replicas"], told["sync"], told["tls"]) == ([""], False, None), "only a cluster always syncs"
+    alone = ReplicaDescription(directory=Path("/data"), cluster=ClusterSettings(), state=state, tls=TlsSettings())
+    reported = json.loads(alone.document())
+    assert (reported["replicas"], reported["sync"], reported["tls"]) == ([""], False, None), (
+        "only a cluster always syncs"
+    )

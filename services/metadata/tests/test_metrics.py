@@ -59,12 +59,12 @@ def test_the_status_and_what_was_proposed_are_served():
         assert line in lines
 
 
-def test_nothing_is_served_unless_somebody_asked():
+def test_nothing_is_served_unless_configured():
     with Metrics(FakeNative().status_json).served(None) as address:
         assert address is None
 
 
-def test_who_asks_for_figures_shows_the_token_of_the_cluster():
+def test_who_asks_for_metrics_shows_the_token_of_the_cluster():
     token = metrics_authorization("the secret of a cluster", "tests")
     other = metrics_authorization("the secret that comes next", "tests")
     with Metrics(lambda: STATUS).served(Address.parse("127.0.0.1:0"), (other, token)) as address:
@@ -79,7 +79,7 @@ def test_who_asks_for_figures_shows_the_token_of_the_cluster():
             fetch(address, "/", Authorization=token)
 
 
-def test_anybody_may_ask_whether_the_replica_is_at_work():
+def test_every_caller_may_ask_whether_the_replica_is_at_work():
     status = dict(STATUS)
     with Metrics(lambda: status).served(Address.parse("127.0.0.1:0"), ("Bearer x",)) as address:
         assert fetch(address, "/health") == ["primary"]

@@ -89,9 +89,9 @@ class Ran:
 class Runner:
     """Runs jobs in this process, and checks that no secret is disclosed."""
 
-    def __init__(self, place: Place, folder: Path, lake: ObjectServer, capfd: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, place: Place, directory: Path, lake: ObjectServer, capfd: pytest.CaptureFixture[str]) -> None:
         self.place = place
-        self._folder = folder
+        self._directory = directory
         self._lake = lake
         self._capfd = capfd
 
@@ -106,7 +106,7 @@ class Runner:
 
     def archive(self, **more: str) -> Ran:
         given = {"name": "shop", "dest": DEST, "max_offsets_per_trigger": "800", "log_level": "warning"} | more
-        return self(ARCHIVE, *arguments(self.place, self._folder, **given))
+        return self(ARCHIVE, *arguments(self.place, self._directory, **given))
 
     def on_topics(self, job: Job[Any], **more: Any) -> Ran:
         return self(job, *job_runs.arguments(self.place, **more))

@@ -50,7 +50,7 @@ def sums(rows: Sequence[dict[str, Any]], *names: str) -> Counter[tuple[Any, ...]
     return found
 
 
-class Doors(Gateway):
+class Listeners(Gateway):
     """Gateway client for the tests."""
 
     def purge(self, stream: str, topic: str) -> None:
@@ -58,13 +58,13 @@ class Doors(Gateway):
         self._call(lambda stub, **how: stub.PurgeTopic(request, **how), "purging", CatalogStub)
 
 
-def doors(place: Place) -> Doors:
-    return Doors(parse(ConnectionOptions, place.options(), ignored=("stream",)))
+def listeners(place: Place) -> Listeners:
+    return Listeners(parse(ConnectionOptions, place.options(), ignored=("stream",)))
 
 
 def stored_bytes(place: Place, stream: str) -> dict[str, int]:
     """Storage of topics, as reported by partition nodes."""
-    described = doors(place).describe(stream, with_sizes=True)
+    described = listeners(place).describe(stream, with_sizes=True)
     return {name: sum(part.size_bytes for part in topic.partitions) for name, topic in described.topics.items()}
 
 
@@ -161,13 +161,18 @@ def check_reruns(
     run(capfd, *given, "--out", str(tmp_path / "out"), "--format", "json")
     assert {name: path.read_bytes() for name, path in files.items()} == first
     parquet = []
-    for folder in ("one", "two"):
-        run(capfd, *[part for part in given if part not in {"--to-topic", "reports"}], "--out", str(tmp_path / folder))
-        parquet.append(next((tmp_path / folder).rglob("acme.parquet")).read_bytes())
+    for directory in ("one", "two"):
+        run(
+            capfd,
+            *[part for part in given if part not in {"--to-topic", "reports"}],
+            "--out",
+            str(tmp_path / directory),
+        )
+        parquet.append(next((tmp_path / directory).rglob("acme.parquet")).read_bytes())
     assert parquet[0] == parquet[1]
     table = pq.read_table(pa.BufferReader(parquet[0])).to_pylist()
-    told = [{**row, "start": row["start"].isoformat()} for row in table]
-    assert sums(told, "kind", "topic") == sums(rows_of(files["acme.json"]), "kind", "topic")
+    reported = [{**row, "start": row["start"].isoformat()} for row in table]
+    assert sums(reported, "kind", "topic") == sums(rows_of(files["acme.json"]), "kind", "topic")
 
     # The topic has both reports: rows with equal tenant, time and kind have the same id.
     options = place.options(subscribe="reports", columns="id,key,value")
@@ -183,7 +188,7 @@ def test_a_topic_that_was_purged(
     place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str], spark: SparkSession
 ) -> None:
     place.topic("a", 10)
-    doors(place).purge(place.stream, "a")
+    listeners(place).purge(place.stream, "a")
     place.send("a", 0, range(5))
     time.sleep(0.01)
     now = datetime.now(UTC)

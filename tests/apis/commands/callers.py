@@ -121,8 +121,8 @@ class CallerOverGrpc:
         self._calls = {name: ways for name, ways in calls.items() if logs_in or name != "LOGOUT_USER"}
         self._opened = ExitStack()
         if token is not None and logs_in:
-            with GrpcCaller(server.grpc_address, None) as nobody:
-                token = nobody.login.LoginWithAccessToken(v1.LoginWithAccessTokenRequest(token=token)).token
+            with GrpcCaller(server.grpc_address, None) as anonymous:
+                token = anonymous.login.LoginWithAccessToken(v1.LoginWithAccessTokenRequest(token=token)).token
         self._caller = self._opened.enter_context(GrpcCaller(server.grpc_address, token))
 
     def ways(self, command: Command) -> Sequence[Call]:

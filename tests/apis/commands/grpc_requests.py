@@ -56,7 +56,7 @@ def _calls(client_id: int, access_token: str) -> dict[str, Call | list[Call]]:
     d = {"stream": _named("doomed")}
     dt = {**d, "topic": _named("t")}
     dg = {**dt, "group": _named("g")}
-    nobody = {"user": _named("nobody")}
+    anonymous = {"user": _named("nobody")}
     new = {"current_password": "wrong", "new_password": "secrets"}
     consumer = {**t, "consumer": v1.Consumer(consumer=v1.Identifier(id=1))}
     batch = v1.ProduceRequest(
@@ -78,9 +78,9 @@ def _calls(client_id: int, access_token: str) -> dict[str, Call | list[Call]]:
         "GET_USER (oneself)": ("Accounts/GetUser", v1.GetUserRequest(user=_named(LIMITED))),
         "GET_USERS": ("Accounts/ListUsers", v1.ListUsersRequest()),
         "CREATE_USER": ("Accounts/CreateUser", v1.CreateUserRequest(username=USERNAME, password="secret")),
-        "DELETE_USER": ("Accounts/DeleteUser", v1.DeleteUserRequest(**nobody)),
-        "UPDATE_USER": ("Accounts/UpdateUser", v1.UpdateUserRequest(**nobody)),
-        "UPDATE_PERMISSIONS": ("Accounts/UpdatePermissions", v1.UpdatePermissionsRequest(**nobody)),
+        "DELETE_USER": ("Accounts/DeleteUser", v1.DeleteUserRequest(**anonymous)),
+        "UPDATE_USER": ("Accounts/UpdateUser", v1.UpdateUserRequest(**anonymous)),
+        "UPDATE_PERMISSIONS": ("Accounts/UpdatePermissions", v1.UpdatePermissionsRequest(**anonymous)),
         "CHANGE_PASSWORD (one's own)": (
             "Accounts/ChangePassword",
             v1.ChangePasswordRequest(user=_named(LIMITED), **new),

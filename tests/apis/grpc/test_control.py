@@ -161,7 +161,9 @@ def test_without_a_token_nothing_is_done(shared_server: ServerProcess, header: s
         assert status_of(raised.value)[0] == grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_a_stranger_is_refused_before_anything_of_the_request_is_received(shared_server: ServerProcess) -> None:
+def test_an_unauthenticated_client_is_refused_before_anything_of_the_request_is_received(
+    shared_server: ServerProcess,
+) -> None:
     """Regression: an unauthenticated client could make the server buffer large requests (GW-9)."""
     never = threading.Event()
 

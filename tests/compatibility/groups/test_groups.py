@@ -133,8 +133,8 @@ def test_permissions(root: RawConnection, connect: Connect, stream: str) -> None
     stream_id = Reader(root.ok(Code.GET_STREAM, frames.ident(stream))).number("I")
     rights = frames.permissions(topics={(stream_id, 0): ["read_topic"]})
     root.ok(Code.CREATE_USER, frames.create_user("reads it", "secret", rights))
-    stranger, reader = connect(), connect()
-    stranger.ok(Code.LOGIN_USER, frames.login("reads nothing", "secret"))
+    unauthenticated, reader = connect(), connect()
+    unauthenticated.ok(Code.LOGIN_USER, frames.login("reads nothing", "secret"))
     reader.ok(Code.LOGIN_USER, frames.login("reads it", "secret"))
     for place in (path(stream), path(stream, "h"), path(stream, topic="nothing"), path("nowhere")):
         for code in (
@@ -143,12 +143,12 @@ def test_permissions(root: RawConnection, connect: Connect, stream: str) -> None
             Code.LEAVE_CONSUMER_GROUP,
             Code.DELETE_CONSUMER_GROUP,
         ):
-            assert stranger.status(code, place) == Status.UNAUTHORIZED, (code, place)
+            assert unauthenticated.status(code, place) == Status.UNAUTHORIZED, (code, place)
     for topic in (frames.ident(stream) + frames.ident("t"), frames.ident(stream) + frames.ident("nothing")):
-        assert stranger.status(Code.GET_CONSUMER_GROUPS, topic) == Status.UNAUTHORIZED
-        assert stranger.status(Code.CREATE_CONSUMER_GROUP, topic + frames.name("g")) == Status.UNAUTHORIZED
+        assert unauthenticated.status(Code.GET_CONSUMER_GROUPS, topic) == Status.UNAUTHORIZED
+        assert unauthenticated.status(Code.CREATE_CONSUMER_GROUP, topic + frames.name("g")) == Status.UNAUTHORIZED
     poll = frames.poll(stream, "t", None, Strategy.NEXT, who=frames.consumer("h", group=True))
-    assert stranger.status(Code.POLL_MESSAGES, poll) == Status.UNAUTHORIZED
+    assert unauthenticated.status(Code.POLL_MESSAGES, poll) == Status.UNAUTHORIZED
     create(reader, stream, "mine")
     for code in (
         Code.GET_CONSUMER_GROUP,

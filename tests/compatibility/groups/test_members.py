@@ -67,7 +67,7 @@ def test_offsets_without_a_partition(make_group: MakeGroup, root: RawConnection,
     assert member.delete_offset(None) == Status.CONSUMER_OFFSET_NOT_FOUND
 
 
-def test_partitions_that_nobody_reads_move_at_once(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
+def test_partitions_without_readers_move_at_once(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
     """A joining member has its fair share of idle partitions when the join is acknowledged, as do all others if there
     are enough partitions.
     """
@@ -193,7 +193,9 @@ def test_closing_is_leaving(make_group: MakeGroup, root: RawConnection, stream: 
     eventually("all have left", lambda: group.owned() == {0: [0, 1, 2]})
 
 
-def test_many_that_join_and_close_leave_nobody_behind(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
+def test_many_that_join_and_close_leave_no_member_behind(
+    make_group: MakeGroup, root: RawConnection, stream: str
+) -> None:
     """A hundred connections closed at random moments of joining leave no member behind."""
     group = make_group(root, stream, partitions=5)
     for number in range(100):

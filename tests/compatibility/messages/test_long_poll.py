@@ -59,7 +59,9 @@ def test_a_login_is_needed(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("partition", range(4))
-def test_an_append_wakes_whoever_waits(root: RawConnection, waiter: RawConnection, stream: str, partition: int) -> None:
+def test_an_append_wakes_waiting_clients(
+    root: RawConnection, waiter: RawConnection, stream: str, partition: int
+) -> None:
     """An append wakes waiting connections, whichever shards own the partition and the connections."""
     root.create_topic(stream, partitions=4)
     for number in range(3):
@@ -270,7 +272,7 @@ def test_notifications(root: RawConnection, waiter: RawConnection, stream: str) 
     assert waiter.ok(Code.GET_ME)
 
 
-def test_a_storm_of_appends_is_told_in_few_words(root: RawConnection, waiter: RawConnection, stream: str) -> None:
+def test_a_storm_of_appends_is_logged_in_few_lines(root: RawConnection, waiter: RawConnection, stream: str) -> None:
     """The watcher receives the last offset, and one that does not read causes no growing queue."""
     root.create_topic(stream, partitions=4)
     waiter.ok(Code.WATCH_PARTITIONS, long_poll.watch(stream, [0, 1, 2, 3]))
@@ -315,7 +317,7 @@ def test_the_bound_is_kept(tmp_path: Path) -> None:
             assert long_poll.answer(connection).payloads == [b"x"]
 
 
-def test_a_server_that_stops_answers_everybody(tmp_path: Path) -> None:
+def test_a_server_that_stops_answers_all_clients(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data", TWO_SHARDS) as server, ExitStack() as stack:
         root, *others = (stack.enter_context(RawConnection.as_root(server.address)) for _ in range(4))
         root.create_topic("s", partitions=4)

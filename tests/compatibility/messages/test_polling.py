@@ -73,7 +73,7 @@ def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         if request.param == "after a restart":
             server.restart()
         if many:
-            assert len(list(server.partition_folder().glob("*.log"))) > 5
+            assert len(list(server.partition_directory().glob("*.log"))) > 5
         with RawConnection.as_root(server.address) as connection:
             yield Filled(connection, "s", read_all(connection, "s"))
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(300)
 MEBIBYTE = 1024 * 1024
 # Maximum number of commands: half of the first journal file at one block per command, plus a margin.
 COMMANDS_MAX = 3000
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 class Names:
@@ -48,7 +48,7 @@ class Names:
         name = f"stream {self._count} {'x' * 200}"
         self._count += 1
         request = ProposeRequest(command=Command(create_stream=CreateStream(name=name)))
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
             assert time.monotonic() < deadline, "no replica is primary"
             try:

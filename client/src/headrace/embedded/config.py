@@ -118,7 +118,7 @@ class EmbeddedConfig(GatewayConfig, ShardsConfig):
         return beyond
 
     @model_validator(mode="after")
-    def _root_is_not_for_everybody(self) -> Self:
+    def _root_password_is_not_public(self) -> Self:
         if self.root.password is not None:
             self.check_root_password(self.root.password.reveal())
         return self

@@ -74,7 +74,7 @@ def username(catalog: Snapshot) -> str:
     return next(user.username for user in catalog.users if user.id == ROOT_USER_ID)
 
 
-def reset_in_folder(name: str, password: str) -> str:
+def reset_in_directory(name: str, password: str) -> str:
     """Reset root in the data directory of a stopped embedded server; return root's name.
 
     Raises:
@@ -85,10 +85,10 @@ def reset_in_folder(name: str, password: str) -> str:
         raise ResetError(
             f"{path} is not the data directory of a server: it has no subdirectory {data_directory.METADATA}"
         )
-    return asyncio.run(_reset_in_folder(name, password))
+    return asyncio.run(_reset_in_directory(name, password))
 
 
-async def _reset_in_folder(name: str, password: str) -> str:
+async def _reset_in_directory(name: str, password: str) -> str:
     try:
         with data_directory.opened(name) as path:
             async with await Replica.open(native_replica(load_config(None, {}).config, path)) as replica:

@@ -104,7 +104,7 @@ class Running:
         """``ip:port`` (UDP) of the binary protocol over QUIC, as actually bound; empty if not served."""
         return str(self.config.quic.address) if self.config.quic.enabled else ""
 
-    def door_statistics(self) -> dict[str, Any]:
+    def listener_statistics(self) -> dict[str, Any]:
         """Return the counters of each encrypted listener: connections, handshakes, failures by reason, bytes."""
         return self._edge.statistics()
 
@@ -168,19 +168,19 @@ async def running(
             hashing = Passwords(config.login.hashing_threads, remembered_seconds=config.login.remembered_for.seconds)
             passwords = await stack.enter_async_context(hashing)
             gateway_id = secrets.randbits(64)
-            doors = await stack.enter_async_context(taken(config, headrace_core.Edge))
+            listeners = await stack.enter_async_context(taken(config, headrace_core.Edge))
             # The ticket key is not shared: tickets are valid for the lifetime of the process.
             front = replace(
-                doors.front(gateway_id),
+                listeners.front(gateway_id),
                 cluster_name=config.cluster.name,
                 node_name=config.cluster.node_name,
                 cluster_secret=Secret(secrets.token_urlsafe(32)),
             )
-            native = headrace_core.Node(native_document(doors.config, front, data_path))
+            native = headrace_core.Node(native_document(listeners.config, front, data_path))
             plane = _control_plane(config, data_path, replica, passwords, gateway_id)
             node = Node(native, plane.control.handle)
             node.publish_snapshot(replica.state.subscribe(node.publish_update, node.publish_snapshot))
-            events = ShardEvents(native, doors.edge)
+            events = ShardEvents(native, listeners.edge)
             # Log the events of the shutdown, after the node has stopped.
             stack.callback(events.log)
             await stack.enter_async_context(node)
@@ -211,7 +211,7 @@ async def running(
                 )
             )
             pipelines_address = whole_batches.address if whole_batches is not None else None
-            opened = doors.opened(
+            opened = listeners.opened(
                 native,
                 node,
                 plane,
@@ -221,7 +221,7 @@ async def running(
                 release=version("headrace"),
                 collectors=(ReplicaCollector(replica.status),),
             )
-            door = await stack.enter_async_context(opened)
+            listener = await stack.enter_async_context(opened)
         except (
             MetadataError,
             NodeError,
@@ -233,7 +233,7 @@ async def running(
             OSError,
         ) as error:
             raise EmbeddedError(str(error)) from error
-        bound = _bound(door.config, pipelines_address)
+        bound = _bound(listener.config, pipelines_address)
         data_directory.write_current_config(data_path, to_toml(bound, origins=loaded.origins))
         yield Running(
             config=bound,
@@ -243,8 +243,8 @@ async def running(
             shards_count=node.shards_count,
             failures=tuple(node.failures()),
             root=root,
-            _edge=doors.edge,
-            _certificates=door.certificates,
+            _edge=listeners.edge,
+            _certificates=listener.certificates,
             _whole_batches=whole_batches,
             _replica=replica,
             _watch=watch,
@@ -296,14 +296,14 @@ def _control_plane(
             revocations=revocations,
         ),
         passwords,
-        Itself(gateway_id=gateway_id, gateway_name=_GATEWAY_NAME, data_folder=data_path, settings=to_toml(config)),
+        Itself(gateway_id=gateway_id, gateway_name=_GATEWAY_NAME, data_directory=data_path, settings=to_toml(config)),
     )
 
 
 def native_replica(config: EmbeddedConfig, data_path: Path) -> headrace_core.MetadataReplica:
     """Return a single replica: a quorum of one, without peers."""
     description = ReplicaDescription(
-        folder=data_path / data_directory.METADATA,
+        directory=data_path / data_directory.METADATA,
         cluster=ClusterSettings(),
         state=config.system.state,
         tls=TlsSettings(),

@@ -38,7 +38,7 @@ class Reads:
     """Linearizable reads: an answer reflects every command that was acknowledged to any client before the read.
 
     Any number of reads may be in flight. Each raises `MetadataUnreachableError` if no replica has answered in time, and
-    `StrangerError` if the replicas refuse the caller's credentials.
+    `UnauthenticatedError` if the replicas refuse the caller's credentials.
     """
 
     def __init__(

@@ -69,7 +69,7 @@ class Session:
             OutcomeUnknownError: It may or may not be applied: no replica has reported its outcome in time.
             SessionEndedError: It may or may not be applied, and the replicas have removed the session. The next
                 command opens another one.
-            StrangerError: The replicas refuse the caller's credentials.
+            UnauthenticatedError: The replicas refuse the caller's credentials.
             AioRpcError: The replicas refuse the command.
         """
         deadline = time.monotonic() + timeout_seconds

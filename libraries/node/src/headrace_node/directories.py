@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from headrace_node.errors import FolderInUse
+from headrace_node.errors import DirectoryInUse
 
 LOCK: Final = "headrace.lock"
 """Lock file, held by the process that uses the directory."""
@@ -20,7 +20,7 @@ def locked(path: Path) -> Iterator[None]:
     """Lock an existing directory for the duration of a ``with`` block.
 
     Raises:
-        FolderInUse: Another process uses it.
+        DirectoryInUse: Another process uses it.
         OSError: The lock file cannot be created.
     """
     descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -29,7 +29,7 @@ def locked(path: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.read(descriptor, 20).decode(errors="replace").strip()
-            raise FolderInUse(path, holder) from None
+            raise DirectoryInUse(path, holder) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
@@ -46,10 +46,10 @@ def replace_file(path: Path, text: str) -> None:
         file.flush()
         os.fsync(descriptor)
     unfinished.rename(path)
-    sync_folder(path.parent)
+    sync_directory(path.parent)
 
 
-def make_folder(path: Path) -> None:
+def make_directory(path: Path) -> None:
     """Create a directory and its parents, unless they exist: durable, and accessible to their owner only.
 
     After a power failure a synced file is lost if the name of its directory was not synced. An existing directory and
@@ -59,17 +59,17 @@ def make_folder(path: Path) -> None:
         OSError: It cannot be created.
     """
     if path.is_dir():
-        sync_folder(path)
+        sync_directory(path)
     else:
-        make_folder(path.parent)
+        make_directory(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
-    sync_folder(path.parent)
+    sync_directory(path.parent)
 
 
-def sync_folder(path: Path) -> None:
+def sync_directory(path: Path) -> None:
     """Make the names in a directory durable."""
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(folder)
+        os.fsync(directory)
     finally:
-        os.close(folder)
+        os.close(directory)

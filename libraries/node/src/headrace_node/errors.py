@@ -4,7 +4,7 @@ NodeError
     StartRefused: it cannot run on this machine with these settings
     NotRunning:   it was used before its start or after its end
     ShardEnded:   one of its threads ended while it ran
-    FolderInUse:  another process uses its directory
+    DirectoryInUse:  another process uses its directory
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ShardEnded(NodeError):
     """A shard thread ended while the node ran."""
 
 
-class FolderInUse(NodeError):
+class DirectoryInUse(NodeError):
     """Another process uses the directory."""
 
     def __init__(self, path: Path, holder: str) -> None:

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from headrace_proto.errors import Status, find
 
 Statistics = Callable[[], Mapping[str, Any]]
-"""Counters of the node by their native names; under `doors` those of the encrypted listeners."""
+"""Counters of the node by their native names; under `listeners` those of the encrypted listeners."""
 
 _MICROS: Final = 1_000_000
 _COUNTERS: Final = {
@@ -26,7 +26,7 @@ _COUNTERS: Final = {
     "missing_stages": "Missing stages of committed transactions, whose messages are lost.",
     "traces_dropped": "Trace records dropped because they were not collected in time.",
 }
-_DOOR_COUNTERS: Final = {
+_LISTENER_COUNTERS: Final = {
     "accepted": "Peers that connected to the encrypted listener; for `links`, nodes that were connected to.",
     "handshakes": "Handshakes that were completed.",
     "bytes_in": "Bytes of the protocol that peers sent, decrypted.",
@@ -50,7 +50,7 @@ class NodeCollector(Collector):
         yield from _driver(statistics)
         yield from _gauges(statistics)
         yield from _traffic(statistics.get("traffic", {}))
-        yield from _doors(statistics.get("listeners", {}))
+        yield from _listeners(statistics.get("listeners", {}))
 
 
 def _driver(statistics: Mapping[str, Any]) -> Iterator[Metric]:
@@ -123,21 +123,21 @@ def _name_of(code: int) -> str:
     return Status(code).name.lower() if find(code) is not None else "other"
 
 
-def _doors(doors: Mapping[str, Any]) -> Iterator[Metric]:
-    if not doors:
+def _listeners(listeners: Mapping[str, Any]) -> Iterator[Metric]:
+    if not listeners:
         return
     counters = {
         name: CounterMetricFamily(f"headrace_door_{name}", meaning, labels=["door"])
-        for name, meaning in _DOOR_COUNTERS.items()
+        for name, meaning in _LISTENER_COUNTERS.items()
     }
     failures = CounterMetricFamily(
         "headrace_door_failures", "Peers that did not become connections.", labels=["door", "reason"]
     )
     connections = GaugeMetricFamily("headrace_door_connections", "Open connections.", labels=["door"])
-    for door, found in doors.items():
+    for listener, found in listeners.items():
         for name, family in counters.items():
-            family.add_metric([door], found[name])
-        connections.add_metric([door], found["open"])
+            family.add_metric([listener], found[name])
+        connections.add_metric([listener], found["open"])
         for reason, count in found["failures"].items():
-            failures.add_metric([door, reason], count)
+            failures.add_metric([listener, reason], count)
     yield from (*counters.values(), connections, failures)

@@ -91,7 +91,7 @@ def test_buckets_fill_again(clock):
 
 
 @given(st.lists(st.floats(0, 2), max_size=100))
-def test_nobody_gets_more_than_the_rate(pauses):
+def test_no_user_gets_more_than_the_rate(pauses):
     clock = Clock()
     limits = RateLimits(per_second=5, burst=3, now=clock)
     taken = 0

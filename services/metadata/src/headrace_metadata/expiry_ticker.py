@@ -20,9 +20,9 @@ _log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def telling_the_time(replica: Replica, check_seconds: float = CHECK_SECONDS) -> AsyncIterator[None]:
+async def proposing_the_time(replica: Replica, check_seconds: float = CHECK_SECONDS) -> AsyncIterator[None]:
     """Propose a `Pulse` command whenever one is due, for the duration of an ``async with`` block; primary only."""
-    task = asyncio.create_task(_tell(replica, check_seconds), name="metadata-time")
+    task = asyncio.create_task(_propose_time(replica, check_seconds), name="metadata-time")
     try:
         yield
     finally:
@@ -31,7 +31,7 @@ async def telling_the_time(replica: Replica, check_seconds: float = CHECK_SECOND
             await task
 
 
-async def _tell(replica: Replica, check_seconds: float) -> None:
+async def _propose_time(replica: Replica, check_seconds: float) -> None:
     while True:
         await asyncio.sleep(check_seconds)
         # The log's time decides when a `Pulse` is due, because the clock of this machine may be wrong.

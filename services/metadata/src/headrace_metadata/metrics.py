@@ -134,8 +134,8 @@ class _Site:
         presented = environ.get("HTTP_AUTHORIZATION", "").encode("latin-1")
         if self._expected and not is_one_of(presented, self._expected):
             return _plain(start_response, "401 Unauthorized", "the cluster's metrics token is required", _CHALLENGE)
-        figures: Iterable[bytes] = self._metrics(environ, start_response)
-        return figures
+        metrics: Iterable[bytes] = self._metrics(environ, start_response)
+        return metrics
 
 
 class _Silent(WSGIRequestHandler):

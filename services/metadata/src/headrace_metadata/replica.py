@@ -225,7 +225,7 @@ class Replica:
     def status(self) -> dict[str, Any]:
         """Return the status of the native replica, with counts of the applied state; may be called from any thread."""
         status: dict[str, Any] = json.loads(self._native.status_json())
-        return status | {"state": self.state.figures()}
+        return status | {"state": self.state.metrics()}
 
     async def wait_stopped(self) -> None:
         """Wait until the replica was closed.

@@ -122,7 +122,7 @@ def _certificates(tls: TlsSettings) -> Certificates | None:
         return None
     certificate, key, _ = (Path(file) for file in tls.files)
     # Callers authenticate with the token; no client certificates are requested.
-    files = CertificateFiles(door="tls", chain=certificate, key=key)
+    files = CertificateFiles(listener="tls", chain=certificate, key=key)
     try:
         return Certificates(files, lambda: datetime.now(UTC))
     except CertificateError as error:

@@ -9,16 +9,16 @@ _DROPPING = {"publications_applied", "purge_topic", "purge_stream", "delete_part
 class StagingRules:
     """Tracks pending and aborted stages, and the last commit under each name."""
 
-    def __init__(self, catalogue, topics) -> None:
+    def __init__(self, catalog, topics) -> None:
         """Begin with a catalog; earlier commits are unknown.
 
         Args:
-            catalogue: Current catalog.
+            catalog: Current catalog.
             topics: Topics by stream and topic id, kept up to date by the caller.
         """
         self._topics = topics
-        self.publications = {_key(record): record for record in catalogue.publications}
-        self.aborted = {_key(record): record for record in catalogue.aborted_stages}
+        self.publications = {_key(record): record for record in catalog.publications}
+        self.aborted = {_key(record): record for record in catalog.aborted_stages}
         # Last committed batch by stream incarnation, name and query.
         self._progress = {}
 

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import Any, Final, Protocol
 
 from headrace_metadata_client import (
-    CatalogueWatch,
+    CatalogWatch,
     Connections,
     Reads,
     Session,
@@ -24,9 +24,9 @@ from headrace_node.edge import Edge, NativeEdge, ReloadSignal
 from headrace_node.native import NO_SECRET
 from headrace_node.tracing import recorded
 from headrace_partition_node import data_directory, directory_check, http
-from headrace_partition_node.catalog_follower import Catalogue
+from headrace_partition_node.catalog_follower import Catalog
 from headrace_partition_node.config import PartitionNodeConfig
-from headrace_partition_node.data_directory import DataFolder, HighestVersion
+from headrace_partition_node.data_directory import DataDirectory, HighestVersion
 from headrace_partition_node.encryption import edge_document
 from headrace_partition_node.grpc import listener
 from headrace_partition_node.grpc.memory import Memory
@@ -150,23 +150,23 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
     life = _Life()
     # Contexts in `outer` end after the shards have stopped, because shards report events until then.
     async with AsyncExitStack() as outer, AsyncExitStack() as inner:
-        folder = outer.enter_context(
+        directory = outer.enter_context(
             data_directory.opened(config.system.path, node_name=config.node.name, cluster_name=config.cluster.name)
         )
-        highest_version = outer.enter_context(HighestVersion.opened(folder.path))
+        highest_version = outer.enter_context(HighestVersion.opened(directory.path))
         connections = await outer.enter_async_context(connected(config.cluster.target))
         commands = await outer.enter_async_context(_session(connections))
         lease = await outer.enter_async_context(_session(connections))
         edge = Edge(natives.edge(edge_document(config)))
         outer.push_async_callback(edge.stop)
-        native = natives.node(_document(config, folder, edge.addresses))
+        native = natives.node(_document(config, directory, edge.addresses))
         this = _this_node(config, native, connections, highest_version, commands=commands, lease=lease)
         node = this.node
         pages = http.serving(
             config.http.address,
             health=lambda: life.health,
             metrics=registry(
-                lambda: this.figures(is_ready=life.health == "ok"),
+                lambda: this.metrics(is_ready=life.health == "ok"),
                 lambda: node.statistics() | {"listeners": edge.statistics()},
             ),
             authorizations=_metrics_authorizations(config),
@@ -174,13 +174,13 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
         http_address = await outer.enter_async_context(pages)
         await directory_check.check(
             Reads(connections),
-            folder,
+            directory,
             node_name=config.node.name,
             highest_version=highest_version.value,
             is_loss_expected=config.node.expect_loss,
         )
         begun = asyncio.Event()
-        following = await outer.enter_async_context(life.background(this.catalogue.follow(begun), "catalogue"))
+        following = await outer.enter_async_context(life.background(this.catalog.follow(begun), "catalogue"))
         await life.until(begun)
 
         events = ShardEvents(native, edge)
@@ -209,14 +209,14 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
                 node=this,
             )
         )
-        await asyncio.to_thread(folder.registering, this.registration.incarnation)
+        await asyncio.to_thread(directory.registering, this.registration.incarnation)
         binary_address = edge.addresses.get("binary", node.tcp_address)
         registered = await this.registration.register(
             binary_address=config.binary.advertised or binary_address,
             grpc_address=config.grpc.advertised or str(grpc.address),
             shards_count=node.shards_count,
         )
-        await asyncio.to_thread(folder.registered)
+        await asyncio.to_thread(directory.registered)
         await outer.enter_async_context(life.background(this.registration.keep(registered), "lease"))
 
         def recovering(_recovery: Recovery) -> None:
@@ -302,16 +302,16 @@ def _this_node(
     horizon = Horizon(native.pass_stage_horizon)
     node = Node(native, Control(notices, publications).handle, stop_timeout_seconds=config.node.stop_timeout.seconds)
     placements = Placements(config.node.name)
-    watch = CatalogueWatch(connections, version_min=highest_version.value)
-    catalogue = Catalogue(watch, node, placements, highest_version, horizon)
+    watch = CatalogWatch(connections, version_min=highest_version.value)
+    catalog = Catalog(watch, node, placements, highest_version, horizon)
     registration = Registration(
-        lease, name=config.node.name, lease_seconds=config.node.lease.seconds, known=catalogue.known
+        lease, name=config.node.name, lease_seconds=config.node.lease.seconds, known=catalog.known
     )
     return ThisNode(
         name=config.node.name,
         node=node,
         placements=placements,
-        catalogue=catalogue,
+        catalog=catalog,
         reconciler=Reconciler(node, placements),
         registration=registration,
         notices=notices,
@@ -323,7 +323,7 @@ def _this_node(
     )
 
 
-def _document(config: PartitionNodeConfig, folder: DataFolder, encrypted: Mapping[str, str]) -> str:
+def _document(config: PartitionNodeConfig, directory: DataDirectory, encrypted: Mapping[str, str]) -> str:
     binary = encrypted.get("binary")
     front = Front(
         tcp_address=config.binary.address if binary is None else None,
@@ -346,7 +346,7 @@ def _document(config: PartitionNodeConfig, folder: DataFolder, encrypted: Mappin
         node_name=config.node.name,
         tracing=config.tracing.enabled,
     )
-    return native_document(config, front, folder.path)
+    return native_document(config, front, directory.path)
 
 
 def _ticket_key(config: PartitionNodeConfig, natives: Natives) -> TicketKey:

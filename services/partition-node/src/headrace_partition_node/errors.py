@@ -2,7 +2,7 @@
 
 PartitionNodeError
     ListenError:    an address cannot be bound, or a certificate cannot be used
-    ForeignFolder:  the data directory does not belong to this node
+    ForeignDirectory:  the data directory does not belong to this node
     AnotherCluster: the metadata service is not the one that this directory has followed
     DataLost:       the directory is not the one that the cluster expects on this node
     NodeReplaced:   a later run of this node has registered
@@ -21,7 +21,7 @@ class ListenError(PartitionNodeError):
     """An address cannot be bound, or a TLS file cannot be used."""
 
 
-class ForeignFolder(PartitionNodeError):
+class ForeignDirectory(PartitionNodeError):
     """The data directory does not belong to this node."""
 
 

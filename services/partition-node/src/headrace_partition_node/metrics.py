@@ -16,7 +16,7 @@ _PREFIX: Final = "headrace_partition_node_"
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class Metrics:
     """Snapshot of the node's metrics."""
 
     is_ready: bool
@@ -54,24 +54,24 @@ _MEANINGS: Final = {
 
 
 class _Collector(Collector):
-    def __init__(self, figures: Callable[[], Figures]) -> None:
-        self._figures = figures
+    def __init__(self, metrics: Callable[[], Metrics]) -> None:
+        self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
-        figures = self._figures()
+        metrics = self._metrics()
         for name, meaning in _MEANINGS.items():
-            yield GaugeMetricFamily(f"{_PREFIX}{name}", meaning, value=float(getattr(figures, name)))
+            yield GaugeMetricFamily(f"{_PREFIX}{name}", meaning, value=float(getattr(metrics, name)))
 
 
-def registry(figures: Callable[[], Figures], statistics: Statistics) -> CollectorRegistry:
+def registry(metrics: Callable[[], Metrics], statistics: Statistics) -> CollectorRegistry:
     """Return the registry of `/metrics`.
 
     Args:
-        figures: Returns the metrics of this node; called in any thread.
+        metrics: Returns the metrics of this node; called in any thread.
         statistics: Returns the counters of the shards; called in any thread.
     """
     collected = CollectorRegistry()
-    collected.register(_Collector(figures))
+    collected.register(_Collector(metrics))
     collected.register(NodeCollector(statistics))
     ProcessCollector(registry=collected)
     return collected

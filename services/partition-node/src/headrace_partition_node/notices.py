@@ -63,15 +63,15 @@ class Notices:
             self._came.clear()
             while self._waiting:
                 group, partitions = next(iter(self._waiting.items()))
-                told = {number: partitions[number] for number in sorted(partitions)}
-                if await self._tell(group, told):
-                    self._forget(group, told)
+                reported = {number: partitions[number] for number in sorted(partitions)}
+                if await self._report(group, reported):
+                    self._forget(group, reported)
                     pause_seconds = _RETRY_SECONDS
                 else:
                     await asyncio.sleep(pause_seconds)
                     pause_seconds = min(2 * pause_seconds, _RETRY_SECONDS_MAX)
 
-    async def _tell(self, group: _Group, partitions: dict[int, CompletedRevocation]) -> bool:
+    async def _report(self, group: _Group, partitions: dict[int, CompletedRevocation]) -> bool:
         stream_id, topic_id, group_id, group_key = group
         command = CompleteRevocation(
             stream_id=stream_id,
@@ -92,9 +92,9 @@ class Notices:
             )
         return True
 
-    def _forget(self, group: _Group, told: dict[int, CompletedRevocation]) -> None:
+    def _forget(self, group: _Group, reported: dict[int, CompletedRevocation]) -> None:
         waiting = self._waiting[group]
-        for number, revocation in told.items():
+        for number, revocation in reported.items():
             # Keep the entry if another revocation of the same partition has arrived meanwhile.
             if waiting[number] == revocation:
                 del waiting[number]

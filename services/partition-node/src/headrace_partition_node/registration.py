@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NoReturn, Protocol
 
-from headrace_metadata_client import MetadataClientError, StrangerError
+from headrace_metadata_client import MetadataClientError, UnauthenticatedError
 from headrace_partition_node.errors import NodeRemoved, NodeReplaced, RegistrationRefused
 from headrace_proto.catalog.v1 import Node
 from headrace_proto.errors import Status, find
@@ -75,7 +75,7 @@ class Registration:
 
         Raises:
             RegistrationRefused: The cluster refuses this node.
-            StrangerError: The metadata service does not accept the caller.
+            UnauthenticatedError: The metadata service does not accept the caller.
         """
         command = RegisterNode(
             name=self._name,
@@ -117,7 +117,7 @@ class Registration:
             await asyncio.sleep(interval_seconds)
             try:
                 response = await self._attempt(Command(actor_user_id=ROOT_USER_ID, renew_node_lease=renewal))
-            except StrangerError as error:
+            except UnauthenticatedError as error:
                 # The node was accepted before: a change of the secret is in progress, and the partitions are still
                 # needed.
                 _log.error("the metadata service no longer accepts this node: %s", error)
@@ -140,7 +140,7 @@ class Registration:
     async def _attempt(self, command: Command) -> ProposeResponse | None:
         try:
             response = await self._proposer.propose(command, timeout_seconds=self._lease_seconds)
-        except StrangerError:
+        except UnauthenticatedError:
             raise
         except MetadataClientError as error:
             _log.warning("the metadata service did not answer (%s): %s", command.WhichOneof("operation"), error)

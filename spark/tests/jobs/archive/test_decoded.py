@@ -139,10 +139,10 @@ def test_what_is_bad_does_not_depend_on_the_rest(pieces: list[bytes]) -> None:
             assert isinstance(json.loads(piece), dict)
 
 
-def decoding_in(folder: Path, text: str) -> Decoding:
+def decoding_in(directory: Path, text: str) -> Decoding:
     """Return the decoder for a schema file with this text."""
-    (folder / "columns").write_text(text, encoding="utf-8")
-    return decoding_of(read_schema(str(folder / "columns")))
+    (directory / "columns").write_text(text, encoding="utf-8")
+    return decoding_of(read_schema(str(directory / "columns")))
 
 
 def test_schemas_that_json_has_nothing_for(spark: SparkSession, tmp_path: Path) -> None:
@@ -252,10 +252,12 @@ def test_bad_records(
     assert Counter(payload for payload, _ in found) == Counter(
         {b"{oops %d" % at: 2 for at in range(200) if at % 10 == 3}
     )
-    places: list[Any] = [(int(told["x-dead-letter-partition"]), int(told["x-dead-letter-offset"])) for _, told in found]
+    places: list[Any] = [
+        (int(reported["x-dead-letter-partition"]), int(reported["x-dead-letter-offset"])) for _, reported in found
+    ]
     assert sorted(places) == [(partition, at) for partition in range(2) for at in range(3, 200, 10)]
-    assert {told["x-dead-letter-topic"] for _, told in found} == {b"a"}
-    assert all(told["x-dead-letter-reason"].startswith(b"Expecting property name") for _, told in found)
+    assert {reported["x-dead-letter-topic"] for _, reported in found} == {b"a"}
+    assert all(reported["x-dead-letter-reason"].startswith(b"Expecting property name") for _, reported in found)
     assert archived_rows(tmp_path / "archive").num_rows == 360
 
 

@@ -80,12 +80,12 @@ def test_order_and_content(
         assert {where[bytes(row.key)] for row in rows if row.key is not None} == {partition}
         of_key: dict[tuple[bytes, str], list[int]] = {}
         for row in rows:
-            told = origin(row)
+            reported = origin(row)
             assert len(row.headers) == 3
-            assert told["x-replay-job"] == "third"
-            source = told["x-replay-source"]
+            assert reported["x-replay-job"] == "third"
+            source = reported["x-replay-source"]
             assert source.startswith(f"topic:{place.stream}/b/")
-            old = after[int(source.rpartition("/")[2])][int(told["x-replay-offset"])]
+            old = after[int(source.rpartition("/")[2])][int(reported["x-replay-offset"])]
             assert (bytes(old.id), bytes(old.value)) == (bytes(row.id), bytes(row.value))
             if row.key is not None:
                 of_key.setdefault((bytes(row.key), source), []).append(old.offset)
@@ -344,9 +344,9 @@ def test_from_an_archive(spark: SparkSession, place: Place, tmp_path: Path, capf
             assert new.origin_timestamp.astimezone(UTC) == EPOCH + timedelta(microseconds=old.timestamp)
             # 0 stands for a missing id.
             assert bytes(new.id) == old.offset.to_bytes(16, "big") or old.offset == 0
-            told = origin(new)
-            assert told["x-replay-source"] == f"archive:shop/orders/{number}"
-            assert told["x-replay-offset"] == str(old.offset)
+            reported = origin(new)
+            assert reported["x-replay-source"] == f"archive:shop/orders/{number}"
+            assert reported["x-replay-offset"] == str(old.offset)
 
     # Times within files, and after all of them.
     since, until = ((EPOCH + timedelta(microseconds=night + at)).isoformat() for at in (250_500, 900_000))

@@ -71,13 +71,13 @@ def digests(archive: Archive, state: ArchiveState) -> dict[PartitionKey, tuple[i
 
 
 @contextmanager
-def archiving(folder: Path) -> Iterator[list[int]]:
+def archiving(directory: Path) -> Iterator[list[int]]:
     """Append to the archive concurrently, as fast as possible."""
     is_over = threading.Event()
     added: list[int] = []
 
     def archive() -> None:
-        own, key, now = Archive.open(str(folder)), KEY._replace(partition=7), int(time.time() * 1e6)
+        own, key, now = Archive.open(str(directory)), KEY._replace(partition=7), int(time.time() * 1e6)
         while not is_over.is_set():
             number = len(added)
             own.commit([described(number, number + 1, key=key, at=now)], job="a", query="q", batch=number)

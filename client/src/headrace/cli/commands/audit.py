@@ -13,7 +13,7 @@ import typer
 from headrace.cli import output
 from headrace.cli.http_target import DEFAULT_URL, UrlOption, logged_in
 from headrace.cli.target import PasswordOption, UsernameOption
-from headrace.embedded.audit_trail import Event, Wanted, decoded, encoded, read_folder
+from headrace.embedded.audit_trail import Event, Wanted, decoded, encoded, read_directory
 
 _NEVER: Final = 2**64 - 1
 
@@ -62,7 +62,7 @@ def audit(
         address=address,
         result=result,
     )
-    found = read_folder(data, wanted, count) if data is not None else _asked(url, username, password, wanted, count)
+    found = read_directory(data, wanted, count) if data is not None else _asked(url, username, password, wanted, count)
     found.reverse()
     if as_json:
         for one in found:

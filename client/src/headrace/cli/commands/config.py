@@ -85,10 +85,10 @@ def schema(service: ServiceOption = Service.EMBEDDED) -> None:
 
 def reference_page() -> str:
     """Return the contents of `docs/configuration.md`."""
-    return f"{REFERENCE_INTRODUCTION}\n{to_markdown(EmbeddedConfig)}\n{_classic_variables()}"
+    return f"{REFERENCE_INTRODUCTION}\n{to_markdown(EmbeddedConfig)}\n{_iggy_variables()}"
 
 
-def _classic_variables() -> str:
+def _iggy_variables() -> str:
     lines = [
         "## Environment variables of Iggy",
         "",

@@ -13,7 +13,7 @@ import grpc
 import typer
 
 from headrace.cli import output
-from headrace.cli.metadata_directory import print_records, verify_folder
+from headrace.cli.metadata_directory import print_records, verify_directory
 from headrace.metadata_connection import (
     MetadataFileError,
     MetadataReplica,
@@ -78,7 +78,7 @@ AuthorityOption = Annotated[
         help="PEM file with the certificate authorities to trust; enables TLS.",
     ),
 ]
-FolderOption = Annotated[
+DirectoryOption = Annotated[
     Path | None,
     typer.Option("--folder", "-f", help="Read this data directory of a replica instead; the replica may be running."),
 ]
@@ -171,7 +171,7 @@ def log(
     cluster: ClusterOption = "headrace",
     secret_file: SecretOption = None,
     authority: AuthorityOption = None,
-    folder: FolderOption = None,
+    directory: DirectoryOption = None,
     first: Annotated[
         int,
         typer.Option("--from", min=0, help="Op number of the first entry to show, with --folder; 0 for the oldest."),
@@ -180,8 +180,8 @@ def log(
     as_json: output.JsonOption = False,
 ) -> None:
     """Show the last commands that a replica has applied, or the journal in its data directory."""
-    if folder is not None:
-        print_records(folder, first, count, as_json=as_json)
+    if directory is not None:
+        print_records(directory, first, count, as_json=as_json)
         return
 
     def last_commands(replica: MetadataReplica) -> list[LogEntry]:
@@ -244,11 +244,11 @@ def verify(
     cluster: ClusterOption = "headrace",
     secret_file: SecretOption = None,
     authority: AuthorityOption = None,
-    folder: FolderOption = None,
+    directory: DirectoryOption = None,
 ) -> None:
     """Compare the states of the given replicas byte for byte, or check every file in a replica's data directory."""
-    if folder is not None:
-        raise typer.Exit(verify_folder(folder))
+    if directory is not None:
+        raise typer.Exit(verify_directory(directory))
 
     def state(replica: MetadataReplica) -> bytes:
         return _snapshot(replica, CONSISTENCY_STALE)
@@ -300,7 +300,7 @@ def reset_root(
         raise typer.BadParameter("give --data DIRECTORY of a stopped server, or --replica host:port of a cluster")
     password, is_generated = root_reset.new_password(password_file)
     if data is not None:
-        name = root_reset.reset_in_folder(data, password)
+        name = root_reset.reset_in_directory(data, password)
     else:
         with _connected(replicas, cluster, secret_file, authority) as connections:
             _, contents = next(_from_all(connections, lambda replica: _snapshot(replica, CONSISTENCY_LINEARIZABLE)))

@@ -38,7 +38,7 @@ class CertificateError(Exception):
 class CertificateFiles:
     """Paths of a server's certificate files, as PEM."""
 
-    door: str
+    listener: str
     """Name of the server in messages: the section of the settings that names the files."""
     chain: Path | None
     """Server certificate, followed by its intermediate certificates; None: a self-signed one is generated."""
@@ -81,7 +81,7 @@ class Certificates:
         # Protects the state shared by the checking thread and the library's handshake threads.
         self._lock = threading.Lock()
         self._new: _Shown | None = None
-        _log.info("%s: certificate of %s in use", files.door, _described(self._shown.chain))
+        _log.info("%s: certificate of %s in use", files.listener, _described(self._shown.chain))
 
     def credentials(self) -> grpc.ServerCredentials:
         """Credentials for a gRPC server."""
@@ -95,7 +95,7 @@ class Certificates:
     @asynccontextmanager
     async def watched(self, interval_seconds: float) -> AsyncIterator[None]:
         """Check the files periodically for the duration of an ``async with`` block."""
-        async with background(self._watch(interval_seconds), f"{self._files.door}-certificates"):
+        async with background(self._watch(interval_seconds), f"{self._files.listener}-certificates"):
             yield
 
     async def _watch(self, interval_seconds: float) -> NoReturn:
@@ -117,15 +117,15 @@ class Certificates:
             except FileNotFoundError as error:
                 if not files.self_signed:
                     raise
-                _log.warning("%s: %s does not exist, a generated certificate is used", files.door, error.filename)
+                _log.warning("%s: %s does not exist, a generated certificate is used", files.listener, error.filename)
                 return _made(self._authorities())
         except OSError as error:
-            raise CertificateError(f"{files.door}: {error.filename}: {error.strerror}") from error
+            raise CertificateError(f"{files.listener}: {error.filename}: {error.strerror}") from error
         except ValueError as error:
-            raise CertificateError(f"{files.door}: {error}") from error
+            raise CertificateError(f"{files.listener}: {error}") from error
         outdated = _outdated(shown.chain, self._now())
         if outdated:
-            _log.warning("%s: the certificate %s; clients that verify it will refuse it", files.door, outdated)
+            _log.warning("%s: the certificate %s; clients that verify it will refuse it", files.listener, outdated)
         return shown
 
     def _look(self) -> None:
@@ -140,12 +140,12 @@ class Certificates:
             if outdated:
                 raise ValueError(f"{self._files.chain} {outdated}")
         except (OSError, ValueError) as error:
-            _log.warning("%s: new certificate rejected, the previous one stays in use: %s", self._files.door, error)
+            _log.warning("%s: new certificate rejected, the previous one stays in use: %s", self._files.listener, error)
             return
         if shown != self._shown:
             with self._lock:
                 self._shown = self._new = shown
-            _log.info("%s: certificate replaced by that of %s", self._files.door, _described(shown.chain))
+            _log.info("%s: certificate replaced by that of %s", self._files.listener, _described(shown.chain))
 
     def _state(self) -> bytes:
         """Digest of the state of the files, for detecting changes."""

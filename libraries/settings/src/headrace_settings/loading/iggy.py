@@ -130,7 +130,7 @@ _INSTEAD: Final = {
 _VALUES: Final = {"system.segment.cache_indexes": {"true": "all", "false": "none"}}
 
 
-def read_classic(
+def read_iggy(
     collected: Collected, environment: Mapping[str, str], *, renamed: Mapping[str, str], taken: Collection[str]
 ) -> list[str]:
     """Apply the variables whose settings exist; returns a warning for each of the others. An empty one counts as unset.

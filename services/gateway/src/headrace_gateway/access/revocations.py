@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 from typing import Final
 
-from headrace_node.directories import make_folder, replace_file, sync_folder
+from headrace_node.directories import make_directory, replace_file, sync_directory
 
 _Revoked = dict[str, int]
 
@@ -46,7 +46,7 @@ class RevocationsFile:
         except FileNotFoundError:
             return cls(file, {})
         # A killed process may have replaced the file without syncing the directory.
-        sync_folder(file.parent)
+        sync_directory(file.parent)
         whole, newline, _torn = contents.rpartition(b"\n")
         lines = whole.split(b"\n") if newline else []
         try:
@@ -117,7 +117,7 @@ class RevocationsFile:
             os.fsync(file.fileno())
 
     def _replace(self, lines: bytes) -> None:
-        make_folder(self._file.parent)
+        make_directory(self._file.parent)
         replace_file(self._file, lines.decode("ascii"))
 
 

@@ -33,7 +33,7 @@ _REQUIRED: Final = ["jti", "iss", "aud", "sub", "iat", "nbf", "exp"]
 # version at which the user was looked up.
 _PASSWORD: Final = "pwd"  # noqa: S105 - the name of a claim
 _ACCESS_TOKEN: Final = "pat"  # noqa: S105 - the name of a claim
-_CATALOGUE: Final = "cat"
+_CATALOG: Final = "cat"
 # Burst of revocations of one user, in seconds of the rate limit.
 _BURST_SECONDS: Final = 100
 
@@ -162,7 +162,7 @@ class Tokens:
             "nbf": now + int(config.not_before.seconds),
             "exp": expires_at,
             _PASSWORD: user.password_version if password_version is None else password_version,
-            _CATALOGUE: self._accounts.version,
+            _CATALOG: self._accounts.version,
         }
         if access_token is not None:
             claims[_ACCESS_TOKEN] = [access_token.name, access_token.incarnation, access_token.expires_at_micros]
@@ -210,7 +210,7 @@ class Tokens:
         try:
             self._check_user(bearer)
         except InvalidToken as error:
-            known = claims.get(_CATALOGUE)
+            known = claims.get(_CATALOG)
             if isinstance(known, int) and known > self._accounts.version:
                 raise NotKnownYet(str(error), known) from error
             raise

@@ -33,7 +33,7 @@ from headrace_gateway.observability.grpc_calls import ObservedCalls
 from headrace_gateway.ports import Topics
 from headrace_node.connections.sessions import Sessions
 from headrace_node.grpc.certificates import Certificates
-from headrace_node.grpc.unauthenticated import Everybody, Strangers
+from headrace_node.grpc.unauthenticated import UnauthenticatedCalls, UnauthenticatedInterceptor
 from headrace_node.tracing import Tracing
 from headrace_proto.gateway.v1 import (
     accounts_pb2,
@@ -47,7 +47,7 @@ from headrace_proto.gateway.v1 import (
 from headrace_settings import Address
 
 _PUBLIC: Final = {"Login": {"Login", "LoginWithAccessToken"}}
-_FOR_EVERYBODY: Final = (health.SERVICE_NAME, reflection.SERVICE_NAME)
+_PUBLIC_METHODS: Final = (health.SERVICE_NAME, reflection.SERVICE_NAME)
 _LOOKAHEAD_BYTES: Final = 256 * 1024
 _GRACE_SECONDS: Final = 2.0
 # Allowance for calls that arrived but were not authenticated yet: in total, and for one connection among all others.
@@ -110,12 +110,12 @@ async def serving(
         ("grpc.max_send_message_length", -1),
     )
     memory = Memory(config.max_memory.bytes)
-    strangers = Strangers()
+    unauthenticated = UnauthenticatedCalls()
     calls = Calls(
         sessions,
         Bearers(logins, tokens),
         memory,
-        strangers,
+        unauthenticated,
         proxies,
         request_bytes_max=config.max_request_size.bytes,
         count_max=config.max_calls,
@@ -134,14 +134,14 @@ async def serving(
         )
     }
     names = list(handlers)
-    interceptors = (Everybody(strangers, _FOR_EVERYBODY, refuse), ObservedCalls(tracing))
+    interceptors = (UnauthenticatedInterceptor(unauthenticated, _PUBLIC_METHODS, refuse), ObservedCalls(tracing))
     # Calls are limited after authentication; until then the library limits them with this allowance on top.
     count_max = config.max_calls + _UNKNOWN_CALLS
     server = aio.server(interceptors=interceptors, options=options, maximum_concurrent_rpcs=count_max)
     server.add_generic_rpc_handlers(tuple(handlers.values()))
     healths = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healths, server)
-    reflection.enable_server_reflection((*names, *_FOR_EVERYBODY), server)
+    reflection.enable_server_reflection((*names, *_PUBLIC_METHODS), server)
     try:
         port = await asyncio.to_thread(_bind, server, address, certificates)
     except RuntimeError as error:

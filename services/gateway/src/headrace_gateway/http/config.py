@@ -30,7 +30,7 @@ class CorsConfig(Section):
     """Allow pages from the public internet to call this server on a private network."""
 
     @model_validator(mode="after")
-    def _credentials_are_for_somebody_in_particular(self) -> Self:
+    def _credentials_need_exact_origins(self) -> Self:
         lists = (self.allowed_methods, self.allowed_origins, self.allowed_headers, self.exposed_headers)
         if self.allow_credentials and any(names[:1] == ("*",) for names in lists):
             raise ValueError("allow_credentials cannot be combined with * in a list: any page could act as its user")

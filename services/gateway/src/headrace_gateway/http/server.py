@@ -24,7 +24,7 @@ from headrace_gateway.console import Console
 from headrace_gateway.http.admission.connections import Connections
 from headrace_gateway.http.admission.supervision import UNSUPERVISED, Supervision
 from headrace_gateway.http.application import Application, early_refusal
-from headrace_gateway.http.call import Door
+from headrace_gateway.http.call import HttpServices
 from headrace_gateway.http.config import HttpConfig, TlsConfig
 from headrace_gateway.http.idempotency import IdempotencyKeys
 from headrace_gateway.http.metrics import Metrics
@@ -125,7 +125,7 @@ async def serving(
     if logins.audit is not None:
         metrics.register(TrailCollector(logins.audit))
     application = Application(
-        Door(
+        HttpServices(
             config=config,
             sessions=sessions,
             logins=logins,

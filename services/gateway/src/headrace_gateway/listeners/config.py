@@ -52,7 +52,7 @@ class TlsConfig(CertificateConfig):
     """
 
     @model_validator(mode="after")
-    def _somebody_vouches_for_clients(self) -> Self:
+    def _clients_can_be_verified(self) -> Self:
         if self.client_certificates != "none" and self.client_ca_file is None:
             raise ValueError(f"client_certificates = {self.client_certificates} needs client_ca_file")
         if self.client_certificates == "none" and self.client_crl_file is not None:
@@ -73,7 +73,7 @@ class GrpcTlsConfig(CertificateConfig):
     """PEM file with the certificate authorities of client certificates."""
 
     @model_validator(mode="after")
-    def _somebody_vouches_for_clients(self) -> Self:
+    def _clients_can_be_verified(self) -> Self:
         if self.client_certificates != "none" and self.client_ca_file is None:
             raise ValueError(f"client_certificates = {self.client_certificates} needs client_ca_file")
         return self

@@ -46,7 +46,7 @@ class Opened(Generic[ConfigT]):
     """Certificates of the listeners that are not native."""
 
 
-class Doors(Generic[ConfigT, NativeT]):
+class Listeners(Generic[ConfigT, NativeT]):
     """All listeners of a process."""
 
     def __init__(self, config: ConfigT, edge: Edge[NativeT], listener: socket.socket | None) -> None:
@@ -140,7 +140,7 @@ class Doors(Generic[ConfigT, NativeT]):
                 bound = bound.model_copy(update={"grpc": config.grpc.model_copy(update={"address": address})})
             bound = _with_bound_addresses(bound, node, self.edge.addresses)
             if self._listener is not None:
-                door = http.serving(
+                served = http.serving(
                     config.http,
                     config.push,
                     self._listener,
@@ -157,7 +157,7 @@ class Doors(Generic[ConfigT, NativeT]):
                     supervision=supervision,
                     proxies=proxies,
                 )
-                await stack.enter_async_context(door)
+                await stack.enter_async_context(served)
             await self.edge.open(native)
             stack.callback(self.edge.close_doors)
             yield Opened(bound, certificates)
@@ -176,7 +176,7 @@ def _certificate_files(tls: GrpcTlsConfig) -> CertificateFiles:
         return Path(name) if name is not None else None
 
     return CertificateFiles(
-        door="grpc.tls",
+        listener="grpc.tls",
         chain=path(tls.cert_file),
         key=path(tls.key_file),
         client_authorities=path(tls.client_ca_file) if tls.client_certificates == "required" else None,
@@ -187,7 +187,7 @@ def _certificate_files(tls: GrpcTlsConfig) -> CertificateFiles:
 @asynccontextmanager
 async def taken(
     config: ConfigT, make_edge: Callable[[str], NativeEdge[NativeT]], links: Mapping[str, Any] | None = None
-) -> AsyncIterator[Doors[ConfigT, NativeT]]:
+) -> AsyncIterator[Listeners[ConfigT, NativeT]]:
     """Bind the listeners that the node does not bind itself, for the duration of an ``async with`` block.
 
     The block encloses the lifetime of the node because the node's last replies are sent through these listeners.
@@ -210,7 +210,7 @@ async def taken(
         native = make_edge(edge_document(config, links))
         edge = Edge(native)
         stack.push_async_callback(edge.stop)
-        yield Doors(config, edge, listener)
+        yield Listeners(config, edge, listener)
 
 
 def _with_bound_addresses(config: ConfigT, node: Node, encrypted: dict[str, str]) -> ConfigT:

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.root_user import create_root_user
-from headrace_gateway.catalog.follower import Catalogue
+from headrace_gateway.catalog.follower import Catalog
 from headrace_gateway.catalog.refresh import CatchingUp
 from headrace_gateway.control.control_plane import ControlPlane, Itself, Metadata
 from headrace_gateway.control.topic_defaults import TopicDefaults
 from headrace_gateway.http.admission.supervision import Supervision
-from headrace_gateway.listeners.startup import Doors, taken
+from headrace_gateway.listeners.startup import Listeners, taken
 from headrace_gateway.observability.recent_logs import RecentLogs
 from headrace_gateway.service.config import PREFIX, GatewayServiceConfig
 from headrace_gateway.service.metrics import ClusterCollector
@@ -32,7 +32,7 @@ from headrace_gateway.service.remote_metadata import (
     RemoteProposer,
     RemoteTransactions,
 )
-from headrace_metadata_client import CatalogueWatch, Connections, SessionPool, connected
+from headrace_metadata_client import CatalogWatch, Connections, SessionPool, connected
 from headrace_node import Front, Node, ShardEvents, native_document
 from headrace_node.background import background
 from headrace_node.edge import NativeEdge, ReloadSignal
@@ -65,27 +65,27 @@ class Life:
 
     def __init__(self) -> None:
         self.phase = "starting"
-        self.catalogue: Catalogue | None = None
+        self.catalog: Catalog | None = None
 
     def unready(self) -> str | None:
         """Return the reason why clients should use another gateway; None: ready."""
-        if self.phase != "serving" or self.catalogue is None:
+        if self.phase != "serving" or self.catalog is None:
             return f"the gateway is {self.phase}"
-        age_seconds = self.catalogue.age_seconds
+        age_seconds = self.catalog.age_seconds
         if age_seconds > _AGE_SECONDS_MAX:
             return f"no contact with the metadata service for {age_seconds:.0f} s"
         return None
 
     def absences(self) -> str | None:
         """Return a description of unreachable nodes, without their names; None: all reachable."""
-        if self.catalogue is None:
+        if self.catalog is None:
             return None
-        picture = self.catalogue.picture
-        nodes = picture.nodes()
+        view = self.catalog.view
+        nodes = view.nodes()
         silent = sum(node.status == NODE_STATUS_SILENT for node in nodes)
         if not silent:
             return None
-        partitions = sum(len(found.partition_ids) for found in picture.unavailable())
+        partitions = sum(len(found.partition_ids) for found in view.unavailable())
         return f"{silent} of {len(nodes)} partition nodes are silent, with {partitions} partitions"
 
 
@@ -99,7 +99,7 @@ class RunningGateway:
     shards_count: int
     _life: Life
     _certificates: Certificates | None
-    _doors: Doors[GatewayServiceConfig, Any]
+    _listeners: Listeners[GatewayServiceConfig, Any]
     _connections: Connections
     _going_on: tuple[asyncio.Task[Any], ...]
 
@@ -121,7 +121,7 @@ class RunningGateway:
 
     async def reload_certificates(self) -> None:
         """Check for new certificates now; the result is logged."""
-        await self._doors.edge.reload_certificates()
+        await self._listeners.edge.reload_certificates()
         await self._connections.renew()
         if self._certificates is not None:
             await self._certificates.look()
@@ -144,23 +144,23 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
     async with AsyncExitStack() as stack:
         stack.enter_context(logs.kept())
         # The shards store nothing, but require a directory.
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-gateway-")))
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-gateway-")))
         connections = await stack.enter_async_context(connected(config.cluster.target))
         sessions = SessionPool(connections)
         stack.push_async_callback(sessions.close)
         hashing = Passwords(config.login.hashing_threads, remembered_seconds=config.login.remembered_for.seconds)
         passwords = await stack.enter_async_context(hashing)
-        catalogue = life.catalogue = Catalogue(CatalogueWatch(connections))
-        doors = await stack.enter_async_context(taken(config, natives.edge, _encrypted_links(config)))
+        catalog = life.catalog = Catalog(CatalogWatch(connections))
+        listeners = await stack.enter_async_context(taken(config, natives.edge, _encrypted_links(config)))
         gateway_id = secrets.randbits(64)
-        document = native_document(config.shards, _front(config, doors.front(gateway_id)), folder)
-        native = natives.node(document, doors.edge.native)
-        metadata = _metadata(connections, sessions, catalogue)
-        plane = _control_plane(config, metadata, passwords, gateway_id, folder)
+        document = native_document(config.shards, _front(config, listeners.front(gateway_id)), directory)
+        native = natives.node(document, listeners.edge.native)
+        metadata = _metadata(connections, sessions, catalog)
+        plane = _control_plane(config, metadata, passwords, gateway_id, directory)
         node = Node(native, plane.control.handle)
-        following = await stack.enter_async_context(background(catalogue.follow(node), "catalogue"))
-        await _first(catalogue, following)
-        events = ShardEvents(native, doors.edge)
+        following = await stack.enter_async_context(background(catalog.follow(node), "catalogue"))
+        await _first(catalog, following)
+        events = ShardEvents(native, listeners.edge)
         # Log the events of the shutdown, after the node has stopped.
         stack.callback(events.log)
         stack.push_async_callback(plane.members_left)
@@ -169,27 +169,27 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
         await _ensure_root_user(config, metadata, passwords)
         await stack.enter_async_context(plane.working())
         await node.listen()
-        opened = doors.opened(
+        opened = listeners.opened(
             native,
             node,
             plane,
-            topics=catalogue.picture,
+            topics=catalog.view,
             logs=logs,
             settings=lambda bound: listed(bound, origins=loaded.origins, prefix=PREFIX),
             release=RELEASE,
-            collectors=(ClusterCollector(catalogue, sessions, life.unready),),
+            collectors=(ClusterCollector(catalog, sessions, life.unready),),
             supervision=_supervision(config, life),
         )
-        door = await stack.enter_async_context(opened)
+        listener = await stack.enter_async_context(opened)
         life.phase = "serving"
         try:
             yield RunningGateway(
-                config=door.config,
+                config=listener.config,
                 driver=node.driver,
                 shards_count=node.shards_count,
                 _life=life,
-                _certificates=door.certificates,
-                _doors=doors,
+                _certificates=listener.certificates,
+                _listeners=listeners,
                 _connections=connections,
                 _going_on=(following, watching),
             )
@@ -261,24 +261,24 @@ def _encrypted_links(config: GatewayServiceConfig) -> dict[str, str | None] | No
     }
 
 
-def _metadata(connections: Connections, sessions: SessionPool, catalogue: Catalogue) -> Metadata:
-    proposer = RemoteProposer(sessions, catalogue)
-    picture = catalogue.picture
+def _metadata(connections: Connections, sessions: SessionPool, catalog: Catalog) -> Metadata:
+    proposer = RemoteProposer(sessions, catalog)
+    view = catalog.view
     return Metadata(
         proposer=proposer,
-        credentials=RemoteCredentials(connections, catalogue),
+        credentials=RemoteCredentials(connections, catalog),
         transactions=RemoteTransactions(connections),
-        accounts=picture,
-        streams=picture,
-        members=picture,
-        revocations=ClusterRevocations(proposer, catalogue),
-        reach=catalogue.reach,
-        catch_up=CatchingUp(RemoteNewest(connections, catalogue).reach).catch_up,
+        accounts=view,
+        streams=view,
+        members=view,
+        revocations=ClusterRevocations(proposer, catalog),
+        reach=catalog.reach,
+        catch_up=CatchingUp(RemoteNewest(connections, catalog).reach).catch_up,
     )
 
 
 def _control_plane(
-    config: GatewayServiceConfig, metadata: Metadata, passwords: Passwords, gateway_id: int, folder: Path
+    config: GatewayServiceConfig, metadata: Metadata, passwords: Passwords, gateway_id: int, directory: Path
 ) -> ControlPlane:
     cluster, topic = config.cluster, config.system.topic
     return ControlPlane(
@@ -294,7 +294,7 @@ def _control_plane(
         Itself(
             gateway_id=gateway_id,
             gateway_name=config.gateway.known_as,
-            data_folder=folder,
+            data_directory=directory,
             settings=to_toml(config),
         ),
         login_keys=[login_key(secret, cluster.name) for secret in cluster.secrets],
@@ -325,9 +325,9 @@ def _supervision(config: GatewayServiceConfig, life: Life) -> Supervision:
     )
 
 
-async def _first(catalogue: Catalogue, following: asyncio.Task[None]) -> None:
+async def _first(catalog: Catalog, following: asyncio.Task[None]) -> None:
     """Wait for the first catalog, or for the failure of the task that follows it."""
-    begun = asyncio.ensure_future(catalogue.begun())
+    begun = asyncio.ensure_future(catalog.begun())
     try:
         await asyncio.wait({begun, following}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -342,11 +342,11 @@ def _raise_what_ended(going_on: tuple[asyncio.Task[Any], ...]) -> None:
 
 
 def _addresses(config: GatewayServiceConfig) -> str:
-    doors = (
+    listeners = (
         ("tcp", config.tcp.enabled, config.tcp.address),
         ("websocket", config.websocket.enabled, config.websocket.address),
         ("http", config.http.enabled, config.http.address),
         ("grpc", config.grpc.enabled, config.grpc.address),
         ("quic", config.quic.enabled, config.quic.address),
     )
-    return ", ".join(f"{name} {address}" for name, is_enabled, address in doors if is_enabled)
+    return ", ".join(f"{name} {address}" for name, is_enabled, address in listeners if is_enabled)

@@ -86,7 +86,7 @@ def certificates_of(certificate: tuple[Path, Path] | None, address: Address) -> 
         return None
     chain, key = certificate
     # Callers authenticate with tickets; no client certificates are requested.
-    files = CertificateFiles(door="tls", chain=chain, key=key)
+    files = CertificateFiles(listener="tls", chain=chain, key=key)
     try:
         return Certificates(files, lambda: datetime.now(UTC))
     except CertificateError as error:

@@ -13,7 +13,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from headrace_node.grpc.certificates import Certificates
-from headrace_node.grpc.unauthenticated import Everybody, Strangers
+from headrace_node.grpc.unauthenticated import UnauthenticatedCalls, UnauthenticatedInterceptor
 from headrace_partition_node.errors import ListenError
 from headrace_partition_node.grpc.errors import refuse
 from headrace_partition_node.grpc.service import SERVICE, PartitionService
@@ -103,7 +103,9 @@ async def serving(
         ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
     )
     # Calls without a ticket, and health checks, are answered at once: they take no slot of the call limit.
-    interceptors = (Everybody(Strangers(), (health.SERVICE_NAME, reflection.SERVICE_NAME), refuse),)
+    interceptors = (
+        UnauthenticatedInterceptor(UnauthenticatedCalls(), (health.SERVICE_NAME, reflection.SERVICE_NAME), refuse),
+    )
     server = aio.server(
         interceptors=interceptors, options=options, maximum_concurrent_rpcs=_CALLS_BESIDE * limits.calls_max
     )

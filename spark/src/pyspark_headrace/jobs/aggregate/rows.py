@@ -58,9 +58,9 @@ def _last_end(config: AggregateConfig) -> Column:
     return sql.expr(f"(unix_micros({TIME}) DIV {slide} * {slide} + {length}) / 1e6D")
 
 
-def _messages(figures: DataFrame, config: AggregateConfig) -> DataFrame:
-    keys = figures.schema[KEY].dataType.fieldNames()  # type: ignore[attr-defined] # it is a struct
-    found = [name for name in figures.columns if name not in {_WINDOW, KEY}]
+def _messages(aggregates: DataFrame, config: AggregateConfig) -> DataFrame:
+    keys = aggregates.schema[KEY].dataType.fieldNames()  # type: ignore[attr-defined] # it is a struct
+    found = [name for name in aggregates.columns if name not in {_WINDOW, KEY}]
     names = [START, END, *keys, *found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -69,7 +69,7 @@ def _messages(figures: DataFrame, config: AggregateConfig) -> DataFrame:
     parts = [sql.col(f"{KEY}.{quoted(name)}").alias(name) for name in keys]
     # All results of one window and key share a message key, so they are in one partition, in order.
     key = as_json(*parts, start)
-    return figures.select(
+    return aggregates.select(
         sql.lit(config.to_topic).alias("topic"),
         sql.when(sql.octet_length(key) <= FIELD_BYTES_MAX, key)
         .otherwise(sql.sha2(key, 256))

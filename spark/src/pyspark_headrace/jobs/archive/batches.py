@@ -144,7 +144,7 @@ class Batches:
         )
         if is_new:
             self._count(batch.batch_id, results, found)
-            self._context.figures.add(bytes=size)
+            self._context.metrics.add(bytes=size)
         else:
             self.totals.repeated += 1
 

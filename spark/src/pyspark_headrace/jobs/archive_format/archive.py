@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from pyspark_headrace.jobs.archive_format.entries import FOLDER, Entry
+from pyspark_headrace.jobs.archive_format.entries import DIRECTORY, Entry
 from pyspark_headrace.jobs.archive_format.errors import ArchiveError, ReplacedError
 from pyspark_headrace.jobs.archive_format.files import ArchivedFile, PartitionKey, is_data_path
 from pyspark_headrace.jobs.archive_format.manifest import Manifest
@@ -166,7 +166,7 @@ class Archive:
             *(
                 stored
                 for stored in self.store.unfinished()
-                if is_data_path(stored.path) or stored.path.startswith(f"{FOLDER}/")
+                if is_data_path(stored.path) or stored.path.startswith(f"{DIRECTORY}/")
             ),
         ]
         state = self.state()

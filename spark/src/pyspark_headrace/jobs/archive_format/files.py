@@ -134,8 +134,8 @@ def new_path(key: PartitionKey, date: str, start: int, end: int) -> str:
         start: First offset.
         end: End of the writing task's range; how far the file reaches is not known in advance.
     """
-    folder = f"stream={escaped(key.stream)}/topic={escaped(key.topic)}/date={date}"
-    return f"{folder}/p{key.partition}-{start}-{end}-{secrets.token_hex(6)}.parquet"
+    directory = f"stream={escaped(key.stream)}/topic={escaped(key.topic)}/date={date}"
+    return f"{directory}/p{key.partition}-{start}-{end}-{secrets.token_hex(6)}.parquet"
 
 
 def is_data_path(path: str) -> bool:

@@ -119,7 +119,7 @@ class Audit:
         counts["ranges"] = len(self._ranges)
         counts["rows"] = sum(one.rows for one in self._ranges)
         counts["unreadable"] = sum(one.unreadable_count for one in self._ranges)
-        self._context.figures.add(rows=int(counts["rows"]))
+        self._context.metrics.add(rows=int(counts["rows"]))
 
     def _duplicates(self) -> None:
         if DUP_ID in self._config.checks and self._ranges:

@@ -47,7 +47,7 @@ def run(spark: SparkSession, config: BackfillConfig, context: Context) -> Report
     is_done = runner.run(plan, ledger, topic)
     counts: dict[str, int | float] = dict(runner.counts)
     counts["messages_per_second"] = round(counts["messages"] / (runner.writing_seconds or 1.0), 1)
-    details = _told(plan.extents) | {"batches": plan.batches, "source": plan.source}
+    details = _described(plan.extents) | {"batches": plan.batches, "source": plan.source}
     return Report(status="done" if is_done else "stopped", counts=counts, details=details)
 
 
@@ -73,7 +73,10 @@ def _options(config: BackfillConfig, *, partitions: int | None = None) -> WriteO
 
 def _foretold(config: BackfillConfig, origin: Origin, extents: dict[int, Extent]) -> Report:
     batches = batches_of(extents, messages=config.messages_per_batch, size_bytes=BATCH_BYTES)
-    details = _told(extents) | {"batches": batches, "source": f"{config.origin.kind}:{origin.stream}/{origin.topic}"}
+    details = _described(extents) | {
+        "batches": batches,
+        "source": f"{config.origin.kind}:{origin.stream}/{origin.topic}",
+    }
     return Report(
         counts={
             "messages": sum(extent.count for extent in extents.values()),
@@ -83,7 +86,7 @@ def _foretold(config: BackfillConfig, origin: Origin, extents: dict[int, Extent]
     )
 
 
-def _told(extents: dict[int, Extent] | Any) -> dict[str, Any]:
+def _described(extents: dict[int, Extent] | Any) -> dict[str, Any]:
     ranges = [
         {
             "partition": number,

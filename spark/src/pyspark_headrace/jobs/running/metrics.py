@@ -13,7 +13,7 @@ _LABELS: Final = ("job", "name")
 _BUCKETS: Final = (0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800)
 
 
-class Figures:
+class Metrics:
     """Metrics with the labels `job` and `name`."""
 
     def __init__(self, job: str, name: str) -> None:

@@ -52,7 +52,7 @@ def run(spark: SparkSession, config: UsageConfig, context: Context) -> Report:
             continue
         end, stored = bounds[-1], found.stored
         rows += rows_of(tenant, place, hours, end=end, granularity=config.granularity, stored=stored)
-    files = _told(spark, config, by_tenant(rows)) if not config.dry_run and not context.stop.is_set() else []
+    files = _written(spark, config, by_tenant(rows)) if not config.dry_run and not context.stop.is_set() else []
     return Report(
         status="stopped" if context.stop.is_set() else "done",
         counts={
@@ -113,12 +113,12 @@ def _looked_at(place: Place, partitions: Iterable[Counted], config: UsageConfig)
         if counted.lacks_first and not counted.before_bytes:
             why = "retention or a purge has taken them" if config.archive is None else "the archive was begun later"
             since = min(counted.hours, default=None)
-            told = (
+            described = (
                 "of the whole period"
                 if since is None
                 else f"of the hour that begins at {_iso(since)}, and of all before it"
             )
-            message = f"messages {told} may be missing: {why}"
+            message = f"messages {described} may be missing: {why}"
             findings.append(Finding("coverage", "warning", where, message))
         if counted.unknown_headers:
             message = f"headers of {counted.unknown_headers} messages are encrypted, and their bytes are not counted"
@@ -126,7 +126,7 @@ def _looked_at(place: Place, partitions: Iterable[Counted], config: UsageConfig)
     return findings
 
 
-def _told(spark: SparkSession, config: UsageConfig, tenants: dict[str, list[Row]]) -> list[str]:
+def _written(spark: SparkSession, config: UsageConfig, tenants: dict[str, list[Row]]) -> list[str]:
     from pyspark_headrace.jobs.archive_format.stores import Store  # noqa: PLC0415 - not for --help
     from pyspark_headrace.jobs.usage.output import content_of, path_of, send, write_file  # noqa: PLC0415
 

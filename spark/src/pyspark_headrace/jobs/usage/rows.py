@@ -41,8 +41,8 @@ class Row:
         """Id of 16 bytes, derived from tenant, topic, time and kind, but not from the quantity."""
         parts = (self.tenant, self.stream, self.topic, str(self.start_micros), self.granularity, self.kind)
         # Length prefixes make the text unambiguous.
-        told = "".join(f"{len(part)}:{part}" for part in parts)
-        return hashlib.sha256(told.encode()).digest()[:16]
+        encoded = "".join(f"{len(part)}:{part}" for part in parts)
+        return hashlib.sha256(encoded.encode()).digest()[:16]
 
     @property
     def start(self) -> str:
@@ -74,10 +74,10 @@ def rows_of(
     for start, hour in hours.items():
         at = start if granularity == HOURLY else day_of(start)
         spans[at] = HOUR_MICROS * (1 if granularity == HOURLY else 24)
-        figures = [(MESSAGES_IN, hour.messages, hour.is_complete), (BYTES_IN, hour.bytes, hour.is_complete)]
+        quantities = [(MESSAGES_IN, hour.messages, hour.is_complete), (BYTES_IN, hour.bytes, hour.is_complete)]
         if stored:
-            figures.append((STORED, stored_byte_hours(start, hour, end), hour.is_stored_complete))
-        for kind, quantity, is_complete in figures:
+            quantities.append((STORED, stored_byte_hours(start, hour, end), hour.is_stored_complete))
+        for kind, quantity, is_complete in quantities:
             total, all_complete = sums[at, kind]
             sums[at, kind] = (total + quantity, all_complete and is_complete)
     rows = []

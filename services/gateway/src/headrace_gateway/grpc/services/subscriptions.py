@@ -77,10 +77,10 @@ class Subscriptions:
         async with self._streams.place(), self._streams.session(caller.user_id) as session:
             await watching.begin(session, topics)
             async with aclosing(watching.states(session, caller)) as states:
-                async for told in states:
-                    if told:
-                        yield v1.WatchResponse(partitions=map(_state, told))
-                    over = [state for state in told if state.status != Status.OK]
+                async for notified in states:
+                    if notified:
+                        yield v1.WatchResponse(partitions=map(_state, notified))
+                    over = [state for state in notified if state.status != Status.OK]
                     watched_count -= len(over)
                     if over and watched_count <= 0:
                         raise Refused(over[-1].status)

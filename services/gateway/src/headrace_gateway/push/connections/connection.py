@@ -93,7 +93,7 @@ class Connection:
             self.socket.end(Close.NOT_UNDERSTOOD, str(error))
         except Malformed as error:
             if self._client is None:
-                await self._refuse_stranger(error.request_id)
+                await self._refuse_unauthenticated(error.request_id)
             else:
                 await self._client.refuse(error.request_id, error.refused)
         else:
@@ -117,7 +117,7 @@ class Connection:
             self.socket.end(Close.NOT_UNDERSTOOD, str(error))
             return
         if self._client is None:
-            await self._refuse_stranger(request_id)
+            await self._refuse_unauthenticated(request_id)
         else:
             await self._client.append(request_id, payload)
 
@@ -130,7 +130,7 @@ class Connection:
             except (SessionLost, NoAnswer):
                 await self._turn_away(request.id, Refused(Status.DISCONNECTED))
         elif self._client is None:
-            await self._refuse_stranger(getattr(request, "id", None))
+            await self._refuse_unauthenticated(getattr(request, "id", None))
         else:
             await self._client.execute(request)
 
@@ -174,7 +174,7 @@ class Connection:
             raise Refused(Status.UNAUTHENTICATED)
         return user.username
 
-    async def _refuse_stranger(self, request_id: int | None) -> None:
+    async def _refuse_unauthenticated(self, request_id: int | None) -> None:
         """Refuse a request before the login, and close the connection."""
         if self._services.identities.audit is not None:
             await self._services.identities.audit.refused(ACTION, Status.UNAUTHENTICATED, user_id=None)

@@ -150,13 +150,13 @@ class Watch:
                 answer.set_result(None)
             return
         for entry in core.decode_watched_partitions(payload):
-            told = self._feeds.get(Place(entry.stream_id, entry.topic_id, entry.partition_id))
-            if told is None or not told.is_added:
+            notified = self._feeds.get(Place(entry.stream_id, entry.topic_id, entry.partition_id))
+            if notified is None or not notified.is_added:
                 continue
             if entry.status == Status.OK:
-                told.told(entry)
+                notified.notified(entry)
             else:
-                self._end(told, entry.status)
+                self._end(notified, entry.status)
 
     def _end(self, feed: Feed, status: int) -> None:
         if self._feeds.get(feed.place) is feed:

@@ -103,7 +103,7 @@ class Pump:
             await self._end(cursor, feed.ended)
         elif cursor.epoch != feed.epoch:
             cursor.reset(feed.first_offset, feed.epoch)
-            await self._tell(cursor, "reset", epoch=str(cursor.epoch), offset=cursor.offset)
+            await self._send(cursor, "reset", epoch=str(cursor.epoch), offset=cursor.offset)
         elif cursor.offset < feed.first_offset:
             await self._gap(cursor, feed.first_offset)
         elif cursor.has_messages and cursor.subscription.credit:
@@ -162,7 +162,7 @@ class Pump:
     async def _gap(self, cursor: Cursor, to: int) -> None:
         start = cursor.offset
         cursor.reset(to, cursor.epoch)
-        await self._tell(cursor, "gap", **{"from": start, "to": to})
+        await self._send(cursor, "gap", **{"from": start, "to": to})
 
     async def _end(self, cursor: Cursor, status: int) -> None:
         if status == Status.UNAUTHENTICATED:
@@ -170,9 +170,9 @@ class Pump:
             return
         if cursor.state is State.BUSY:
             cursor.subscription.remove(cursor)
-            await self._tell(cursor, "end", code=status, reason=reason_of(Refused(status)))
+            await self._send(cursor, "end", code=status, reason=reason_of(Refused(status)))
 
-    async def _tell(self, cursor: Cursor, kind: str, **fields: Any) -> None:
+    async def _send(self, cursor: Cursor, kind: str, **fields: Any) -> None:
         place = cursor.feed.place
         message = forms.encode(
             kind,

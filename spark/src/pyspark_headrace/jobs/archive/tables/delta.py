@@ -123,7 +123,7 @@ class DeltaLakeTable:
         marks = [Transaction(batch.query, batch.number)]
         for key, (_, end) in batch.ranges.items():
             marks += _marks(key, end)
-        told = {
+        properties = {
             "headrace.job": batch.job,
             "headrace.query": batch.query,
             "headrace.batch": str(batch.number),
@@ -134,7 +134,7 @@ class DeltaLakeTable:
             "append",
             self._schema,
             partition_by=list(_PARTITIONED_BY),
-            commit_properties=CommitProperties(custom_metadata=told, app_transactions=marks),
+            commit_properties=CommitProperties(custom_metadata=properties, app_transactions=marks),
         )
 
 

@@ -89,7 +89,7 @@ class IcebergTable:
         raise ArchiveError(f"{self._name}: other writers committed first, {_ATTEMPTS} times")
 
     def _append(self, table: Loaded, batch: Batch) -> None:
-        told = {
+        snapshot_properties = {
             "headrace.job": batch.job,
             "headrace.query": batch.query,
             "headrace.batch": str(batch.number),
@@ -106,7 +106,7 @@ class IcebergTable:
             transaction.set_properties(marks)
             transaction.add_files(
                 [f"{self._location}/{file.path}" for file in batch.files],
-                snapshot_properties=told,
+                snapshot_properties=snapshot_properties,
                 # File names are unique. The check would read the complete list of files.
                 check_duplicate_files=False,
             )
