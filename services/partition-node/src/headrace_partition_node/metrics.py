@@ -54,24 +54,24 @@ _MEANINGS: Final = {
 
 
 class _Collector(Collector):
-    def __init__(self, metrics: Callable[[], Metrics]) -> None:
-        self._metrics = metrics
+    def __init__(self, current: Callable[[], Metrics]) -> None:
+        self._current = current
 
     def collect(self) -> Iterator[Metric]:
-        metrics = self._metrics()
+        current = self._current()
         for name, meaning in _MEANINGS.items():
-            yield GaugeMetricFamily(f"{_PREFIX}{name}", meaning, value=float(getattr(metrics, name)))
+            yield GaugeMetricFamily(f"{_PREFIX}{name}", meaning, value=float(getattr(current, name)))
 
 
-def registry(metrics: Callable[[], Metrics], statistics: Statistics) -> CollectorRegistry:
+def registry(current: Callable[[], Metrics], statistics: Statistics) -> CollectorRegistry:
     """Return the registry of `/metrics`.
 
     Args:
-        metrics: Returns the metrics of this node; called in any thread.
+        current: Returns the metrics of this node; called in any thread.
         statistics: Returns the counters of the shards; called in any thread.
     """
     collected = CollectorRegistry()
-    collected.register(_Collector(metrics))
+    collected.register(_Collector(current))
     collected.register(NodeCollector(statistics))
     ProcessCollector(registry=collected)
     return collected
