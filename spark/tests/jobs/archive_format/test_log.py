@@ -439,7 +439,7 @@ def test_an_answer_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_writer_that_is_always_late_gives_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark_headrace.jobs.archive_format.archive._WAIT_SECONDS", (0.0, 0.0))
     monkeypatch.setattr(Store, "create", lambda *arguments: False)
-    with pytest.raises(ArchiveError, match="others were quicker 200 times"):
+    with pytest.raises(ArchiveError, match="other writers committed first, 200 times"):
         opened(tmp_path).commit([described(0, 10)], job="test")
 
 

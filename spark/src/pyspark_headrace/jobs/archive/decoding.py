@@ -118,7 +118,7 @@ def _objects(values: pa.Array) -> tuple[list[int], list[Bad]]:
             if isinstance(found, dict):
                 rows.append(row)
             else:
-                bad.append(Bad(row, "it is not an object"))
+                bad.append(Bad(row, "it is not a JSON object"))
     return rows, bad
 
 
