@@ -18,7 +18,7 @@ from pathlib import Path
 FUZZ_DIRECTORY = Path(__file__).resolve().parent
 RECORDING = FUZZ_DIRECTORY.parent / "crates" / "wire" / "tests" / "data" / "classic.jsonl"
 
-COMMANDS = FUZZ_FOLDER.parents[1] / "proto" / "commands.toml"
+COMMANDS = FUZZ_DIRECTORY.parents[1] / "proto" / "commands.toml"
 CODES = {row["name"]: row["code"] for row in tomllib.loads(COMMANDS.read_text(encoding="utf-8"))["command"]}
 INDEX_BYTES, MESSAGE_HEADER_BYTES, POLLED_HEADER_BYTES = 16, 64, 16
 

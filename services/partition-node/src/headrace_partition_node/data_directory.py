@@ -23,6 +23,7 @@ from headrace_node.directories import LOCK, locked, make_directory, replace_file
 from headrace_partition_node.errors import ForeignDirectory
 
 PRODUCT: Final = "headrace-partition-node"
+_RELEASE: Final = version("headrace")
 FORMAT_VERSION: Final = 1
 """Version of the format of the whole directory. A release opens only its own format."""
 
@@ -125,7 +126,7 @@ def opened(name: str, *, node_name: str, cluster_name: str) -> Iterator[DataDire
             info = Info(
                 product=PRODUCT,
                 format_version=FORMAT_VERSION,
-                version=version(PRODUCT),
+                version=_RELEASE,
                 created_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 node_name=node_name,
                 cluster_name=cluster_name,
@@ -165,7 +166,7 @@ def _read_info(path: Path) -> Info | None:
     if format_version > FORMAT_VERSION:
         raise ForeignDirectory(
             f"{path} has format {format_version}, written by release {found.get('version', 'unknown')}; this release "
-            f"({version(PRODUCT)}) reads format {FORMAT_VERSION}. Start the newer release, or use another directory"
+            f"({_RELEASE}) reads format {FORMAT_VERSION}. Start the newer release, or use another directory"
         )
     try:
         return Info(**found)
