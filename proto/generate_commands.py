@@ -16,10 +16,10 @@ import tomllib
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
-PROTO_FOLDER = Path(__file__).resolve().parent
-REGISTRY_PATH = PROTO_FOLDER / "commands.toml"
-MODULE_PATH = PROTO_FOLDER.parent / "core" / "python" / "headrace_proto" / "commands.py"
-DOCUMENT_PATH = PROTO_FOLDER.parent / "docs" / "commands.md"
+PROTO_DIRECTORY = Path(__file__).resolve().parent
+REGISTRY_PATH = PROTO_DIRECTORY / "commands.toml"
+MODULE_PATH = PROTO_DIRECTORY.parent / "core" / "python" / "headrace_proto" / "commands.py"
+DOCUMENT_PATH = PROTO_DIRECTORY.parent / "docs" / "commands.md"
 
 EXTENSIONS_FROM = 10_000
 ATTRIBUTES = {

@@ -8,13 +8,13 @@ import pytest
 
 from headrace_proto.commands import REGISTRY, Attribute, CommandCode, ServedBy, commands_with
 
-PROTO_FOLDER = Path(__file__).resolve().parents[1]
-EXTENSIONS_PATH = PROTO_FOLDER.parent / "docs" / "protocol-extensions.md"
+PROTO_DIRECTORY = Path(__file__).resolve().parents[1]
+EXTENSIONS_PATH = PROTO_DIRECTORY.parent / "docs" / "protocol-extensions.md"
 
 
 @pytest.fixture(scope="module")
 def generator():
-    path = PROTO_FOLDER / "generate_commands.py"
+    path = PROTO_DIRECTORY / "generate_commands.py"
     specification = importlib.util.spec_from_file_location("generate_commands", path)
     assert specification is not None
     assert specification.loader is not None
