@@ -32,7 +32,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 # Sources of the native module, without tests and benchmarks.
 RUST_SOURCES := $(shell find core \( -type d \( -name target -o -name tests -o -name benches -o -name fuzz -o -name lossy-disk \) -prune \) \
 	-o -type f \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.pyi' \) -print)
-RUST_SOURCES += $(shell find proto -type f \( -name '*.proto' -o -name 'errors.toml' \)) $(shell find core/python -name '*.py')
+RUST_SOURCES += $(shell find proto -type f \( -name '*.proto' -o -name 'errors.toml' -o -name 'commands.toml' \)) $(shell find core/python -name '*.py')
 WEB_SOURCES := $(shell find web \( -name node_modules -o -name dist \) -prune -o -type f -print)
 PYTHON_PROJECTS := $(shell find . -name .venv -prune -o -name .cache -prune -o -name target -prune -o -name pyproject.toml -print)
 
@@ -184,7 +184,7 @@ endif
 # State machine of the metadata service as a program that replaces the simulator's own, and the planted bugs that must
 # be found in it.
 MACHINE := $(CURDIR)/$(BIN)/python $(CURDIR)/services/metadata/tests/simulated
-PLANTED := set-order wall-clock forgetful-snapshot impatient careless
+PLANTED := set-order wall-clock forgetful-snapshot hasty careless
 
 .PHONY: sim-machine
 sim-machine: RUNS = 120
@@ -303,6 +303,7 @@ check-web: .venv/.web-current
 check-generated: setup
 	@$(BIN)/python proto/generate.py --check
 	@$(BIN)/python proto/generate_errors.py --check
+	@$(BIN)/python proto/generate_commands.py --check
 	@$(BIN)/python compose/dashboards/build.py --check
 	@$(BIN)/python docs/requirements.py --check
 	@$(BIN)/headrace config reference | diff -u docs/configuration.md - \
@@ -317,9 +318,10 @@ release-proto: .venv/.npm-current ## Record the .proto files as the released for
 	@$(BIN)/python proto/released.py
 
 .PHONY: generate
-generate: setup ## Write what is generated and checked in: protobuf, status codes, dashboard, settings reference
+generate: setup ## Write what is generated and checked in: protobuf, status codes, commands, dashboard, settings reference
 	@$(BIN)/python proto/generate.py
 	@$(BIN)/python proto/generate_errors.py
+	@$(BIN)/python proto/generate_commands.py
 	@$(BIN)/python compose/dashboards/build.py
 	@$(BIN)/python docs/requirements.py
 	@$(BIN)/headrace config reference > docs/configuration.md

@@ -24,8 +24,8 @@ from google.protobuf import descriptor_pb2
 # The package has no type information; the type checker reports this under one of two codes.
 from grpc_tools import protoc  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
-PROTO_FOLDER = Path(__file__).resolve().parent
-PACKAGE_FOLDER = PROTO_FOLDER.parent / "core" / "python" / "headrace_proto"
+PROTO_DIRECTORY = Path(__file__).resolve().parent
+PACKAGE_DIRECTORY = PROTO_DIRECTORY.parent / "core" / "python" / "headrace_proto"
 
 # Matches `from headrace.catalog.v1 import ...` and `import headrace.catalog.v1...`, but not strings: the names inside
 # descriptors stay.
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
             sys.stderr.write(f"not current: {path} (run python proto/generate.py)\n")
         return 1 if outdated else 0
     for path in outdated:
-        target = PACKAGE_FOLDER / path
+        target = PACKAGE_DIRECTORY / path
         if path in generated:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(generated[path], encoding="utf-8")
@@ -61,19 +61,19 @@ def generate() -> dict[Path, str]:
     Raises:
         SystemExit: The compiler refused a file; the reason was written to standard error.
     """
-    sources = sorted(str(path.relative_to(PROTO_FOLDER)) for path in (PROTO_FOLDER / "headrace").rglob("*.proto"))
-    with tempfile.TemporaryDirectory() as folder:
-        descriptors = Path(folder) / "descriptors.binpb"
+    sources = sorted(str(path.relative_to(PROTO_DIRECTORY)) for path in (PROTO_DIRECTORY / "headrace").rglob("*.proto"))
+    with tempfile.TemporaryDirectory() as directory:
+        descriptors = Path(directory) / "descriptors.binpb"
         status = protoc.main(
             [
                 "protoc",
-                f"--proto_path={PROTO_FOLDER}",
+                f"--proto_path={PROTO_DIRECTORY}",
                 f"--plugin=protoc-gen-mypy={_mypy_plugin('protoc-gen-mypy')}",
                 f"--plugin=protoc-gen-mypy_grpc={_mypy_plugin('protoc-gen-mypy_grpc')}",
-                f"--python_out={folder}",
-                f"--mypy_out=quiet:{folder}",
-                f"--grpc_python_out={folder}",
-                f"--mypy_grpc_out=quiet:{folder}",
+                f"--python_out={directory}",
+                f"--mypy_out=quiet:{directory}",
+                f"--grpc_python_out={directory}",
+                f"--mypy_grpc_out=quiet:{directory}",
                 f"--descriptor_set_out={descriptors}",
                 *sources,
             ]
@@ -82,23 +82,23 @@ def generate() -> dict[Path, str]:
             raise SystemExit(status)
         described = descriptor_pb2.FileDescriptorSet.FromString(descriptors.read_bytes())
         files = {
-            path.relative_to(Path(folder) / "headrace"): _IMPORT.sub(
+            path.relative_to(Path(directory) / "headrace"): _IMPORT.sub(
                 r"\1 headrace_proto.", path.read_text(encoding="utf-8")
             )
-            for path in _compiled(Path(folder), described)
+            for path in _compiled(Path(directory), described)
         }
         return files | _package_modules(described)
 
 
-def _compiled(folder: Path, descriptors: descriptor_pb2.FileDescriptorSet) -> list[Path]:
+def _compiled(directory: Path, descriptors: descriptor_pb2.FileDescriptorSet) -> list[Path]:
     """Return what the compiler wrote, without the empty gRPC modules that it makes of files without a service."""
     with_services = {str(Path(file.name).with_suffix("")) for file in descriptors.file if file.service}
     grpc_modules = [
         path
-        for path in folder.rglob("*_pb2_grpc.py*")
-        if str(path.relative_to(folder)).partition("_pb2_grpc")[0] in with_services
+        for path in directory.rglob("*_pb2_grpc.py*")
+        if str(path.relative_to(directory)).partition("_pb2_grpc")[0] in with_services
     ]
-    return sorted([*folder.rglob("*_pb2.py*"), *grpc_modules])
+    return sorted([*directory.rglob("*_pb2.py*"), *grpc_modules])
 
 
 def _package_modules(descriptors: descriptor_pb2.FileDescriptorSet) -> dict[Path, str]:
@@ -115,16 +115,16 @@ def _package_modules(descriptors: descriptor_pb2.FileDescriptorSet) -> dict[Path
         )
 
     contents: dict[Path, str] = {}
-    for folder, modules in names.items():
-        package = ".".join(("headrace", *folder.parts))
+    for directory, modules in names.items():
+        package = ".".join(("headrace", *directory.parts))
         above = package.rpartition(".")[0]
-        contents[folder.parent / "__init__.py"] = f'"""Versions of ``{above}``. Made by proto/generate.py."""\n'
+        contents[directory.parent / "__init__.py"] = f'"""Versions of ``{above}``. Made by proto/generate.py."""\n'
         lines = [f'"""Messages of ``{package}``. Made by proto/generate.py."""', ""]
         for module, listed in sorted(modules.items()):
             lines += [f"from {module} import (", *(f"    {name}," for name in listed), ")"]
         exported = sorted((name for listed in modules.values() for name in listed), key=_import_order)
         lines += ["", "__all__ = [", *(f'    "{name}",' for name in exported), "]", ""]
-        contents[folder / "__init__.py"] = "\n".join(lines)
+        contents[directory / "__init__.py"] = "\n".join(lines)
     return contents
 
 
@@ -137,11 +137,13 @@ def _existing() -> dict[Path, str]:
     """Return the output of a previous run by its path below the package directory."""
     paths = [
         path
-        for package in sorted(path for path in PACKAGE_FOLDER.iterdir() if path.is_dir() and path.name != "__pycache__")
+        for package in sorted(
+            path for path in PACKAGE_DIRECTORY.iterdir() if path.is_dir() and path.name != "__pycache__"
+        )
         for path in sorted(package.rglob("*.py*"))
         if path.suffix in {".py", ".pyi"}
     ]
-    return {path.relative_to(PACKAGE_FOLDER): path.read_text(encoding="utf-8") for path in paths}
+    return {path.relative_to(PACKAGE_DIRECTORY): path.read_text(encoding="utf-8") for path in paths}
 
 
 def _mypy_plugin(name: str) -> Path:

@@ -4,7 +4,7 @@
     python proto/generate_errors.py --check    write nothing; exit with 1 if the module is not current
 
 The result is checked in, as everything generated for Python is. Only the standard library is needed, so that the
-check runs anywhere. The Rust constants come from the same registry, by ``core/crates/wire/build.rs``.
+check runs anywhere. The Rust constants come from the same registry, by ``core/crates/wire/build/status.rs``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import tomllib
 from pathlib import Path
 from typing import TypedDict
 
-PROTO_FOLDER = Path(__file__).resolve().parent
-REGISTRY_PATH = PROTO_FOLDER / "errors.toml"
-MODULE_PATH = PROTO_FOLDER.parent / "core" / "python" / "headrace_proto" / "errors.py"
+PROTO_DIRECTORY = Path(__file__).resolve().parent
+REGISTRY_PATH = PROTO_DIRECTORY / "errors.toml"
+MODULE_PATH = PROTO_DIRECTORY.parent / "core" / "python" / "headrace_proto" / "errors.py"
 
 ORIGINS = {
     "wire": "A server, in normal operation.",

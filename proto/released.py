@@ -19,9 +19,9 @@ import sysconfig
 from pathlib import Path
 from typing import Final
 
-PROTO_FOLDER: Final = Path(__file__).resolve().parent
-RELEASED: Final = PROTO_FOLDER / "released.binpb"
-_BUF: Final = PROTO_FOLDER.parent / "web" / "node_modules" / ".bin" / "buf"
+PROTO_DIRECTORY: Final = Path(__file__).resolve().parent
+RELEASED: Final = PROTO_DIRECTORY / "released.binpb"
+_BUF: Final = PROTO_DIRECTORY.parent / "web" / "node_modules" / ".bin" / "buf"
 # Exit code of buf for incompatible changes.
 _INCOMPATIBLE: Final = 100
 # Rules that hold even for a new release: the same bytes, and the same JSON, keep their meaning.
@@ -45,34 +45,36 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def incompatibilities(folder: Path = PROTO_FOLDER, released: Path = RELEASED, *, is_release: bool = False) -> list[str]:
-    """Return the incompatible changes of `folder` since the `released` form, one line each.
+def incompatibilities(
+    directory: Path = PROTO_DIRECTORY, released: Path = RELEASED, *, is_release: bool = False
+) -> list[str]:
+    """Return the incompatible changes of `directory` since the `released` form, one line each.
 
-    `folder` is the directory of the ``.proto`` files and ``buf.yaml``. A release may remove ``reserved`` elements.
+    `directory` is the directory of the ``.proto`` files and ``buf.yaml``. A release may remove ``reserved`` elements.
     """
     if is_release and not released.exists():
         return []
     config = ("--config", json.dumps(_ALWAYS)) if is_release else ()
-    found = _buf("breaking", "--against", str(released), *config, folder=folder)
+    found = _buf("breaking", "--against", str(released), *config, directory=directory)
     if found.returncode not in {0, _INCOMPATIBLE}:
         raise SystemExit(found.stdout + found.stderr)
     return found.stdout.splitlines()
 
 
-def release(folder: Path = PROTO_FOLDER, released: Path = RELEASED) -> None:
+def release(directory: Path = PROTO_DIRECTORY, released: Path = RELEASED) -> None:
     """Write the released form of the current files."""
-    built = _buf("build", "--exclude-source-info", "-o", str(released), folder=folder)
+    built = _buf("build", "--exclude-source-info", "-o", str(released), directory=directory)
     if built.returncode != 0:
         raise SystemExit(built.stdout + built.stderr)
 
 
-def _buf(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def _buf(*arguments: str, directory: Path) -> subprocess.CompletedProcess[str]:
     if not _BUF.exists():
         raise SystemExit(f"{_BUF} is missing: make setup")
     # Node is a program of this environment, which may be missing on the search path.
     path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ.get('PATH', '')}"
     return subprocess.run(  # noqa: S603 - the arguments are ours
-        [_BUF, *arguments], cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
+        [_BUF, *arguments], cwd=directory, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
     )
 
 

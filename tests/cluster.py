@@ -49,13 +49,13 @@ class NotReady(Exception):
 class ConfiguredProcess(ServiceProcess):
     """A service whose settings are in a file."""
 
-    def __init__(self, name: str, module: str, folder: Path, settings: Settings) -> None:
+    def __init__(self, name: str, module: str, directory: Path, settings: Settings) -> None:
         self.settings = dict(settings)
         # The runtime driver is chosen once for the whole test run.
         if driver := os.environ.get("HEADRACE_RUNTIME_DRIVER"):
             self.settings["runtime.driver"] = driver
-        self._file = folder / f"{name}.toml"
-        super().__init__(name, module, log=folder / f"{name}.log", arguments=("--config", str(self._file)))
+        self._file = directory / f"{name}.toml"
+        super().__init__(name, module, log=directory / f"{name}.log", arguments=("--config", str(self._file)))
 
     def start(self) -> None:
         """Write the current settings to the file and start the process."""
@@ -70,7 +70,7 @@ class ClusterReplica(ReplicaProcess):
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         index: int,
         members: list[str],
         ports: tuple[int, int, int],
@@ -79,7 +79,7 @@ class ClusterReplica(ReplicaProcess):
     ) -> None:
         self.peers, self.metrics = members[index], f"127.0.0.1:{ports[2]}"
         own = {"CLUSTER_NAME": NAME, "CLUSTER_SECRET": secret, "METRICS_ADDRESS": self.metrics}
-        super().__init__(folder, index, members, ports[:2], {**own, **settings})
+        super().__init__(directory, index, members, ports[:2], {**own, **settings})
 
     @property
     def addresses(self) -> set[str]:
@@ -94,9 +94,9 @@ class ClusterReplica(ReplicaProcess):
 class NodeProcess(ConfiguredProcess):
     """One partition node."""
 
-    def __init__(self, folder: Path, number: int, cluster: Settings, settings: Settings) -> None:
+    def __init__(self, directory: Path, number: int, cluster: Settings, settings: Settings) -> None:
         name = f"node-{number}"
-        self.data = folder / name
+        self.data = directory / name
         self.binary, self.grpc, self.http = (f"127.0.0.1:{free_port()}" for _ in range(3))
         own = {
             "node.name": name,
@@ -105,7 +105,7 @@ class NodeProcess(ConfiguredProcess):
             "http.address": self.http,
             "system.path": str(self.data),
         }
-        super().__init__(name, "headrace_partition_node", folder, {**cluster, **_SMALL, **own, **settings})
+        super().__init__(name, "headrace_partition_node", directory, {**cluster, **_SMALL, **own, **settings})
 
     def is_ready(self) -> bool:
         """Return whether the node serves its assigned partitions and the cluster has registered it."""
@@ -115,25 +115,25 @@ class NodeProcess(ConfiguredProcess):
 class GatewayProcess(ConfiguredProcess):
     """One gateway."""
 
-    def __init__(self, folder: Path, number: int, cluster: Settings, settings: Settings) -> None:
+    def __init__(self, directory: Path, number: int, cluster: Settings, settings: Settings) -> None:
         name = f"gateway-{number}"
-        self.doors = Gateway(*(f"127.0.0.1:{free_port()}" for _ in range(4)))
+        self.listeners = Gateway(*(f"127.0.0.1:{free_port()}" for _ in range(4)))
         own = {
             "gateway.name": name,
-            "tcp.address": self.doors.tcp,
-            "websocket.address": self.doors.websocket,
-            "http.address": self.doors.http,
-            "grpc.address": self.doors.grpc,
+            "tcp.address": self.listeners.tcp,
+            "websocket.address": self.listeners.websocket,
+            "http.address": self.listeners.http,
+            "grpc.address": self.listeners.grpc,
             "quic.enabled": False,
             "root.username": USERNAME,
             "root.password": PASSWORD,
         }
-        super().__init__(name, "headrace_gateway", folder, {**cluster, **_SMALL, **own, **settings})
+        super().__init__(name, "headrace_gateway", directory, {**cluster, **_SMALL, **own, **settings})
 
     def is_ready(self) -> bool:
         """Return whether root can log in."""
         try:
-            RawConnection.as_root(self.doors.tcp).close()
+            RawConnection.as_root(self.listeners.tcp).close()
         except (OSError, ConnectionClosed, AssertionError):
             return False
         return True
@@ -144,7 +144,7 @@ class Cluster:
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         *,
         replicas: int = 3,
         nodes: int = 2,
@@ -156,7 +156,7 @@ class Cluster:
         """Describe a cluster.
 
         Args:
-            `folder`: Directory of data, settings and logs.
+            `directory`: Directory of data, settings and logs.
             replicas: Number of metadata replicas: one, three or five.
             nodes: Number of partition nodes, at least one.
             gateways: Number of gateways, at least one.
@@ -168,7 +168,7 @@ class Cluster:
         ports = [(free_port(), free_port(), free_port()) for _ in range(replicas)]
         members = [f"127.0.0.1:{port}" for port, _, _ in ports]
         self.replicas = [
-            ClusterReplica(folder, index, members, given, self.secret, replica_settings or {})
+            ClusterReplica(directory, index, members, given, self.secret, replica_settings or {})
             for index, given in enumerate(ports)
         ]
         shared: Settings = {
@@ -176,9 +176,9 @@ class Cluster:
             "cluster.secret": self.secret,
             "cluster.metadata": [replica.address for replica in self.replicas],
         }
-        self.nodes = [NodeProcess(folder, number, shared, node_settings or {}) for number in range(1, nodes + 1)]
+        self.nodes = [NodeProcess(directory, number, shared, node_settings or {}) for number in range(1, nodes + 1)]
         self.gateways = [
-            GatewayProcess(folder, number, shared, gateway_settings or {}) for number in range(1, gateways + 1)
+            GatewayProcess(directory, number, shared, gateway_settings or {}) for number in range(1, gateways + 1)
         ]
 
     @property
@@ -189,7 +189,7 @@ class Cluster:
     @property
     def place(self) -> Place:
         """The cluster as a place that journeys run against."""
-        return Place([gateway.doors for gateway in self.gateways], restart=self.restart, logs=self.logs)
+        return Place([gateway.listeners for gateway in self.gateways], restart=self.restart, logs=self.logs)
 
     def state(self) -> StateSnapshot:
         """Fetch the complete metadata state from the replica that can confirm that its state is current."""

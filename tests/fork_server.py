@@ -42,11 +42,11 @@ class Request:
     module: str
     arguments: list[str]
     environment: dict[str, str]
-    folder: str
+    directory: str
 
     def to_bytes(self) -> bytes:
         """Encode the request for the socket."""
-        return json.dumps([self.module, self.arguments, self.environment, self.folder]).encode()
+        return json.dumps([self.module, self.arguments, self.environment, self.directory]).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Request:
@@ -145,7 +145,7 @@ def _become(request: Request, streams: Sequence[int]) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    os.chdir(request.folder)
+    os.chdir(request.directory)
     os.environ.clear()
     os.environ.update(request.environment)
     signal.signal(signal.SIGINT, signal.default_int_handler)

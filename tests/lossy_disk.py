@@ -43,19 +43,19 @@ needs_lossy_disk = pytest.mark.skipif(
 
 
 @contextmanager
-def lossy_disk(folder: Path) -> Iterator[LossyDisk]:
+def lossy_disk(directory: Path) -> Iterator[LossyDisk]:
     """Mount a lossy disk for the duration of a ``with`` block.
 
     Args:
-        `folder`: Mount point, created here.
+        `directory`: Mount point, created here.
     """
-    folder.mkdir()
+    directory.mkdir()
     with subprocess.Popen(
-        [_PROGRAM, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        [_PROGRAM, directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         try:
-            assert _stream(process.stdout).readline() == "mounted\n", f"{folder} was not mounted"
-            yield LossyDisk(folder, process)
+            assert _stream(process.stdout).readline() == "mounted\n", f"{directory} was not mounted"
+            yield LossyDisk(directory, process)
         finally:
             # The process unmounts the disk at the end of its input.
             _stream(process.stdin).close()
@@ -63,7 +63,7 @@ def lossy_disk(folder: Path) -> Iterator[LossyDisk]:
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
-                subprocess.run(["umount", "--lazy", folder], check=False)
+                subprocess.run(["umount", "--lazy", directory], check=False)
 
 
 def _stream(stream: IO[str] | None) -> IO[str]:

@@ -27,7 +27,7 @@ class ReplicaProcess(ServiceProcess):
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         index: int,
         members: list[str],
         ports: tuple[int, int],
@@ -38,7 +38,7 @@ class ReplicaProcess(ServiceProcess):
         super().__init__(
             f"metadata replica {index}",
             "headrace_metadata",
-            log=(log or folder) / f"replica-{index}.log",
+            log=(log or directory) / f"replica-{index}.log",
             prefix="HEADRACE_METADATA",
             settings={
                 "CLUSTER_NAME": NAME,
@@ -47,12 +47,12 @@ class ReplicaProcess(ServiceProcess):
                 "CLUSTER_REPLICA": str(index),
                 "CLUSTER_LISTEN": f"127.0.0.1:{ports[0]}",
                 "GRPC_ADDRESS": f"127.0.0.1:{ports[1]}",
-                "SYSTEM_PATH": str(folder / f"replica-{index}"),
+                "SYSTEM_PATH": str(directory / f"replica-{index}"),
                 **settings,
             },
         )
         self.index = index
-        self.data = folder / f"replica-{index}"
+        self.data = directory / f"replica-{index}"
         self.grpc_port = ports[1]
 
     @property

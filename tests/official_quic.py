@@ -15,15 +15,15 @@ from collections.abc import Awaitable
 from apache_iggy import AutoCommit, IggyClient, PollingStrategy, ReceiveMessage, SendMessage
 
 
-async def quic_clients(other_door: str, connection_string: str, count: int = 1) -> list[IggyClient]:
+async def quic_clients(other_listener: str, connection_string: str, count: int = 1) -> list[IggyClient]:
     """Create clients that are not connected yet.
 
     Args:
-        `other_door`: Connection string of the first client; its stream for this purpose is not deleted.
+        `other_listener`: Connection string of the first client; its stream for this purpose is not deleted.
         connection_string: Connection string of the QUIC clients.
         count: Number of clients.
     """
-    first = IggyClient.from_connection_string(other_door)
+    first = IggyClient.from_connection_string(other_listener)
     await first.connect()
     stream, made, done = f"quic-{secrets.token_hex(4)}", [], asyncio.Event()
     loop = asyncio.get_running_loop()

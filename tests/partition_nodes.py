@@ -24,18 +24,18 @@ class NodeProcess(ServiceProcess):
     """One node."""
 
     def __init__(
-        self, folder: Path, name: str, metadata: Sequence[str], settings: Mapping[str, str] | None = None
+        self, directory: Path, name: str, metadata: Sequence[str], settings: Mapping[str, str] | None = None
     ) -> None:
         """Describe a node without starting it.
 
         Args:
-            `folder`: Directory of data and log.
+            `directory`: Directory of data and log.
             name: Name in the cluster.
             metadata: Addresses of the metadata replicas.
             settings: Additional settings, by variable without the prefix.
         """
-        super().__init__(name, "headrace_partition_node", log=folder / f"{name}.log", prefix="HEADRACE_NODE")
-        self.data = folder / name
+        super().__init__(name, "headrace_partition_node", log=directory / f"{name}.log", prefix="HEADRACE_NODE")
+        self.data = directory / name
         self.binary_port, self.grpc_port, self.http_port = (free_port() for _ in range(3))
         self.reconfigure(
             {
@@ -83,14 +83,14 @@ class NodeProcess(ServiceProcess):
             lines = response.read().decode().splitlines()
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
 
-    def figure(self, name: str) -> float:
+    def metric(self, name: str) -> float:
         """Fetch one metric with the prefix of nodes."""
         return self.metrics()[f"headrace_partition_node_{name}"]
 
     def wait_for(self, name: str, value: float) -> None:
         """Wait until a metric has this value."""
         deadline = time.monotonic() + _START_SECONDS
-        while (found := self.figure(name)) != value:
+        while (found := self.metric(name)) != value:
             assert time.monotonic() < deadline, f"{name} is {found}, not {value}:\n{self.log_text()}"
             time.sleep(_POLL_SECONDS)
 

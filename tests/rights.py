@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from headrace_proto.commands import REGISTRY, CommandCode
+
 GLOBAL_RIGHTS: Final = (
     "manage_servers",
     "read_servers",
@@ -69,6 +71,20 @@ ACTIONS: Final = {
     "poll": POLL,
     "send": SEND,
 }
+
+PERMISSIONS: Final = ACTIONS | {
+    "server manage": SERVER_MANAGE,
+    "users read or oneself": USERS_READ,
+    "users manage or oneself": USERS_MANAGE,
+    "login": set[str](),
+    "none": set[str](),
+}
+"""Rights behind the permissions that `proto/commands.toml` names."""
+
+
+def rights_for(code: CommandCode) -> set[str]:
+    """Return the rights any of which permits a command; none if a login is enough."""
+    return PERMISSIONS[REGISTRY[code].permission]
 
 
 class Rights:

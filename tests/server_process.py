@@ -156,7 +156,7 @@ class ServerProcess:
             self.stop()
         return self.start()
 
-    def partition_folder(self, stream: int = 0, topic: int = 0, partition: int = 0) -> Path:
+    def partition_directory(self, stream: int = 0, topic: int = 0, partition: int = 0) -> Path:
         """Directory of the files of a partition."""
         return self.data / f"streams/{stream}/topics/{topic}/partitions/{partition}"
 

@@ -50,20 +50,20 @@ class SmallDisk:
 
 
 @contextmanager
-def small_disk(folder: Path, size_bytes: int) -> Iterator[SmallDisk]:
+def small_disk(directory: Path, size_bytes: int) -> Iterator[SmallDisk]:
     """Provide a small disk for the duration of a ``with`` block.
 
     Root mounts one. Other users mount one in their own user namespace, where they are root. Where neither is allowed,
     as in most containers, the shared memory of the container is used if it is small.
 
     Args:
-        `folder`: Mount point, created here.
+        `directory`: Mount point, created here.
         size_bytes: Size of the file system.
     """
-    folder.mkdir()
+    directory.mkdir()
     ways: list[Callable[[Path, int], AbstractContextManager[Path | None]]] = [_mounted, _in_a_namespace, _shared_memory]
     for way in ways:
-        with way(folder, size_bytes) as path:
+        with way(directory, size_bytes) as path:
             if path is not None:
                 yield SmallDisk(path)
                 return
@@ -71,34 +71,34 @@ def small_disk(folder: Path, size_bytes: int) -> Iterator[SmallDisk]:
 
 
 @contextmanager
-def _mounted(folder: Path, size_bytes: int) -> Iterator[Path | None]:
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(folder)]
+def _mounted(directory: Path, size_bytes: int) -> Iterator[Path | None]:
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(directory)]
     if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
         yield None
         return
     try:
-        yield folder
+        yield directory
     finally:
         # Lazily: a killed process may still be exiting.
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        subprocess.run(["umount", "--lazy", str(directory)], check=True)
 
 
 @contextmanager
-def _in_a_namespace(folder: Path, size_bytes: int) -> Iterator[Path | None]:
+def _in_a_namespace(directory: Path, size_bytes: int) -> Iterator[Path | None]:
     script = 'mount -t tmpfs -o "size=$1" tmpfs "$0" && echo mounted && exec sleep infinity'
-    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, str(folder), str(size_bytes)]
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, str(directory), str(size_bytes)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as holder:
         try:
             assert holder.stdout is not None
             is_mounted = holder.stdout.readline().strip() == "mounted"
             # Other processes of this user reach the mount through the process that keeps the namespace alive.
-            yield Path(f"/proc/{holder.pid}/root{folder.absolute()}") if is_mounted else None
+            yield Path(f"/proc/{holder.pid}/root{directory.absolute()}") if is_mounted else None
         finally:
             holder.kill()
 
 
 @contextmanager
-def _shared_memory(_folder: Path, size_bytes: int) -> Iterator[Path | None]:
+def _shared_memory(_directory: Path, size_bytes: int) -> Iterator[Path | None]:
     if not _SHARED_MEMORY.is_dir() or shutil.disk_usage(_SHARED_MEMORY).total > _SHARED_MEMORY_BYTES_MAX:
         yield None
         return

@@ -18,14 +18,14 @@ from typing import Final
 
 import pyspark
 
-FOLDER: Final = Path(__file__).resolve().parents[1] / ".cache/spark"
-SPARK_HOME: Final = FOLDER / "home"
+DIRECTORY: Final = Path(__file__).resolve().parents[1] / ".cache/spark"
+SPARK_HOME: Final = DIRECTORY / "home"
 """Value of the variable of that name. Its path is part of the archive."""
-PYTHON: Final = FOLDER / "python"
+PYTHON: Final = DIRECTORY / "python"
 """Value of the variable PYSPARK_PYTHON, unless processes have to be below the JVM that starts them:
 `tests/spark_python.py`.
 """
-_CLASSES: Final = FOLDER / "classes.jsa"
+_CLASSES: Final = DIRECTORY / "classes.jsa"
 _NOT_SHARED: Final = {"python", "work"}
 """Directories that are not linked. `python` contains Spark's Python again as archives; modules imported from archives
 are compiled in every process. `work` contains logs of executors, which go into the home that Spark was started from.
@@ -61,7 +61,7 @@ spark.stop()
 
 def main() -> None:
     """Create the home, the Python, and the archive of the classes that a typical session loads."""
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    shutil.rmtree(DIRECTORY, ignore_errors=True)
     SPARK_HOME.mkdir(parents=True)
     for entry in Path(pyspark.__file__).parent.iterdir():
         if entry.name not in _NOT_SHARED:
@@ -69,10 +69,10 @@ def main() -> None:
     script = Path(__file__).with_name("spark_python.py")
     PYTHON.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -IS {shlex.quote(str(script))} "$@"\n')
     PYTHON.chmod(0o755)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         # The JVM writes the archive when it exits, which is after Python; it holds the pipe until then.
         done = subprocess.run(
-            [sys.executable, "-c", _TYPICAL, folder],
+            [sys.executable, "-c", _TYPICAL, directory],
             env=os.environ
             | {
                 "SPARK_HOME": str(SPARK_HOME),

@@ -43,7 +43,7 @@ def test_a_moment_without_zone_is_local() -> None:
 
 
 def test_nonsense_is_no_start() -> None:
-    with pytest.raises(typer.BadParameter, match="none of next, first, last"):
+    with pytest.raises(typer.BadParameter, match="not a start position"):
         parse_start("yesterday")
 
 
@@ -83,7 +83,7 @@ def test_version_and_help() -> None:
         assert command in listed
 
 
-def test_a_mistyped_command_is_told_the_nearest() -> None:
+def test_a_mistyped_command_gets_a_suggestion() -> None:
     refused = headrace("tpic")
     assert refused.returncode == 2
     assert "Did you mean 'topic'?" in refused.stderr

@@ -12,7 +12,7 @@ from headrace.embedded import Server
 
 def test_ping_needs_no_login(headrace: Shell) -> None:
     result = headrace.run("ping", "--count", "2", logged_in=False)
-    assert result.stdout.decode().count("answers after") == 2
+    assert result.stdout.decode().count("responded in") == 2
 
 
 def test_the_installed_program(headrace: Shell, topic: tuple[str, str]) -> None:

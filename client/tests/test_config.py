@@ -52,14 +52,14 @@ def test_a_topic_holds_at_least_a_segment() -> None:
         load_config(None, {"HEADRACE_SYSTEM_TOPIC_MAX_SIZE": "1 MiB"})
 
 
-@pytest.mark.parametrize("door", ["TCP", "WEBSOCKET", "HTTP", "GRPC", "PIPELINES"])
-def test_plain_text_stays_on_this_machine(door: str) -> None:
-    beyond = {f"HEADRACE_{door}_ADDRESS": "192.0.2.1:8000"}
-    with pytest.raises(SettingsError, match="whoever sees the packets reads passwords"):
+@pytest.mark.parametrize("listener", ["TCP", "WEBSOCKET", "HTTP", "GRPC", "PIPELINES"])
+def test_plain_text_stays_on_this_machine(listener: str) -> None:
+    beyond = {f"HEADRACE_{listener}_ADDRESS": "192.0.2.1:8000"}
+    with pytest.raises(SettingsError, match="so passwords can be read from the network"):
         load_config(None, beyond)
     trusted = beyond | {"HEADRACE_TRUSTED_NETWORK": "true"}
     assert load_config(None, trusted).config.trusted_network
-    assert load_config(None, beyond | {f"HEADRACE_{door}_ENABLED": "false"}).config.beyond_loopback == {}
+    assert load_config(None, beyond | {f"HEADRACE_{listener}_ENABLED": "false"}).config.beyond_loopback == {}
     with pytest.raises(SettingsError, match="the well-known one"):
         load_config(None, trusted | {"HEADRACE_ROOT_USERNAME": "iggy", "HEADRACE_ROOT_PASSWORD": "iggy"})
 
@@ -72,7 +72,7 @@ def test_what_is_encrypted_may_leave_this_machine() -> None:
 
 def test_pipelines_have_to_find_their_port() -> None:
     everywhere = {"HEADRACE_PIPELINES_ADDRESS": "0.0.0.0:8101", "HEADRACE_TRUSTED_NETWORK": "true"}
-    with pytest.raises(SettingsError, match="advertised has to say where others find it"):
+    with pytest.raises(SettingsError, match="set advertised to the address that others connect to"):
         load_config(None, everywhere)
     assert load_config(None, everywhere | {"HEADRACE_PIPELINES_ENABLED": "false"}).config.pipelines.enabled is False
     advertised = everywhere | {"HEADRACE_PIPELINES_ADVERTISED": "here.example:8101"}
@@ -98,7 +98,7 @@ def test_the_names_that_existing_scripts_set() -> None:
     assert config.runtime.driver == "poll"
 
 
-def test_variables_of_the_classic_server() -> None:
+def test_variables_of_iggy() -> None:
     """A container migrated from the Iggy server: known variables take effect, others cause a warning (GW-1)."""
     loaded = load_config(
         None,
@@ -122,7 +122,7 @@ def test_variables_of_the_classic_server() -> None:
     assert names == ["IGGY_SYSTEM_ENCRYPTION_ENABLED", "IGGY_SYSTEM_PARTITION_ENFORCE_FSYNC"]
 
 
-def test_renamed_settings_of_the_classic_server_exist() -> None:
+def test_renamed_settings_of_iggy_exist() -> None:
     settings = {setting.dotted for setting in settings_of(EmbeddedConfig)}
     assert set(RENAMED) <= set(KEYS)
     assert set(RENAMED.values()) <= settings

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from headrace.embedded.data_directory import FORMAT_VERSION, opened, write_current_config
-from headrace.embedded.errors import DataFolderInUse, ForeignDataFolder
+from headrace.embedded.errors import DataDirectoryInUse, ForeignDataDirectory
 
 
-def test_a_new_folder_says_what_it_is(tmp_path: Path) -> None:
+def test_a_new_directory_says_what_it_is(tmp_path: Path) -> None:
     """LOG-13: info.json."""
     with opened(str(tmp_path / "data")) as path:
         info = json.loads((path / "info.json").read_text())
@@ -28,7 +28,7 @@ def test_a_new_folder_says_what_it_is(tmp_path: Path) -> None:
 def test_one_server_at_a_time(tmp_path: Path) -> None:
     with (
         opened(str(tmp_path)),
-        pytest.raises(DataFolderInUse, match=rf"in use by another server \(process {os.getpid()}\)"),
+        pytest.raises(DataDirectoryInUse, match=rf"in use by another server \(process {os.getpid()}\)"),
         opened(str(tmp_path)),
     ):
         pass
@@ -55,7 +55,7 @@ def test_a_killed_server_leaves_no_lock(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "info.json").write_text('{"product": "headrace", "version": "9.9.9", "format_version": 99}')
-    with pytest.raises(ForeignDataFolder, match=r"format 99, written by release 9\.9\.9"), opened(str(tmp_path)):
+    with pytest.raises(ForeignDataDirectory, match=r"format 99, written by release 9\.9\.9"), opened(str(tmp_path)):
         pass
 
 
@@ -64,7 +64,7 @@ def test_the_format_before_is_refused_and_left_alone(tmp_path: Path) -> None:
     info = '{"product": "headrace", "version": "0.1.0", "format_version": 1, "created_at": "2026-11-20T12:00:00+00:00"}'
     (tmp_path / "info.json").write_text(info)
     (tmp_path / "state.messages").write_bytes(b"HEADRJNL")
-    with pytest.raises(ForeignDataFolder, match=r"format 1, written by release 0\.1\.0"), opened(str(tmp_path)):
+    with pytest.raises(ForeignDataDirectory, match=r"format 1, written by release 0\.1\.0"), opened(str(tmp_path)):
         pass
     assert (tmp_path / "state.messages").read_bytes() == b"HEADRJNL"
     assert (tmp_path / "info.json").read_text() == info
@@ -76,17 +76,17 @@ def test_the_format_before_is_refused_and_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("info", ["", "{", "[]", '{"product": "headrace"}', '{"format_version": "x", "product": ""}'])
 def test_an_unreadable_info_is_refused(tmp_path: Path, info: str) -> None:
     (tmp_path / "info.json").write_text(info)
-    with pytest.raises(ForeignDataFolder, match="cannot be understood"), opened(str(tmp_path), fresh=True):
+    with pytest.raises(ForeignDataDirectory, match="cannot be parsed"), opened(str(tmp_path), fresh=True):
         pass
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-def test_a_folder_that_is_not_ours_is_left_alone(tmp_path: Path, fresh: bool) -> None:
+def test_a_directory_that_is_not_ours_is_left_alone(tmp_path: Path, fresh: bool) -> None:
     (tmp_path / "thesis.txt").write_text("do not delete")
-    with pytest.raises(ForeignDataFolder, match="not a Headrace data folder"), opened(str(tmp_path), fresh=fresh):
+    with pytest.raises(ForeignDataDirectory, match="not a Headrace data directory"), opened(str(tmp_path), fresh=fresh):
         pass
     (tmp_path / "info.json").write_text('{"product": "other", "format_version": 1}')
-    with pytest.raises(ForeignDataFolder, match="belongs to 'other'"), opened(str(tmp_path), fresh=fresh):
+    with pytest.raises(ForeignDataDirectory, match="belongs to 'other'"), opened(str(tmp_path), fresh=fresh):
         pass
     assert (tmp_path / "thesis.txt").read_text() == "do not delete"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.embedded import DataFolderInUse, EmbeddedError, Server
+from headrace.embedded import DataDirectoryInUse, EmbeddedError, Server
 from headrace_core import Client, ConnectionLost
 from headrace_proto.catalog.v1 import DURABILITY_FSYNC, DURABILITY_MEMORY, DURABILITY_UNSPECIFIED
 from headrace_settings import SettingsError
@@ -35,17 +35,17 @@ def test_two_at_once_and_nothing_is_left_behind() -> None:
         assert one.address != other.address
         root(one).create_stream("only here")
         assert root(other).streams() == []
-        folder, address = one.running.data_path, one.address
-    assert not folder.exists()
+        directory, address = one.running.data_path, one.address
+    assert not directory.exists()
     with pytest.raises(ConnectionLost):
         Client.connect(address, 1.0)
     with pytest.raises(EmbeddedError, match="not running"):
         _ = one.address
 
 
-def test_a_folder_in_use_is_refused_without_harm(tmp_path: Path) -> None:
+def test_a_directory_in_use_is_refused_without_harm(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
-        with pytest.raises(DataFolderInUse), Server(tmp_path):
+        with pytest.raises(DataDirectoryInUse), Server(tmp_path):
             pass
         root(server).ping()
 

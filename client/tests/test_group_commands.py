@@ -139,7 +139,7 @@ def test_a_member_has_no_choice(headrace: Shell, group: tuple[str, str, str], op
     stream, topic, name = group
     result = headrace.run("poll", stream, topic, "--group", name, *option)
     assert result.returncode == 2
-    assert "--group goes without" in result.stderr.decode().replace("\n", " ")
+    assert "--group excludes" in result.stderr.decode().replace("\n", " ")
 
 
 def test_a_group_that_does_not_exist(headrace: Shell, topic: tuple[str, str]) -> None:

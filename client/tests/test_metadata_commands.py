@@ -32,10 +32,10 @@ SECRET = "a secret of the cluster, of 32 bytes or more"
 
 
 class Replica:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         self.address = f"127.0.0.1:{free_port()}"
-        self.data = folder / "data"
-        self.secret_file = folder / "secret"
+        self.data = directory / "data"
+        self.secret_file = directory / "secret"
         self.secret_file.write_text(f"{SECRET}\n")
         self.environment = {
             "PATH": os.environ["PATH"],
@@ -149,7 +149,7 @@ def test_the_last_commands(replica: Replica) -> None:
     assert "create_stream" not in replica("log", "--count", "1")
 
 
-def test_the_journal_in_its_folder(replica: Replica) -> None:
+def test_the_journal_in_its_directory(replica: Replica) -> None:
     records = json.loads(replica("log", "--folder", str(replica.data), "--json", "--count", "100"))
     assert sum(record["commands"] for record in records) >= 2
     assert [record["op"] for record in records] == sorted({record["op"] for record in records})
@@ -170,10 +170,10 @@ def test_verify(replica: Replica) -> None:
     assert replica.address in replica("verify")
     twice = replica("verify", "--replica", replica.address, "--replica", replica.address)
     assert len({line.split()[-1] for line in twice.splitlines()[1:]}) == 1
-    assert "as it was written" in replica("verify", "--folder", str(replica.data))
+    assert "all files are intact" in replica("verify", "--folder", str(replica.data))
 
 
-def test_a_damaged_folder_is_told(replica: Replica, tmp_path: Path) -> None:
+def test_a_damaged_directory_is_reported(replica: Replica, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged"
     damaged.mkdir()
     for path in replica.data.iterdir():
@@ -188,7 +188,7 @@ def test_a_damaged_folder_is_told(replica: Replica, tmp_path: Path) -> None:
     assert journal.name in result.stderr + result.stdout
 
 
-def test_who_is_not_let_in_is_told(replica: Replica, tmp_path: Path) -> None:
+def test_who_is_not_let_in_is_reported(replica: Replica, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong"
     wrong.write_text("another secret than that one")
     for environment in ({"HEADRACE_METADATA_SECRET_FILE": str(wrong)}, {"HEADRACE_METADATA_CLUSTER": "other"}):
@@ -213,7 +213,7 @@ def test_replicas_that_are_down_are_named(replica: Replica) -> None:
     assert time.monotonic() - began < 60
 
 
-def test_a_folder_without_a_replica(replica: Replica, tmp_path: Path) -> None:
+def test_a_directory_without_a_replica(replica: Replica, tmp_path: Path) -> None:
     result = replica.run("verify", "--folder", str(tmp_path))
     assert result.returncode == 1
     assert "Traceback" not in result.stderr

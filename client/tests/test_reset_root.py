@@ -27,7 +27,7 @@ def reset(*arguments: str) -> tuple[int, str]:
     return result.returncode, (result.stdout + result.stderr).decode()
 
 
-def test_in_the_folder_of_a_stopped_server(start_server: StartServer) -> None:
+def test_in_the_directory_of_a_stopped_server(start_server: StartServer) -> None:
     """A new password and no access tokens; everything else is unchanged. A running server is refused."""
     server = start_server()
     with RawConnection.as_root(server.address) as root:
@@ -50,16 +50,16 @@ def test_in_the_folder_of_a_stopped_server(start_server: StartServer) -> None:
     with RawConnection(server.address) as connection:
         refused = connection.status(Code.LOGIN_USER, frames.login(USERNAME, PASSWORD))
         assert refused == Status.INVALID_CREDENTIALS
-        assert connection.status(Code.LOGIN_WITH_TOKEN, frames.name(token)) == Status.RESOURCE_NOT_FOUND
+        assert connection.status(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, frames.name(token)) == Status.RESOURCE_NOT_FOUND
         connection.ok(Code.LOGIN_USER, frames.login(USERNAME, password))
         assert connection.ok(Code.GET_STREAM, frames.ident("kept"))
         connection.ok(Code.LOGIN_USER, frames.login("ann", "secret"))
 
 
-def test_what_is_no_data_folder_stays_as_it_is(tmp_path: Path) -> None:
+def test_what_is_no_data_directory_stays_as_it_is(tmp_path: Path) -> None:
     status, printed = reset("--data", str(tmp_path / "missing"))
     assert status == 1
-    assert "is not the data folder of a server" in printed
+    assert "is not the data directory of a server" in printed
     assert list(tmp_path.iterdir()) == []
     short = tmp_path / "short"
     short.write_text("x\n")

@@ -32,7 +32,7 @@ def test_the_names_of_services_are_completed() -> None:
 def test_the_defaults_of_every_service_are_right(service: Service) -> None:
     checked = headrace("config", "check", "--service", service)
     assert checked.returncode == 0, checked.stderr
-    assert "the settings are right" in checked.stdout
+    assert "the settings are valid" in checked.stdout
     shown = headrace("config", "show", "--service", service).stdout
     assert tomllib.loads(shown)
     assert json.loads(headrace("config", "schema", "--service", service).stdout)["type"] == "object"
@@ -89,10 +89,10 @@ def test_certificates_are_looked_at_where_that_is_asked_for(tmp_path: Path) -> N
         arguments = ("config", "check", "--service", "gateway", "--config", str(file))
         assert headrace(*arguments).returncode == 0, "only the service's machine has the files"
         checked = headrace(*arguments, "--files")
-        assert checked.returncode == (0 if "right" in checked.stdout else 1)
+        assert checked.returncode == (0 if "settings are valid" in checked.stdout else 1)
         return "".join(checked.stdout.split()) + "".join(checked.stderr.split())
 
-    assert "right" in check("ours.pem", "ours.key", "ca.pem")
+    assert "settingsarevalid" in check("ours.pem", "ours.key", "ca.pem")
     assert "grpc.tls.cert_file:" in check("ours.pem", "other.key", "ca.pem")
     assert "cannotberead:Nosuchfile" in check("none.pem", "ours.key", "ca.pem")
     assert "cluster.authority:" in check("ours.pem", "ours.key", "empty.pem")
@@ -124,7 +124,7 @@ def test_the_settings_of_the_containers_are_right_and_trust_no_network(tmp_path:
     assert shown[Service.GATEWAY]["links"]["tls"]["enabled"]
 
 
-def test_variables_of_the_classic_server_without_effect_are_listed() -> None:
+def test_variables_of_iggy_without_effect_are_listed() -> None:
     variables = {"IGGY_SYSTEM_LOGGING_LEVEL": "debug", "IGGY_SYSTEM_ENCRYPTION_ENABLED": "true"}
     for service in Service:
         checked = headrace("config", "check", "-s", service, environment=variables)

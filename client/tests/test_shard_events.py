@@ -18,7 +18,7 @@ ENDED = "a shard thread ended: the ring is gone"
 class NodeWithAnEnd:
     """A real node whose first shard reports its end."""
 
-    told = False
+    reported = False
 
     def __init__(self, config: str) -> None:
         self._node = headrace_core.Node(config)
@@ -27,9 +27,9 @@ class NodeWithAnEnd:
         return getattr(self._node, name)
 
     def take_events(self) -> list[tuple[str, str]]:
-        if self.told:
+        if self.reported:
             return []
-        self.told = True
+        self.reported = True
         return [("error", ENDED)]
 
 
@@ -56,7 +56,7 @@ def test_the_end_of_a_shard_ends_the_process_with_a_failure(tmp_path: Path) -> N
         real = headrace_core.Node
 
         class Node:
-            told = False
+            is_reported = False
 
             def __init__(self, config):
                 self.node = real(config)
@@ -65,8 +65,8 @@ def test_the_end_of_a_shard_ends_the_process_with_a_failure(tmp_path: Path) -> N
                 return getattr(self.node, name)
 
             def take_events(self):
-                told, self.told = self.told, True
-                return [] if told else [("error", {ENDED!r})]
+                is_reported, self.is_reported = self.is_reported, True
+                return [] if is_reported else [("error", {ENDED!r})]
 
         headrace_core.Node = Node
         from headrace.cli.app import main
@@ -88,4 +88,4 @@ def test_the_end_of_a_shard_ends_the_process_with_a_failure(tmp_path: Path) -> N
     assert result.returncode == 1, result.stdout + result.stderr
     errors = " ".join(result.stderr.split())
     assert f'"event": "{ENDED}"' in errors
-    assert f"error: {ENDED}; the process cannot go on without it" in errors
+    assert f"error: {ENDED}; the process cannot continue without it" in errors

@@ -130,13 +130,13 @@ def test_the_fallback_driver_can_be_chosen_and_is_named(tmp_path: Path) -> None:
         assert field(printed, "driver") == "poll"
 
 
-def test_default_credentials_for_a_folder_that_has_a_root_user_are_told_to_be_none(tmp_path: Path) -> None:
+def test_default_credentials_for_a_directory_that_has_a_root_user_are_refused(tmp_path: Path) -> None:
     with up(tmp_path) as (process, printed):
         assert field(printed, "password")
         process.send_signal(signal.SIGTERM)
         process.wait(120)
     with up(tmp_path, "--with-default-root-credentials") as (_, printed):
-        assert "root user is there already, with the password of then" in " ".join(printed.split())
+        assert "root user already exists; its password is unchanged" in " ".join(printed.split())
 
 
 def test_fresh_starts_from_nothing(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_fresh_starts_from_nothing(tmp_path: Path) -> None:
         assert client.streams() == []
 
 
-def test_two_servers_on_one_folder(tmp_path: Path) -> None:
+def test_two_servers_on_one_directory(tmp_path: Path) -> None:
     with up(tmp_path) as (process, _):
         assert f"in use by another server (process {process.pid})" in refused(tmp_path, "--port", "0")
 
@@ -175,7 +175,7 @@ def test_wrong_settings_stop_the_start(tmp_path: Path, variables: dict[str, str]
     assert message in refused(tmp_path / "data", "--port", "0", **variables)
 
 
-def test_variables_of_the_classic_server_without_effect_are_named_at_the_start(tmp_path: Path) -> None:
+def test_variables_of_iggy_without_effect_are_named_at_the_start(tmp_path: Path) -> None:
     """Variables that map to a setting take effect (GW-1)."""
     variables = {"IGGY_SYSTEM_ENCRYPTION_ENABLED": "true", "IGGY_CLUSTER_NAME": "moved-over"}
     with up(tmp_path, **variables) as (process, printed):

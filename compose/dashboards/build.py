@@ -208,7 +208,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
         ),
     ),
     (
-        "Doors",
+        "Listeners",
         (
             Panel(
                 "Connections",
@@ -242,7 +242,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
             ),
             Panel(
                 "Handshakes that failed",
-                "By door and reason.",
+                "By listener and reason.",
                 ((rate("headrace_door_failures_total", "door, reason"), "{{door}}: {{reason}}"),),
                 "cps",
                 width=12,
@@ -288,7 +288,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
             ),
             Panel(
                 "Lost records",
-                "Log events and traces that nobody took in time.",
+                "Log events and traces that were not collected in time.",
                 (
                     (rate("headrace_node_events_dropped"), "log events"),
                     (rate("headrace_traces_dropped_total"), "traces"),
@@ -381,7 +381,7 @@ def dashboard() -> dict[str, Any]:
     return {
         "uid": "headrace",
         "title": "Headrace",
-        "description": "Messages, commands, consumer groups, doors, resources and metadata of Headrace servers.",
+        "description": "Messages, commands, consumer groups, listeners, resources and metadata of Headrace servers.",
         "tags": ["headrace"],
         "timezone": "browser",
         "schemaVersion": 39,

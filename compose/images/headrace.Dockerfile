@@ -27,7 +27,7 @@ WORKDIR /src
 # ---- environment: third-party packages according to the lock file
 FROM tools AS environment
 COPY pyproject.toml uv.lock ./
-RUN uv sync --quiet --frozen --no-default-groups --no-install-workspace
+RUN uv sync --quiet --frozen --no-default-groups --extra tracing --no-install-workspace
 
 # ---- console, served by the gateway
 FROM tools AS console
@@ -52,7 +52,7 @@ COPY . .
 COPY --from=console /src/services/gateway/src/headrace_gateway/console/static \
     services/gateway/src/headrace_gateway/console/static
 COPY --from=native /wheels /wheels
-RUN uv sync --quiet --locked --no-default-groups --all-packages --no-editable --no-install-package headrace-core \
+RUN uv sync --quiet --locked --no-default-groups --all-packages --extra tracing --no-editable --no-install-package headrace-core \
     && uv pip install --quiet --python /opt/headrace/bin/python --no-deps /wheels/*.whl
 
 # ---- runtime image

@@ -20,7 +20,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="count", description=__doc__)
     parser.add_argument("stream")
     parser.add_argument("topic")
-    parser.add_argument("--servers", required=True, help="gRPC doors of gateways")
+    parser.add_argument("--servers", required=True, help="gRPC addresses of gateways")
     parser.add_argument(
         "--option",
         dest="more",

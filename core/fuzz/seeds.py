@@ -11,17 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-FUZZ_FOLDER = Path(__file__).resolve().parent
-RECORDING = FUZZ_FOLDER.parent / "crates" / "wire" / "tests" / "data" / "classic.jsonl"
+FUZZ_DIRECTORY = Path(__file__).resolve().parent
+RECORDING = FUZZ_DIRECTORY.parent / "crates" / "wire" / "tests" / "data" / "classic.jsonl"
 
-CREATE_USER, UPDATE_PERMISSIONS, POLL_MESSAGES, SEND_MESSAGES = 33, 36, 100, 101
-WAIT_MESSAGES, WATCH_PARTITIONS, SET_TRACE_CONTEXT = 10001, 10002, 10003
-OPEN_LINK, LOGIN_WITH_TICKET, ISSUE_TICKET, PLAN_RANGE = 10010, 10011, 10012, 10026
-STAGE_MESSAGES, COMMIT_TRANSACTION, ABORT_TRANSACTION, GET_TRANSACTION = 10020, 10021, 10022, 10023
-PIN_READER, UNPIN_READER, DELETE_TRANSACTION = 10024, 10025, 10027
+COMMANDS = FUZZ_DIRECTORY.parents[1] / "proto" / "commands.toml"
+CODES = {row["name"]: row["code"] for row in tomllib.loads(COMMANDS.read_text(encoding="utf-8"))["command"]}
 INDEX_BYTES, MESSAGE_HEADER_BYTES, POLLED_HEADER_BYTES = 16, 64, 16
 
 
@@ -35,9 +33,9 @@ def main() -> None:
         *ticket_inputs(),
         *row_inputs(),
     ):
-        folder = FUZZ_FOLDER / "corpus" / target
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / hashlib.sha256(content).hexdigest()[:16]).write_bytes(content)
+        directory = FUZZ_DIRECTORY / "corpus" / target
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / hashlib.sha256(content).hexdigest()[:16]).write_bytes(content)
 
 
 def recorded_inputs() -> Iterator[tuple[str, bytes]]:
@@ -104,11 +102,11 @@ def link_inputs() -> Iterator[tuple[str, bytes]]:
     outcomes += [b"\2" + struct.pack("<QQI", 9, 9, 2) + 2 * message, b"\2" + bytes(20)]
     outcomes += [b"\x25" + namespace + call + file + call, b"\x26" + namespace + file + storage]
     outcomes += [b"\x27" + namespace + file + storage, b"\x28" + namespace + b"\1" + struct.pack("<I", 3) + b"why"]
-    told = [(11102, call + outcome) for outcome in outcomes]
-    told += [(11101, call + struct.pack("<IH", 3, 2)), (11103, call), (11104, namespace + numbers)]
-    told += [(11105, call + call), (11106, namespace + call)]
-    told += [(11107, call + 2 * (place + numbers[:16] + struct.pack("<I3QB", 1, 2, 3, 4, 1)))]
-    for code, payload in told:
+    reported = [(11102, call + outcome) for outcome in outcomes]
+    reported += [(11101, call + struct.pack("<IH", 3, 2)), (11103, call), (11104, namespace + numbers)]
+    reported += [(11105, call + call), (11106, namespace + call)]
+    reported += [(11107, call + 2 * (place + numbers[:16] + struct.pack("<I3QB", 1, 2, 3, 4, 1)))]
+    for code, payload in reported:
         yield "link_to_gateway", struct.pack("<I", code) + payload
 
 
@@ -135,21 +133,21 @@ def inputs(code: int, request: bytes, status: int, response: bytes) -> Iterator[
     yield "status", struct.pack("<II", status, len(response))
     if status == 0:
         yield "response", struct.pack("<I", code) + response
-    if code == SEND_MESSAGES:
+    if code == CODES["SendMessages"]:
         yield "send_metadata", struct.pack("<H", 32) + request
         metadata_end = 4 + struct.unpack_from("<I", request)[0]
         count = struct.unpack_from("<I", request, metadata_end - 4)[0]
         yield "batch", struct.pack("<B", count) + request[metadata_end:]
         yield from transaction_inputs(request)
         yield from message_inputs(request[metadata_end + count * INDEX_BYTES :])
-    if code == POLL_MESSAGES:
+    if code == CODES["PollMessages"]:
         yield from extension_inputs(request, status, response)
-    if code == POLL_MESSAGES and status == 0:
+    if code == CODES["PollMessages"] and status == 0:
         # All columns, in large batches and in small ones; checksums unchanged, and corrected.
         yield "columns", b"\xff\xff\xff\xff\xff\x01" + response
         yield "columns", b"\xff\xff\x02\x20\x00\x03" + response
         yield from message_inputs(response[POLLED_HEADER_BYTES:])
-    if code in (CREATE_USER, UPDATE_PERMISSIONS):
+    if code in (CODES["CreateUser"], CODES["UpdatePermissions"]):
         # The record ends the request, behind its flag and length. Its shortest form is eleven bytes.
         for start in range(len(request) - 15):
             if request[start] == 1 and struct.unpack_from("<I", request, start + 1)[0] == len(request) - start - 5:
@@ -158,42 +156,42 @@ def inputs(code: int, request: bytes, status: int, response: bytes) -> Iterator[
 
 def extension_inputs(request: bytes, status: int, response: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield requests of the extensions built from a recorded poll, as no recording has them."""
-    yield "command", struct.pack("<I", WAIT_MESSAGES) + request + struct.pack("<IQ", 4096, 1_000_000)
+    yield "command", struct.pack("<I", CODES["WaitMessages"]) + request + struct.pack("<IQ", 4096, 1_000_000)
     # Consumer and partition are dropped; the identifiers of stream and topic stay.
     stream = 3 + request[2]
     topic = stream + 2 + request[stream + 1]
     path = request[stream : topic + 2 + request[topic + 1]]
     watched = struct.pack("<BI", 1, 2) + 2 * (path + struct.pack("<3I", 2, 0, 1))
-    yield "command", struct.pack("<I", WATCH_PARTITIONS) + watched
-    yield "response", struct.pack("<I", WATCH_PARTITIONS) + 2 * struct.pack("<4I4Q", 0, 1, 2, 3, 4, 5, 6, 7)
-    yield "command", struct.pack("<I", SET_TRACE_CONTEXT) + bytes(range(25))
-    yield "command", struct.pack("<I", OPEN_LINK) + bytes(range(24)) + struct.pack("<I", 4) + b"hrt1"
-    yield "command", struct.pack("<I", LOGIN_WITH_TICKET) + struct.pack("<I", 4) + b"hrt1"
-    yield "command", struct.pack("<I", ISSUE_TICKET) + path + struct.pack("<BI", 3, 60)
-    yield "response", struct.pack("<II", ISSUE_TICKET, 4) + b"hrt1" + struct.pack("<Q", 1)
-    yield "command", struct.pack("<I", PLAN_RANGE) + path + struct.pack("<I3Q", 1, 2, 3, 4)
-    yield "response", struct.pack("<IQQI4Q", PLAN_RANGE, 1, 2, 2, 3, 4, 5, 6)
+    yield "command", struct.pack("<I", CODES["WatchPartitions"]) + watched
+    yield "response", struct.pack("<I", CODES["WatchPartitions"]) + 2 * struct.pack("<4I4Q", 0, 1, 2, 3, 4, 5, 6, 7)
+    yield "command", struct.pack("<I", CODES["SetTraceContext"]) + bytes(range(25))
+    yield "command", struct.pack("<I", CODES["OpenLink"]) + bytes(range(24)) + struct.pack("<I", 4) + b"hrt1"
+    yield "command", struct.pack("<I", CODES["LoginWithTicket"]) + struct.pack("<I", 4) + b"hrt1"
+    yield "command", struct.pack("<I", CODES["IssueTicket"]) + path + struct.pack("<BI", 3, 60)
+    yield "response", struct.pack("<II", CODES["IssueTicket"], 4) + b"hrt1" + struct.pack("<Q", 1)
+    yield "command", struct.pack("<I", CODES["PlanRange"]) + path + struct.pack("<I3Q", 1, 2, 3, 4)
+    yield "response", struct.pack("<IQQI4Q", CODES["PlanRange"], 1, 2, 2, 3, 4, 5, 6)
     if status == 0:
-        yield "response", struct.pack("<I", WAIT_MESSAGES) + response
+        yield "response", struct.pack("<I", CODES["WaitMessages"]) + response
 
 
 def transaction_inputs(request: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield transaction requests built from a recorded batch, and the related queries."""
-    yield "command", struct.pack("<I", STAGE_MESSAGES) + bytes(16) + struct.pack("<IIB", 60, 0, 1) + request
-    yield "response", struct.pack("<I", STAGE_MESSAGES) + bytes(range(16)) + struct.pack("<QQ", 1, 2)
+    yield "command", struct.pack("<I", CODES["StageMessages"]) + bytes(16) + struct.pack("<IIB", 60, 0, 1) + request
+    yield "response", struct.pack("<I", CODES["StageMessages"]) + bytes(range(16)) + struct.pack("<QQ", 1, 2)
     stream = request[4 : 6 + request[5]]
     name, query = b"\x01t", b"\x05query"
     stages = struct.pack("<I", 2) + 2 * (struct.pack("<IIQ", 1, 2, 3) + bytes(range(16)))
     batch = stream + name + query + struct.pack("<Q", 7)
-    yield "command", struct.pack("<I", COMMIT_TRANSACTION) + batch + b"\x01" + stages
-    yield "command", struct.pack("<I", ABORT_TRANSACTION) + batch + stages
-    for code in (COMMIT_TRANSACTION, ABORT_TRANSACTION):
+    yield "command", struct.pack("<I", CODES["CommitTransaction"]) + batch + b"\x01" + stages
+    yield "command", struct.pack("<I", CODES["AbortTransaction"]) + batch + stages
+    for code in (CODES["CommitTransaction"], CODES["AbortTransaction"]):
         yield "response", struct.pack("<IBQ", code, 2, 9)
-    for code in (GET_TRANSACTION, DELETE_TRANSACTION, UNPIN_READER):
+    for code in (CODES["GetTransaction"], CODES["DeleteTransaction"], CODES["UnpinReader"]):
         yield "command", struct.pack("<I", code) + stream + name
-    yield "response", struct.pack("<I", GET_TRANSACTION) + query + struct.pack("<3Q", 7, 8, 9)
-    yield "command", struct.pack("<I", PIN_READER) + stream + name + struct.pack("<I", 3) + b"pin"
-    yield "response", struct.pack("<IBI", PIN_READER, 1, 3) + b"pin"
+    yield "response", struct.pack("<I", CODES["GetTransaction"]) + query + struct.pack("<3Q", 7, 8, 9)
+    yield "command", struct.pack("<I", CODES["PinReader"]) + stream + name + struct.pack("<I", 3) + b"pin"
+    yield "response", struct.pack("<IBI", CODES["PinReader"], 1, 3) + b"pin"
 
 
 def message_inputs(messages: bytes) -> Iterator[tuple[str, bytes]]:

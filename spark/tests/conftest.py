@@ -57,10 +57,10 @@ _IMPORTED: Final = (
 def spark_python() -> Iterator[None]:
     """Python that Spark starts for tests and for programs of tests: see `tests/spark_python.py`."""
     with (
-        tempfile.TemporaryDirectory(prefix="headrace-") as folder,
+        tempfile.TemporaryDirectory(prefix="headrace-") as directory,
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
     ):
-        listener.bind(f"{folder}/forks")
+        listener.bind(f"{directory}/forks")
         listener.listen(64)
         forks = subprocess.Popen(
             [sys.executable, "-m", "tests.fork_server", str(listener.fileno()), *_IMPORTED],
@@ -69,7 +69,7 @@ def spark_python() -> Iterator[None]:
             pass_fds=[listener.fileno()],
             process_group=0,
         )
-        os.environ[SOCKET_VARIABLE] = f"{folder}/forks"
+        os.environ[SOCKET_VARIABLE] = f"{directory}/forks"
         os.environ["PYSPARK_PYTHON"] = str(PYTHON)
         yield
         forks.terminate()

@@ -19,9 +19,9 @@ INSIDE = 10
 """Position of the damaged message within a segment."""
 
 
-def sealed(folder: Path) -> Path:
+def sealed(directory: Path) -> Path:
     """Return the log file of a sealed segment in the middle."""
-    return logs(folder)[1]
+    return logs(directory)[1]
 
 
 def offset_of(log: Path, number: int) -> int:

@@ -47,8 +47,8 @@ def test_over_the_binary_protocol(prepared: ServerProcess) -> None:
                 (Code.GET_TOPICS, stream),
                 (Code.DELETE_TOPIC, topic),
                 (Code.CREATE_TOPIC, frames.create_topic(name, "t")),
-                (Code.GET_GROUPS, topic),
-                (Code.GET_GROUP, group),
+                (Code.GET_CONSUMER_GROUPS, topic),
+                (Code.GET_CONSUMER_GROUP, group),
                 (Code.POLL_MESSAGES, frames.poll(name, name, 0, Strategy.FIRST)),
                 (Code.SEND_MESSAGES, frames.send(name, name, frames.to_partition(0), [frames.message(b"m")])),
             ]

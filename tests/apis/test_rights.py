@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from headrace_proto.commands import Attribute, commands_with
 from tests.apis.commands import grpc_requests, http_requests, push_requests
 from tests.apis.commands.callers import (
     BinaryCaller,
@@ -23,19 +24,11 @@ from tests.apis.commands.callers import (
     CallerOverPush,
     CallerOverQuic,
 )
-from tests.apis.commands.table import (
-    CAPABILITIES,
-    LIMITED,
-    LOGIN_WITH_TICKET,
-    OPEN_LINK,
-    Command,
-    codes_of_the_codec,
-    commands,
-)
+from tests.apis.commands.table import LIMITED, Command, commands
 from tests.apis.grpc.caller import access_token
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.answers import Reader
-from tests.compatibility.protocol.codes import Code, Status, Strategy
+from tests.compatibility.protocol.codes import ANNOUNCED_EXTENSIONS, Code, Status, Strategy
 from tests.compatibility.protocol.raw import RawConnection
 from tests.conftest import TWO_SHARDS
 from tests.encryption.certificates import unverified
@@ -54,28 +47,31 @@ TOPIC = 0
 ONE_OF_EACH_KIND = tuple(
     next(right for right in ALL_RIGHTS if right.startswith(kind)) for kind in ("manage", "S:", "T:")
 )
-NAMES = {row.name for row in commands(client_id=0, access_token="x")}
+NAMES = {
+    row.name for row in commands(client_id=0, access_token="x") if row.code not in commands_with(Attribute.BINARY_ONLY)
+}
+"""Rows that other APIs may have."""
 
 
-Doors = Mapping[str, Callable[[str | None], Caller]]
+Listeners = Mapping[str, Callable[[str | None], Caller]]
 """Functions by API name that connect with a token, or unauthenticated."""
 
 
 class Matrix:
     """Root, the user `limited`, and the APIs under test."""
 
-    def __init__(self, root: RawConnection, other: RawConnection, doors: Callable[[int, str], Doors]) -> None:
+    def __init__(self, root: RawConnection, other: RawConnection, listeners: Callable[[int, str], Listeners]) -> None:
         """Create the objects that the commands need.
 
         Args:
             root: A connection of root.
             other: An unauthenticated connection, used to create the token of `limited`.
-            `doors`: Creates the clients of all APIs from the client id of root's connection and that token.
+            `listeners`: Creates the clients of all APIs from the client id of root's connection and that token.
         """
         self.root = root
         for stream in ("s", "doomed", "elsewhere"):
             root.create_topic(stream, "t", 2)
-            root.ok(Code.CREATE_GROUP, frames.ident(stream) + frames.ident("t") + frames.name("g"))
+            root.ok(Code.CREATE_CONSUMER_GROUP, frames.ident(stream) + frames.ident("t") + frames.name("g"))
         root.send("s", "t", 0, b"m")
         root.ok(Code.STORE_CONSUMER_OFFSET, frames.consumer_offset("s", "t", 0, 0, who=frames.consumer(2)))
         root.ok(Code.CREATE_USER, frames.create_user(LIMITED, LIMITED))
@@ -83,7 +79,7 @@ class Matrix:
         self.token = access_token(other, LIMITED)
         (client_id,) = struct.unpack_from("<I", root.ok(Code.GET_ME))
         self.commands = commands(client_id=client_id, access_token=self.token)
-        self.doors = doors(client_id, self.token)
+        self.listeners = listeners(client_id, self.token)
         self.record: bytes | None = None
 
     def grant(self, right: str | None) -> None:
@@ -110,17 +106,17 @@ class Matrix:
         """Send every command through every API as `limited`, or unauthenticated, and return the statuses."""
         token = self.token if logged_in else None
         found: Statuses = {}
-        for door, arrive in self.doors.items():
+        for listener, arrive in self.listeners.items():
             with closing(arrive(token)) as caller:
                 for command in filter(only, self.commands):
                     for place, way in enumerate(caller.ways(command)):
-                        found[command.name, f"{door} {place}"] = self._ask(command, way, caller, arrive, token)
+                        found[command.name, f"{listener} {place}"] = self._ask(command, way, caller, arrive, token)
         return found
 
     def expected(self, asked: Statuses, decide: Callable[[Command], int]) -> Statuses:
         """Expected statuses according to the table."""
         decisions = {command.name: decide(command) for command in self.commands}
-        return {(name, door): decisions[name] for name, door in asked}
+        return {(name, listener): decisions[name] for name, listener in asked}
 
     def _ask(
         self, command: Command, way: object, caller: Caller, arrive: Callable[[str | None], Caller], token: str | None
@@ -145,7 +141,7 @@ def matrix(shared_server: ServerProcess) -> Iterator[Matrix]:
     """All APIs of a server with default settings."""
     server = shared_server
 
-    def doors(client_id: int, token: str) -> Doors:
+    def listeners(client_id: int, token: str) -> Listeners:
         calls = grpc_requests.calls(client_id=client_id, access_token=token)
         requests = http_requests.requests(client_id=client_id, access_token=token)
         messages = push_requests.messages(access_token=token)
@@ -160,7 +156,7 @@ def matrix(shared_server: ServerProcess) -> Iterator[Matrix]:
         }
 
     with RawConnection.as_root(server.address) as root, RawConnection(server.address) as other:
-        yield Matrix(root, other, doors)
+        yield Matrix(root, other, listeners)
 
 
 @pytest.fixture(scope="module")
@@ -176,15 +172,12 @@ def encrypted_matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matri
 
 
 def test_no_command_is_missing(matrix: Matrix) -> None:
-    """The rows match the codec and the capabilities that the server announces."""
-    known = codes_of_the_codec()
-    assert len(known) >= 50, "the table of the codec was not found"
-    assert {command.code for command in matrix.commands} == set(known)
-    reader = Reader(matrix.root.request(CAPABILITIES).payload)
+    """The rows match the registry and the capabilities that the server announces."""
+    assert {command.code for command in matrix.commands} == set(Code)
+    reader = Reader(matrix.root.request(Code.CAPABILITIES).payload)
     _version, count = reader.number("I"), reader.number("I")
-    announced = {reader.number("I") for _ in range(count)}
     # This server is no partition node: it refuses commands with a ticket and does not announce them.
-    assert announced == {code for code in known if code >= CAPABILITIES} - {OPEN_LINK, LOGIN_WITH_TICKET}
+    assert {reader.number("I") for _ in range(count)} == set(ANNOUNCED_EXTENSIONS)
 
 
 def test_no_call_of_grpc_is_missing() -> None:
@@ -210,7 +203,7 @@ def test_no_route_of_http_is_missing(shared_server: ServerProcess) -> None:
                 assert any(it.method.lower() == method and pattern.fullmatch(it.path) for it in asked), (method, path)
 
 
-def test_nobody(matrix: Matrix) -> None:
+def test_an_unauthenticated_client(matrix: Matrix) -> None:
     """Commands that are not public get the same status from every API."""
     asked = matrix.ask_everywhere(logged_in=False)
     assert asked == matrix.expected(asked, lambda row: row.status if row.is_public else Status.UNAUTHENTICATED)
@@ -240,9 +233,9 @@ def test_rights_on_something_else(matrix: Matrix) -> None:
 
 def test_behind_tls(encrypted_matrix: Matrix) -> None:
     """TLS does not change decisions: unauthenticated, without rights, and with one right of each kind."""
-    nobody = encrypted_matrix.ask_everywhere(logged_in=False)
-    decided = encrypted_matrix.expected(nobody, lambda row: row.status if row.is_public else Status.UNAUTHENTICATED)
-    assert nobody == decided
+    anonymous = encrypted_matrix.ask_everywhere(logged_in=False)
+    decided = encrypted_matrix.expected(anonymous, lambda row: row.status if row.is_public else Status.UNAUTHENTICATED)
+    assert anonymous == decided
     for right in (None, *ONE_OF_EACH_KIND):
         encrypted_matrix.grant(right)
         asked = encrypted_matrix.ask_everywhere(logged_in=True)
@@ -256,14 +249,14 @@ def test_a_member_who_loses_the_right(matrix: Matrix, shared_server: ServerProce
     over_connections = (
         (Code.POLL_MESSAGES, frames.poll("doomed", "t", None, Strategy.NEXT, who=who)),
         (Code.STORE_CONSUMER_OFFSET, frames.consumer_offset("doomed", "t", 0, 0, who=who)),
-        (Code.LEAVE_GROUP, group),
+        (Code.LEAVE_CONSUMER_GROUP, group),
     )
     matrix.grant("read_topics")
     with (
         RawConnection.as_user(shared_server.address, LIMITED, LIMITED) as connection,
         closing(CallerOverHttp(shared_server, matrix.token, {})) as http,
     ):
-        connection.ok(Code.JOIN_GROUP, group)
+        connection.ok(Code.JOIN_CONSUMER_GROUP, group)
         assert http.status_of(http_requests.JOIN) == Status.OK
         matrix.grant(None)
         assert [connection.status(code, payload) for code, payload in over_connections] == [Status.UNAUTHORIZED] * 3

@@ -63,33 +63,33 @@ def over_binary(connection: RawConnection, secrets: Secrets) -> None:
     token = access_token(connection, f"of {type(connection).__name__}")
     secrets.texts.append(token)
     connection.ok(Code.LOGOUT_USER)
-    connection.ok(Code.LOGIN_WITH_TOKEN, bytes([len(token)]) + token.encode())
+    connection.ok(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, bytes([len(token)]) + token.encode())
 
 
 async def over_http_and_push(server: ServerProcess, session: ClientSession, secrets: Secrets) -> None:
-    nobody = Api(session, server.http_url)
-    bob = await nobody.login("bob", OF_BOB)
+    anonymous = Api(session, server.http_url)
+    bob = await anonymous.login("bob", OF_BOB)
     assert bob.token is not None
     secrets.texts.append(bob.token)
-    assert (await nobody("POST", "/users/login", {"username": "bob", "password": GUESS})).status == 400
-    assert (await nobody("POST", "/users/login", {"username": "bob", "passwort": GUESS})).status == 422
-    assert (await nobody("GET", "/streams", token=f"{bob.token}x")).status == 401
-    assert (await nobody("POST", "/users/refresh-token", {"token": f"{bob.token}x"})).status == 401
+    assert (await anonymous("POST", "/users/login", {"username": "bob", "password": GUESS})).status == 400
+    assert (await anonymous("POST", "/users/login", {"username": "bob", "passwort": GUESS})).status == 422
+    assert (await anonymous("GET", "/streams", token=f"{bob.token}x")).status == 401
+    assert (await anonymous("POST", "/users/refresh-token", {"token": f"{bob.token}x"})).status == 401
     made = await bob.ok("POST", "/personal-access-tokens", {"name": "pat", "expiry": 0})
     secrets.texts.append(made["token"])
-    await nobody.ok("POST", "/personal-access-tokens/login", {"token": made["token"]})
-    async with connected(nobody) as forger:
+    await anonymous.ok("POST", "/personal-access-tokens/login", {"token": made["token"]})
+    async with connected(anonymous) as forger:
         with pytest.raises(Refusal):
             await forger.login(f"{bob.token}x")
-    async with connected(nobody) as page:
+    async with connected(anonymous) as page:
         await page.login(made["token"])
 
 
 def over_grpc(server: ServerProcess, secrets: Secrets) -> None:
-    with GrpcCaller(server.grpc_address, None) as nobody:
+    with GrpcCaller(server.grpc_address, None) as anonymous:
         with pytest.raises(grpc.RpcError):
-            nobody.login.Login(v1.LoginRequest(username="bob", password=GUESS))
-        token = nobody.login.Login(v1.LoginRequest(username="bob", password=OF_BOB)).token
+            anonymous.login.Login(v1.LoginRequest(username="bob", password=GUESS))
+        token = anonymous.login.Login(v1.LoginRequest(username="bob", password=OF_BOB)).token
     secrets.texts.append(token)
     with GrpcCaller(server.grpc_address, f"{token}x") as forger, pytest.raises(grpc.RpcError):
         forger.system.GetClusterMetadata(v1.GetClusterMetadataRequest())
@@ -135,20 +135,20 @@ async def test_no_secret_is_in_the_log_in_the_diagnostics_or_on_disk(start_serve
     assert [line for place, contents in shown for line in secrets.found_in(place, contents)] == []
 
 
-async def test_no_door_takes_a_token_in_the_url(shared_server: ServerProcess) -> None:
+async def test_no_listener_takes_a_token_in_the_url(shared_server: ServerProcess) -> None:
     """Every proxy on the way would log a token in the URL."""
     async with ClientSession() as session:
-        nobody = Api(session, shared_server.http_url)
-        token = (await nobody.login()).token
+        anonymous = Api(session, shared_server.http_url)
+        token = (await anonymous.login()).token
         for name in ("token", "access_token", "authorization", "jwt"):
-            assert (await nobody("GET", f"/streams?{name}={token}")).status == 401
-            socket = await session.ws_connect(f"{nobody.url}/ws?{name}={token}", protocols=["headrace.v1.json"])
+            assert (await anonymous("GET", f"/streams?{name}={token}")).status == 401
+            socket = await session.ws_connect(f"{anonymous.url}/ws?{name}={token}", protocols=["headrace.v1.json"])
             await socket.send_json({"type": "ping", "id": 1})
             assert (await socket.receive_json())["code"] == Status.UNAUTHENTICATED
             await socket.close()
 
 
-def test_the_data_folder_is_for_its_owner_only(server: ServerProcess) -> None:
+def test_the_data_directory_is_for_its_owner_only(server: ServerProcess) -> None:
     """Other users of the machine may not read messages, password hashes or token digests."""
     assert server.data.stat().st_mode & 0o777 == 0o700
 

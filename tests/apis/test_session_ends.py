@@ -18,7 +18,7 @@ from websockets.sync.client import connect
 from headrace_core import encode_change_password
 from headrace_proto.gateway import v1
 from tests.apis.commands.callers import BinaryCaller, CallerOverQuic
-from tests.apis.commands.table import DISCONNECT_CLIENT, Command
+from tests.apis.commands.table import Command
 from tests.apis.grpc.caller import GrpcCaller, access_token, status_of
 from tests.compatibility.protocol import frames, long_poll
 from tests.compatibility.protocol.codes import Code, Status
@@ -55,7 +55,7 @@ class Victim:
 
     def without_the_token(self) -> None:
         with RawConnection.as_user(self.server.address, self.name, "secret") as connection:
-            connection.ok(Code.DELETE_TOKEN, frames.name(TOKEN))
+            connection.ok(Code.DELETE_PERSONAL_ACCESS_TOKEN, frames.name(TOKEN))
 
     def deleted(self) -> None:
         self.root.ok(Code.DELETE_USER, frames.ident(self.name))
@@ -97,8 +97,8 @@ def test_connections_of_the_binary_protocol(victim: Victim, end: str) -> None:
         ]
         by_password = stack.enter_context(RawConnection.as_user(server.address, victim.name, "secret"))
         waits = stack.enter_context(RawConnection(server.address))
-        waits.ok(Code.LOGIN_WITH_TOKEN, frames.name(victim.token))
-        waits.send_frame(long_poll.Extension.WAIT_MESSAGES, long_poll.wait(victim.name))
+        waits.ok(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, frames.name(victim.token))
+        waits.send_frame(Code.WAIT_MESSAGES, long_poll.wait(victim.name))
         assert [caller.ask(ME, "") for caller in callers] == [Status.OK] * 3
         ENDS[end](victim)
         begun = time.monotonic()
@@ -112,11 +112,11 @@ def test_connections_of_the_binary_protocol(victim: Victim, end: str) -> None:
 
 def test_a_token_that_expires(victim: Victim) -> None:
     with RawConnection.as_user(victim.server.address, victim.name, "secret") as connection:
-        answer = connection.ok(Code.CREATE_TOKEN, frames.name("short") + frames.u64(3_000_000))
+        answer = connection.ok(Code.CREATE_PERSONAL_ACCESS_TOKEN, frames.name("short") + frames.u64(3_000_000))
         token = answer[1 : 1 + answer[0]].decode()
         with RawConnection(victim.server.address) as waits:
-            waits.ok(Code.LOGIN_WITH_TOKEN, frames.name(token))
-            waits.send_frame(long_poll.Extension.WAIT_MESSAGES, long_poll.wait(victim.name))
+            waits.ok(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, frames.name(token))
+            waits.send_frame(Code.WAIT_MESSAGES, long_poll.wait(victim.name))
             begun = time.monotonic()
             assert waits.receive().status == Status.UNAUTHENTICATED
             assert time.monotonic() - begun < SOON_SECONDS
@@ -180,7 +180,7 @@ def test_a_client_is_disconnected(victim: Victim) -> None:
         RawConnection.as_user(victim.server.address, victim.name, "secret") as other,
     ):
         (client_id,) = struct.unpack_from("<I", unwanted.ok(Code.GET_ME))
-        assert other.status(DISCONNECT_CLIENT, frames.u32(client_id)) == Status.UNAUTHORIZED
-        victim.root.ok(DISCONNECT_CLIENT, frames.u32(client_id))
+        assert other.status(Code.DISCONNECT_CLIENT, frames.u32(client_id)) == Status.UNAUTHORIZED
+        victim.root.ok(Code.DISCONNECT_CLIENT, frames.u32(client_id))
         assert unwanted.wait_closed()
         other.ok(Code.GET_ME)

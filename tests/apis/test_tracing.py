@@ -16,7 +16,6 @@ from headrace_core import encode_user_headers
 from headrace_proto.gateway import v1
 from headrace_proto.gateway.v1.messages_pb2_grpc import MessagesStub
 from tests.apis.collector import Collector, Span, collecting
-from tests.apis.commands.table import SET_TRACE_CONTEXT
 from tests.apis.grpc.caller import access_token
 from tests.apis.http.api import Api, batch
 from tests.compatibility.protocol import frames
@@ -122,7 +121,7 @@ async def test_a_binary_client_and_a_call_of_grpc(start_server: StartServer, col
         sent, polled, called = Parent(), Parent(), Parent()
         connection.ok(Code.SEND_MESSAGES, traced_batch(sent.header))
         context = bytes.fromhex(polled.trace_id + polled.span_id + "01")
-        assert connection.ok(SET_TRACE_CONTEXT, context) == b""
+        assert connection.ok(Code.SET_TRACE_CONTEXT, context) == b""
         connection.poll("s", "t", 0, Strategy.FIRST)
         connection.ok(Code.PING)
     await asyncio.to_thread(_produce, server, token, called)
@@ -140,9 +139,9 @@ async def test_a_binary_client_and_a_call_of_grpc(start_server: StartServer, col
 
     method = "headrace.gateway.v1.Messages/Produce"
     spans = await collector.trace(called.trace_id, method, "SendMessages", "append", "write")
-    door = spans[method]
-    assert (door.parent_id, door.attributes["rpc.method"]) == (called.span_id, "Produce")
-    nested(door, spans["SendMessages"], spans["append"], spans["write"])
+    listener = spans[method]
+    assert (listener.parent_id, listener.attributes["rpc.method"]) == (called.span_id, "Produce")
+    nested(listener, spans["SendMessages"], spans["append"], spans["write"])
 
 
 def _produce(server: ServerProcess, token: str, parent: Parent) -> None:
@@ -181,17 +180,17 @@ async def test_requests_without_a_context(
     await root.ok("GET", f"{topic}/consumers/1/lag")
     deadline = time.monotonic() + 60
     route = "GET /streams/{stream_id}/topics/{topic_id}/consumers/{consumer_id}/lag"
-    while not (doors := [span for span in collector.spans if span.name == route]):
+    while not (listeners := [span for span in collector.spans if span.name == route]):
         assert time.monotonic() < deadline
         await asyncio.sleep(0.05)
-    assert doors[0].parent_id == ""
-    await collector.trace(doors[0].trace_id, "GetTopic", "GetConsumerOffset")
+    assert listeners[0].parent_id == ""
+    await collector.trace(listeners[0].trace_id, "GetTopic", "GetConsumerOffset")
     # A streaming response records its span at the beginning.
-    commands = [span for span in collector.spans if span.parent_id == doors[0].span_id]
+    commands = [span for span in collector.spans if span.parent_id == listeners[0].span_id]
     assert 2 <= len(commands) <= 100
 
 
-async def test_it_is_off_unless_somebody_asked(
+async def test_it_is_off_unless_configured(
     start_server: StartServer, collector: Collector, http: aiohttp.ClientSession
 ) -> None:
     server = start_server(settings(collector, TRACING_ENABLED="false", TRACING_SAMPLE_RATIO="1"))
@@ -200,13 +199,13 @@ async def test_it_is_off_unless_somebody_asked(
     await root.ok("POST", f"{topic}/messages", batch(b"m"), headers={"traceparent": Parent().header})
     with RawConnection.as_root(server.address) as connection:
         connection.ok(Code.SEND_MESSAGES, traced_batch(Parent().header))
-        connection.ok(SET_TRACE_CONTEXT, bytes.fromhex(Parent().trace_id) + bytes(8) + b"\x01")
+        connection.ok(Code.SET_TRACE_CONTEXT, bytes.fromhex(Parent().trace_id) + bytes(8) + b"\x01")
         connection.ok(Code.PING)
     server.stop()
     assert collector.requests == 0
 
 
-async def test_nobody_waits_for_a_collector_that_is_not_there(
+async def test_no_caller_waits_for_a_collector_that_is_not_there(
     start_server: StartServer, http: aiohttp.ClientSession
 ) -> None:
     server = start_server(

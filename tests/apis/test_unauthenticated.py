@@ -19,6 +19,7 @@ import headrace_core
 from headrace_core import TicketKey
 from headrace_proto.catalog.v1 import Topic
 from headrace_proto.cluster_token import HEADER, authorization, metrics_authorization
+from headrace_proto.commands import REGISTRY
 from headrace_proto.errors import Status
 from headrace_proto.gateway.v1 import (
     accounts_pb2,
@@ -35,18 +36,15 @@ from tests.cluster import NAME, Cluster
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.answers import stream_details
 from tests.compatibility.protocol.codes import Code, Strategy
-from tests.compatibility.protocol.long_poll import Extension
 from tests.compatibility.protocol.raw import ConnectionClosed, RawConnection
 from tests.compatibility.protocol.websocket import WebSocketConnection
 from tests.conftest import StartServer
 from tests.server_process import ServerProcess
 from tests.service_process import ServiceProcess
 
-OPEN_LINK, LOGIN_WITH_TICKET = 10010, 10011
 READ, WRITE = 1, 2
-OPEN_TO_ALL = {Code.PING, Extension.CAPABILITIES, Extension.EXPLAIN_REFUSALS}
+PUBLIC = {code for code, info in REGISTRY.items() if info.is_public}
 """Commands that need no login and reveal nothing about the contents."""
-LOGINS = {Code.LOGIN_USER, Code.LOGIN_WITH_TOKEN}
 GATEWAY_FILES = (
     accounts_pb2,
     catalog_pb2,
@@ -71,7 +69,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def prepared(cluster: Cluster) -> dict[str, Topic]:
     """Two streams, each with a topic of eight partitions and a message in each."""
-    with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:
+    with RawConnection.as_root(cluster.gateways[0].listeners.tcp) as root:
         ids = {}
         for name in ("ours", "theirs"):
             root.create_topic(name, partitions=8)
@@ -131,16 +129,16 @@ def test_there_are_no_other_ports(cluster: Cluster) -> None:
     for node in cluster.nodes:
         assert listening(node) == {node.binary, node.grpc, node.http}
     for gateway in cluster.gateways:
-        doors = gateway.doors
-        assert listening(gateway) == {doors.tcp, doors.websocket, doors.http, doors.grpc}
+        listeners = gateway.listeners
+        assert listening(gateway) == {listeners.tcp, listeners.websocket, listeners.http, listeners.grpc}
 
 
 def test_binary_ports(cluster: Cluster) -> None:
     """No command of an unauthenticated client is executed, at gateways or at nodes."""
-    connections = [RawConnection(gateway.doors.tcp) for gateway in cluster.gateways]
-    connections += [WebSocketConnection(gateway.doors.websocket) for gateway in cluster.gateways]
+    connections = [RawConnection(gateway.listeners.tcp) for gateway in cluster.gateways]
+    connections += [WebSocketConnection(gateway.listeners.websocket) for gateway in cluster.gateways]
     connections += [RawConnection(node.binary) for node in cluster.nodes]
-    codes = {*Code, *Extension} - OPEN_TO_ALL - LOGINS
+    codes = set(Code) - PUBLIC
     for connection in connections:
         with connection:
             for code in sorted(codes):
@@ -154,11 +152,11 @@ def test_grpc_ports(cluster: Cluster) -> None:
     ours = authorization(cluster.secret, NAME)
     other = authorization("another secret of a cluster", NAME)
     other_cluster = authorization(cluster.secret, "another")
-    figures = metrics_authorization(cluster.secret, NAME)
+    metrics = metrics_authorization(cluster.secret, NAME)
     refused = {grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
     for replica in cluster.replicas:
         for path in methods(service_pb2):
-            for shown in ((), ((HEADER, other),), ((HEADER, other_cluster),), ((HEADER, figures),)):
+            for shown in ((), ((HEADER, other),), ((HEADER, other_cluster),), ((HEADER, metrics),)):
                 assert grpc_code(replica.address, path, shown) in refused, path
     for node in cluster.nodes:
         for path in methods(partition_pb2):
@@ -168,21 +166,21 @@ def test_grpc_ports(cluster: Cluster) -> None:
         for path in methods(*GATEWAY_FILES):
             if path not in NEED_NO_TOKEN:
                 for shown in ((), ((HEADER, ours),), ((HEADER, "Bearer made up"),)):
-                    assert grpc_code(gateway.doors.grpc, path, shown) in refused, path
+                    assert grpc_code(gateway.listeners.grpc, path, shown) in refused, path
 
 
 def test_http_ports(cluster: Cluster) -> None:
     """Health is public and reveals nothing else; metrics require authentication."""
-    figures = metrics_authorization(cluster.secret, NAME)
+    metrics = metrics_authorization(cluster.secret, NAME)
     for address in (*(node.http for node in cluster.nodes), *(replica.metrics for replica in cluster.replicas)):
         assert http_status(address, "/health") == http.HTTPStatus.OK
         for shown in ({}, {HEADER: "Bearer made up"}, {HEADER: authorization(cluster.secret, NAME)}):
             assert http_status(address, "/metrics", **shown) == http.HTTPStatus.UNAUTHORIZED
-        assert http_status(address, "/metrics", **{HEADER: figures}) == http.HTTPStatus.OK
+        assert http_status(address, "/metrics", **{HEADER: metrics}) == http.HTTPStatus.OK
     for gateway in cluster.gateways:
         for path in ("/streams", "/users", "/clients", "/stats", "/settings", "/logs", "/cluster/metadata"):
             for shown in ({}, {HEADER: "Bearer made up"}, {HEADER: authorization(cluster.secret, NAME)}):
-                assert http_status(gateway.doors.http, path, **shown) == http.HTTPStatus.UNAUTHORIZED
+                assert http_status(gateway.listeners.http, path, **shown) == http.HTTPStatus.UNAUTHORIZED
 
 
 def test_ports_of_peers(cluster: Cluster) -> None:
@@ -190,12 +188,12 @@ def test_ports_of_peers(cluster: Cluster) -> None:
     choice = random.Random(7)
     for replica in cluster.replicas:
         for said in (b"GET / HTTP/1.1\r\n\r\n", choice.randbytes(16), choice.randbytes(4096), bytes(300)):
-            with socket.create_connection(replica.peers.split(":"), 20) as stranger:
-                stranger.sendall(said)
-                stranger.shutdown(socket.SHUT_WR)
+            with socket.create_connection(replica.peers.split(":"), 20) as unauthenticated:
+                unauthenticated.sendall(said)
+                unauthenticated.shutdown(socket.SHUT_WR)
                 heard = b""
                 try:
-                    while more := stranger.recv(4096):
+                    while more := unauthenticated.recv(4096):
                         heard += more
                 except ConnectionResetError:
                     pass
@@ -212,12 +210,12 @@ class TicketConnection(RawConnection):
     """A connection to a node."""
 
     def log_in(self, ticket: str) -> int:
-        return self.status(LOGIN_WITH_TICKET, frames.str32(ticket))
+        return self.status(Code.LOGIN_WITH_TICKET, frames.str32(ticket))
 
     def open_link(self, ticket: str, node_id: int) -> int:
         """Return the status of a refusal, or 0 if the link is open."""
         payload = struct.pack("<HIHQQ", 1, node_id, 0, 1, 0) + frames.str32(ticket)
-        self.send_frame(OPEN_LINK, payload)
+        self.send_frame(Code.OPEN_LINK, payload)
         # A response begins with the status, a frame of a link with its length.
         first, second = struct.unpack("<II", self._read(8))
         return first if second == 0 else 0
@@ -271,10 +269,10 @@ def test_tickets_that_open_nothing(cluster: Cluster, prepared: dict[str, Topic])
         with TicketConnection(node.binary) as connection:
             assert connection.open_link(good, node_id) == Status.INVALID_TICKET
     for gateway in cluster.gateways:
-        with TicketConnection(gateway.doors.tcp) as connection:
+        with TicketConnection(gateway.listeners.tcp) as connection:
             assert connection.log_in(whole) != Status.OK
             assert connection.status(Code.POLL_MESSAGES, poll(stream, 0)) == Status.UNAUTHENTICATED
-        with TicketConnection(gateway.doors.tcp) as connection:
+        with TicketConnection(gateway.listeners.tcp) as connection:
             assert connection.open_link(whole, 1) != Status.OK
 
 
@@ -298,14 +296,14 @@ def test_a_ticket_opens_what_it_names(cluster: Cluster, prepared: dict[str, Topi
 
     here_or_elsewhere = {Status.OK, Status.PARTITION_ELSEWHERE}
     no_right = {Status.UNAUTHORIZED}
-    read_by_anybody = set()
+    read_without_login = set()
     for node in cluster.nodes:
         with TicketConnection(node.binary) as reader:
             ticket = for_topic(key, topic, in_an_hour(), read=True)
             assert reader.log_in(ticket) == Status.OK
             found = {partition: reader.status(Code.POLL_MESSAGES, poll(ours, partition)) for partition in range(8)}
             assert set(found.values()) <= here_or_elsewhere
-            read_by_anybody |= {partition for partition, status in found.items() if status == Status.OK}
+            read_without_login |= {partition for partition, status in found.items() if status == Status.OK}
             assert statuses(reader, Code.POLL_MESSAGES, [poll(theirs, number) for number in range(8)]) == no_right
             assert statuses(reader, Code.SEND_MESSAGES, sends(ours)) == no_right
             for code in (Code.GET_STREAMS, Code.GET_USERS, Code.CREATE_STREAM, Code.GET_CLIENTS, Code.DELETE_STREAM):
@@ -340,8 +338,8 @@ def test_a_ticket_opens_what_it_names(cluster: Cluster, prepared: dict[str, Topi
             for partition in range(8):
                 expected = Status.OK if partition == here else Status.UNAUTHORIZED
                 assert narrow.status(Code.POLL_MESSAGES, poll(ours, partition)) == expected
-    assert read_by_anybody == set(range(8)), "each partition is on one of the nodes"
-    with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:
+    assert read_without_login == set(range(8)), "each partition is on one of the nodes"
+    with RawConnection.as_root(cluster.gateways[0].listeners.tcp) as root:
         for partition in range(8):
             assert len(root.poll("theirs", "t", partition, Strategy.FIRST).messages) == 1
             assert len(root.poll("ours", "t", partition, Strategy.FIRST).messages) == 2
@@ -350,12 +348,12 @@ def test_a_ticket_opens_what_it_names(cluster: Cluster, prepared: dict[str, Topi
 def issued(connection: RawConnection, stream: int | str, access: int) -> str:
     """Request a ticket as the user logged in on the connection."""
     asked = frames.ident(stream) + frames.ident("t") + frames.u8(access) + frames.u32(60)
-    return headrace_core.decode_issued_ticket(connection.ok(Extension.ISSUE_TICKET, asked)).ticket
+    return headrace_core.decode_issued_ticket(connection.ok(Code.ISSUE_TICKET, asked)).ticket
 
 
 def test_a_ticket_that_a_user_asks_for(cluster: Cluster, prepared: dict[str, Topic]) -> None:
     """The ticket is valid for one topic at the nodes, and not at the gateways."""
-    with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:
+    with RawConnection.as_root(cluster.gateways[0].listeners.tcp) as root:
         ticket = issued(root, "ours", READ)
     said = TicketKey(cluster.secret, NAME).verify(ticket, now=int(time.time()))
     assert (said.read, said.write, said.incarnation) == (True, False, prepared["ours"].incarnation)
@@ -367,10 +365,10 @@ def test_a_ticket_that_a_user_asks_for(cluster: Cluster, prepared: dict[str, Top
             found |= statuses(reader, Code.POLL_MESSAGES, [poll(ours, number) for number in range(8)])
             assert reader.status(Code.POLL_MESSAGES, poll(theirs, 0)) == Status.UNAUTHORIZED
             asked = frames.ident(ours) + frames.ident("t") + frames.u8(READ) + frames.u32(60)
-            assert reader.status(Extension.ISSUE_TICKET, asked) == Status.UNAUTHORIZED
+            assert reader.status(Code.ISSUE_TICKET, asked) == Status.UNAUTHORIZED
     assert found == {Status.OK, Status.PARTITION_ELSEWHERE}
     for gateway in cluster.gateways:
-        with TicketConnection(gateway.doors.tcp) as connection:
+        with TicketConnection(gateway.listeners.tcp) as connection:
             assert connection.log_in(ticket) == Status.INVALID_TICKET
 
 
@@ -385,21 +383,21 @@ def test_the_embedded_server_takes_no_ticket(shared_server: ServerProcess) -> No
         assert connection.open_link(ticket, 1) == Status.INVALID_TICKET
 
 
-def test_strangers_do_no_harm(cluster: Cluster) -> None:
+def test_unauthenticated_clients_do_no_harm(cluster: Cluster) -> None:
     """Garbage bytes close the connection at most."""
     choice = random.Random(11)
-    for address in (*(node.binary for node in cluster.nodes), *(gateway.doors.tcp for gateway in cluster.gateways)):
+    for address in (*(node.binary for node in cluster.nodes), *(gateway.listeners.tcp for gateway in cluster.gateways)):
         for _ in range(20):
-            with RawConnection(address) as stranger:
-                stranger.write(choice.randbytes(choice.randrange(1, 2000)))
-                stranger.socket.shutdown(socket.SHUT_WR)
+            with RawConnection(address) as unauthenticated:
+                unauthenticated.write(choice.randbytes(choice.randrange(1, 2000)))
+                unauthenticated.socket.shutdown(socket.SHUT_WR)
                 try:
-                    while stranger.receive().status != Status.OK:
+                    while unauthenticated.receive().status != Status.OK:
                         pass
                 except (ConnectionClosed, AssertionError):
                     pass
     cluster.wait_ready()
-    with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:
+    with RawConnection.as_root(cluster.gateways[0].listeners.tcp) as root:
         root.ok(Code.GET_STREAMS)
 
 

@@ -24,13 +24,13 @@ MACHINE = re.compile(r"(?<![\w.~])/(work|root|home|Users)/[\w.-]+")
 
 
 def files() -> Iterator[Path]:
-    for folder, names, entries in os.walk(ROOT):
+    for directory, names, entries in os.walk(ROOT):
         names[:] = [name for name in names if name not in NOT_OURS and not name.endswith(("_cache", "_data"))]
         for entry in entries:
             # In a linked worktree `.git` is a file.
             if entry in NOT_OURS:
                 continue
-            path = Path(folder, entry)
+            path = Path(directory, entry)
             if path.suffix in SOURCES and not entry.endswith(("-current", ".lock.tmp")):
                 yield path.relative_to(ROOT)
 

@@ -1,4 +1,4 @@
-"""The language of comments, docstrings and documents: the field's terms, as docs/glossary.md lists them."""
+"""The language of code, comments and documents: the field's terms, as docs/glossary.md lists them."""
 
 import re
 import subprocess
@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 from tests.architecture.comments import Comment, comments_of
+from tests.architecture.words import identifiers_of, parts_of, texts_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 GLOSSARY: Final = ROOT / "docs" / "glossary.md"
@@ -21,6 +22,23 @@ OPENER: Final = re.compile(
     r"(What|Whether|How|Whoever|Whatever|Who|Whom|Whose|Which|Where|Why|That|Those|These|It|Its|They|There|Nothing|So"
     r"|Of|As|From|By|With|At|For|On|In|To|Until|Not|When|If|While|Because|But|And|Also|Then)\b(?!-)"
 )
+# Names that others have given or rely on.
+KEPT: Final = frozenset(
+    {
+        "Pulse",  # command of the metadata service, in stored journals
+        "catalogue_age_seconds",  # metric
+        "catalogue_version",  # metric
+        "close_doors",  # method of the native module
+        "is_pulse_due",  # as above
+        "patience",  # setting
+        "pulse",  # as above
+        "pulse_due_at",  # as above
+        "pulses",  # as above
+        "tell",  # method of files
+    }
+)
+OPTION: Final = re.compile(r"--[a-z-]+|\{\w*\}|\w+://\S+|data-\w+|door(, |: )reason|(encrypted|handshakes): \S+")
+"""Options of commands, addresses and labels of metrics: named by users."""
 CODE: Final = re.compile(r"```.*?```|`[^`]*`|https?://\S+|\]\([^)]*\)|^ +\*{0,2}\w+:(?= )", re.DOTALL | re.MULTILINE)
 
 
@@ -54,6 +72,13 @@ def comments() -> list[tuple[Path, Comment]]:
     return [(path, comment) for path in sources() for comment in comments_of(ROOT / path)]
 
 
+@cache
+def suspects() -> list[Path]:
+    """Return the Python files that contain the letters of a retired word; reading the others in detail takes long."""
+    letters = re.compile(retired().pattern.replace(r"\b", ""), re.IGNORECASE)
+    return [path for path in sources() if path.suffix == ".py" and letters.search((ROOT / path).read_text("utf-8"))]
+
+
 def words_of(text: str) -> list[str]:
     """Return the retired words in prose; code in backticks and addresses are left out."""
     return [match[0] for match in retired().finditer(CODE.sub("", text))]
@@ -81,6 +106,36 @@ def test_documents_have_no_retired_words() -> None:
         if (words := words_of((ROOT / path).read_text(encoding="utf-8")))
     ]
     assert not found
+
+
+def test_identifiers_have_no_retired_words() -> None:
+    found = [
+        f"{path}:{name.line}: {name.text}"
+        for path in suspects()
+        for name in identifiers_of(ROOT / path)
+        if name.text not in KEPT and retired().search(parts_of(name.text))
+    ]
+    assert not found
+
+
+def test_texts_have_no_retired_words() -> None:
+    found = [
+        f"{path}:{text.line}: {words}"
+        for path in suspects()
+        if path != Path("tests/architecture/test_language.py")
+        for text in texts_of(ROOT / path)
+        if (words := words_of(OPTION.sub("", text.text)))
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("identifier", "words"),
+    [("_DATA_FOLDER", "DATA FOLDER"), ("DataFolderInUse", "Data Folder In Use"), ("told_at", "told at")],
+)
+def test_words_of_identifiers_are_found(identifier: str, words: str) -> None:
+    assert parts_of(identifier) == words
+    assert retired().search(words)
 
 
 @pytest.mark.parametrize(

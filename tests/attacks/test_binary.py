@@ -37,14 +37,14 @@ def over_websocket(server: ServerProcess) -> RawConnection:
 
 
 @pytest.mark.parametrize("announce", [over_tcp, over_websocket])
-def test_announced_bytes_keep_nobody_out(
+def test_announced_bytes_keep_no_user_out(
     start_server: StartServer, show: list[str], announce: Callable[[ServerProcess], RawConnection]
 ) -> None:
     """Regression: 300 connections with eight bytes each took 3.6 GiB of a pool of 512 MiB and blocked all logins."""
     server = start_server(SMALL_POOL)
     with bystanders(server, show), ExitStack() as stack:
-        strangers = [stack.enter_context(announce(server)) for _ in range(300)]
-        assert {stranger.receive().status for stranger in strangers} == {Status.UNAUTHENTICATED}
+        unauthenticated = [stack.enter_context(announce(server)) for _ in range(300)]
+        assert {unauthenticated.receive().status for unauthenticated in unauthenticated} == {Status.UNAUTHENTICATED}
         with RawConnection.as_root(server.address) as root, HandMade(server.websocket_address) as late:
             root.create_topic("large")
             root.send("large", "t", 0, bytes(1_200_000))
@@ -127,9 +127,9 @@ def test_a_balancer_says_where_a_connection_comes_from(start_server: StartServer
         assert b"203.0.113.7:51234" in proxied.ok(Code.GET_ME)
     with closing(from_address(server, "127.0.0.2", login)) as silent:
         assert silent.wait_closed()
-    with closing(from_address(server, "127.0.0.3", proxy_header("203.0.113.7", 51234))) as stranger:
+    with closing(from_address(server, "127.0.0.3", proxy_header("203.0.113.7", 51234))) as unauthenticated:
         # A frame of 168 MiB to the server exceeds the limit for every client.
-        assert stranger.receive().status != Status.OK
+        assert unauthenticated.receive().status != Status.OK
 
 
 def test_names_cannot_command_terminals(start_server: StartServer) -> None:

@@ -58,7 +58,7 @@ def test_numbers_without_end(shared_server: ServerProcess, show: list[str], path
             assert answer(shared_server, "POST", path, small, JSON)[0] == 422
 
 
-def test_a_user_can_stop_nobody_either(shared_server: ServerProcess, show: list[str]) -> None:
+def test_a_user_can_stop_no_other_either(shared_server: ServerProcess, show: list[str]) -> None:
     _, _, identity = answer(
         shared_server, "POST", "/users/login", json.dumps({"username": "iggy", "password": "iggy"}).encode(), JSON
     )
@@ -80,10 +80,10 @@ def test_unfinished_bodies_take_no_memory(shared_server: ServerProcess) -> None:
     with ExitStack() as stack:
         for size in (2_000_000, 4_000):
             for _ in range(60):
-                stranger = stack.enter_context(connected(shared_server))
-                stranger.settimeout(0.2)
+                unauthenticated = stack.enter_context(connected(shared_server))
+                unauthenticated.settimeout(0.2)
                 with suppress(TimeoutError, ConnectionError):
-                    stranger.sendall(head % size + bytes(size - 1))
+                    unauthenticated.sendall(head % size + bytes(size - 1))
         assert login(shared_server) == 200
         assert shared_server.memory_bytes() - before < 40_000_000
 
@@ -93,14 +93,14 @@ def test_the_log_is_the_servers_own(start_server: StartServer) -> None:
     trace.
     """
     server = start_server({"HTTP_ACCESS_LOG": "true"})
-    with connected(server) as stranger:
-        stranger.sendall(
+    with connected(server) as unauthenticated:
+        unauthenticated.sendall(
             b"GET /zzz%0aFORGED%1b[31m%1b]0;pwn%07 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \xff\r\n\r\n"
         )
-        assert stranger.recv(12) == b"HTTP/1.1 401"
-    with connected(server) as stranger:
-        stranger.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \xff\xfe\r\n\r\n")
-        assert stranger.recv(12) == b"HTTP/1.1 401"
+        assert unauthenticated.recv(12) == b"HTTP/1.1 401"
+    with connected(server) as unauthenticated:
+        unauthenticated.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \xff\xfe\r\n\r\n")
+        assert unauthenticated.recv(12) == b"HTTP/1.1 401"
     assert login(server, "a\x1b[31mb\nFORGED", "wrong") in {400, 401}
     server.stop()
     log = server.log.read_bytes()
@@ -109,11 +109,11 @@ def test_the_log_is_the_servers_own(start_server: StartServer) -> None:
     assert b"Traceback" not in log
 
 
-def test_figures_name_nothing_to_strangers(shared_server: ServerProcess) -> None:
+def test_metrics_name_nothing_to_unauthenticated_clients(shared_server: ServerProcess) -> None:
     with RawConnection.as_root(shared_server.address) as root:
         root.create_topic("secret-stream", "secret-topic")
         path = frames.ident("secret-stream") + frames.ident("secret-topic")
-        root.ok(Code.CREATE_GROUP, path + frames.name("secret-group"))
+        root.ok(Code.CREATE_CONSUMER_GROUP, path + frames.name("secret-group"))
     _, headers, body = answer(
         shared_server, "GET", "/metrics?detail=partitions", headers={"Origin": "https://evil.example"}
     )
@@ -129,14 +129,14 @@ def test_figures_name_nothing_to_strangers(shared_server: ServerProcess) -> None
 
 
 def test_malformed_requests_learn_nothing(shared_server: ServerProcess) -> None:
-    with connected(shared_server) as stranger:
-        stranger.sendall(b"GET / HTTP/1.1\r\nHost\r\n\r\n")
-        head = stranger.makefile("rb").read().lower()
+    with connected(shared_server) as unauthenticated:
+        unauthenticated.sendall(b"GET / HTTP/1.1\r\nHost\r\n\r\n")
+        head = unauthenticated.makefile("rb").read().lower()
     assert b"400 bad request" in head
     assert b"aiohttp" not in head
 
 
-def test_failures_elsewhere_lock_nobody_out(start_server: StartServer) -> None:
+def test_failures_elsewhere_lock_no_user_out(start_server: StartServer) -> None:
     """Regression: 112 wrong passwords from twelve addresses caused the right one from another address to be refused."""
     server = start_server({"PROXY_TRUSTED": "[127.0.0.1]", "LOGIN_FAILURES_MAX": "3", "LOGIN_FAILURES_INTERVAL": "1 h"})
 
@@ -173,16 +173,16 @@ def test_guessed_tokens_are_limited(start_server: StartServer) -> None:
 
 
 def upgraded(server: ServerProcess) -> socket.socket:
-    stranger = connected(server)
-    stranger.sendall(
+    unauthenticated = connected(server)
+    unauthenticated.sendall(
         b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     )
     received = b""
     while not received.endswith(b"\r\n\r\n"):
-        received += stranger.recv(1)
+        received += unauthenticated.recv(1)
     assert b" 101 " in received
-    return stranger
+    return unauthenticated
 
 
 def frame(opcode: int, payload: bytes) -> bytes:
@@ -192,9 +192,9 @@ def frame(opcode: int, payload: bytes) -> bytes:
     return bytes([0x80 | opcode]) + length + bytes(4) + payload
 
 
-def close_code(stranger: socket.socket) -> int:
+def close_code(unauthenticated: socket.socket) -> int:
     """The code of the close frame; preceding frames are skipped."""
-    with stranger.makefile("rb") as received:
+    with unauthenticated.makefile("rb") as received:
         while True:
             first, length = received.read(2)
             size = length if length < 126 else struct.unpack(">H", received.read(2))[0]
@@ -207,30 +207,30 @@ def test_a_first_message_is_a_login(shared_server: ServerProcess, show: list[str
     """Regression: 4 MiB of numbers before a login stopped the event loop for 16 seconds."""
     with bystanders(shared_server, show):
         for _ in range(3):
-            with closing(upgraded(shared_server)) as stranger:
+            with closing(upgraded(shared_server)) as unauthenticated:
                 try:
-                    stranger.sendall(frame(TEXT, MANY_NUMBERS * 2))
-                    assert close_code(stranger) == 1009
+                    unauthenticated.sendall(frame(TEXT, MANY_NUMBERS * 2))
+                    assert close_code(unauthenticated) == 1009
                 except ConnectionError:
                     # The server closed the connection while data was in flight.
                     pass
-            with closing(upgraded(shared_server)) as stranger:
-                stranger.sendall(frame(TEXT, MANY_NUMBERS[:4000] + b"1]"))
-                assert close_code(stranger) == 4400
+            with closing(upgraded(shared_server)) as unauthenticated:
+                unauthenticated.sendall(frame(TEXT, MANY_NUMBERS[:4000] + b"1]"))
+                assert close_code(unauthenticated) == 4400
 
 
 def test_pings_are_counted(shared_server: ServerProcess, show: list[str]) -> None:
     """Regression: 180,000 pings stalled the event loop for half a second."""
-    with bystanders(shared_server, show), closing(upgraded(shared_server)) as stranger:
+    with bystanders(shared_server, show), closing(upgraded(shared_server)) as unauthenticated:
         began = time.monotonic()
         pings = frame(PING, b"") * 10_000
         try:
             while time.monotonic() - began < 10:
-                stranger.sendall(pings)
+                unauthenticated.sendall(pings)
         except ConnectionError:
             pass
         else:
-            pytest.fail("nobody minds")
+            pytest.fail("no one minds")
 
 
 @pytest.mark.parametrize("path", ["/users/login", "/ping", "/metrics", "/ws"])

@@ -44,8 +44,8 @@ class Files:
 
     def _needed_by(self, path: Path) -> Iterator[Path]:
         # Include the `conftest.py` files of the parent directories.
-        for folder in (path.parent, *path.parent.parents):
-            if (conftest := folder / "conftest.py") in self._paths and conftest != path:
+        for directory in (path.parent, *path.parent.parents):
+            if (conftest := directory / "conftest.py") in self._paths and conftest != path:
                 yield conftest
         tree = ast.parse((self._root / path).read_text(encoding="utf-8"))
         for node in ast.walk(tree):
@@ -68,8 +68,8 @@ class Files:
     def _named(self, path: Path, text: str) -> Iterator[Path]:
         if not text or len(text) > 200 or "\n" in text:
             return
-        for folder in (Path(), path.parent):
-            named = folder / text
+        for directory in (Path(), path.parent):
+            named = directory / text
             if named in self._paths:
                 yield named
 

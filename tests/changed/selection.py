@@ -24,7 +24,7 @@ _EVERYTHING: Final = (
     "core/rust-toolchain.toml",
 )
 """Files on which anything may depend."""
-_FOLDERS: Final = {
+_DIRECTORIES: Final = {
     "web": ("tests/console", "tests/journeys/test_browser.py", "tests/journeys/test_readme.py"),
     "docs": ("tests/architecture", "tests/journeys/test_readme.py", "spark/tests/documents/test_readme.py"),
 }
@@ -67,7 +67,7 @@ def select(changed: Iterable[Path], files: Files) -> Selection:
     begin = changed | ({NATIVE} if _NATIVE_CRATE in crates else set())
     tests = {str(path) for path in files.reached_from(begin) if _is_test(path)}
     for path in changed:
-        tests |= set(_FOLDERS.get(path.parts[0], ()))
+        tests |= set(_DIRECTORIES.get(path.parts[0], ()))
         if path.is_relative_to(_DASHBOARDS):
             tests.add("tests/apis/http/monitoring/test_dashboard.py")
         elif path.parts[0] == _CONTAINERS:
@@ -92,14 +92,14 @@ def _crates_reached(changed: set[Path]) -> set[str]:
         check=True,
     ).stdout
     packages = json.loads(described)["packages"]
-    folders = {package["name"]: Path(package["manifest_path"]).parent.relative_to(ROOT) for package in packages}
+    directories = {package["name"]: Path(package["manifest_path"]).parent.relative_to(ROOT) for package in packages}
     users: dict[Path, set[Path]] = {}
     for package in packages:
         for dependency in package["dependencies"]:
-            if dependency["name"] in folders:
-                users.setdefault(folders[dependency["name"]], set()).add(folders[package["name"]])
-    begin = {folder for path in changed for folder in folders.values() if folder in path.parents}
+            if dependency["name"] in directories:
+                users.setdefault(directories[dependency["name"]], set()).add(directories[package["name"]])
+    begin = {directory for path in changed for directory in directories.values() if directory in path.parents}
     if any(path.parts[0] == "proto" and path.suffix in {".proto", ".toml"} for path in changed):
-        begin |= {folders["headrace-proto"], folders["headrace-wire"]}
+        begin |= {directories["headrace-proto"], directories["headrace-wire"]}
     reached = closure(begin, users)
-    return {name for name, folder in folders.items() if folder in reached}
+    return {name for name, directory in directories.items() if directory in reached}

@@ -12,7 +12,7 @@ from tests.compatibility.protocol.websocket import WebSocketConnection
 from tests.server_process import ServerProcess
 
 Connect = Callable[[], RawConnection]
-Door = tuple[type[RawConnection], str]
+Listener = tuple[type[RawConnection], str]
 """Connection class and address."""
 
 
@@ -23,7 +23,7 @@ def transport(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def door(shared_server: ServerProcess, transport: str) -> Door:
+def listener(shared_server: ServerProcess, transport: str) -> Listener:
     """Connection class and address of the selected transport."""
     if transport == "websocket":
         return WebSocketConnection, shared_server.websocket_address
@@ -31,16 +31,16 @@ def door(shared_server: ServerProcess, transport: str) -> Door:
 
 
 @pytest.fixture
-def connect(door: Door) -> Iterator[Connect]:
+def connect(listener: Listener) -> Iterator[Connect]:
     """Open unauthenticated connections."""
-    connection, address = door
+    connection, address = listener
     with ExitStack() as stack:
         yield lambda: stack.enter_context(connection(address))
 
 
 @pytest.fixture
-def root(door: Door) -> Iterator[RawConnection]:
+def root(listener: Listener) -> Iterator[RawConnection]:
     """Connection logged in as root."""
-    connection, address = door
+    connection, address = listener
     with connection.as_root(address) as root:
         yield root

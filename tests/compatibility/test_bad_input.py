@@ -10,7 +10,7 @@ import struct
 
 import pytest
 
-from tests.compatibility.conftest import Connect, Door
+from tests.compatibility.conftest import Connect, Listener
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.codes import Code, Status, Strategy
 from tests.compatibility.protocol.raw import RawConnection, Reply, eventually
@@ -97,7 +97,7 @@ UNDECODABLE = {
     "consumer kind 3": (Code.POLL_MESSAGES, b"\x03" + frames.poll(0, 0, 0, Strategy.FIRST)[1:]),
     "polling kind 6": (Code.POLL_MESSAGES, frames.poll(0, 0, 0, 6)),  # type: ignore[arg-type]
     "polling kind 0": (Code.POLL_MESSAGES, frames.poll(0, 0, 0, 0)),  # type: ignore[arg-type]
-    "token cut": (Code.LOGIN_WITH_TOKEN, b"\x44abc"),
+    "token cut": (Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, b"\x44abc"),
 }
 # Decodable payloads with a value unknown to the command: only authorized callers learn that the value is unknown.
 UNKNOWN_VALUES = {
@@ -115,7 +115,7 @@ ILL_FORMED = {
     "topic without a name": (Code.CREATE_TOPIC, frames.create_topic(0, "")),
     "user without a name": (Code.CREATE_USER, frames.create_user("", "secret")),
     "login without a name": (Code.LOGIN_USER, frames.login("", "secret")),
-    "token without a name": (Code.CREATE_TOKEN, b"\x00" + frames.u64(0)),
+    "token without a name": (Code.CREATE_PERSONAL_ACCESS_TOKEN, b"\x00" + frames.u64(0)),
     "numeric identifier of 3 bytes": (Code.GET_STREAM, b"\x01\x03\x00\x00\x00"),
     "numeric identifier of 8 bytes": (Code.DELETE_STREAM, b"\x01\x08" + frames.u64(0)),
     "numeric identifier of no bytes": (Code.GET_STREAM, b"\x01\x00"),
@@ -168,9 +168,9 @@ VALID = {
     Code.UPDATE_PERMISSIONS: frames.ident("nobody") + frames.opt_permissions(frames.permissions()),
     Code.CHANGE_PASSWORD: frames.ident("nobody") + frames.name("secret") + frames.name("secrets"),
     Code.LOGIN_USER: frames.login("nobody", "secret"),
-    Code.CREATE_TOKEN: frames.name("token") + frames.u64(0),
-    Code.DELETE_TOKEN: frames.name("token"),
-    Code.LOGIN_WITH_TOKEN: frames.name("token"),
+    Code.CREATE_PERSONAL_ACCESS_TOKEN: frames.name("token") + frames.u64(0),
+    Code.DELETE_PERSONAL_ACCESS_TOKEN: frames.name("token"),
+    Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN: frames.name("token"),
     Code.POLL_MESSAGES: frames.poll("s", "t", 0, Strategy.FIRST),
     Code.FLUSH_UNSAVED_BUFFER: frames.ident("s") + frames.ident("t") + frames.u32(0) + b"\x01",
     Code.GET_CONSUMER_OFFSET: frames.consumer_offset("s", "t", 0),
@@ -190,12 +190,12 @@ VALID = {
     Code.CREATE_PARTITIONS: frames.ident("s") + frames.ident("t") + frames.u32(1),
     Code.DELETE_PARTITIONS: frames.ident("s") + frames.ident("t") + frames.u32(1),
     Code.DELETE_SEGMENTS: frames.ident("s") + frames.ident("t") + frames.u32(0) + frames.u32(1),
-    Code.GET_GROUP: frames.ident("s") + frames.ident("t") + frames.ident("g"),
-    Code.GET_GROUPS: frames.ident("s") + frames.ident("t"),
-    Code.CREATE_GROUP: frames.ident("s") + frames.ident("t") + frames.name("g"),
-    Code.DELETE_GROUP: frames.ident("s") + frames.ident("t") + frames.ident("g"),
-    Code.JOIN_GROUP: frames.ident("s") + frames.ident("t") + frames.ident("g"),
-    Code.LEAVE_GROUP: frames.ident("s") + frames.ident("t") + frames.ident("g"),
+    Code.GET_CONSUMER_GROUP: frames.ident("s") + frames.ident("t") + frames.ident("g"),
+    Code.GET_CONSUMER_GROUPS: frames.ident("s") + frames.ident("t"),
+    Code.CREATE_CONSUMER_GROUP: frames.ident("s") + frames.ident("t") + frames.name("g"),
+    Code.DELETE_CONSUMER_GROUP: frames.ident("s") + frames.ident("t") + frames.ident("g"),
+    Code.JOIN_CONSUMER_GROUP: frames.ident("s") + frames.ident("t") + frames.ident("g"),
+    Code.LEAVE_CONSUMER_GROUP: frames.ident("s") + frames.ident("t") + frames.ident("g"),
 }
 WITHOUT_PAYLOAD = (
     Code.GET_STATS,
@@ -204,10 +204,10 @@ WITHOUT_PAYLOAD = (
     Code.GET_CLIENTS,
     Code.GET_USERS,
     Code.LOGOUT_USER,
-    Code.GET_TOKENS,
+    Code.GET_PERSONAL_ACCESS_TOKENS,
     Code.GET_STREAMS,
 )
-BEFORE_LOGIN = (Code.PING, Code.LOGIN_USER, Code.LOGIN_WITH_TOKEN)
+BEFORE_LOGIN = (Code.PING, Code.LOGIN_USER, Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN)
 
 
 @pytest.mark.parametrize(("code", "payload"), VALID.items(), ids=[code.name for code in VALID])
@@ -315,9 +315,9 @@ def test_a_client_that_sends_byte_by_byte(connect: Connect, stream: str) -> None
     ids=["length", "header", "payload", "large payload"],
 )
 @pytest.mark.parametrize("end", ["close", "reset", "half-close"])
-def test_half_a_frame_and_then_nothing(door: Door, root: RawConnection, part: bytes, end: str) -> None:
+def test_half_a_frame_and_then_nothing(listener: Listener, root: RawConnection, part: bytes, end: str) -> None:
     """The connection is dropped without a response and leaves the registry; nothing is executed."""
-    kind, address = door
+    kind, address = listener
     with kind.as_root(address) as connection:
         me = connection.ok(Code.GET_ME)[:4]
         connection.write(part)
@@ -331,10 +331,10 @@ def test_half_a_frame_and_then_nothing(door: Door, root: RawConnection, part: by
 
 
 def test_a_client_that_does_not_read(
-    shared_server: ServerProcess, door: Door, root: RawConnection, stream: str
+    shared_server: ServerProcess, listener: Listener, root: RawConnection, stream: str
 ) -> None:
     """Responses that a client does not read stall its own connection, not the server (back-pressure, SHARD-5)."""
-    kind, address = door
+    kind, address = listener
     root.create_topic(stream)
     root.send(stream, "t", 0, *[bytes(1000)] * 1000)
     memory_before = shared_server.memory_bytes()
@@ -351,7 +351,7 @@ def test_a_client_that_does_not_read(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_noise(door: Door, seed: int) -> None:
+def test_noise(listener: Listener, seed: int) -> None:
     """Random bytes: every frame gets exactly one response, and the server keeps running."""
     random_source = random.Random(seed)
     codes = [*Code, 0, 7, 60_000]
@@ -365,7 +365,7 @@ def test_noise(door: Door, seed: int) -> None:
                 payload[random_source.randrange(len(payload))] = random_source.randrange(256)
         payload += random_source.randbytes(random_source.randrange(30))
         frames_sent.append(frames.request(code, bytes(payload)))
-    kind, address = door
+    kind, address = listener
     with kind.as_root(address) as connection:
         connection.write(b"".join(frames_sent))
         for _ in frames_sent:

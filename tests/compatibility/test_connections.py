@@ -64,13 +64,13 @@ class Busy(threading.Thread):
         self.rounds = 0
         self._address = address
         self._number = number
-        self._told_to_stop = stop
+        self._asked_to_stop = stop
 
     def run(self) -> None:
         """Send a batch and read it back from its offset."""
         try:
             with RawConnection.as_root(self._address) as connection:
-                while not self._told_to_stop.is_set():
+                while not self._asked_to_stop.is_set():
                     payloads = [b"%d %d %d" % (self._number, self.rounds, nth) for nth in range(10)]
                     connection.send("busy", "t", self._number, *payloads)
                     polled = connection.poll("busy", "t", self._number, Strategy.NEXT, count=10, auto_commit=True)

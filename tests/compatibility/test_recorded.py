@@ -136,7 +136,7 @@ def test_in_a_topic_without_members(many_streams: RawConnection, exchange: Excha
         group = _identifier(reader)
         assert isinstance(group, str)
         created = frames.ident(stream) + frames.ident(topic) + frames.name(group)
-        many_streams.ok(Code.CREATE_GROUP, created)
+        many_streams.ok(Code.CREATE_CONSUMER_GROUP, created)
     assert many_streams.status(exchange.code, request) == exchange.status
     assert many_streams.is_alive()
 
@@ -151,7 +151,7 @@ def test_what_exists_already(many_streams: RawConnection, exchange: Exchange) ->
         case Code.CREATE_TOPIC:
             _make_stream(many_streams, _named_stream(request))
             many_streams.request(exchange.code, request)
-        case Code.CREATE_GROUP:
+        case Code.CREATE_CONSUMER_GROUP:
             reader = Reader(request)
             _make_topic(many_streams, _identifier(reader), _identifier(reader))
             many_streams.request(exchange.code, request)

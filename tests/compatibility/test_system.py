@@ -19,7 +19,7 @@ from tests.compatibility.protocol.codes import Code, Status
 from tests.compatibility.protocol.raw import RawConnection, Reply, eventually
 from tests.server_process import PASSWORD, ServerProcess
 
-NOBODY = 2**32 - 1
+ANONYMOUS = 2**32 - 1
 TCP = 1
 
 
@@ -61,20 +61,20 @@ def test_me(root: RawConnection) -> None:
 
 def test_clients(root: RawConnection, connect: Connect) -> None:
     """Every connection, authenticated or not, is listed until it closes."""
-    stranger = connect()
-    assert stranger.is_alive()
+    unauthenticated = connect()
+    assert unauthenticated.is_alive()
     by_address = {client.address: client for client in clients(root).values()}
-    entry = by_address[stranger.local_address]
-    assert entry == Client(entry.id, NOBODY, TCP, stranger.local_address, 0)
+    entry = by_address[unauthenticated.local_address]
+    assert entry == Client(entry.id, ANONYMOUS, TCP, unauthenticated.local_address, 0)
     assert by_address[root.local_address] == me(root)
     reader = Reader(root.ok(Code.GET_CLIENT, frames.u32(entry.id)))
     assert Client.read(reader) == entry
     assert reader.is_at_end
-    stranger.ok(Code.LOGIN_USER, frames.login("iggy", "iggy"))
+    unauthenticated.ok(Code.LOGIN_USER, frames.login("iggy", "iggy"))
     assert clients(root)[entry.id].user == 0
-    stranger.ok(Code.LOGOUT_USER)
-    assert clients(root)[entry.id].user == NOBODY
-    stranger.close()
+    unauthenticated.ok(Code.LOGOUT_USER)
+    assert clients(root)[entry.id].user == ANONYMOUS
+    unauthenticated.close()
     eventually("leaving the registry", lambda: entry.id not in clients(root))
     assert root.ok(Code.GET_CLIENT, frames.u32(entry.id)) == b""
 
@@ -82,7 +82,7 @@ def test_clients(root: RawConnection, connect: Connect) -> None:
 def test_a_client_number_that_cannot_be(root: RawConnection) -> None:
     """The number 0 has a status of its own."""
     assert root.request(Code.GET_CLIENT, frames.u32(0)) == Reply(Status.INVALID_CLIENT_ID)
-    assert root.ok(Code.GET_CLIENT, frames.u32(NOBODY)) == b""
+    assert root.ok(Code.GET_CLIENT, frames.u32(ANONYMOUS)) == b""
 
 
 def test_ping_needs_nothing(connect: Connect) -> None:
@@ -189,7 +189,7 @@ def test_a_snapshot_of_one_thing(root: RawConnection, kind: int, entry: str) -> 
         assert archive.read(f"{entry}.txt")
 
 
-def test_a_snapshot_of_everything_tells_no_secret(root: RawConnection) -> None:
+def test_a_snapshot_of_everything_contains_no_secret(root: RawConnection) -> None:
     """The archive contains all entries except the test entry, and no password."""
     with zipfile.ZipFile(io.BytesIO(root.ok(Code.GET_SNAPSHOT, bytes([2, 1, 100])))) as archive:
         expected = {f"{entry}.txt" for entry in SNAPSHOT_ENTRIES.values() if entry != "test"}

@@ -183,12 +183,12 @@ def test_a_large_request_in_frames_of_the_limit(address: str, stream: str, size:
         assert root.stored_offset(stream, "t", 0) is None
 
 
-@pytest.mark.parametrize("door", ["tcp", "websocket"])
-def test_memory_after_large_requests(start_server: StartServer, stream: str, door: str) -> None:
+@pytest.mark.parametrize("listener", ["tcp", "websocket"])
+def test_memory_after_large_requests(start_server: StartServer, stream: str, listener: str) -> None:
     """Memory of the peak returns to the system; the idle time is shortened for the test."""
     server = start_server({"SYSTEM_MEMORY_POOL_IDLE_TIME": "200 ms"})
-    kind: type[RawConnection] = WebSocketConnection if door == "websocket" else RawConnection
-    address = server.websocket_address if door == "websocket" else server.address
+    kind: type[RawConnection] = WebSocketConnection if listener == "websocket" else RawConnection
+    address = server.websocket_address if listener == "websocket" else server.address
     with kind.as_root(address) as first, kind.as_root(address) as second:
         first.create_topic(stream)
         before = server.memory_bytes()
@@ -314,7 +314,7 @@ def test_no_listener(start_server: StartServer) -> None:
     assert "websocket   not listening" in server.log.read_text()
 
 
-def test_a_message_is_the_same_by_either_door(shared_server: ServerProcess, address: str, stream: str) -> None:
+def test_a_message_is_the_same_by_either_listener(shared_server: ServerProcess, address: str, stream: str) -> None:
     """Messages sent over one transport are read over the other, on any shard; a connection that moves between shards
     stays a WebSocket.
     """
@@ -328,7 +328,7 @@ def test_a_message_is_the_same_by_either_door(shared_server: ServerProcess, addr
             assert websocket.poll(stream, "t", partition, Strategy.FIRST).payloads == expected
 
 
-def test_pings_that_nobody_wants_answered(server: ServerProcess) -> None:
+def test_pings_without_answers(server: ServerProcess) -> None:
     """The server stops reading from a peer that does not read its pongs, and keeps little memory for them."""
     before = server.memory_bytes()
     with hand_made(server.websocket_address) as deaf, hand_made(server.websocket_address) as other:

@@ -89,11 +89,11 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.node.originalname or request.node.name).removeprefix("test_")[:40]
 
 
-Picture = Callable[[Page, str], None]
+Screenshot = Callable[[Page, str], None]
 
 
 @pytest.fixture
-def picture() -> Picture:
+def screenshot() -> Screenshot:
     """Keep what a page looks like, as an artefact of the run."""
 
     def kept(page: Page, called: str) -> None:

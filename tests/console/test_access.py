@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.api import Api
-from tests.console.conftest import OpenContext, Picture
+from tests.console.conftest import OpenContext, Screenshot
 from tests.console.steps import log_in, visit
 from tests.server_process import PASSWORD, USERNAME
 
@@ -72,8 +72,8 @@ def violations(page: Page) -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_is_in_anybodys_way(
-    open_context: OpenContext, places: dict[str, str], scheme: str, picture: Picture
+def test_no_page_is_in_the_way(
+    open_context: OpenContext, places: dict[str, str], scheme: str, screenshot: Screenshot
 ) -> None:
     page = open_context(color_scheme=scheme).new_page()
     page.goto("/")
@@ -84,15 +84,17 @@ def test_no_page_is_in_anybodys_way(
         visit(page, place)
         settled(page)
         found[called] = violations(page)
-        picture(page, f"{called}-{scheme}")
+        screenshot(page, f"{called}-{scheme}")
     visit(page, "streams")
     page.get_by_role("button", name="Create a stream").click()
     found["dialog"] = violations(page)
-    picture(page, f"dialog-{scheme}")
+    screenshot(page, f"dialog-{scheme}")
     assert {called: what for called, what in found.items() if what} == {}
 
 
-def test_no_page_is_wider_than_a_phone(open_context: OpenContext, places: dict[str, str], picture: Picture) -> None:
+def test_no_page_is_wider_than_a_phone(
+    open_context: OpenContext, places: dict[str, str], screenshot: Screenshot
+) -> None:
     page = open_context(width=360, height=740).new_page()
     page.goto("/")
     wide = {"login": width(page)}
@@ -101,15 +103,15 @@ def test_no_page_is_wider_than_a_phone(open_context: OpenContext, places: dict[s
         visit(page, place)
         settled(page)
         wide[called] = width(page)
-        picture(page, f"{called}-phone")
+        screenshot(page, f"{called}-phone")
     page.get_by_role("button", name="Menu").click()
     wide["menu"] = width(page)
-    picture(page, "menu-phone")
+    screenshot(page, "menu-phone")
     page.get_by_role("link", name="Streams").click()
     expect(page.get_by_role("link", name="Settings")).to_be_hidden()
     page.get_by_role("button", name="Create a stream").click()
     wide["dialog"] = width(page)
-    picture(page, "dialog-phone")
+    screenshot(page, "dialog-phone")
     assert {called: found for called, found in wide.items() if found > 360} == {}
 
 

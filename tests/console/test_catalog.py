@@ -60,7 +60,7 @@ def test_a_purge_has_to_be_confirmed(page: Page, api: Api, name: str) -> None:
     assert api("GET", topic)["messages_count"] == 0
 
 
-def test_refusals_are_told_where_they_happen(page: Page, api: Api, name: str) -> None:
+def test_refusals_are_reported_where_they_happen(page: Page, api: Api, name: str) -> None:
     api("POST", "/streams", {"name": name})
     log_in(page)
     visit(page, "streams")

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.api import Api
-from tests.console.conftest import OpenContext, Picture
+from tests.console.conftest import OpenContext, Screenshot
 from tests.console.steps import log_in, log_in_with_token, visit
 
 
@@ -30,7 +30,7 @@ def send(page: Page, payload: str, *, headers: str = "") -> None:
 
 
 @pytest.mark.long
-def test_the_whole_way(open_context: OpenContext, name: str, picture: Picture) -> None:
+def test_the_whole_way(open_context: OpenContext, name: str, screenshot: Screenshot) -> None:
     owner, page = open_context().new_page(), open_context().new_page()
     log_in(owner)
     log_in_with_token(page, create_token(owner, "journey"))
@@ -38,15 +38,15 @@ def test_the_whole_way(open_context: OpenContext, name: str, picture: Picture) -
     page.get_by_role("link", name="Live").click()
     expect(page.get_by_text("live · 0 received")).to_be_visible()
     visit(owner, f"streams/{name}/topics/orders/send")
-    arrives_live(owner, page, picture)
-    moves_a_group(owner, page, picture)
+    arrives_live(owner, page, screenshot)
+    moves_a_group(owner, page, screenshot)
     moves_a_consumer(page)
     owner.get_by_role("link", name="Access tokens").click()
     owner.get_by_role("button", name="Revoke journey").click()
     owner.get_by_role("dialog").get_by_role("button", name="Revoke").click()
     expect(page.get_by_role("alert")).to_contain_text("You were logged out")
     expect(page.get_by_label("User name")).to_be_visible()
-    picture(page, "thrown-out")
+    screenshot(page, "thrown-out")
 
 
 def create_topic(page: Page, name: str) -> None:
@@ -61,24 +61,24 @@ def create_topic(page: Page, name: str) -> None:
     page.get_by_role("link", name="orders").click()
 
 
-def arrives_live(owner: Page, page: Page, picture: Picture) -> None:
+def arrives_live(owner: Page, page: Page, screenshot: Screenshot) -> None:
     send(owner, '{"order":1,"lines":[{"article":"tea","amount":12345678901234567890}]}', headers="kind=paid\nto=home")
     row = page.get_by_role("region", name="Messages").get_by_role("row").nth(1)
     expect(row).to_contain_text('{"order":1')
     expect(row).to_contain_text("kind=paid to=home")
-    picture(page, "live")
+    screenshot(page, "live")
     page.get_by_role("button", name="Inspect message 0 of partition 0").click()
     dialog = page.get_by_role("dialog")
     # The number has more digits than a double has.
     expect(dialog.locator("pre")).to_contain_text('"amount": 12345678901234567890')
     expect(dialog.get_by_role("row", name="kind paid string")).to_be_visible()
-    picture(page, "inspector")
+    screenshot(page, "inspector")
     dialog.get_by_role("button", name="Hex").click()
     expect(dialog.locator("pre")).to_contain_text("000000  7b 22 6f 72 64 65 72 22")
     page.keyboard.press("Escape")
 
 
-def moves_a_group(owner: Page, page: Page, picture: Picture) -> None:
+def moves_a_group(owner: Page, page: Page, screenshot: Screenshot) -> None:
     page.get_by_role("link", name="Consumers").click()
     page.get_by_role("button", name="Create a group").click()
     page.get_by_role("dialog").get_by_label("Name").fill("billing")
@@ -87,7 +87,7 @@ def moves_a_group(owner: Page, page: Page, picture: Picture) -> None:
     expect(page.get_by_text("1 message behind")).to_be_visible()
     send(owner, '{"order":2}')
     expect(page.get_by_text("2 messages behind")).to_be_visible()
-    picture(page, "lag")
+    screenshot(page, "lag")
     reset(page, "group billing", "with what comes from now on")
     expect(page.get_by_text("0 messages behind")).to_be_visible()
     expect(stored).to_have_text("1")
@@ -147,7 +147,7 @@ def test_only_what_the_filters_let_through_is_shown(page: Page, api: Api, name: 
     expect(page.get_by_text("Nothing yet.")).to_be_visible()
 
 
-def test_throughput_is_plotted(page: Page, api: Api, name: str, picture: Picture) -> None:
+def test_throughput_is_plotted(page: Page, api: Api, name: str, screenshot: Screenshot) -> None:
     topic = api.topic(name)
     log_in(page)
     plot = page.get_by_role("img", name="Messages appended")
@@ -159,4 +159,4 @@ def test_throughput_is_plotted(page: Page, api: Api, name: str, picture: Picture
             break
         page.wait_for_timeout(50)
     expect(plot).not_to_have_attribute("aria-label", "Messages appended, now 0/s")
-    picture(page, "overview")
+    screenshot(page, "overview")

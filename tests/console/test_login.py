@@ -11,7 +11,7 @@ from tests.console.api import Api
 from tests.console.steps import log_in, visit
 
 
-def test_a_wrong_password_is_told(page: Page) -> None:
+def test_a_wrong_password_is_reported(page: Page) -> None:
     page.goto("/")
     page.get_by_label("User name").fill("nobody")
     page.get_by_label("Password").fill("wrong")

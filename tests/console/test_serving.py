@@ -34,7 +34,7 @@ def assets(server: ServerProcess) -> list[str]:
     return re.findall(r'(?:src|href)="(/[^"]+)"', get(server, "/", Accept=HTML)[2].decode())
 
 
-def test_browsers_get_the_console_and_everybody_else_what_they_know(shared_server: ServerProcess) -> None:
+def test_browsers_get_the_console_and_all_others_what_they_know(shared_server: ServerProcess) -> None:
     status, headers, body = get(shared_server, "/", Accept=HTML)
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert "Accept" in headers["Vary"]

@@ -38,7 +38,7 @@ class Containers:
         self._settings: Mapping[str, str] | None = None
 
     @property
-    def doors(self) -> Gateway:
+    def listeners(self) -> Gateway:
         """Addresses of the balancer."""
         return Gateway(*(f"127.0.0.1:{self.ports[name]}" for name in ("TCP", "WEBSOCKET", "HTTP", "GRPC")))
 

@@ -38,7 +38,7 @@ def cluster(containers: Containers) -> Containers:
 @pytest.fixture(scope="session")
 def entrance(containers: Containers) -> Entrance:
     """The balancer, as root."""
-    return Entrance(containers.doors.tcp, "iggy", containers.password())
+    return Entrance(containers.listeners.tcp, "iggy", containers.password())
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ STATUS = "cat /proc/self/status"
 
 
 @pytest.mark.parametrize("service", [*SERVICES, *OTHERS])
-def test_nobody_is_root_or_may_become_it(cluster: Containers, service: str) -> None:
+def test_no_process_is_root_or_may_become_it(cluster: Containers, service: str) -> None:
     status = dict(line.split(":\t", 1) for line in cluster.inside(service, STATUS).splitlines() if ":\t" in line)
     assert status["Uid"].split() == ["10001"] * 4
     for capabilities in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
@@ -34,8 +34,8 @@ def test_nobody_is_root_or_may_become_it(cluster: Containers, service: str) -> N
 
 @pytest.mark.parametrize("service", [*SERVICES, *OTHERS])
 def test_nothing_but_its_data_can_be_written(cluster: Containers, service: str) -> None:
-    folders = "/ /etc /opt /usr /usr/local/bin /var /run"
-    written = cluster.inside(service, f"for f in {folders}; do touch $f/x 2> /dev/null && echo $f; done; true")
+    directories = "/ /etc /opt /usr /usr/local/bin /var /run"
+    written = cluster.inside(service, f"for f in {directories}; do touch $f/x 2> /dev/null && echo $f; done; true")
     assert written.split() == []
     # The refusal must come from the read-only file system, not from file ownership.
     refusal = cluster.inside(service, "touch /etc/hostname.new 2>&1 || true")

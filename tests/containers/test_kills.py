@@ -80,14 +80,14 @@ def test_each_gateway(cluster: Containers, entrance: Entrance, name: str) -> Non
             load.wait_progress()
             after = [sender.lost_connections for sender in load.senders]
             assert all(now - earlier <= 1 for earlier, now in zip(before, after, strict=True)), (before, after)
-            assert before != after, "nobody was at this gateway"
+            assert before != after, "no client was at this gateway"
     load.check()
 
     def unread() -> dict[int, int]:
         sent = {sender.number: sum(map(len, sender.acknowledged)) for sender in load.senders}
         return {partition: sent[partition] - len(read_by(members, partition)) for partition in sent}
 
-    wait_until(lambda: all(left <= 0 for left in unread().values()), 90, lambda: f"nobody reads: {unread()}")
+    wait_until(lambda: all(left <= 0 for left in unread().values()), 90, lambda: f"no consumer reads: {unread()}")
     for member in members:
         member.end()
     assert any(member.lost_connections for member in members)

@@ -9,7 +9,7 @@ from apache_iggy import IggyClient, PollingStrategy, SendMessage
 from tests.containers.cluster import SERVICES, Containers
 from tests.containers.load import Entrance
 
-PATIENCE = "reconnection_interval=200ms&reestablish_after=200ms"
+RETRY_TIMEOUT = "reconnection_interval=200ms&reestablish_after=200ms"
 PARTITIONS_COUNT = 4
 _STEP_SECONDS = 60.0
 
@@ -22,7 +22,7 @@ class OfficialSender:
         self.partition = partition
         self.sent = 0
         self.reconnects = 0
-        self._client = IggyClient.from_connection_string(f"iggy+tcp://{credentials}@{entrance.address}?{PATIENCE}")
+        self._client = IggyClient.from_connection_string(f"iggy+tcp://{credentials}@{entrance.address}?{RETRY_TIMEOUT}")
         self._stream = stream
 
     async def run(self, is_over: asyncio.Event) -> None:
@@ -62,7 +62,7 @@ async def test_a_rolling_restart_of_everything(
 ) -> None:
     """No message is lost or out of order; duplicates are limited to batches that the client has resent."""
     client = IggyClient.from_connection_string(
-        f"iggy+tcp://{entrance.username}:{entrance.password}@{entrance.address}?{PATIENCE}"
+        f"iggy+tcp://{entrance.username}:{entrance.password}@{entrance.address}?{RETRY_TIMEOUT}"
     )
     await client.connect()
     await client.create_stream(name)

@@ -63,7 +63,7 @@ def test_a_batch_reads_every_partition(cluster: Containers, entrance: Entrance, 
 
 def test_a_stream_writes_exactly_once(cluster: Containers, entrance: Entrance, name: str) -> None:
     """SPK-2: flights by day and carrier, in a topic and in Parquet, once also when the job runs again."""
-    where = ("--http", cluster.doors.http, "--stream", name)
+    where = ("--http", cluster.listeners.http, "--stream", name)
     produced = subprocess.run(
         [sys.executable, "examples/flights/produce.py", *where, "--days", str(DAYS), "--rate", "5000"],
         cwd=ROOT,
@@ -78,9 +78,9 @@ def test_a_stream_writes_exactly_once(cluster: Containers, entrance: Entrance, n
     client = entrance.open()
     for _ in range(2):
         spark(cluster, "delays", "--once", "--stream", name, "--folder", name)
-        told = [json.loads(payload) for payload in payloads(client, name, "delays")]
-        assert Counter({(delay["day"], delay["carrier"]): delay["flights"] for delay in told}) == expected
-        assert len(told) == len(expected)
+        reported = [json.loads(payload) for payload in payloads(client, name, "delays")]
+        assert Counter({(delay["day"], delay["carrier"]): delay["flights"] for delay in reported}) == expected
+        assert len(reported) == len(expected)
     assert len(payloads(client, name, "flights")) == expected.total() + 1
     client.close()
     kept = in_parquet(cluster, name)
@@ -125,9 +125,9 @@ def flights_by_day(days: int) -> Counter[tuple[str, str]]:
         )
 
 
-def in_parquet(cluster: Containers, folder: str) -> list[dict[str, object]]:
+def in_parquet(cluster: Containers, directory: str) -> list[dict[str, object]]:
     """Rows of the files listed in Spark's log of the directory."""
-    packed = spark(cluster, "-c", f"tar -C /var/lib/spark/{folder}/delays -c . | base64", entrypoint="bash")
+    packed = spark(cluster, "-c", f"tar -C /var/lib/spark/{directory}/delays -c . | base64", entrypoint="bash")
     with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed))) as archive:
         files = {Path(member.name): archive.extractfile(member) for member in archive if member.isfile()}
         content = {path: file.read() for path, file in files.items() if file is not None}

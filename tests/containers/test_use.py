@@ -32,7 +32,7 @@ class Prometheus:
         self._headers = {"Authorization": f"Basic {password}"}
         self._url = f"http://127.0.0.1:{cluster.ports['PROMETHEUS']}/api/v1/query"
 
-    def as_a_stranger(self) -> None:
+    def without_a_token(self) -> None:
         """Query without the password."""
         urllib.request.urlopen(f"{self._url}?query=up", timeout=20)
 
@@ -47,8 +47,10 @@ class Prometheus:
 
 def test_the_journeys(cluster: Containers, entrance: Entrance) -> None:
     """The same suite that runs against the embedded server, through the balancer."""
-    doors = cluster.doors
-    address = ",".join(f"{door}={getattr(doors, door)}" for door in ("tcp", "websocket", "http", "grpc"))
+    listeners = cluster.listeners
+    address = ",".join(
+        f"{listener}={getattr(listeners, listener)}" for listener in ("tcp", "websocket", "http", "grpc")
+    )
     environment = os.environ | {
         "JOURNEY_GATEWAYS": address,
         "JOURNEY_USERNAME": entrance.username,
@@ -74,10 +76,10 @@ def prometheus(cluster: Containers) -> Prometheus:
     return Prometheus(cluster)
 
 
-def test_prometheus_has_figures_of_every_service(prometheus: Prometheus) -> None:
+def test_prometheus_has_metrics_of_every_service(prometheus: Prometheus) -> None:
     """Prometheus scrapes every service with the metrics token; Prometheus itself requires a password."""
     with pytest.raises(urllib.error.HTTPError, match="401"):
-        prometheus.as_a_stranger()
+        prometheus.without_a_token()
     wait_until(
         lambda: len(prometheus.asked("up == 1")) == len(SERVICES),
         _SCRAPED_SECONDS,

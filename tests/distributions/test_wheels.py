@@ -29,9 +29,9 @@ START_SECONDS: Final = 60
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Build the wheels of this checkout; the native one is built already where these tests run."""
-    folder = tmp_path_factory.mktemp("wheels")
-    subprocess.run(["make", "--no-print-directory", "wheels", f"DIST={folder}"], cwd=ROOT, check=True)
-    return sorted(folder.glob("*.whl"))
+    directory = tmp_path_factory.mktemp("wheels")
+    subprocess.run(["make", "--no-print-directory", "wheels", f"DIST={directory}"], cwd=ROOT, check=True)
+    return sorted(directory.glob("*.whl"))
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -43,8 +43,8 @@ def environment(**variables: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def installed(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Install the wheels and their dependencies, in the locked versions; return the directory of programs."""
-    folder = tmp_path_factory.mktemp("installed")
-    locked = folder / "locked.txt"
+    directory = tmp_path_factory.mktemp("installed")
+    locked = directory / "locked.txt"
     command = [
         UV,
         "export",
@@ -56,18 +56,18 @@ def installed(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> P
         "--no-hashes",
     ]
     subprocess.run([*command, "--output-file", locked], cwd=ROOT, check=True)
-    subprocess.run([UV, "venv", "--quiet", "--python", ROOT / ".venv/bin/python", folder / "venv"], check=True)
-    install = [UV, "pip", "install", "--quiet", "--python", folder / "venv/bin/python", "--constraint", locked]
-    subprocess.run([*install, *wheels], check=True, cwd=folder, env=environment())
-    return folder / "venv/bin"
+    subprocess.run([UV, "venv", "--quiet", "--python", ROOT / ".venv/bin/python", directory / "venv"], check=True)
+    install = [UV, "pip", "install", "--quiet", "--python", directory / "venv/bin/python", "--constraint", locked]
+    subprocess.run([*install, *wheels], check=True, cwd=directory, env=environment())
+    return directory / "venv/bin"
 
 
 @contextmanager
-def up(programs: Path, folder: Path) -> Iterator[str]:
+def up(programs: Path, directory: Path) -> Iterator[str]:
     """Run `headrace up` in an empty directory; yields what it printed until it serves."""
     process = subprocess.Popen(
         [programs / "headrace", "up", "--port", "0"],
-        cwd=folder, env=environment(**SMALL), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        cwd=directory, env=environment(**SMALL), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     try:
         assert process.stdout is not None

@@ -17,16 +17,16 @@ TOMORROW = NOW + datetime.timedelta(days=1)
 class ServerFiles:
     """The PEM files of one server; writing them again is a renewal."""
 
-    def __init__(self, folder: Path, authority: trustme.CA) -> None:
-        self.certificate = folder / "server.pem"
-        self.key = folder / "server.key"
-        self.authority_file = folder / "authority.pem"
+    def __init__(self, directory: Path, authority: trustme.CA) -> None:
+        self.certificate = directory / "server.pem"
+        self.key = directory / "server.key"
+        self.authority_file = directory / "authority.pem"
         self.authority = authority
         authority.cert_pem.write_to_path(self.authority_file)
 
-    def settings(self, door: str = "TCP_TLS") -> dict[str, str]:
+    def settings(self, listener: str = "TCP_TLS") -> dict[str, str]:
         """Settings of a listener with this certificate."""
-        return {f"{door}_CERT_FILE": str(self.certificate), f"{door}_KEY_FILE": str(self.key)}
+        return {f"{listener}_CERT_FILE": str(self.certificate), f"{listener}_KEY_FILE": str(self.key)}
 
     def write(
         self,

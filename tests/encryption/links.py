@@ -13,9 +13,9 @@ from tests.encryption.certificates import ServerFiles
 class LinkFiles:
     """One authority, a certificate for the nodes at 127.0.0.1, and one that gateways show."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         self.authority = trustme.CA()
-        parts = [folder / part for part in ("node", "gateway")]
+        parts = [directory / part for part in ("node", "gateway")]
         for part in parts:
             part.mkdir(parents=True)
         self.node, self.gateway = (ServerFiles(part, self.authority) for part in parts)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from headrace.embedded.audit_trail import read_folder
+from headrace.embedded.audit_trail import read_directory
 from headrace_gateway.audit.events import Event
 from headrace_gateway.audit.reading import Wanted
 from tests.compatibility.protocol import frames
@@ -25,10 +25,10 @@ VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 
 
 def start(
-    start_server: StartServer, files: ServerFiles, clients: str, authority: trustme.CA, folder: Path
+    start_server: StartServer, files: ServerFiles, clients: str, authority: trustme.CA, directory: Path
 ) -> ServerProcess:
     """A server that asks clients for certificates of this authority, with some users."""
-    path = folder / "clients.pem"
+    path = directory / "clients.pem"
     authority.cert_pem.write_to_path(path)
     settings = {"TCP_TLS_CLIENT_CERTIFICATES": "optional", "TCP_TLS_CLIENT_CA_FILE": str(path)}
     server = start_server(TLS | files.settings() | settings)
@@ -119,7 +119,7 @@ def test_certificates_that_are_not_taken(
         ),
     ):
         assert_refused(server.address, showing(files, leaf, version=version), alert)
-    complaint = "certificate is not one of a user who may log in"
+    complaint = "certificate does not name an active user"
     eventually("a line about it", lambda: complaint in server.log_tail())
 
 
@@ -135,7 +135,7 @@ def test_they_are_in_the_audit_trail(start_server: StartServer, files: ServerFil
     assert_refused(server.address, files.trusting(), "certificate required|handshake failure")
 
     def shown() -> list[Event]:
-        return read_folder(server.data, Wanted(event="login", action="login_with_certificate"), 100)[::-1]
+        return read_directory(server.data, Wanted(event="login", action="login_with_certificate"), 100)[::-1]
 
     eventually("four lines", lambda: len(shown()) == 4)
     found = shown()

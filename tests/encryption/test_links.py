@@ -38,9 +38,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> LinkFiles:
 @pytest.fixture(scope="module")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory, files: LinkFiles) -> Iterator[Cluster]:
     """A node and a gateway with two shards each, which authenticate each other by certificate."""
-    folder = tmp_path_factory.mktemp("cluster")
+    directory = tmp_path_factory.mktemp("cluster")
     with Cluster(
-        folder,
+        directory,
         replicas=1,
         nodes=1,
         gateways=1,
@@ -62,7 +62,7 @@ def cluster(shared_cluster: Cluster, files: LinkFiles) -> Iterator[Cluster]:
         if process.settings != settings or not process.is_running:
             process.settings = settings
             restart(shared_cluster, process)
-    with RawConnection.as_root(gateway.doors.tcp) as connection:
+    with RawConnection.as_root(gateway.listeners.tcp) as connection:
         eventually("the link", lambda: produced(connection) != UNAVAILABLE)
 
 
@@ -80,7 +80,7 @@ def produced(connection: RawConnection, stream: str = "nowhere") -> int:
     return connection.status(Code.SEND_MESSAGES, request)
 
 
-def doors(cluster: Cluster, address: str) -> dict[str, float]:
+def listeners(cluster: Cluster, address: str) -> dict[str, float]:
     """Metrics of the encrypted listeners of a service, by name and labels."""
     shown = {"Authorization": metrics_authorization(cluster.secret, NAME)}
     with urllib.request.urlopen(urllib.request.Request(f"http://{address}/metrics", headers=shown)) as response:
@@ -91,7 +91,7 @@ def doors(cluster: Cluster, address: str) -> dict[str, float]:
     }
 
 
-def told(process: ConfiguredProcess, *patterns: str, since: int) -> None:
+def reported(process: ConfiguredProcess, *patterns: str, since: int) -> None:
     """Wait for new log lines that match the patterns."""
     for pattern in patterns:
         eventually(
@@ -102,8 +102,11 @@ def told(process: ConfiguredProcess, *patterns: str, since: int) -> None:
 
 def test_everything_goes_over_encrypted_links(cluster: Cluster) -> None:
     node, gateway = cluster.nodes[0], cluster.gateways[0]
-    before = doors(cluster, node.http)['headrace_door_bytes_in_total{door="binary"}']
-    with RawConnection.as_root(gateway.doors.tcp) as connection, RawConnection.as_root(gateway.doors.tcp) as other:
+    before = listeners(cluster, node.http)['headrace_door_bytes_in_total{door="binary"}']
+    with (
+        RawConnection.as_root(gateway.listeners.tcp) as connection,
+        RawConnection.as_root(gateway.listeners.tcp) as other,
+    ):
         group = Group(connection, "s", partitions=8)
         large = bytes(range(256)) * (1 << 14)
         for partition in range(8):
@@ -122,7 +125,7 @@ def test_everything_goes_over_encrypted_links(cluster: Cluster) -> None:
 
     # Each shard of the gateway has a link with each shard of the node that it has asked for something.
     def links() -> tuple[float, float]:
-        of_node, of_gateway = doors(cluster, node.http), doors(cluster, gateway.doors.http)
+        of_node, of_gateway = listeners(cluster, node.http), listeners(cluster, gateway.listeners.http)
         return of_node['headrace_door_connections{door="binary"}'], of_gateway[
             'headrace_door_connections{door="links"}'
         ]
@@ -133,11 +136,11 @@ def test_everything_goes_over_encrypted_links(cluster: Cluster) -> None:
 
     # The two ends count independently, and are read one after the other.
     eventually("both ends count two to four links", are_counted)
-    of_node = doors(cluster, node.http)
+    of_node = listeners(cluster, node.http)
     assert of_node['headrace_door_bytes_in_total{door="binary"}'] - before > 8 * len(large)
 
 
-def test_nobody_gets_in_without_encryption_or_a_certificate(cluster: Cluster, files: LinkFiles) -> None:
+def test_no_client_gets_in_without_encryption_or_a_certificate(cluster: Cluster, files: LinkFiles) -> None:
     """A node also sends no plaintext."""
     node = cluster.nodes[0]
     since = len(node.log_text())
@@ -147,11 +150,11 @@ def test_nobody_gets_in_without_encryption_or_a_certificate(cluster: Cluster, fi
         while part := plain.recv(1024):
             heard += part
     assert heard[:1] in (b"", b"\x15"), "an alert at most"
-    told(node, "binary: .* was not let in", since=since)
+    reported(node, "binary: .* was not let in", since=since)
     # TLS alone is not enough: a client certificate is required.
-    with TlsConnection(node.binary, files.node.trusting(), "127.0.0.1") as stranger, pytest.raises(CLOSED):
-        stranger.request(Code.PING)
-    assert doors(cluster, node.http)['headrace_door_failures_total{door="binary",reason="not_tls"}'] >= 1
+    with TlsConnection(node.binary, files.node.trusting(), "127.0.0.1") as unauthenticated, pytest.raises(CLOSED):
+        unauthenticated.request(Code.PING)
+    assert listeners(cluster, node.http)['headrace_door_failures_total{door="binary",reason="not_tls"}'] >= 1
 
 
 @pytest.mark.parametrize(
@@ -162,7 +165,7 @@ def test_a_node_that_does_not_prove_who_it_is_is_not_reached(
     cluster: Cluster, files: LinkFiles, problem: str, reason: str
 ) -> None:
     node, gateway = cluster.nodes[0], cluster.gateways[0]
-    with RawConnection.as_root(gateway.doors.tcp) as connection:
+    with RawConnection.as_root(gateway.listeners.tcp) as connection:
         stream = f"behind-a-wrong-{problem}"
         connection.create_topic(stream)
         match problem:
@@ -178,18 +181,18 @@ def test_a_node_that_does_not_prove_who_it_is_is_not_reached(
         since = len(gateway.log_text())
         restart(cluster, node)
         assert produced(connection, stream) == UNAVAILABLE
-        told(gateway, f"links: no encryption with {node.binary}: .*({reason})", since=since)
-        told(node, "binary: .* was not let in: it sent the alert", since=0)
+        reported(gateway, f"links: no encryption with {node.binary}: .*({reason})", since=since)
+        reported(node, "binary: .* was not let in: it sent the alert", since=0)
         # Valid files are enough: no restart is needed.
         files.node.write("127.0.0.1")
         node.process.send_signal(signal.SIGUSR1)
         eventually("a message", lambda: produced(connection, stream) == Status.OK)
-        told(gateway, "is reached again", since=since)
+        reported(gateway, "is reached again", since=since)
         assert gateway.log_text()[since:].count("no encryption with") <= 3, "rate limited"
         assert len(connection.poll(stream, "t", 0, Strategy.FIRST).messages) == 1, "what was refused was not done"
 
 
-def test_a_gateway_that_does_not_prove_who_it_is_reaches_nobody(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_gateway_that_does_not_prove_who_it_is_reaches_no_node(cluster: Cluster, tmp_path: Path) -> None:
     node, gateway = cluster.nodes[0], cluster.gateways[0]
     foreign: Settings = {**gateway.settings}
     own = ServerFiles(tmp_path, trustme.CA())
@@ -200,20 +203,20 @@ def test_a_gateway_that_does_not_prove_who_it_is_reaches_nobody(cluster: Cluster
         since = len(gateway.log_text())
         gateway.settings = dict(settings)
         restart(cluster, gateway)
-        with RawConnection.as_root(gateway.doors.tcp) as connection:
+        with RawConnection.as_root(gateway.listeners.tcp) as connection:
             connection.create_topic(f"strangers-{number}")
             assert produced(connection, f"strangers-{number}") == UNAVAILABLE
-        told(gateway, f"links: no encryption with {node.binary}: it sent the alert", since=since)
-    told(node, "binary: .* was not let in", since=0)
+        reported(gateway, f"links: no encryption with {node.binary}: it sent the alert", since=since)
+    reported(node, "binary: .* was not let in", since=0)
     for reason in ("client_certificate", "no_client_certificate"):
         name = f'headrace_door_failures_total{{door="binary",reason="{reason}"}}'
-        eventually(f"one of {reason}", lambda name=name: doors(cluster, node.http).get(name, 0) >= 1)
+        eventually(f"one of {reason}", lambda name=name: listeners(cluster, node.http).get(name, 0) >= 1)
 
 
 @pytest.mark.parametrize("side", ["gateway", "node"])
 def test_neither_side_falls_back_to_plain_text(cluster: Cluster, side: str) -> None:
     node, gateway = cluster.nodes[0], cluster.gateways[0]
-    with RawConnection.as_root(gateway.doors.tcp) as connection:
+    with RawConnection.as_root(gateway.listeners.tcp) as connection:
         connection.create_topic(f"plain-{side}")
     process: ConfiguredProcess = gateway if side == "gateway" else node
     enabled = "links.tls.enabled" if side == "gateway" else "binary.tls.enabled"
@@ -221,16 +224,16 @@ def test_neither_side_falls_back_to_plain_text(cluster: Cluster, side: str) -> N
     process.settings.pop("binary.tls.client_certificates", None)
     since = len(gateway.log_text())
     restart(cluster, process)
-    with RawConnection.as_root(gateway.doors.tcp) as connection:
+    with RawConnection.as_root(gateway.listeners.tcp) as connection:
         assert produced(connection, f"plain-{side}") == UNAVAILABLE
-    told(gateway, f"node [0-9]+ at {node.binary} is not reached", since=since)
+    reported(gateway, f"node [0-9]+ at {node.binary} is not reached", since=since)
     if side == "node":
-        told(gateway, f"links: no encryption with {node.binary}: ", since=since)
+        reported(gateway, f"links: no encryption with {node.binary}: ", since=since)
     else:
 
         def said() -> bool:
             # The log line is limited to one in ten seconds and counts earlier refusals: the gateway has to retry.
-            with RawConnection.as_root(gateway.doors.tcp) as connection:
+            with RawConnection.as_root(gateway.listeners.tcp) as connection:
                 assert produced(connection, f"plain-{side}") == UNAVAILABLE
             return re.search("binary: .* was not let in: received corrupt message", node.log_text()) is not None
 
@@ -250,25 +253,25 @@ def test_an_authority_is_replaced_while_messages_go_on(cluster: Cluster, files: 
             unfinished = file.with_suffix(".unfinished")
             unfinished.write_bytes(pem)
             unfinished.rename(file)
-        told(node, "binary: shows the certificate", since=since[0])
-        told(gateway, "links: encrypted", since=since[1])
+        reported(node, "binary: certificate of", since=since[0])
+        reported(gateway, "links: encrypted", since=since[1])
 
-    with RawConnection.as_root(gateway.doors.tcp) as connection:
+    with RawConnection.as_root(gateway.listeners.tcp) as connection:
         connection.create_topic("goes-on")
         connection.send("goes-on", "t", 0, b"before")
         trust(old + new)
         since = len(gateway.log_text())
         files.node.place(next_authority.issue_cert("127.0.0.1"))
         files.gateway.place(next_authority.issue_cert("gateways"))
-        told(gateway, "links: encrypted", since=since)
+        reported(gateway, "links: encrypted", since=since)
         trust(new)
         connection.send("goes-on", "t", 0, b"over the old link")
-        shown = doors(cluster, gateway.doors.http)['headrace_door_handshakes_total{door="links"}']
+        shown = listeners(cluster, gateway.listeners.http)['headrace_door_handshakes_total{door="links"}']
         node.kill()
         node.start()
         cluster.wait_for(node)
         eventually("a message", lambda: produced(connection, "goes-on") == Status.OK)
-        assert doors(cluster, gateway.doors.http)['headrace_door_handshakes_total{door="links"}'] > shown
+        assert listeners(cluster, gateway.listeners.http)['headrace_door_handshakes_total{door="links"}'] > shown
     trust(old)
 
 

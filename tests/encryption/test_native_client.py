@@ -36,8 +36,8 @@ def address(
     options: str = "",
     transport: str = "tcp",
 ) -> str:
-    door = server.websocket_address if transport == "websocket" else server.address
-    return f"tls://{host}:{door.rpartition(':')[2]}?ca={files.authority_file}{options}"
+    listener = server.websocket_address if transport == "websocket" else server.address
+    return f"tls://{host}:{listener.rpartition(':')[2]}?ca={files.authority_file}{options}"
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -95,7 +95,7 @@ def test_commands(tls_server: ServerProcess, files: ServerFiles, transport: str)
         return result.stdout
 
     if transport == "tcp":
-        assert "answers after" in printed("ping")
+        assert "responded in" in printed("ping")
     options = ("--count", "20", "--batch", "10", "--warm-up", "0 s", "--verify", "--json", "--transport", transport)
     report = json.loads(printed("bench", "both", *options))
     assert report["config"]["address"] == server

@@ -16,7 +16,7 @@ from tests.encryption.certificates import ServerFiles
 SECONDS = 20
 
 
-def test_tickets_are_shown_to_whoever_has_the_certificate(start_server: StartServer, files: ServerFiles) -> None:
+def test_tickets_are_shown_to_holders_of_the_certificate(start_server: StartServer, files: ServerFiles) -> None:
     """The port answers over TLS; a client without trust or without TLS fails before it sends a request."""
     server = start_server({"PIPELINES_TLS_CERTIFICATE": str(files.certificate), "PIPELINES_TLS_KEY": str(files.key)})
     with RawConnection.as_root(server.address) as connection:
@@ -38,7 +38,10 @@ def test_tickets_are_shown_to_whoever_has_the_certificate(start_server: StartSer
         return len(answer.partitions)
 
     assert asked(grpc.secure_channel(address, trusting)) == 1
-    for stranger in (grpc.secure_channel(address, grpc.ssl_channel_credentials()), grpc.insecure_channel(address)):
+    for unauthenticated in (
+        grpc.secure_channel(address, grpc.ssl_channel_credentials()),
+        grpc.insecure_channel(address),
+    ):
         with pytest.raises(grpc.RpcError) as raised:
-            asked(stranger)
+            asked(unauthenticated)
         assert raised.value.code() is grpc.StatusCode.UNAVAILABLE

@@ -36,11 +36,11 @@ def polling(stream: str, count: int = 100, offset: int = 0) -> bytes:
 
 async def test_streams_share_the_session_of_their_connection(shared_server: ServerProcess) -> None:
     """A login on one stream holds for the next ones, and not for another connection; listed as transport 2."""
-    async with calling(shared_server.quic_address) as caller, calling(shared_server.quic_address) as stranger:
+    async with calling(shared_server.quic_address) as caller, calling(shared_server.quic_address) as unauthenticated:
         assert await caller.request(Code.PING) == Reply(Status.OK)
         assert (await caller.request(Code.GET_STREAMS)).status == Status.UNAUTHENTICATED
         await topic(caller, "shared")
-        assert (await stranger.request(Code.GET_STREAMS)).status == Status.UNAUTHENTICATED
+        assert (await unauthenticated.request(Code.GET_STREAMS)).status == Status.UNAUTHENTICATED
         with RawConnection.as_root(shared_server.address) as watcher:
             assert (QUIC_TRANSPORT, caller.local_address) in clients(watcher)
         payloads = [bytes([number]) * size for number, size in enumerate([1, 100, 17_000, 6 << 20])]
@@ -107,7 +107,7 @@ async def test_a_stream_need_not_end_to_be_answered(shared_server: ServerProcess
         assert await caller.exchange(frames.request(Code.PING), end=False) == bytes(8)
 
 
-async def test_nobody_keeps_much_for_a_stranger(shared_server: ServerProcess) -> None:
+async def test_little_is_kept_for_an_unauthenticated_client(shared_server: ServerProcess) -> None:
     """Without a login large requests are refused before they are received."""
     async with calling(shared_server.quic_address) as caller:
         for head in (
@@ -118,7 +118,7 @@ async def test_nobody_keeps_much_for_a_stranger(shared_server: ServerProcess) ->
             assert answer == struct.pack("<II", Status.UNAUTHENTICATED, 0)
 
 
-async def test_a_slow_request_holds_up_nobody(shared_server: ServerProcess) -> None:
+async def test_a_slow_request_delays_no_other(shared_server: ServerProcess) -> None:
     """A large batch that arrives in two halves, and one that never does, beside others of the same connection."""
     async with calling(shared_server.quic_address) as caller:
         await topic(caller, "slow")
@@ -157,15 +157,15 @@ async def test_a_member_of_a_group_is_the_connection(shared_server: ServerProces
     poll = frames.poll("grouped", "t", None, Strategy.NEXT, 0, 10, auto_commit=True, who=group)
     async with calling(shared_server.quic_address) as other:
         await topic(other, "grouped")
-        await other.ok(Code.CREATE_GROUP, place + frames.name("g"))
+        await other.ok(Code.CREATE_CONSUMER_GROUP, place + frames.name("g"))
         async with calling(shared_server.quic_address) as member:
             await member.log_in()
             await member.ok(Code.SEND_MESSAGES, sending("grouped", b"a", b"b"))
-            await member.ok(Code.JOIN_GROUP, place + frames.ident("g"))
+            await member.ok(Code.JOIN_CONSUMER_GROUP, place + frames.ident("g"))
             answer = polled(await member.ok(Code.POLL_MESSAGES, poll))
             assert [message.payload for message in answer.messages] == [b"a", b"b"]
             assert (await other.request(Code.POLL_MESSAGES, poll)).status == Status.GROUP_MEMBER_NOT_FOUND
-        await other.ok(Code.JOIN_GROUP, place + frames.ident("g"))
+        await other.ok(Code.JOIN_CONSUMER_GROUP, place + frames.ident("g"))
 
 
 async def test_the_end_of_a_connection_is_the_end_of_its_session(start_server: StartServer) -> None:

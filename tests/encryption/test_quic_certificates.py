@@ -56,7 +56,7 @@ async def test_clients_that_verify(start_server: StartServer, files: ServerFiles
     trustme.CA().cert_pem.write_to_path(other)
     with pytest.raises(ConnectionError):
         async with calling(server.quic_address, configuration(authority_file=other)):
-            pytest.fail("nobody has signed this")
+            pytest.fail("no authority has signed this")
     complaint = "was not let in: it sent the alert BadCertificate"
     eventually("a line about it", lambda: complaint in server.log_tail())
     server.stop()

@@ -26,10 +26,10 @@ from tests.server_process import ServerDidNotStart, ServerProcess
 class Authority:
     """Signs client certificates and issues revocation lists."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         self.trusted = trustme.CA()
-        self.authority_file = folder / "clients.pem"
-        self.list_file = folder / "clients.crl"
+        self.authority_file = directory / "clients.pem"
+        self.list_file = directory / "clients.crl"
         self.trusted.cert_pem.write_to_path(self.authority_file)
 
     def revoke(self, *leaves: trustme.LeafCert, until: datetime.datetime = TOMORROW) -> None:
@@ -82,7 +82,7 @@ def listing(start_server: StartServer, files: ServerFiles, authority: Authority)
     return start(start_server, files, authority)
 
 
-def test_a_revoked_certificate_lets_nobody_in_and_ends_its_connections(
+def test_a_revoked_certificate_grants_no_access_and_ends_its_connections(
     listing: ServerProcess, files: ServerFiles, authority: Authority
 ) -> None:
     """A revocation needs no restart and does not affect other certificates."""

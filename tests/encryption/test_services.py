@@ -15,9 +15,9 @@ from tests.encryption.certificates import ServerFiles
 from tests.service_process import ServiceProcess
 
 SMALL = {"system.sharding.cpu_allocation": "1", "system.memory_pool.size": "64 MiB", "system.memory_pool.small": True}
-PEERS = "tls: new connections between replicas are made with"
-CALLERS = "tls: new connections are shown the certificate"
-TRUSTED = "replicas of the metadata service are trusted by what"
+PEERS = "tls: replica certificate replaced"
+CALLERS = "tls: certificate replaced"
+TRUSTED = "cluster authority replaced"
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_the_authority_of_a_cluster_is_replaced_while_it_runs(cluster: Cluster, 
         logged(cluster.replicas, PEERS, since)
         logged(callers, TRUSTED, since)
 
-    with RawConnection.as_root(cluster.gateways[0].doors.tcp) as connection:
+    with RawConnection.as_root(cluster.gateways[0].listeners.tcp) as connection:
         connection.create_topic("before")
         trust(old + new)
         since = marks()

@@ -75,10 +75,10 @@ def test_clients_that_verify_notice_what_is_wrong(start_server: StartServer, fil
     server = start_server(TLS | files.settings())
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
         TlsConnection(server.address, files.trusting(), "elsewhere.example")
-    stranger = ssl.create_default_context()
-    trustme.CA().configure_trust(stranger)
+    unauthenticated = ssl.create_default_context()
+    trustme.CA().configure_trust(unauthenticated)
     with pytest.raises(ssl.SSLCertVerificationError, match=r"unable to get local issuer|self-signed"):
-        TlsConnection(server.address, stranger)
+        TlsConnection(server.address, unauthenticated)
     server.stop()
 
     files.write(not_before=LONG_AGO, not_after=YESTERDAY)
@@ -116,18 +116,18 @@ def test_failures_are_counted_by_reason(files: ServerFiles) -> None:
             assert connection.is_alive()
 
             def failures() -> object:
-                return server.running.door_statistics()["tcp"]["failures"]
+                return server.running.listener_statistics()["tcp"]["failures"]
 
             wanted = {"our_certificate_refused": 1, "not_tls": 1, "closed": 1}
             eventually(f"{wanted}", lambda: failures() == wanted)
             counted = {"accepted": 4, "handshakes": 1, "open": 1, "bytes_in": 8, "bytes_out": 8}
 
             def counters() -> object:
-                found = server.running.door_statistics()["tcp"]
+                found = server.running.listener_statistics()["tcp"]
                 return {name: found[name] for name in counted}
 
             eventually(f"{counted}", lambda: counters() == counted)
-        eventually("its end", lambda: server.running.door_statistics()["tcp"]["open"] == 0)
+        eventually("its end", lambda: server.running.listener_statistics()["tcp"]["open"] == 0)
 
 
 @pytest.mark.parametrize("end", ["close_notify", "close", "reset"])
@@ -146,7 +146,7 @@ def test_the_end_of_a_client_is_the_end_of_its_session(tls_server: ServerProcess
         assert watcher.is_alive()
 
 
-def test_everybody_is_told_before_the_server_stops(tls_server: ServerProcess, files: ServerFiles) -> None:
+def test_all_clients_are_notified_before_the_server_stops(tls_server: ServerProcess, files: ServerFiles) -> None:
     """The shutdown message of a shard reaches the client, followed by an orderly end of TLS (GW-10)."""
     connections = [TlsConnection.logged_in(tls_server.address, files.trusting()) for _ in range(20)]
     started = time.monotonic()
@@ -158,7 +158,7 @@ def test_everybody_is_told_before_the_server_stops(tls_server: ServerProcess, fi
         connection.tls.suppress_ragged_eofs = False
         assert connection.socket.recv(1) == b""
         connection.close()
-    assert "were cut off" not in tls_server.log_tail()
+    assert "closed before their shutdown" not in tls_server.log_tail()
 
 
 def test_a_client_that_does_not_read_costs_no_memory(tls_server: ServerProcess, files: ServerFiles) -> None:

@@ -78,7 +78,7 @@ async def test_the_protocol_through_both(server: ServerProcess, files: ServerFil
             )
 
 
-async def test_the_goodbye_goes_through_both(server: ServerProcess, files: ServerFiles) -> None:
+async def test_the_disconnection_goes_through_both(server: ServerProcess, files: ServerFiles) -> None:
     async with upgraded(server, files) as websocket:
         await exchange(websocket, Code.PING)
         assert await asyncio.to_thread(server.stop) == 0

@@ -24,31 +24,33 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--clients", type=int, default=12, help="of the metadata service, at a time")
     parser.add_argument("--only", choices=_PARTS, help="one part; both by default")
-    parser.add_argument("--folder", type=Path, help="where folders and logs stay; a temporary one by default")
+    parser.add_argument(
+        "--folder", dest="directory", type=Path, help="directory for data and logs; a temporary one by default"
+    )
     options = parser.parse_args()
-    folder = options.folder or Path(tempfile.mkdtemp(prefix="headrace-faults-"))
+    directory = options.directory or Path(tempfile.mkdtemp(prefix="headrace-faults-"))
     if not DISK_IS_THERE:
         sys.stdout.write(
             "there are no file systems in user space here: no power is cut, and the data plane is left out\n"
         )
     problems = 0
     for part in _PARTS if options.only is None else (options.only,):
-        (folder / part).mkdir(parents=True, exist_ok=True)
+        (directory / part).mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
         if part == "metadata":
-            problems += _metadata(folder / part, options)
+            problems += _metadata(directory / part, options)
         elif DISK_IS_THERE:
-            seen = run_data_rounds(folder / part, rounds=options.rounds, seed=options.seed)
+            seen = run_data_rounds(directory / part, rounds=options.rounds, seed=options.seed)
             sys.stdout.write(f"{seen.report()}\n")
-        sys.stdout.write(f"{part}: seed {options.seed}, {time.monotonic() - started:.0f} s, {folder / part}\n")
+        sys.stdout.write(f"{part}: seed {options.seed}, {time.monotonic() - started:.0f} s, {directory / part}\n")
     return 1 if problems else 0
 
 
-def _metadata(folder: Path, options: argparse.Namespace) -> int:
+def _metadata(directory: Path, options: argparse.Namespace) -> int:
     with ExitStack() as stack:
-        disk = stack.enter_context(lossy_disk(folder / "disk")) if DISK_IS_THERE else None
+        disk = stack.enter_context(lossy_disk(directory / "disk")) if DISK_IS_THERE else None
         rounds = run_metadata_rounds(
-            folder, rounds=options.rounds, seed=options.seed, clients=options.clients, disk=disk
+            directory, rounds=options.rounds, seed=options.seed, clients=options.clients, disk=disk
         )
         verdict = asyncio.run(rounds)
     sys.stdout.write(f"{verdict.report()}\n")

@@ -44,7 +44,7 @@ class Audit:
             log.extend(read_from(connection, partition, len(log)))
         for consumer in self._workload.consumers:
             self._check_consumer(connection, consumer)
-        check_catalogue(connection, self._workload.librarian)
+        check_catalog(connection, self._workload.librarian)
 
     def check_everything(self, connection: RawConnection) -> None:
         """Check all messages from the first one, against the earlier checks and every acknowledgement."""
@@ -106,7 +106,7 @@ def check_promises(logs: Sequence[Sequence[bytes]], producers: Iterable[Producer
             stored = [place for place in places if place is not None]
             assert places[: len(stored)] == stored, f"{producer.name}: {batch} was in flight, and is at {places}"
             assert is_consecutive(stored), f"{producer.name}: {batch} was in flight, and is at {places}"
-    assert not place_of, f"messages that nobody sent: {list(place_of)[:10]}"
+    assert not place_of, f"messages that no client sent: {list(place_of)[:10]}"
 
 
 def is_consecutive(places: Sequence[tuple[int, int] | None]) -> bool:
@@ -117,7 +117,7 @@ def is_consecutive(places: Sequence[tuple[int, int] | None]) -> bool:
     return list(places) == [(partition, first + number) for number in range(len(places))]
 
 
-def check_catalogue(connection: RawConnection, librarian: Librarian) -> None:
+def check_catalog(connection: RawConnection, librarian: Librarian) -> None:
     """Check that created streams exist and deleted ones do not; operations in flight may have either result."""
     reader = Reader(connection.ok(Code.GET_STREAMS))
     found = set()

@@ -42,17 +42,17 @@ class Victim:
     """A partition whose files a test may damage."""
 
     number: int
-    folder: Path
+    directory: Path
 
     @property
     def sealed(self) -> Path:
         """Return the log of a sealed segment in the middle."""
-        return segment_files.logs(self.folder)[1]
+        return segment_files.logs(self.directory)[1]
 
     @property
     def open_segment(self) -> Path:
         """Return the log of the open segment."""
-        return segment_files.logs(self.folder)[-1]
+        return segment_files.logs(self.directory)[-1]
 
     def expected(self, count: int = MESSAGES_COUNT) -> list[Answer]:
         """Return the expected result of `read_each` without damage."""
@@ -94,7 +94,7 @@ class Prepared:
 
     def victim(self, number: int) -> Victim:
         """Return a partition to damage."""
-        return Victim(number, self.server.partition_folder(partition=number))
+        return Victim(number, self.server.partition_directory(partition=number))
 
     def victims(self, count: int) -> list[Victim]:
         """Return the first `count` partitions to damage."""

@@ -24,9 +24,9 @@ class StoredMessage:
         return self.position + self.size
 
 
-def logs(folder: Path) -> list[Path]:
+def logs(directory: Path) -> list[Path]:
     """Return the logs of a partition, oldest first."""
-    return sorted(folder.glob("*.log"))
+    return sorted(directory.glob("*.log"))
 
 
 def messages(log: Path) -> list[StoredMessage]:

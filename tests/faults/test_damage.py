@@ -70,7 +70,7 @@ def _add_an_older_message(victim: Victim) -> int:
 
 def _add_an_empty_segment(victim: Victim) -> int:
     for suffix in ("log", "index"):
-        (victim.folder / f"{MESSAGES_COUNT:020}.{suffix}").touch()
+        (victim.directory / f"{MESSAGES_COUNT:020}.{suffix}").touch()
     return MESSAGES_COUNT
 
 
@@ -91,7 +91,7 @@ def test_torn_tails_are_cut(prepared: Prepared) -> None:
     victims = dict(zip(TAILS, prepared.victims(len(TAILS)), strict=True))
     counts = {name: damage(victims[name]) for name, damage in TAILS.items()}
     torn = {
-        name: b"".join(log.read_bytes() for log in segment_files.logs(victims[name].folder))[
+        name: b"".join(log.read_bytes() for log in segment_files.logs(victims[name].directory))[
             count * (HEADER_BYTES + 900) :
         ]
         for name, count in counts.items()
@@ -100,9 +100,9 @@ def test_torn_tails_are_cut(prepared: Prepared) -> None:
     with prepared.start() as connection:
         for name, victim in victims.items():
             with findings.of(name):
-                size = sum(log.stat().st_size for log in segment_files.logs(victim.folder))
+                size = sum(log.stat().st_size for log in segment_files.logs(victim.directory))
                 assert size == counts[name] * (HEADER_BYTES + 900), "the log is not what its whole messages are"
-                kept = b"".join(path.read_bytes() for path in victim.folder.glob("*.cut-*"))
+                kept = b"".join(path.read_bytes() for path in victim.directory.glob("*.cut-*"))
                 assert kept == torn[name], "what was cut is not kept"
                 victim.assert_complete(connection, counts[name])
         prepared.assert_the_rest_works(connection)
@@ -123,7 +123,7 @@ INDEX_DAMAGE: dict[str, Callable[[Path, Path], object]] = {
     "another partition's": lambda index, other: index.write_bytes(other.read_bytes()),
 }
 WHICH: dict[str, Callable[[Victim], list[Path]]] = {
-    "all": lambda victim: segment_files.logs(victim.folder),
+    "all": lambda victim: segment_files.logs(victim.directory),
     "sealed": lambda victim: [victim.sealed],
     "open": lambda victim: [victim.open_segment],
 }
@@ -148,7 +148,7 @@ def test_indexes_are_rebuilt(prepared: Prepared) -> None:
     for (which, how), victim in victims.items():
         for log in WHICH[which](victim):
             index = log.with_suffix(".index")
-            INDEX_DAMAGE[how](index, neighbour.folder / index.name)
+            INDEX_DAMAGE[how](index, neighbour.directory / index.name)
     findings = Findings()
     with prepared.start() as connection:
         for case, victim in victims.items():
@@ -351,16 +351,16 @@ MANIFEST_DAMAGE: dict[str, Callable[[Path], object]] = {
 
 def contents(victim: Victim) -> dict[str, bytes]:
     """Return all files of the partition's directory except the manifest."""
-    return {file.name: file.read_bytes() for file in victim.folder.iterdir() if file.name != "partition.json"}
+    return {file.name: file.read_bytes() for file in victim.directory.iterdir() if file.name != "partition.json"}
 
 
 def test_a_damaged_manifest_closes_its_partition(prepared: Prepared) -> None:
     """LOG-14: the partition is closed, with its reason; nothing is deleted; a restored manifest reopens it."""
     victims = dict(zip(MANIFEST_DAMAGE, prepared.victims(len(MANIFEST_DAMAGE)), strict=True))
-    manifests = {name: (victim.folder / "partition.json").read_bytes() for name, victim in victims.items()}
+    manifests = {name: (victim.directory / "partition.json").read_bytes() for name, victim in victims.items()}
     before = {name: contents(victim) for name, victim in victims.items()}
     for name, damage in MANIFEST_DAMAGE.items():
-        damage(victims[name].folder / "partition.json")
+        damage(victims[name].directory / "partition.json")
     findings = Findings()
     with prepared.start() as connection:
         for name, victim in victims.items():
@@ -378,7 +378,7 @@ def test_a_damaged_manifest_closes_its_partition(prepared: Prepared) -> None:
     for name, victim in victims.items():
         with findings.of(f"{name}: files"):
             assert contents(victim) == before[name], "files were changed"
-        (victim.folder / "partition.json").write_bytes(manifests[name])
+        (victim.directory / "partition.json").write_bytes(manifests[name])
     with prepared.start() as connection:
         for name, victim in victims.items():
             with findings.of(f"{name}: put right"):
@@ -399,7 +399,7 @@ def test_damaged_stored_offsets(prepared: Prepared) -> None:
     }
     victims = dict(zip(damage, prepared.victims(len(damage)), strict=True))
     for name, victim in victims.items():
-        damage[name][0](victim.folder / "offsets")
+        damage[name][0](victim.directory / "offsets")
     findings = Findings()
     with prepared.start() as connection:
         for name, victim in victims.items():
@@ -436,8 +436,8 @@ def test_stored_offsets_beyond_the_end_are_lowered(prepared: Prepared) -> None:
 def test_files_that_are_not_ours(prepared: Prepared, name: str) -> None:
     """LOG-14: a foreign file in the directory is left alone and changes nothing."""
     victim = prepared.victim(0)
-    (victim.folder / name).write_bytes(b"stranger")
+    (victim.directory / name).write_bytes(b"stranger")
     with prepared.start() as connection:
         victim.assert_complete(connection)
-    assert (victim.folder / name).read_bytes() == b"stranger"
-    assert payload(0, 0) in segment_files.logs(victim.folder)[0].read_bytes()
+    assert (victim.directory / name).read_bytes() == b"stranger"
+    assert payload(0, 0) in segment_files.logs(victim.directory)[0].read_bytes()

@@ -38,14 +38,14 @@ def test_offsets_files_of_any_size_keep_no_server_from_starting(prepared: Prepar
     sizes = {600 * MIB: CONSUMER_OFFSET, 1024 * MIB + 1: None, 5 * 1024 * MIB: None}
     victims = dict(zip(sizes, prepared.victims(len(sizes)), strict=True))
     for size, victim in victims.items():
-        segment_files.cut(victim.folder / "offsets", size)
+        segment_files.cut(victim.directory / "offsets", size)
     with prepared.start() as connection:
         prepared.assert_the_rest_works(connection)
         for size, victim in victims.items():
             if sizes[size] is not None:
                 assert connection.stored_offset("s", "t", victim.number) == sizes[size]
                 victim.assert_complete(connection)
-                assert (victim.folder / "offsets").stat().st_size < MIB, "what was wrong is still there"
+                assert (victim.directory / "offsets").stat().st_size < MIB, "what was wrong is still there"
                 words = (f"0/0/{victim.number}:", "offsets", "damaged")
                 eventually(f"a line with {words}", lambda words=words: prepared.log_lines(*words))
                 continue
@@ -56,7 +56,7 @@ def test_offsets_files_of_any_size_keep_no_server_from_starting(prepared: Prepar
     prepared.server.stop()
     closed = [victim for size, victim in victims.items() if sizes[size] is None]
     for victim in closed:
-        (victim.folder / "offsets").unlink()
+        (victim.directory / "offsets").unlink()
     with prepared.start() as connection:
         for victim in closed:
             assert connection.stored_offset("s", "t", victim.number) is None
@@ -71,7 +71,7 @@ def test_logs_of_other_partitions_are_not_taken_for_segments(prepared: Prepared)
     victims = dict(zip(bases, prepared.victims(len(bases)), strict=True))
 
     def put(base: int) -> Path:
-        log = victims[base].folder / f"{base:020}.log"
+        log = victims[base].directory / f"{base:020}.log"
         assert not log.exists()
         log.write_bytes(foreign)
         log.with_suffix(".index").write_bytes(neighbour.sealed.with_suffix(".index").read_bytes())

@@ -38,7 +38,7 @@ def test_a_partition_without_space_is_read_only(tmp_path: Path) -> None:
                     assert connection.status(Code.SEND_MESSAGES, send) == Status.CANNOT_WRITE_TO_FILE
                 assert offsets(connection, acknowledged) == list(range(acknowledged))
                 reason = "no space is left"
-                eventually("the reason is told", lambda: reason in server.log.read_text(encoding="utf-8"))
+                eventually("the reason is logged", lambda: reason in server.log.read_text(encoding="utf-8"))
             server.kill()
             server.start()
             with RawConnection.as_root(server.address) as connection:
@@ -88,8 +88,8 @@ def test_a_partition_takes_messages_again_by_itself(tmp_path: Path) -> None:
                     assert found == list(range(len(found)))
                     assert sent + 3 <= len(found) <= sent + 6
                     acknowledged = len(found)
-                    for line in ("it goes on when there is some", "does not fail any more"):
-                        eventually("the log says so", lambda line=line, times=times: told(server, line) >= times)
+                    for line in ("it goes on when there is some", "recovered from its failure"):
+                        eventually("the log says so", lambda line=line, times=times: reported(server, line) >= times)
                 connection.ok(Code.STORE_CONSUMER_OFFSET, store)
             server.kill()
             server.start()
@@ -128,7 +128,7 @@ def test_deleting_segments_makes_room(tmp_path: Path) -> None:
                 server.kill()
 
 
-def test_a_catalogue_without_space_takes_changes_again_by_itself(tmp_path: Path) -> None:
+def test_a_catalog_without_space_takes_changes_again_by_itself(tmp_path: Path) -> None:
     """A change that cannot be stored is refused and has no effect; changes are accepted as soon as there is space."""
     with small_disk(tmp_path / "disk", 64 * MEBIBYTE) as disk:
         server = ServerProcess(disk.path / "data", TWO_SHARDS)
@@ -163,7 +163,7 @@ def test_a_catalogue_without_space_takes_changes_again_by_itself(tmp_path: Path)
                 server.kill()
 
 
-def told(server: ServerProcess, line: str) -> int:
+def reported(server: ServerProcess, line: str) -> int:
     """Return the number of log lines that contain this text."""
     return server.log.read_text(encoding="utf-8").count(line)
 

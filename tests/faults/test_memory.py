@@ -15,9 +15,9 @@ from tests.server_process import ServerProcess
 from tests.soak.memory import Load, growth
 
 
-def _server(folder: Path, pool: str) -> ServerProcess:
+def _server(directory: Path, pool: str) -> ServerProcess:
     small = {"SYSTEM_MEMORY_POOL_SIZE": pool, "SYSTEM_MEMORY_POOL_SMALL": "true"}
-    return ServerProcess(folder / "data", TWO_SHARDS | small)
+    return ServerProcess(directory / "data", TWO_SHARDS | small)
 
 
 @pytest.fixture

@@ -26,11 +26,11 @@ def stopped_quickly(server: ServerProcess, number: signal.Signals = signal.SIGTE
     started = time.monotonic()
     assert server.stop(number) == 0
     assert time.monotonic() - started < QUICKLY_SECONDS, server.log_tail()
-    assert "before everything was answered" not in server.log_tail()
+    assert "still unanswered" not in server.log_tail()
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-def test_everybody_is_told(server: ServerProcess, number: signal.Signals) -> None:
+def test_all_clients_are_notified(server: ServerProcess, number: signal.Signals) -> None:
     """Every connection, authenticated or not, idle or in the middle of a frame, receives status 8 and is closed."""
     connections = [RawConnection(server.address) for _ in range(20)]
     connections += [RawConnection.as_root(server.address) for _ in range(20)]
@@ -55,7 +55,7 @@ def test_sends_in_flight_are_answered_and_kept(server: ServerProcess, number: si
     acknowledged: list[set[bytes]] = [set() for _ in range(8)]
     last_status: list[int | None] = [None] * 8
 
-    def send_until_told(worker: int) -> None:
+    def send_until_logged(worker: int) -> None:
         with RawConnection.as_root(server.address) as connection:
             for sequence in range(1_000_000):
                 payload = b"%d %d" % (worker, sequence)
@@ -67,10 +67,10 @@ def test_sends_in_flight_are_answered_and_kept(server: ServerProcess, number: si
                     return
                 acknowledged[worker].add(payload)
 
-    workers = [threading.Thread(target=send_until_told, args=(worker,)) for worker in range(8)]
+    workers = [threading.Thread(target=send_until_logged, args=(worker,)) for worker in range(8)]
     for worker in workers:
         worker.start()
-    eventually("everybody sends", lambda: all(acknowledged) and sum(map(len, acknowledged)) > 200)
+    eventually("all clients send", lambda: all(acknowledged) and sum(map(len, acknowledged)) > 200)
     stopped_quickly(server, number)
     for worker in workers:
         worker.join(10)
@@ -153,7 +153,7 @@ def test_a_creation_in_flight_is_answered_or_not_made(server: ServerProcess) -> 
             assert connection.ok(Code.GET_STREAM, frames.ident(name))
 
 
-def test_nobody_is_accepted_any_more(server: ServerProcess) -> None:
+def test_no_client_is_accepted_any_more(server: ServerProcess) -> None:
     """After the stop the port is free."""
     address = server.address
     stopped_quickly(server)
@@ -202,7 +202,7 @@ def test_a_signal_during_the_start(start_server: StartServer) -> None:
         connection.send("s", "t", 199, b"m")
 
 
-def test_one_server_per_folder(server: ServerProcess) -> None:
+def test_one_server_per_directory(server: ServerProcess) -> None:
     """LOG-13: a second server is refused with the reason and the owner, and does not disturb the first."""
     published = (server.data / "runtime/current_config.toml").read_bytes()
     process = subprocess.run(

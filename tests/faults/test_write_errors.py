@@ -71,7 +71,7 @@ def test_stored_offsets_that_cannot_be_written_are_not_acknowledged(server: Serv
             assert found >= offset
 
 
-def test_a_catalogue_that_cannot_be_written(server: ServerProcess) -> None:
+def test_a_catalog_that_cannot_be_written(server: ServerProcess) -> None:
     """Every acknowledged change is in the journal; messages are still accepted."""
     with RawConnection.as_root(server.address) as connection:
         connection.create_topic("s")

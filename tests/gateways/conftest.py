@@ -29,8 +29,8 @@ NODE: Settings = {
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three replicas, two partition nodes, two gateways."""
-    folder: Path = tmp_path_factory.mktemp("cluster")
-    with Cluster(folder, node_settings=NODE, gateway_settings=GATEWAY) as running:
+    directory: Path = tmp_path_factory.mktemp("cluster")
+    with Cluster(directory, node_settings=NODE, gateway_settings=GATEWAY) as running:
         yield running
 
 
@@ -38,7 +38,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 async def apis(cluster: Cluster) -> AsyncIterator[list[Api]]:
     """Unauthenticated HTTP clients, one per gateway."""
     async with aiohttp.ClientSession() as session:
-        yield [Api(session, f"http://{gateway.doors.http}") for gateway in cluster.gateways]
+        yield [Api(session, f"http://{gateway.listeners.http}") for gateway in cluster.gateways]
 
 
 @pytest.fixture

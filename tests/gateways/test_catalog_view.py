@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from headrace_gateway.catalog.topic_index import Unavailable
-from headrace_gateway.catalog.view import Picture
+from headrace_gateway.catalog.view import CatalogView
 from headrace_gateway.ports import TopicPlaces
 from headrace_gateway.service.metrics import ClusterCollector
 from headrace_metadata.applied_state import AppliedState
@@ -44,42 +44,42 @@ NAMES = ("one", "two", "three", "four", "five", "six", "seven")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_picture_says_what_the_state_says(seed: int) -> None:
+def test_the_view_says_what_the_state_says(seed: int) -> None:
     chance = random.Random(seed)
     machine = StateMachine()
-    state, picture = AppliedState(machine), Picture()
-    picture.replace(state.subscribe(picture.update, picture.replace))
+    state, view = AppliedState(machine), CatalogView()
+    view.replace(state.subscribe(view.update, view.replace))
     for number in range(COMMANDS):
         state.apply(number + 1, (number + 1) * 10_000, any_command(chance.choice))
         if number % 50 == 17:
-            picture = started_anew(state)
-            state._subscribers = {picture.update: picture.replace}
+            view = started_anew(state)
+            state._subscribers = {view.update: view.replace}
         if number % 10 == 0:
-            assert answers(picture) == answers(state), f"seed {seed}, after {number} commands"
-            check_topics(picture, state)
-    assert answers(picture) == answers(state), f"seed {seed}"
-    check_topics(picture, state)
-    assert picture.version == machine.version
-    assert {digest for digest in map(bytes, ([n] * 16 for n in b"abc")) if picture.is_login_revoked(digest)} == {
+            assert answers(view) == answers(state), f"seed {seed}, after {number} commands"
+            check_topics(view, state)
+    assert answers(view) == answers(state), f"seed {seed}"
+    check_topics(view, state)
+    assert view.version == machine.version
+    assert {digest for digest in map(bytes, ([n] * 16 for n in b"abc")) if view.is_login_revoked(digest)} == {
         login.digest for login in machine.catalog().revoked_logins
     }
 
 
-def started_anew(state: AppliedState) -> Picture:
+def started_anew(state: AppliedState) -> CatalogView:
     """The catalog view of a gateway that starts now, from the wire format."""
-    picture = Picture()
-    picture.replace(Snapshot.FromString(state.catalog().SerializeToString()))
-    return picture
+    view = CatalogView()
+    view.replace(Snapshot.FromString(state.catalog().SerializeToString()))
+    return view
 
 
-def check_topics(picture: Picture, state: AppliedState) -> None:
+def check_topics(view: CatalogView, state: AppliedState) -> None:
     """Topics are found by ids and names, with the addresses of the nodes that serve their partitions."""
     addresses = {record.node.id: record.node.grpc_address for record in state.nodes()}
     for stream_id in IDS:
         known = state.stream_with_topics(stream_id)
         if known is None:
-            assert picture.topics_of(stream_id) is None
-            assert picture.find_topic(stream_id, 0) is None
+            assert view.topics_of(stream_id) is None
+            assert view.find_topic(stream_id, 0) is None
             continue
         stream, topics = known
         expected = []
@@ -89,21 +89,21 @@ def check_topics(picture: Picture, state: AppliedState) -> None:
             found = [addresses.get(holder, "") for holder in holders] or [""] * len(topic.partitions)
             expected.append(TopicPlaces(stream_id, stream.name, topic.id, topic.name, topic.incarnation, found))
             for key in (topic.id, topic.name):
-                assert picture.find_topic(stream_id, key) == expected[-1]
-                assert picture.find_topic(stream.name, key) == expected[-1]
-        assert picture.topics_of(stream_id) == picture.topics_of(stream.name) == expected
-        assert picture.find_topic(stream_id, "no such name") is None
-    assert picture.topics_of("no such name") is None
+                assert view.find_topic(stream_id, key) == expected[-1]
+                assert view.find_topic(stream.name, key) == expected[-1]
+        assert view.topics_of(stream_id) == view.topics_of(stream.name) == expected
+        assert view.find_topic(stream_id, "no such name") is None
+    assert view.topics_of("no such name") is None
 
 
 def test_partitions_on_silent_nodes_are_named() -> None:
     """Silent nodes are reported by node, stream and topic, in metrics too, until they return or the topic is deleted
     (USE-6).
     """
-    picture = Picture()
+    view = CatalogView()
     silent, heard = NODE_STATUS_SILENT, NODE_STATUS_LIVE
     placed = [PartitionPlacement(holder_node_id=number) for number in (1, 2, 1)]
-    picture.replace(
+    view.replace(
         Snapshot(
             version=1,
             streams=[Stream(id=4, name="shop")],
@@ -112,27 +112,27 @@ def test_partitions_on_silent_nodes_are_named() -> None:
             topic_placements=[TopicPlacement(stream_id=4, topic_id=7, partitions=placed)],
         )
     )
-    assert picture.unavailable() == [Unavailable("one", "shop", "orders", (0, 2))]
+    assert view.unavailable() == [Unavailable("one", "shop", "orders", (0, 2))]
     registry = CollectorRegistry()
-    registry.register(ClusterCollector(cast("Any", Following(picture)), cast("Any", Sent()), lambda: None))
+    registry.register(ClusterCollector(cast("Any", Following(view)), cast("Any", Sent()), lambda: None))
     text = generate_latest(registry).decode()
     prefix = "headrace_gateway_"
     assert f'{prefix}unavailable_partitions{{node="one",stream="shop",topic="orders"}} 2.0' in text
     assert f'{prefix}node_heard{{node="one"}} 0.0' in text
     assert f'{prefix}node_heard{{node="two"}} 1.0' in text
-    picture.update(Update(version=2, deltas=[Delta(node_put=Node(id=1, name="one", status=heard))]))
-    assert picture.unavailable() == []
-    picture.update(Update(version=3, deltas=[Delta(node_put=Node(id=2, name="two", status=silent))]))
-    assert picture.unavailable() == [Unavailable("two", "shop", "orders", (1,))]
-    picture.update(Update(version=4, deltas=[Delta(topic_deleted=TopicKey(stream_id=4, topic_id=7))]))
-    assert picture.unavailable() == []
+    view.update(Update(version=2, deltas=[Delta(node_put=Node(id=1, name="one", status=heard))]))
+    assert view.unavailable() == []
+    view.update(Update(version=3, deltas=[Delta(node_put=Node(id=2, name="two", status=silent))]))
+    assert view.unavailable() == [Unavailable("two", "shop", "orders", (1,))]
+    view.update(Update(version=4, deltas=[Delta(topic_deleted=TopicKey(stream_id=4, topic_id=7))]))
+    assert view.unavailable() == []
 
 
 @dataclass
 class Following:
     """The part of the catalog that metrics read."""
 
-    picture: Picture
+    view: CatalogView
     age_seconds: float = 0.0
 
 

@@ -25,7 +25,7 @@ from tests.compatibility.protocol.raw import ConnectionClosed, RawConnection, ev
 from tests.gateways.conftest import GATEWAY, NODE
 
 SECONDS = 60.0
-_NOT_FOLLOWED = "is not followed"
+_NOT_FOLLOWED = "catalog watch at"
 
 
 def join_at(group: Group, address: str) -> Member:
@@ -36,16 +36,16 @@ def join_at(group: Group, address: str) -> Member:
         member = Member(group)
     group.connection = connection
     group.members.append(member)
-    eventually("the group", lambda: member.connection.request(Code.JOIN_GROUP, group.path).status == Status.OK)
+    eventually("the group", lambda: member.connection.request(Code.JOIN_CONSUMER_GROUP, group.path).status == Status.OK)
     return member
 
 
 def test_members_of_a_gateway_that_dies_are_replaced(cluster: Cluster) -> None:
     one, other = cluster.gateways
-    with RawConnection.as_root(other.doors.tcp) as connection:
+    with RawConnection.as_root(other.listeners.tcp) as connection:
         group = Group(connection, "shared", partitions=4)
-        here = join_at(group, other.doors.tcp)
-        there = join_at(group, one.doors.tcp)
+        here = join_at(group, other.listeners.tcp)
+        there = join_at(group, one.listeners.tcp)
         with closing(group):
             eventually("two halves", lambda: sorted(map(len, group.owned().values())) == [2, 2])
             one.kill()
@@ -58,27 +58,27 @@ def test_members_of_a_gateway_that_dies_are_replaced(cluster: Cluster) -> None:
                 there.connection.request(Code.PING)
             one.start()
             cluster.wait_for(one)
-            again = join_at(group, one.doors.tcp)
+            again = join_at(group, one.listeners.tcp)
             eventually("two halves", lambda: sorted(map(len, group.owned().values())) == [2, 2])
             # A gateway that shuts down removes its members itself: no session timeout is needed.
             one.process.terminate()
             assert one.process.wait(SECONDS) == 0
             assert sorted(map(len, group.owned().values())) == [4]
-            assert again.connection.status(Code.PING) == Status.DISCONNECTED, "the goodbye"
+            assert again.connection.status(Code.PING) == Status.DISCONNECTED, "the disconnection"
             one.start()
             cluster.wait_for(one)
 
 
-def test_pipelines_are_not_told_of_partitions_that_nobody_can_ask(cluster: Cluster) -> None:
+def test_pipelines_are_not_notified_of_partitions_that_cannot_be_reached(cluster: Cluster) -> None:
     """Partitions of an unavailable node are not described as empty; they are described again when the node is back."""
-    doors, node = cluster.gateways[0].doors, cluster.nodes[0]
-    with RawConnection.as_root(doors.tcp) as connection:
+    listeners, node = cluster.gateways[0].listeners, cluster.nodes[0]
+    with RawConnection.as_root(listeners.tcp) as connection:
         connection.create_topic("away", partitions=8)
         for partition in range(8):
             connection.send("away", "t", partition, b"m")
         token = access_token(connection, "away")
     request = v1.DescribeTopicsRequest(stream=v1.Identifier(name="away"))
-    with GrpcCaller(doors.grpc, token) as caller:
+    with GrpcCaller(listeners.grpc, token) as caller:
 
         def ends() -> list[int]:
             (topic,) = caller.pipelines.DescribeTopics(request, timeout=SECONDS).topics
@@ -104,7 +104,7 @@ def test_pipelines_are_not_told_of_partitions_that_nobody_can_ask(cluster: Clust
 
 def test_a_request_that_waits_is_answered_when_the_gateway_stops(cluster: Cluster) -> None:
     one = cluster.gateways[0]
-    with RawConnection.as_root(one.doors.tcp) as connection:
+    with RawConnection.as_root(one.listeners.tcp) as connection:
         connection.create_topic("waits")
         connection.send("waits", "t", 0, b"m")
         payload = frames.poll("waits", "t", 0, Strategy.FIRST, 0, 10)
@@ -168,7 +168,7 @@ async def test_the_primary_of_the_metadata_service_may_die(cluster: Cluster, roo
 async def test_without_the_metadata_service_messages_go_on_and_nothing_else(cluster: Cluster, roots: list[Api]) -> None:
     root = roots[0]
     topic = await root.create_topic("goes-on")
-    with RawConnection.as_root(cluster.gateways[0].doors.tcp) as connection:
+    with RawConnection.as_root(cluster.gateways[0].listeners.tcp) as connection:
         for replica in cluster.replicas:
             replica.kill()
         started = time.monotonic()
@@ -227,7 +227,7 @@ def test_a_gateway_waits_for_the_metadata_service_and_can_be_stopped_meanwhile(t
                 lambda before=attempts: gateway.log_text().count(_NOT_FOLLOWED) > before,
                 timeout_seconds=SECONDS,
             )
-            assert not answers(gateway.doors.http, "/live")
+            assert not answers(gateway.listeners.http, "/live")
             gateway.process.send_signal(signalled)
             assert gateway.process.wait(SECONDS) == 0
         assert "Traceback" not in gateway.log_text()

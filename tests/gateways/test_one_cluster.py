@@ -44,7 +44,7 @@ async def test_a_login_at_one_gateway_is_good_at_all_until_it_is_taken_back(root
         user = await elsewhere.login("alice", "alice")
     # Now of the second gateway.
     assert (await user("DELETE", "/users/logout")).status == 204
-    assert (await user("GET", "/users/alice")).status == 401, "at the gateway that was told"
+    assert (await user("GET", "/users/alice")).status == 401, "at the gateway that was asked"
 
     async def is_over() -> bool:
         return (await Api(here.session, here.url, user.token)("GET", "/users/alice")).status == 401
@@ -62,9 +62,9 @@ async def test_a_login_is_exchanged_once_whichever_gateways_are_asked(apis: list
         assert sorted(answer.status for answer in answers) == [200, 401, 401, 401]
 
 
-async def test_pipelines_are_told_by_every_gateway_where_partitions_are(cluster: Cluster, roots: list[Api]) -> None:
+async def test_pipelines_learn_from_every_gateway_where_partitions_are(cluster: Cluster, roots: list[Api]) -> None:
     """One call for a whole stream returns the end offset and the node of each partition."""
-    with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:
+    with RawConnection.as_root(cluster.gateways[0].listeners.tcp) as root:
         root.create_topic("piped", partitions=8)
         for partition in range(8):
             for _ in range(partition):
@@ -74,7 +74,7 @@ async def test_pipelines_are_told_by_every_gateway_where_partitions_are(cluster:
     request = v1.DescribeTopicsRequest(stream=v1.Identifier(name="piped"), topics=named, with_sizes=True)
     placed = []
     for gateway in cluster.gateways:
-        async with aio.insecure_channel(gateway.doors.grpc) as channel:
+        async with aio.insecure_channel(gateway.listeners.grpc) as channel:
             (topic,) = (await PipelinesStub(channel).DescribeTopics(request, metadata=shown, timeout=SECONDS)).topics
         assert [partition.next_offset for partition in topic.partitions] == list(range(8))
         assert [partition.size_bytes > 0 for partition in topic.partitions] == [False] + [True] * 7
@@ -96,18 +96,22 @@ async def test_a_batch_over_several_nodes_is_committed_once_whichever_gateway_is
     cluster: Cluster, roots: list[Api]
 ) -> None:
     """SPK-1: staged at the nodes, committed at one gateway, and known to be at the other."""
-    with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:
+    with RawConnection.as_root(cluster.gateways[0].listeners.tcp) as root:
         root.create_topic("once", partitions=8)
         token = access_token(root, "once")
-    doors = [gateway.doors.grpc for gateway in cluster.gateways]
-    with GrpcCaller(doors[0], token) as here, GrpcCaller(doors[1], token) as there, GrpcWriter(here, "once") as writer:
+    listeners = [gateway.listeners.grpc for gateway in cluster.gateways]
+    with (
+        GrpcCaller(listeners[0], token) as here,
+        GrpcCaller(listeners[1], token) as there,
+        GrpcWriter(here, "once") as writer,
+    ):
         assert {partition.grpc_address for partition in writer.topic.partitions} == {
             node.grpc for node in cluster.nodes
         }
         stages = [writer.staged(partition, b"%d" % partition) for partition in range(8)]
         committed = writer.commit(1, *stages)
         assert not committed.was_committed
-        writer.door = there
+        writer.listener = there
         again = writer.commit(1, *stages)
         assert (again.was_committed, again.number) == (True, committed.number)
         last = writer.last()
@@ -163,7 +167,7 @@ async def test_what_a_login_needs_is_known_wherever_it_comes(roots: list[Api]) -
         assert refused.status == 404
 
 
-async def test_whoever_has_changed_something_sees_it_at_once(roots: list[Api]) -> None:
+async def test_the_author_of_a_change_sees_it_at_once(roots: list[Api]) -> None:
     here, _ = roots
     for number in range(20):
         name = f"seen-{number}"
@@ -176,10 +180,10 @@ async def test_whoever_has_changed_something_sees_it_at_once(roots: list[Api]) -
 async def test_what_was_made_at_one_gateway_is_there_at_the_other(cluster: Cluster, roots: list[Api]) -> None:
     """New objects are visible to the first request of every API: a gateway that lags catches up before it refuses."""
     api = roots[1]
-    addresses = [gateway.doors.tcp for gateway in cluster.gateways]
+    addresses = [gateway.listeners.tcp for gateway in cluster.gateways]
     with RawConnection.as_root(addresses[0]) as here, RawConnection.as_root(addresses[1]) as there:
         token = access_token(here, "made")
-        with GrpcCaller(cluster.gateways[1].doors.grpc, token) as caller:
+        with GrpcCaller(cluster.gateways[1].listeners.grpc, token) as caller:
             for number in range(25):
                 name = f"made-{number}"
                 path = frames.ident(name) + frames.ident("t")
@@ -198,19 +202,19 @@ async def test_what_was_made_at_one_gateway_is_there_at_the_other(cluster: Clust
                         assert topic.topic_name == "t"
                     case _:
                         assert there.ok(Code.GET_TOPIC, path)
-                here.ok(Code.CREATE_GROUP, path + frames.name("g"))
-                there.ok(Code.JOIN_GROUP, path + frames.ident("g"))
+                here.ok(Code.CREATE_CONSUMER_GROUP, path + frames.name("g"))
+                there.ok(Code.JOIN_CONSUMER_GROUP, path + frames.ident("g"))
                 here.ok(Code.CREATE_PARTITIONS, path + frames.u32(1))
                 there.send(name, "t", 1, b"m")
-            assert there.status(Code.JOIN_GROUP, path + frames.ident("another")) == Status.GROUP_NOT_FOUND
+            assert there.status(Code.JOIN_CONSUMER_GROUP, path + frames.ident("another")) == Status.GROUP_NOT_FOUND
 
 
 def test_a_permission_counts_at_every_gateway(cluster: Cluster) -> None:
     """A permission is effective at every gateway as soon as it is granted."""
-    with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:
+    with RawConnection.as_root(cluster.gateways[0].listeners.tcp) as root:
         root.create_topic("granted")
         root.ok(Code.CREATE_USER, frames.create_user("grantee", "grantee"))
-        with RawConnection.as_user(cluster.gateways[1].doors.tcp, "grantee", "grantee") as connection:
+        with RawConnection.as_user(cluster.gateways[1].listeners.tcp, "grantee", "grantee") as connection:
             for _ in range(10):
                 rights = frames.permissions(["poll_messages"])
                 root.ok(Code.UPDATE_PERMISSIONS, frames.ident("grantee") + frames.opt_permissions(rights))
@@ -221,7 +225,7 @@ def test_a_permission_counts_at_every_gateway(cluster: Cluster) -> None:
 async def test_messages_are_the_same_at_every_gateway(cluster: Cluster, roots: list[Api]) -> None:
     here, there = roots
     topic = await here.create_topic("messages", partitions=4)
-    addresses = [gateway.doors.tcp for gateway in cluster.gateways]
+    addresses = [gateway.listeners.tcp for gateway in cluster.gateways]
     with RawConnection.as_root(addresses[0]) as one, RawConnection.as_root(addresses[1]) as other:
         for partition in range(4):
             one.send("messages", "t", partition, b"from one")
@@ -247,22 +251,22 @@ async def test_root_is_created_once(cluster: Cluster, roots: list[Api]) -> None:
     assert sum(text.count("of the cluster was created") for text in texts) == 1
 
 
-async def test_figures_are_for_users_and_for_who_has_the_clusters_token(cluster: Cluster, apis: list[Api]) -> None:
-    nobody = apis[0]
-    assert (await nobody("GET", "/metrics")).status == 401
+async def test_metrics_are_for_users_and_for_who_has_the_clusters_token(cluster: Cluster, apis: list[Api]) -> None:
+    anonymous = apis[0]
+    assert (await anonymous("GET", "/metrics")).status == 401
     shown = {"Authorization": metrics_authorization(cluster.secret, NAME)}
-    figures = await nobody("GET", "/metrics", headers=shown)
-    assert figures.status == 200
-    lines = figures.body.decode().splitlines()
+    metrics = await anonymous("GET", "/metrics", headers=shown)
+    assert metrics.status == 200
+    lines = metrics.body.decode().splitlines()
     assert "headrace_gateway_ready 1.0" in lines
     (version,) = (line.split()[1] for line in lines if line.startswith("headrace_gateway_catalogue_version "))
     assert float(version) > 0
-    assert (await nobody("GET", "/streams", headers=shown)).status == 401, "and nothing else"
+    assert (await anonymous("GET", "/streams", headers=shown)).status == 401, "and nothing else"
     assert (
-        await nobody("GET", "/metrics", headers={"Authorization": authorization(cluster.secret, NAME)})
+        await anonymous("GET", "/metrics", headers={"Authorization": authorization(cluster.secret, NAME)})
     ).status == 401
     for path in ("/health", "/live"):
-        assert (await nobody("GET", path)).status == 200
+        assert (await anonymous("GET", path)).status == 200
 
 
 async def test_a_gateway_holds_no_password_hashes(cluster: Cluster, roots: list[Api]) -> None:

@@ -45,7 +45,7 @@ async def test_the_secret_is_changed_while_the_cluster_works(tmp_path: Path) -> 
     with cluster:
         # A gateway that was restarted has nothing of the connections of before.
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
-            root = await Api(session, f"http://{cluster.gateways[0].doors.http}").login()
+            root = await Api(session, f"http://{cluster.gateways[0].listeners.http}").login()
             topic = await root.create_topic("rotated")
 
             async def works(with_token: Api) -> None:
@@ -73,7 +73,7 @@ async def test_the_secret_is_changed_while_the_cluster_works(tmp_path: Path) -> 
                 # Backups say that another replica is the primary.
                 assert status_of_caller(replica, new) in {grpc.StatusCode.OK, grpc.StatusCode.FAILED_PRECONDITION}
                 assert status_of_caller(replica, old) is grpc.StatusCode.UNAUTHENTICATED
-            for address in (cluster.nodes[0].http, cluster.gateways[0].doors.http, cluster.replicas[0].metrics):
+            for address in (cluster.nodes[0].http, cluster.gateways[0].listeners.http, cluster.replicas[0].metrics):
                 for secret, status in ((new, 200), (old, 401)):
                     shown = {"Authorization": metrics_authorization(secret, NAME)}
                     async with session.get(f"http://{address}/metrics", headers=shown) as answer:

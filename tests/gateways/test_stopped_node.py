@@ -46,7 +46,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 @pytest.fixture
 async def root(cluster: Cluster) -> AsyncIterator[Api]:
     async with aiohttp.ClientSession() as session:
-        yield await Api(session, f"http://{cluster.gateways[0].doors.http}").login()
+        yield await Api(session, f"http://{cluster.gateways[0].listeners.http}").login()
 
 
 async def partitions(root: Api, topic: str) -> dict[int, tuple[str, str]]:
@@ -63,7 +63,7 @@ async def eventually(what: str, holds: Any) -> None:
 
 
 async def test_a_stopped_node_shows(cluster: Cluster, root: Api) -> None:
-    doors = cluster.gateways[0].doors
+    listeners = cluster.gateways[0].listeners
     topic = await root.create_topic("shop", "orders", partitions=PARTITIONS)
     placed = await partitions(root, topic)
     assert {node for node, _ in placed.values()} == {"node-1", "node-2"}
@@ -71,7 +71,7 @@ async def test_a_stopped_node_shows(cluster: Cluster, root: Api) -> None:
     lost = [number for number, (node, _) in placed.items() if node == "node-2"]
     for number in placed:
         await root.ok("POST", f"{topic}/messages", batch(b"m", partition=number))
-    with RawConnection.as_root(doors.tcp) as connection:
+    with RawConnection.as_root(listeners.tcp) as connection:
         token = access_token(connection)
 
     cluster.nodes[1].kill()
@@ -87,7 +87,7 @@ async def test_a_stopped_node_shows(cluster: Cluster, root: Api) -> None:
 
     await eventually("the cluster notices", is_silent)
     health = await root("GET", "/health")
-    said = f"ready; 1 of 2 partition nodes not heard from, with {len(lost)} partitions"
+    said = f"ready; 1 of 2 partition nodes are silent, with {len(lost)} partitions"
     assert (health.status, health.body.decode()) == (200, said)
     expected = {
         number: (node, "unreachable" if node == "node-2" else "serving") for number, (node, _) in placed.items()
@@ -107,8 +107,8 @@ async def test_a_stopped_node_shows(cluster: Cluster, root: Api) -> None:
 
 
 def check_others(cluster: Cluster, token: str, number: int, text: str) -> None:
-    doors = cluster.gateways[0].doors
-    with GrpcCaller(doors.grpc, token) as caller:
+    listeners = cluster.gateways[0].listeners
+    with GrpcCaller(listeners.grpc, token) as caller:
         place = {"stream": v1.Identifier(name="shop"), "topic": v1.Identifier(name="orders")}
         with pytest.raises(grpc.RpcError) as refused:
             caller.messages.Poll(v1.PollRequest(**place, partition_id=number))
@@ -116,11 +116,11 @@ def check_others(cluster: Cluster, token: str, number: int, text: str) -> None:
         found = caller.catalog.GetTopic(v1.GetTopicRequest(**place)).partitions[number]
         assert (found.node, found.health) == ("node-2", v1.PARTITION_HEALTH_UNREACHABLE)
     # Clients of the Iggy protocol (0.8) get only the status.
-    with RawConnection.as_root(doors.tcp) as connection:
+    with RawConnection.as_root(listeners.tcp) as connection:
         request = frames.poll("shop", "orders", number, Strategy.FIRST)
         answer = connection.request(Code.POLL_MESSAGES, request)
         assert (answer.status, answer.payload) == (UNAVAILABLE, b"")
-    client = Client.connect(doors.tcp, 30.0)
+    client = Client.connect(listeners.tcp, 30.0)
     client.explain_refusals()
     client.login(USERNAME, PASSWORD)
     for ask in (

@@ -13,7 +13,6 @@ import pytest
 from headrace_proto.gateway import v1
 from headrace_proto.gateway.v1.messages_pb2_grpc import MessagesStub
 from tests.apis.collector import Collector, Span, collecting
-from tests.apis.commands.table import SET_TRACE_CONTEXT
 from tests.apis.grpc.caller import access_token
 from tests.cluster import Cluster
 from tests.compatibility.protocol import frames
@@ -30,10 +29,10 @@ async def collector() -> AsyncIterator[Collector]:
         yield collector
 
 
-def traced(folder: Path, collector: Collector) -> Cluster:
+def traced(directory: Path, collector: Collector) -> Cluster:
     own = {"tracing.enabled": True, "tracing.endpoint": collector.endpoint}
     return Cluster(
-        folder,
+        directory,
         nodes=1,
         gateways=1,
         replica_settings={"TRACING_ENABLED": "true", "TRACING_ENDPOINT": collector.endpoint},
@@ -56,7 +55,7 @@ async def test_one_request_is_followed_through_all_services(tmp_path: Path, coll
     cluster = traced(tmp_path, collector)
     await asyncio.to_thread(cluster.start)
     try:
-        gateway = cluster.gateways[0].doors
+        gateway = cluster.gateways[0].listeners
         trace_id, span_id = secrets.token_hex(16), secrets.token_hex(8)
         made, made_in = secrets.token_hex(16), secrets.token_hex(8)
         await asyncio.to_thread(
@@ -72,18 +71,18 @@ async def test_one_request_is_followed_through_all_services(tmp_path: Path, coll
             # The access token of the call is looked up where it is known for sure.
             ("headrace-metadata", f"{METADATA}/Read"),
         )
-        door = spans[service, call]
-        assert door.parent_id == span_id
-        assert spans[service, "SendMessages"].parent_id == door.span_id
-        assert spans["headrace-metadata", f"{METADATA}/Read"].parent_id == door.span_id
+        listener = spans[service, call]
+        assert listener.parent_id == span_id
+        assert spans[service, "SendMessages"].parent_id == listener.span_id
+        assert spans["headrace-metadata", f"{METADATA}/Read"].parent_id == listener.span_id
         append = spans["headrace-node", "append"]
         on_node = [span for span in spans.values() if span.span_id == append.parent_id]
-        assert [(span.service, span.parent_id) for span in on_node] == [("headrace-node", door.span_id)]
+        assert [(span.service, span.parent_id) for span in on_node] == [("headrace-node", listener.span_id)]
         for name in ("write", "sync"):
             inner = spans["headrace-node", name]
             assert inner.parent_id == append.span_id
             # All processes are on one machine, and the clock of the native side has microseconds.
-            assert door.began - 1000 <= inner.began <= inner.ended <= door.ended + 1000
+            assert listener.began - 1000 <= inner.began <= inner.ended <= listener.ended + 1000
 
         # A command of a binary client: its connection's shard, the control plane, a replica and its commit.
         propose = f"{METADATA}/Propose"
@@ -108,7 +107,7 @@ async def test_one_request_is_followed_through_all_services(tmp_path: Path, coll
 def produce(tcp: str, address: str, traceparent: str, context: str) -> None:
     with RawConnection.as_root(tcp) as connection:
         connection.ok(Code.CREATE_STREAM, frames.name("s"))
-        connection.ok(SET_TRACE_CONTEXT, bytes.fromhex(context))
+        connection.ok(Code.SET_TRACE_CONTEXT, bytes.fromhex(context))
         connection.ok(Code.CREATE_TOPIC, frames.create_topic("s", "t", 1))
         token = access_token(connection)
     metadata = [("authorization", f"Bearer {token}"), ("traceparent", traceparent)]

@@ -13,11 +13,11 @@ import pytest
 from tests.cluster import Cluster
 from tests.conftest import TWO_SHARDS, ended_well
 from tests.encryption.links import LinkFiles
-from tests.journeys.deployment.api_clients import BinaryDoor, Door
+from tests.journeys.deployment.api_clients import Api, BinaryApi
 from tests.journeys.deployment.place import Account, Gateway, Place, given
 from tests.server_process import ServerProcess
 
-AnyDoor = TypeVar("AnyDoor", bound=Door)
+AnyApi = TypeVar("AnyApi", bound=Api)
 
 GIVEN = given()
 SHAPES = ["addresses"] if GIVEN else ["embedded", "processes"]
@@ -26,7 +26,7 @@ SHAPES = ["addresses"] if GIVEN else ["embedded", "processes"]
 class At(Protocol):
     """Connects to an API of a gateway, as root by default."""
 
-    def __call__(self, door: type[AnyDoor], gateway: Gateway, account: Account = ...) -> AnyDoor:
+    def __call__(self, api: type[AnyApi], gateway: Gateway, account: Account = ...) -> AnyApi:
         """Return a client that is closed at the end of the test."""
 
 
@@ -42,9 +42,9 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @contextmanager
-def embedded(folder: Path) -> Iterator[Place]:
+def embedded(directory: Path) -> Iterator[Place]:
     """The embedded server: one gateway."""
-    server = ServerProcess(folder / "data", TWO_SHARDS)
+    server = ServerProcess(directory / "data", TWO_SHARDS)
     with server:
         yield Place(
             [Gateway.of(server)],
@@ -55,10 +55,10 @@ def embedded(folder: Path) -> Iterator[Place]:
 
 
 @contextmanager
-def processes(folder: Path) -> Iterator[Place]:
+def processes(directory: Path) -> Iterator[Place]:
     """The services, each in a process of its own: two gateways, whose links with the nodes are encrypted."""
-    files = LinkFiles(folder / "certificates")
-    with Cluster(folder, node_settings=files.node_settings, gateway_settings=files.gateway_settings) as cluster:
+    files = LinkFiles(directory / "certificates")
+    with Cluster(directory, node_settings=files.node_settings, gateway_settings=files.gateway_settings) as cluster:
         yield cluster.place
 
 
@@ -80,21 +80,21 @@ def at(place: Place) -> Iterator[At]:
     """Connect clients of any API."""
     with ExitStack() as stack:
 
-        def stand(door: type[AnyDoor], gateway: Gateway, account: Account = place.root) -> AnyDoor:
-            return stack.enter_context(door(gateway, account))
+        def stand(api: type[AnyApi], gateway: Gateway, account: Account = place.root) -> AnyApi:
+            return stack.enter_context(api(gateway, account))
 
         yield stand
 
 
 @pytest.fixture
-def root(place: Place) -> Iterator[BinaryDoor]:
+def root(place: Place) -> Iterator[BinaryApi]:
     """Root's client of the binary protocol at the first gateway."""
-    with BinaryDoor(place.here, place.root) as door:
-        yield door
+    with BinaryApi(place.here, place.root) as api:
+        yield api
 
 
 @pytest.fixture
-def stream(root: BinaryDoor, name: str) -> str:
+def stream(root: BinaryApi, name: str) -> str:
     """A stream with a topic `t` of four partitions."""
     root.connection.create_topic(name, partitions=4)
     return name

@@ -9,7 +9,7 @@ from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.answers import stream_details, topic_details
 from tests.compatibility.protocol.codes import Code, Status
 from tests.journeys.conftest import At
-from tests.journeys.deployment.api_clients import BinaryDoor, GrpcDoor, HttpDoor, Refused, Sent, called
+from tests.journeys.deployment.api_clients import BinaryApi, GrpcApi, HttpApi, Refused, Sent, called
 from tests.journeys.deployment.eventually import refused_soon, until
 from tests.journeys.deployment.place import Gateway, Place
 
@@ -25,39 +25,39 @@ def path_of(stream: str) -> bytes:
     return frames.ident(stream) + frames.ident("t")
 
 
-def test_changes_are_seen_at_once_by_whoever_made_them(place: Place, root: BinaryDoor, name: str) -> None:
+def test_changes_are_seen_at_once_by_their_author(place: Place, root: BinaryApi, name: str) -> None:
     """Create, use, purge, use, delete, recreate, use: the next request sees the effect of each response."""
-    for door in (root, *(BinaryDoor(gateway, place.root) for gateway in place.gateways[1:])):
-        stream = f"{name}-{door.gateway.tcp.rpartition(':')[2]}"
+    for api in (root, *(BinaryApi(gateway, place.root) for gateway in place.gateways[1:])):
+        stream = f"{name}-{api.gateway.tcp.rpartition(':')[2]}"
         for life in range(5):
-            door.connection.create_topic(stream, partitions=3)
+            api.connection.create_topic(stream, partitions=3)
             for partition in range(3):
                 sent = [Sent(b"%d %d %d" % (life, partition, number), 1) for number in range(4)]
-                door.send(stream, *sent, partition=partition)
-                assert door.read(stream, 100, partition=partition) == sent
-                door.store(stream, "reader", 2, partition=partition)
-            door.connection.ok(Code.PURGE_TOPIC, path_of(stream))
+                api.send(stream, *sent, partition=partition)
+                assert api.read(stream, 100, partition=partition) == sent
+                api.store(stream, "reader", 2, partition=partition)
+            api.connection.ok(Code.PURGE_TOPIC, path_of(stream))
             for partition in range(3):
-                assert door.read(stream, 100, partition=partition) == []
+                assert api.read(stream, 100, partition=partition) == []
                 again = Sent(b"after the purge", 2)
-                door.send(stream, again, partition=partition)
-                assert door.read(stream, 100, partition=partition) == [again]
-                assert door.next_offset(stream, "reader", partition=partition) == 0, "offsets were purged, too"
-            door.connection.ok(Code.CREATE_PARTITIONS, path_of(stream) + frames.u32(1))
-            door.send(stream, Sent(b"new"), partition=3)
-            door.connection.ok(Code.DELETE_PARTITIONS, path_of(stream) + frames.u32(1))
+                api.send(stream, again, partition=partition)
+                assert api.read(stream, 100, partition=partition) == [again]
+                assert api.next_offset(stream, "reader", partition=partition) == 0, "offsets were purged, too"
+            api.connection.ok(Code.CREATE_PARTITIONS, path_of(stream) + frames.u32(1))
+            api.send(stream, Sent(b"new"), partition=3)
+            api.connection.ok(Code.DELETE_PARTITIONS, path_of(stream) + frames.u32(1))
             with pytest.raises(Refused, match="PARTITION_NOT_FOUND"):
-                door.send(stream, Sent(b"gone"), partition=3)
-            door.connection.ok(Code.DELETE_STREAM, frames.ident(stream))
+                api.send(stream, Sent(b"gone"), partition=3)
+            api.connection.ok(Code.DELETE_STREAM, frames.ident(stream))
             with pytest.raises(Refused, match="STREAM_NOT_FOUND"):
-                door.read(stream, 1)
-        if door is not root:
-            door.close()
+                api.read(stream, 1)
+        if api is not root:
+            api.close()
 
 
-def test_made_at_one_gateway_used_at_the_other(place: Place, root: BinaryDoor, at: At, name: str) -> None:
+def test_made_at_one_gateway_used_at_the_other(place: Place, root: BinaryApi, at: At, name: str) -> None:
     """Purged, deleted and recreated objects of the same name are seen at the other gateway, too."""
-    there = at(BinaryDoor, place.there)
+    there = at(BinaryApi, place.there)
     for life in range(3):
         root.connection.create_topic(name, partitions=2)
         message = Sent(b"life %d" % life, 1)
@@ -73,9 +73,9 @@ def test_made_at_one_gateway_used_at_the_other(place: Place, root: BinaryDoor, a
         refused_soon(lambda: root.read(name, 1), *MISSING)
 
 
-def test_through_every_door(place: Place, root: BinaryDoor, at: At, name: str) -> None:
+def test_through_every_api(place: Place, root: BinaryApi, at: At, name: str) -> None:
     """A stream made by HTTP gets a topic by gRPC, messages by the binary protocol, and its end by HTTP."""
-    web, calls = at(HttpDoor, place.here), at(GrpcDoor, place.there)
+    web, calls = at(HttpApi, place.here), at(GrpcApi, place.there)
     web.ask("POST", "/streams", {"name": name})
     request = v1.CreateTopicRequest(
         stream=v1.Identifier(name=name), settings=v1.TopicSettings(name="t"), partitions_count=2
@@ -87,14 +87,14 @@ def test_through_every_door(place: Place, root: BinaryDoor, at: At, name: str) -
     refused_soon(lambda: calls.read(name, 1, partition=1), *MISSING)
 
 
-def counted(door: BinaryDoor, stream: str) -> tuple[int, int, list[tuple[int, int, int]]]:
+def counted(api: BinaryApi, stream: str) -> tuple[int, int, list[tuple[int, int, int]]]:
     """Messages and bytes of a topic; messages, bytes and newest offset of each partition."""
-    topic, partitions = topic_details(door.connection.ok(Code.GET_TOPIC, path_of(stream)))
+    topic, partitions = topic_details(api.connection.ok(Code.GET_TOPIC, path_of(stream)))
     places = [(it.messages_count, it.size_bytes, it.current_offset) for it in partitions]
     return topic.messages_count, topic.size_bytes, places
 
 
-def test_counts_after_sending(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+def test_counts_after_sending(place: Place, root: BinaryApi, at: At, stream: str) -> None:
     """Counts are current at once at every gateway and in every API with counts; totals are sums over partitions."""
     sizes = [0, 0, 0, 0]
     for number in range(10):
@@ -104,13 +104,13 @@ def test_counts_after_sending(place: Place, root: BinaryDoor, at: At, stream: st
             sizes[partition] += 64 + len(payload)
     expected = (40, sum(sizes), [(10, size, 9) for size in sizes])
     for gateway in place.gateways:
-        assert counted(at(BinaryDoor, gateway), stream) == expected
-        found, (topic,) = stream_details(at(BinaryDoor, gateway).connection.ok(Code.GET_STREAM, frames.ident(stream)))
+        assert counted(at(BinaryApi, gateway), stream) == expected
+        found, (topic,) = stream_details(at(BinaryApi, gateway).connection.ok(Code.GET_STREAM, frames.ident(stream)))
         assert (found.messages_count, found.size_bytes, topic.messages_count) == (40, sum(sizes), 40)
-        of_web = at(HttpDoor, gateway).ask("GET", f"/streams/{stream}/topics/t")
+        of_web = at(HttpApi, gateway).ask("GET", f"/streams/{stream}/topics/t")
         assert of_web["messages_count"] == 40
         assert [(it["messages_count"], it["current_offset"]) for it in of_web["partitions"]] == [(10, 9)] * 4
-        of_call = topic_by_call(at(GrpcDoor, gateway), stream)
+        of_call = topic_by_call(at(GrpcApi, gateway), stream)
         assert (of_call.topic.messages_count, of_call.topic.size_bytes) == (40, sum(sizes))
         assert [it.size_bytes for it in of_call.partitions] == sizes
         assert totals(gateway, place) >= 40
@@ -118,21 +118,21 @@ def test_counts_after_sending(place: Place, root: BinaryDoor, at: At, stream: st
     assert counted(root, stream)[:2] == (0, 0)
 
 
-def topic_by_call(door: GrpcDoor, stream: str) -> v1.GetTopicResponse:
+def topic_by_call(api: GrpcApi, stream: str) -> v1.GetTopicResponse:
     request = v1.GetTopicRequest(stream=v1.Identifier(name=stream), topic=v1.Identifier(name="t"))
-    response: v1.GetTopicResponse = called(door.caller.catalog.GetTopic, request)
+    response: v1.GetTopicResponse = called(api.caller.catalog.GetTopic, request)
     return response
 
 
 def totals(gateway: Gateway, place: Place) -> int:
     """Messages of everything, by the statistics of the whole."""
-    with GrpcDoor(gateway, place.root) as door:
-        return int(called(door.caller.system.GetStatistics, v1.GetStatisticsRequest()).messages_count)
+    with GrpcApi(gateway, place.root) as api:
+        return int(called(api.caller.system.GetStatistics, v1.GetStatisticsRequest()).messages_count)
 
 
-def test_a_name_is_taken_everywhere(place: Place, root: BinaryDoor, at: At, name: str) -> None:
+def test_a_name_is_taken_everywhere(place: Place, root: BinaryApi, at: At, name: str) -> None:
     """The second creation of a name is refused at any gateway."""
     root.connection.create_topic(name)
-    there = at(BinaryDoor, place.there)
+    there = at(BinaryApi, place.there)
     assert there.connection.status(Code.CREATE_STREAM, frames.name(name)) == Status.STREAM_NAME_ALREADY_EXISTS
     assert there.connection.ok(Code.GET_TOPIC, path_of(name))

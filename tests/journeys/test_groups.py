@@ -16,7 +16,7 @@ from tests.compatibility.groups.processes import Consumer, assignment, check_rec
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.codes import Code, Strategy
 from tests.journeys.conftest import At
-from tests.journeys.deployment.api_clients import BinaryDoor, GrpcDoor, HttpDoor, Sent
+from tests.journeys.deployment.api_clients import BinaryApi, GrpcApi, HttpApi, Sent
 from tests.journeys.deployment.eventually import until
 from tests.journeys.deployment.place import Gateway, Place
 
@@ -24,11 +24,11 @@ PARTITIONS_COUNT = 4
 GROUP = frames.consumer("g", group=True)
 
 
-def create_group(root: BinaryDoor, stream: str) -> None:
-    root.connection.ok(Code.CREATE_GROUP, frames.ident(stream) + frames.ident("t") + frames.name("g"))
+def create_group(root: BinaryApi, stream: str) -> None:
+    root.connection.ok(Code.CREATE_CONSUMER_GROUP, frames.ident(stream) + frames.ident("t") + frames.name("g"))
 
 
-def shares(root: BinaryDoor, stream: str) -> list[int]:
+def shares(root: BinaryApi, stream: str) -> list[int]:
     """Number of partitions of each member in ascending order; no partition has two owners."""
     owned = assignment(root.connection, stream, "g").values()
     everything = [partition for partitions in owned for partition in partitions]
@@ -53,7 +53,7 @@ def consumers(place: Place, stream: str, tmp_path: Path) -> Iterator[Callable[[G
 
 
 def test_one_leaves_and_one_is_killed(
-    place: Place, root: BinaryDoor, stream: str, consumers: Callable[[Gateway], Consumer]
+    place: Place, root: BinaryApi, stream: str, consumers: Callable[[Gateway], Consumer]
 ) -> None:
     """Official clients at two gateways: no message is missed, and no partition has two owners at a time."""
     create_group(root, stream)
@@ -84,54 +84,54 @@ def test_one_leaves_and_one_is_killed(
         ),
     )
     third.end(kill=False)
-    everybody = (first, second, third)
-    receipts = sorted((it for one in everybody for it in one.receipts()), key=lambda it: it.at_ns)
-    check_receipts(receipts, counts, {one.number: one.told_to_end_at_ns or 0 for one in everybody})
+    all_of_them = (first, second, third)
+    receipts = sorted((it for one in all_of_them for it in one.receipts()), key=lambda it: it.at_ns)
+    check_receipts(receipts, counts, {one.number: one.stopped_at_ns or 0 for one in all_of_them})
 
 
 class HttpMember:
     """A member without a connection."""
 
-    def __init__(self, door: HttpDoor, stream: str) -> None:
-        self._door = door
+    def __init__(self, api: HttpApi, stream: str) -> None:
+        self._api = api
         group = f"/streams/{stream}/topics/t/consumer-groups/g/members"
-        self._path = f"{group}/{door.ask('POST', group)['member']}"
+        self._path = f"{group}/{api.ask('POST', group)['member']}"
 
     def take(self) -> list[tuple[int, int]]:
-        polled = self._door.ask("GET", f"{self._path}/messages?auto_commit=true&count=100")
+        polled = self._api.ask("GET", f"{self._path}/messages?auto_commit=true&count=100")
         return [(polled["partition_id"], it["header"]["offset"]) for it in polled["messages"]]
 
     def leave(self) -> None:
-        self._door.ask("DELETE", self._path)
+        self._api.ask("DELETE", self._path)
 
 
 class BinaryMember:
     """A connection that is a member."""
 
-    def __init__(self, door: BinaryDoor, stream: str) -> None:
-        self._connection, self._stream = door.connection, stream
+    def __init__(self, api: BinaryApi, stream: str) -> None:
+        self._connection, self._stream = api.connection, stream
         self._path = frames.ident(stream) + frames.ident("t") + frames.ident("g")
-        self._connection.ok(Code.JOIN_GROUP, self._path)
+        self._connection.ok(Code.JOIN_CONSUMER_GROUP, self._path)
 
     def take(self) -> list[tuple[int, int]]:
         polled = self._connection.poll(self._stream, "t", None, Strategy.NEXT, auto_commit=True, who=GROUP)
         return [(polled.partition, offset) for offset in polled.offsets]
 
     def leave(self) -> None:
-        self._connection.ok(Code.LEAVE_GROUP, self._path)
+        self._connection.ok(Code.LEAVE_CONSUMER_GROUP, self._path)
 
 
 class GrpcMember:
     """A call that is a member."""
 
-    def __init__(self, door: GrpcDoor, stream: str) -> None:
+    def __init__(self, api: GrpcApi, stream: str) -> None:
         self._steps: queue.Queue[v1.ConsumeRequest | None] = queue.Queue()
         consumer = v1.Consumer(group=v1.Identifier(name="g"))
         subscribe = v1.Subscribe(
             stream=v1.Identifier(name=stream), topic=v1.Identifier(name="t"), consumer=consumer, auto_commit=True
         )
         self._steps.put(v1.ConsumeRequest(subscribe=subscribe))
-        self._call = door.caller.subscriptions.Consume(iter(self._steps.get, None), timeout=60)
+        self._call = api.caller.subscriptions.Consume(iter(self._steps.get, None), timeout=60)
         assert next(self._call).WhichOneof("event") == "subscribed"
         self._received: queue.Queue[v1.Batch] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -158,12 +158,12 @@ class GrpcMember:
                 self._received.put(event.batch)
 
 
-def test_members_through_every_door(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+def test_members_through_every_api(place: Place, root: BinaryApi, at: At, stream: str) -> None:
     """Each message is given to one of them; when one leaves the others go on where it was."""
     create_group(root, stream)
-    by_http = HttpMember(at(HttpDoor, place.here), stream)
-    by_call = GrpcMember(at(GrpcDoor, place.there), stream)
-    by_connection = BinaryMember(at(BinaryDoor, place.there), stream)
+    by_http = HttpMember(at(HttpApi, place.here), stream)
+    by_call = GrpcMember(at(GrpcApi, place.there), stream)
+    by_connection = BinaryMember(at(BinaryApi, place.there), stream)
     until("three members", lambda: shares(root, stream) == [1, 1, 2])
     for partition in range(PARTITIONS_COUNT):
         root.send(stream, *(Sent(b"m") for _ in range(10)), partition=partition)

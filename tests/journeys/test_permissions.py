@@ -12,12 +12,12 @@ from tests.compatibility.protocol.answers import stream_details
 from tests.compatibility.protocol.codes import Code, Status
 from tests.journeys.conftest import GIVEN, At
 from tests.journeys.deployment.api_clients import (
-    DOORS,
-    BinaryDoor,
-    Door,
-    GrpcDoor,
-    HttpDoor,
-    PushDoor,
+    APIS,
+    Api,
+    BinaryApi,
+    GrpcApi,
+    HttpApi,
+    PushApi,
     Refused,
     Sent,
     called,
@@ -29,7 +29,7 @@ READ = [Sent(b"one", 1), Sent(b"two", 2)]
 
 
 @pytest.fixture
-def closed_stream(root: BinaryDoor, stream: str) -> str:
+def closed_stream(root: BinaryApi, stream: str) -> str:
     """Another stream."""
     name = f"{stream}-closed"
     root.connection.create_topic(name)
@@ -38,7 +38,7 @@ def closed_stream(root: BinaryDoor, stream: str) -> str:
 
 
 @pytest.fixture
-def reader(root: BinaryDoor, stream: str, closed_stream: str) -> Account:
+def reader(root: BinaryApi, stream: str, closed_stream: str) -> Account:
     """A user who may read the topic `t` of one stream."""
     root.send(stream, *READ)
     account = Account(f"u{stream}", "a password")
@@ -53,31 +53,31 @@ def refused(call: Callable[[], object]) -> None:
         call()
 
 
-def create_stream(door: Door, name: str) -> None:
+def create_stream(api: Api, name: str) -> None:
     """Create a stream if the API has the command."""
-    if isinstance(door, HttpDoor):
-        door.ask("POST", "/streams", {"name": name})
-    elif isinstance(door, GrpcDoor):
-        called(door.caller.catalog.CreateStream, v1.CreateStreamRequest(name=name))
-    elif isinstance(door, BinaryDoor):
-        status = door.connection.status(Code.CREATE_STREAM, frames.name(name))
+    if isinstance(api, HttpApi):
+        api.ask("POST", "/streams", {"name": name})
+    elif isinstance(api, GrpcApi):
+        called(api.caller.catalog.CreateStream, v1.CreateStreamRequest(name=name))
+    elif isinstance(api, BinaryApi):
+        status = api.connection.status(Code.CREATE_STREAM, frames.name(name))
         if status != Status.OK:
             raise Refused(status)
     else:
-        assert isinstance(door, PushDoor)
+        assert isinstance(api, PushApi)
         # The push API supports only messages.
         raise Refused(Status.UNAUTHORIZED)
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("api", APIS)
 def test_one_topic_can_be_read(
-    place: Place, root: BinaryDoor, at: At, stream: str, closed_stream: str, reader: Account, door: str
+    place: Place, root: BinaryApi, at: At, stream: str, closed_stream: str, reader: Account, api: str
 ) -> None:
     """Reading the topic succeeds at both gateways; reading another one, sending and creating are refused without
     effect.
     """
     for gateway in dict.fromkeys((place.here, place.there)):
-        standing = at(DOORS[door], gateway, reader)
+        standing = at(APIS[api], gateway, reader)
         assert standing.read(stream, 2) == READ
         standing.store(stream, reader.username, 0)
         assert standing.next_offset(stream, reader.username) == 1
@@ -91,12 +91,12 @@ def test_one_topic_can_be_read(
     assert root.connection.ok(Code.GET_STREAM, frames.ident(f"{stream}-new")) == b""
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("api", APIS)
 def test_a_right_that_is_taken_away(
-    place: Place, root: BinaryDoor, at: At, stream: str, reader: Account, door: str
+    place: Place, root: BinaryApi, at: At, stream: str, reader: Account, api: str
 ) -> None:
     """A revoked right is lost for open sessions, and at once at the gateway of the revocation."""
-    standing = {gateway: at(DOORS[door], gateway, reader) for gateway in (place.here, place.there)}
+    standing = {gateway: at(APIS[api], gateway, reader) for gateway in (place.here, place.there)}
     for one in standing.values():
         assert one.read(stream, 2) == READ
     root.connection.ok(Code.UPDATE_PERMISSIONS, frames.ident(reader.username) + frames.opt_permissions(None))
@@ -106,4 +106,4 @@ def test_a_right_that_is_taken_away(
     for one in standing.values():
         refused_soon(lambda one=one: one.read(stream, 2), Status.UNAUTHORIZED)
     with pytest.raises(Refused, match="INVALID_CREDENTIALS"):
-        at(DOORS[door], place.there, Account(reader.username, "another password"))
+        at(APIS[api], place.there, Account(reader.username, "another password"))

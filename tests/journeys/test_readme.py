@@ -75,7 +75,7 @@ def made_up(script: str, data: Path, address: str) -> Iterator[str]:
         )
     try:
         deadline = time.monotonic() + 60
-        while "Ctrl-C stops it" not in terminal.read_text():
+        while "Press Ctrl-C to stop" not in terminal.read_text():
             assert process.poll() is None, terminal.read_text()
             assert time.monotonic() < deadline, terminal.read_text()
             time.sleep(0.02)

@@ -11,7 +11,7 @@ from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.codes import Status
 from tests.compatibility.protocol.raw import RawConnection
 from tests.journeys.conftest import At
-from tests.journeys.deployment.api_clients import SECONDS_MAX, BinaryDoor, Sent
+from tests.journeys.deployment.api_clients import SECONDS_MAX, BinaryApi, Sent
 from tests.journeys.deployment.place import Place
 
 PARTITIONS = (0, 1, 3)
@@ -97,11 +97,11 @@ def eventually(found: Callable[[], object], expected: object) -> None:
         time.sleep(0.02)
 
 
-def test_a_transaction_over_partitions(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+def test_a_transaction_over_partitions(place: Place, root: BinaryApi, at: At, stream: str) -> None:
     """Messages of a transaction become visible together at every gateway, neither before the commit nor twice."""
-    places = places_of(at(BinaryDoor, place.here).connection, stream)
+    places = places_of(at(BinaryApi, place.here).connection, stream)
     writer = Writer(root.connection, stream, places)
-    reader = at(BinaryDoor, place.there)
+    reader = at(BinaryApi, place.there)
 
     def read(partition: int) -> list[bytes]:
         return [sent.payload for sent in reader.read(stream, 1000, partition=partition)]
@@ -132,9 +132,9 @@ def test_a_transaction_over_partitions(place: Place, root: BinaryDoor, at: At, s
     assert read(0) == [b"before", *staged[0], b"after"]
 
 
-def test_what_cannot_be_committed(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+def test_what_cannot_be_committed(place: Place, root: BinaryApi, at: At, stream: str) -> None:
     """Transactions of another user, discarded stages and expired stages are refused."""
-    places = places_of(at(BinaryDoor, place.here).connection, stream)
+    places = places_of(at(BinaryApi, place.here).connection, stream)
     writer = Writer(root.connection, stream, places)
     assert writer.commit(7, [writer.stage(0, [b"one"])]) == (Status.OK, False)
     stage = writer.stage(0, [b"two"])
@@ -154,9 +154,9 @@ def test_what_cannot_be_committed(place: Place, root: BinaryDoor, at: At, stream
     eventually(lambda: [sent.payload for sent in root.read(stream, 10)], [b"one", b"two"])
 
 
-def test_chunks_of_a_stage(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+def test_chunks_of_a_stage(place: Place, root: BinaryApi, at: At, stream: str) -> None:
     """A repeated chunk is acknowledged again; a missing chunk is an error."""
-    writer = Writer(root.connection, stream, places_of(at(BinaryDoor, place.here).connection, stream))
+    writer = Writer(root.connection, stream, places_of(at(BinaryApi, place.here).connection, stream))
     status, answer = writer.chunk(1, [b"a"])
     first = core.decode_staged_messages(answer)
     assert (status, first.messages) == (Status.OK, 1)
@@ -170,9 +170,9 @@ def test_chunks_of_a_stage(place: Place, root: BinaryDoor, at: At, stream: str) 
     eventually(lambda: [sent.payload for sent in root.read(stream, 10, partition=1)], [b"a", b"b"])
 
 
-def test_what_is_kept_for_readers(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+def test_what_is_kept_for_readers(place: Place, root: BinaryApi, at: At, stream: str) -> None:
     """The first one decides, whichever gateway the others ask."""
-    there = at(BinaryDoor, place.there).connection
+    there = at(BinaryApi, place.there).connection
 
     def pin(connection: RawConnection, value: bytes) -> tuple[bool, bytes]:
         code, asked = core.encode_pin_reader(stream=stream, reader="r", value=value)

@@ -14,9 +14,8 @@ import pytest
 from headrace_proto.gateway import v1
 from tests.compatibility.protocol import frames, long_poll
 from tests.compatibility.protocol.codes import Code, Status
-from tests.compatibility.protocol.long_poll import Extension
 from tests.journeys.conftest import At
-from tests.journeys.deployment.api_clients import SECONDS_MAX, BinaryDoor, GrpcDoor, HttpDoor, PushDoor, Sent
+from tests.journeys.deployment.api_clients import SECONDS_MAX, BinaryApi, GrpcApi, HttpApi, PushApi, Sent
 from tests.journeys.deployment.place import Place
 
 HEAD_START_SECONDS = 0.15
@@ -30,9 +29,9 @@ def aside() -> Iterator[Callable[[Callable[[], object]], Future[object]]]:
         yield pool.submit
 
 
-def test_many_who_wait_at_both_gateways(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+def test_many_who_wait_at_both_gateways(place: Place, root: BinaryApi, at: At, stream: str) -> None:
     """Each of them gets the messages that come, and none waits for longer."""
-    waiters = [at(BinaryDoor, place.gateways[number % len(place.gateways)]) for number in range(12)]
+    waiters = [at(BinaryApi, place.gateways[number % len(place.gateways)]) for number in range(12)]
     for number, waiter in enumerate(waiters):
         payload = long_poll.wait(stream, number % 4, seconds=25, who=frames.consumer(100 + number))
         long_poll.begin(waiter.connection, payload)
@@ -43,12 +42,12 @@ def test_many_who_wait_at_both_gateways(place: Place, root: BinaryDoor, at: At, 
     for number, waiter in enumerate(waiters):
         found = long_poll.answer(waiter.connection)
         assert (found.partition, found.payloads) == (number % 4, [b"for %d" % (number % 4)])
-    assert time.monotonic() - began < 15, "they were told when it came, not when their time was up"
+    assert time.monotonic() - began < 15, "they were notified when it came, not after the timeout"
 
 
-def test_waits_that_end_without_messages(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+def test_waits_that_end_without_messages(place: Place, root: BinaryApi, at: At, stream: str) -> None:
     """A wait ends on its timeout, or when its topic is deleted by any user."""
-    waiter, doomed = at(BinaryDoor, place.there), at(BinaryDoor, place.there)
+    waiter, doomed = at(BinaryApi, place.there), at(BinaryApi, place.there)
     long_poll.begin(doomed.connection, long_poll.wait(stream, 1, seconds=25))
     long_poll.begin(waiter.connection, long_poll.wait(stream, 2, seconds=0.3))
     assert long_poll.answer(waiter.connection).messages == ()
@@ -56,10 +55,10 @@ def test_waits_that_end_without_messages(place: Place, root: BinaryDoor, at: At,
     assert doomed.connection.receive().status in {Status.STREAM_NOT_FOUND, Status.TOPIC_NOT_FOUND}
 
 
-def test_a_watcher_is_told_of_every_partition(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+def test_a_watcher_is_notified_of_every_partition(place: Place, root: BinaryApi, at: At, stream: str) -> None:
     """The end offset of each partition is sent at once and on every change."""
-    watcher = at(BinaryDoor, place.there).connection
-    watcher.ok(Extension.WATCH_PARTITIONS, long_poll.watch(stream, [0, 1, 2, 3]))
+    watcher = at(BinaryApi, place.there).connection
+    watcher.ok(Code.WATCH_PARTITIONS, long_poll.watch(stream, [0, 1, 2, 3]))
     ends = {entry.partition: entry.next_offset for entry in long_poll.next_entries(watcher, 4)}
     assert ends == dict.fromkeys(range(4), 0)
     for partition in range(4):
@@ -71,22 +70,22 @@ def test_a_watcher_is_told_of_every_partition(place: Place, root: BinaryDoor, at
             ends[entry.partition] = entry.next_offset
 
 
-def test_a_poll_over_http(place: Place, root: BinaryDoor, at: At, stream: str, aside) -> None:
+def test_a_poll_over_http(place: Place, root: BinaryApi, at: At, stream: str, aside) -> None:
     """A long poll waits for messages sent at the other gateway."""
-    door = at(HttpDoor, place.there)
+    api = at(HttpApi, place.there)
     path = f"/streams/{stream}/topics/t/messages?partition_id=3&kind=next&wait_ms=25000"
-    polled = aside(lambda: door.ask("GET", path))
+    polled = aside(lambda: api.ask("GET", path))
     time.sleep(HEAD_START_SECONDS)
     root.send(stream, Sent(b"awaited"), partition=3)
     assert polled.result(15)["count"] == 1
 
 
-def test_server_sent_events(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+def test_server_sent_events(place: Place, root: BinaryApi, at: At, stream: str) -> None:
     """One for each message, as they come."""
-    door = at(HttpDoor, place.there)
+    api = at(HttpApi, place.there)
     connection = http.client.HTTPConnection(place.there.http, timeout=SECONDS_MAX)
     path = f"/streams/{stream}/topics/t/events?partition_id=1&kind=first"
-    connection.request("GET", path, headers={"Authorization": f"Bearer {door.token}"})
+    connection.request("GET", path, headers={"Authorization": f"Bearer {api.token}"})
     response = connection.getresponse()
     assert response.status == http.HTTPStatus.OK
     offsets: list[int] = []
@@ -101,7 +100,7 @@ def test_server_sent_events(place: Place, root: BinaryDoor, at: At, stream: str)
     connection.close()
 
 
-def test_a_call_that_consumes(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+def test_a_call_that_consumes(place: Place, root: BinaryApi, at: At, stream: str) -> None:
     """Every partition of the topic, of which each goes on in its order."""
     start = v1.Start(first=v1.Start.First())
     topic = {"stream": v1.Identifier(name=stream), "topic": v1.Identifier(name="t")}
@@ -111,7 +110,7 @@ def test_a_call_that_consumes(place: Place, root: BinaryDoor, at: At, stream: st
         yield v1.ConsumeRequest(subscribe=v1.Subscribe(**topic, start=start))
         ended.wait(SECONDS_MAX)
 
-    call = at(GrpcDoor, place.there).caller.subscriptions.Consume(steps(), timeout=SECONDS_MAX)
+    call = at(GrpcApi, place.there).caller.subscriptions.Consume(steps(), timeout=SECONDS_MAX)
     assert list(next(call).subscribed.partition_ids) == [0, 1, 2, 3]
     found: dict[int, list[int]] = {partition: [] for partition in range(4)}
     for number in range(40):
@@ -124,9 +123,9 @@ def test_a_call_that_consumes(place: Place, root: BinaryDoor, at: At, stream: st
     call.cancel()
 
 
-def test_a_page_in_a_browser(place: Place, root: BinaryDoor, at: At, stream: str) -> None:
+def test_a_page_in_a_browser(place: Place, root: BinaryApi, at: At, stream: str) -> None:
     """A page receives messages sent at either gateway."""
-    page, there = at(PushDoor, place.there), at(BinaryDoor, place.there)
+    page, there = at(PushApi, place.there), at(BinaryApi, place.there)
     page.subscribe(stream, 2, {"kind": "last"})
     for number in range(20):
         sender = root if number % 2 else there

@@ -38,15 +38,15 @@ def make_node(metadata: ReplicaProcess, tmp_path: Path) -> Iterator[MakeNode]:
     """Create nodes that are stopped at the end of the test."""
     with ExitStack() as stack:
 
-        def make(name: str, *, folder: Path = tmp_path, **settings: str) -> NodeProcess:
-            node = NodeProcess(folder, name, [metadata.address], settings)
+        def make(name: str, *, directory: Path = tmp_path, **settings: str) -> NodeProcess:
+            node = NodeProcess(directory, name, [metadata.address], settings)
             stack.callback(node.kill)
             return node
 
         yield make
 
 
-class Catalogue:
+class Catalog:
     """Commands and queries to the metadata service."""
 
     def __init__(self, connections: Connections) -> None:
@@ -88,8 +88,8 @@ class Catalogue:
 
 
 @pytest.fixture
-async def catalogue(metadata: ReplicaProcess) -> AsyncIterator[Catalogue]:
+async def catalog(metadata: ReplicaProcess) -> AsyncIterator[Catalog]:
     """Clients of the metadata service."""
     target = MetadataTarget(addresses=(metadata.address,), cluster=NAME, secret=SECRET, authority=None)
     async with connected(target) as connections:
-        yield Catalogue(connections)
+        yield Catalog(connections)

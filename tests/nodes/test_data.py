@@ -13,7 +13,7 @@ from headrace_proto.metadata.v1 import DeleteTopic, DrainNode, PlacePartition
 from headrace_proto.partition.v1 import AppendRequest, FetchRange, FetchRequest, GetStatisticsRequest, Place
 from headrace_proto.partition.v1.partition_pb2_grpc import PartitionStub
 from tests.metadata_replicas import NAME, SECRET
-from tests.nodes.conftest import Catalogue, MakeNode
+from tests.nodes.conftest import Catalog, MakeNode
 from tests.partition_nodes import NodeProcess
 
 KEY = core.TicketKey(SECRET, NAME)
@@ -94,19 +94,19 @@ async def ready(node: NodeProcess) -> None:
     await asyncio.to_thread(node.wait_ready)
 
 
-async def leave(catalogue: Catalogue, node: NodeProcess) -> None:
+async def leave(catalog: Catalog, node: NodeProcess) -> None:
     """Deactivate a node, so that partitions of other tests are placed elsewhere."""
-    found = next(record for record in await catalogue.reads.nodes() if record.node.name == node.name)
-    await catalogue.propose(drain_node=DrainNode(node_id=found.node.id, is_draining=True))
+    found = next(record for record in await catalog.reads.nodes() if record.node.name == node.name)
+    await catalog.propose(drain_node=DrainNode(node_id=found.node.id, is_draining=True))
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
-async def test_nothing_that_was_acknowledged_is_lost(catalogue: Catalogue, make_node: MakeNode, end: str) -> None:
+async def test_nothing_that_was_acknowledged_is_lost(catalog: Catalog, make_node: MakeNode, end: str) -> None:
     """A restarted node's partitions come back with nothing acknowledged lost."""
     node = make_node(f"durable-{end}", LOGGING_LEVEL="debug")
     await ready(node)
-    await catalogue.root()
-    topic = await catalogue.topic(f"durable-{end}", 2)
+    await catalog.root()
+    topic = await catalog.topic(f"durable-{end}", 2)
     await asyncio.to_thread(node.wait_for, "open_partitions", 2)
     for round_number in range(3):
         places = [Place(stream_id=topic.stream_id, topic_id=topic.id, partition_id=number) for number in range(2)]
@@ -126,16 +126,16 @@ async def test_nothing_that_was_acknowledged_is_lost(catalogue: Catalogue, make_
             after = await payloads(node, producer.place)
             assert after[: len(before)] == before, f"round {round_number}"
             producer.check(after[len(before) :])
-    await leave(catalogue, node)
+    await leave(catalog, node)
 
 
-async def test_a_partition_that_is_placed_elsewhere_keeps_its_folder_until_it_is_deleted(
-    catalogue: Catalogue, make_node: MakeNode
+async def test_a_partition_that_is_placed_elsewhere_keeps_its_directory_until_it_is_deleted(
+    catalog: Catalog, make_node: MakeNode
 ) -> None:
     node, other = make_node("first"), make_node("second")
     await ready(node)
-    await catalogue.root()
-    topic = await catalogue.topic("moves", 1)
+    await catalog.root()
+    topic = await catalog.topic("moves", 1)
     await asyncio.to_thread(node.wait_for, "open_partitions", 1)
     place = Place(stream_id=topic.stream_id, topic_id=topic.id, partition_id=0)
     producer = Producer(place)
@@ -144,9 +144,9 @@ async def test_a_partition_that_is_placed_elsewhere_keeps_its_folder_until_it_is
         while producer.answered < 5:
             await asyncio.sleep(0.005)
     await ready(other)
-    other_id = next(record.node.id for record in await catalogue.reads.nodes() if record.node.name == "second")
+    other_id = next(record.node.id for record in await catalog.reads.nodes() if record.node.name == "second")
     # The node with the messages stays the leader until another node has copied them.
-    await catalogue.propose(
+    await catalog.propose(
         place_partition=PlacePartition(
             stream_id=topic.stream_id, topic_id=topic.id, partition_id=0, node_ids=[other_id]
         )
@@ -155,30 +155,30 @@ async def test_a_partition_that_is_placed_elsewhere_keeps_its_folder_until_it_is
     async with asyncio.timeout(SECONDS):
         while producer.answered < answered + 5:
             await asyncio.sleep(0.005)
-    assert other.figure("open_partitions") == 0
-    assert node.figure("open_partitions") == 1
-    (folder,) = node.data.glob("streams/*/topics/*/partitions/*")
+    assert other.metric("open_partitions") == 0
+    assert node.metric("open_partitions") == 1
+    (directory,) = node.data.glob("streams/*/topics/*/partitions/*")
 
-    await catalogue.propose(delete_topic=DeleteTopic(stream_id=topic.stream_id, topic_id=topic.id))
+    await catalog.propose(delete_topic=DeleteTopic(stream_id=topic.stream_id, topic_id=topic.id))
     async with asyncio.timeout(SECONDS):
         await running
-        while folder.exists():
+        while directory.exists():
             await asyncio.sleep(0.02)
     await asyncio.to_thread(node.wait_for, "placed_partitions", 0)
     await asyncio.to_thread(node.wait_for, "open_partitions", 0)
-    await leave(catalogue, node)
-    await leave(catalogue, other)
+    await leave(catalog, node)
+    await leave(catalog, other)
 
 
-async def test_a_node_tells_about_itself(catalogue: Catalogue, make_node: MakeNode) -> None:
+async def test_a_node_reports_itself(catalog: Catalog, make_node: MakeNode) -> None:
     node = make_node("told")
     await ready(node)
     async with called(node) as stub:
         statistics = await stub.GetStatistics(GetStatisticsRequest(), metadata=ticket())
         assert (statistics.node_name, statistics.shards_count, statistics.is_draining) == ("told", 2, False)
-        record = next(record for record in await catalogue.reads.nodes() if record.node.name == "told")
+        record = next(record for record in await catalog.reads.nodes() if record.node.name == "told")
         assert (statistics.node_id, statistics.incarnation) == (record.node.id, record.node.incarnation)
         with pytest.raises(aio.AioRpcError) as raised:
             await stub.GetStatistics(GetStatisticsRequest())
         assert raised.value.code() is grpc.StatusCode.UNAUTHENTICATED
-    await leave(catalogue, node)
+    await leave(catalog, node)

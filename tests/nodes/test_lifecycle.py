@@ -8,14 +8,14 @@ import urllib.request
 from headrace_proto.catalog.v1 import NODE_STATUS_LIVE, NODE_STATUS_SILENT
 from headrace_proto.metadata.v1 import DrainNode, RemoveNode
 from tests.metadata_replicas import ReplicaProcess
-from tests.nodes.conftest import Catalogue, MakeNode
+from tests.nodes.conftest import Catalog, MakeNode
 from tests.partition_nodes import NodeProcess
 from tests.ports import free_port
 
 
-async def record(catalogue: Catalogue, name: str):
+async def record(catalog: Catalog, name: str):
     """Record of a node in the metadata service."""
-    return next(found for found in await catalogue.reads.nodes() if found.node.name == name)
+    return next(found for found in await catalog.reads.nodes() if found.node.name == name)
 
 
 async def ready(*nodes: NodeProcess) -> None:
@@ -36,81 +36,81 @@ def page(node: NodeProcess, name: str, **headers: str) -> int:
         return error.code
 
 
-async def test_a_node_registers_and_comes_back_as_the_same(catalogue: Catalogue, make_node: MakeNode) -> None:
+async def test_a_node_registers_and_comes_back_as_the_same(catalog: Catalog, make_node: MakeNode) -> None:
     node = make_node("registers", NODE_LEASE="3 s")
     await ready(node)
-    first = (await record(catalogue, "registers")).node
+    first = (await record(catalog, "registers")).node
     assert (first.binary_address, first.grpc_address) == (
         f"127.0.0.1:{node.binary_port}",
         f"127.0.0.1:{node.grpc_port}",
     )
     assert (first.shards, first.status, first.is_draining) == (2, NODE_STATUS_LIVE, False)
 
-    topic = await catalogue.topic("registers", 8)
+    topic = await catalog.topic("registers", 8)
     await asyncio.to_thread(node.wait_for, "open_partitions", 8)
-    assert node.figure("placed_partitions") == 8
-    placed = await catalogue.reads.placement(topic.stream_id, topic.id)
+    assert node.metric("placed_partitions") == 8
+    placed = await catalog.reads.placement(topic.stream_id, topic.id)
 
     assert node.stop() == 0
     async with asyncio.timeout(120):
-        while (await record(catalogue, "registers")).node.status != NODE_STATUS_SILENT:
+        while (await record(catalog, "registers")).node.status != NODE_STATUS_SILENT:
             await asyncio.sleep(0.05)
     # A restart moves nothing.
-    assert await catalogue.reads.placement(topic.stream_id, topic.id) == placed
+    assert await catalog.reads.placement(topic.stream_id, topic.id) == placed
     await ready(node)
-    second = (await record(catalogue, "registers")).node
+    second = (await record(catalog, "registers")).node
     assert (second.id, second.status) == (first.id, NODE_STATUS_LIVE)
     assert second.incarnation != first.incarnation
     await asyncio.to_thread(node.wait_for, "open_partitions", 8)
-    assert node.figure("placed_partitions") == 8
-    assert await catalogue.reads.placement(topic.stream_id, topic.id) == placed
+    assert node.metric("placed_partitions") == 8
+    assert await catalog.reads.placement(topic.stream_id, topic.id) == placed
 
     node.kill()
     await ready(node)
-    assert (await record(catalogue, "registers")).node.id == first.id
+    assert (await record(catalog, "registers")).node.id == first.id
     await asyncio.to_thread(node.wait_for, "open_partitions", 8)
     # The node keeps renewing its lease.
     await asyncio.sleep(4)
-    assert (await record(catalogue, "registers")).node.status == NODE_STATUS_LIVE
-    await catalogue.propose(drain_node=DrainNode(node_id=first.id, is_draining=True))
+    assert (await record(catalog, "registers")).node.status == NODE_STATUS_LIVE
+    await catalog.propose(drain_node=DrainNode(node_id=first.id, is_draining=True))
 
 
-async def test_partitions_of_two_nodes_are_each_on_one(catalogue: Catalogue, make_node: MakeNode) -> None:
+async def test_partitions_of_two_nodes_are_each_on_one(catalog: Catalog, make_node: MakeNode) -> None:
     nodes = [make_node("left"), make_node("right")]
     await ready(*nodes)
-    topic = await catalogue.topic("two-nodes", 32)
-    placed = [(await record(catalogue, node.name)).primaries_count for node in nodes]
+    topic = await catalog.topic("two-nodes", 32)
+    placed = [(await record(catalog, node.name)).primaries_count for node in nodes]
     assert sum(placed) == 32
     assert min(placed) > 0
     for node, count in zip(nodes, placed, strict=True):
         await asyncio.to_thread(node.wait_for, "open_partitions", count)
-        assert node.figure("placed_partitions") == count
-    folders = [
+        assert node.metric("placed_partitions") == count
+    directories = [
         {path.name for path in node.data.glob(f"streams/{topic.stream_id}/topics/*/partitions/*")} for node in nodes
     ]
-    assert [len(found) for found in folders] == placed
-    assert not folders[0] & folders[1]
+    assert [len(found) for found in directories] == placed
+    assert not directories[0] & directories[1]
     for node in nodes:
-        node_id = (await record(catalogue, node.name)).node.id
-        await catalogue.propose(drain_node=DrainNode(node_id=node_id, is_draining=True))
+        node_id = (await record(catalog, node.name)).node.id
+        await catalog.propose(drain_node=DrainNode(node_id=node_id, is_draining=True))
 
 
-async def test_a_draining_node_goes_on_draining_after_a_restart(catalogue: Catalogue, make_node: MakeNode) -> None:
+async def test_a_draining_node_goes_on_draining_after_a_restart(catalog: Catalog, make_node: MakeNode) -> None:
     node = make_node("drains")
     await ready(node)
-    node_id = (await record(catalogue, "drains")).node.id
-    await catalogue.propose(drain_node=DrainNode(node_id=node_id, is_draining=True))
+    node_id = (await record(catalog, "drains")).node.id
+    await catalog.propose(drain_node=DrainNode(node_id=node_id, is_draining=True))
     assert node.stop() == 0
     await ready(node)
-    assert (await record(catalogue, "drains")).node.is_draining
+    assert (await record(catalog, "drains")).node.is_draining
 
 
-async def test_a_later_run_replaces_an_earlier_one(catalogue: Catalogue, make_node: MakeNode, tmp_path) -> None:
-    earlier, later = make_node("twice", NODE_LEASE="1 s"), make_node("twice", folder=tmp_path / "elsewhere")
+async def test_a_later_run_replaces_an_earlier_one(catalog: Catalog, make_node: MakeNode, tmp_path) -> None:
+    earlier, later = make_node("twice", NODE_LEASE="1 s"), make_node("twice", directory=tmp_path / "elsewhere")
     later.log.parent.mkdir()
     await ready(earlier)
-    node_id = (await record(catalogue, "twice")).node.id
-    await catalogue.propose(drain_node=DrainNode(node_id=node_id, is_draining=True))
+    node_id = (await record(catalog, "twice")).node.id
+    await catalog.propose(drain_node=DrainNode(node_id=node_id, is_draining=True))
     await ready(later)
     assert await asyncio.to_thread(earlier.wait_ended) == 1
     assert "error: a later run of node 'twice' has registered; this one stops" in earlier.log_text()
@@ -119,29 +119,29 @@ async def test_a_later_run_replaces_an_earlier_one(catalogue: Catalogue, make_no
     assert later.stop() == 0
     earlier.start()
     assert await asyncio.to_thread(earlier.wait_ended) == 1
-    assert "node 'twice' has run with another folder since" in earlier.log_text()
+    assert "node 'twice' has run with another data directory since" in earlier.log_text()
 
 
-async def test_a_node_that_was_removed_stops(catalogue: Catalogue, make_node: MakeNode) -> None:
+async def test_a_node_that_was_removed_stops(catalog: Catalog, make_node: MakeNode) -> None:
     node = make_node("removed", NODE_LEASE="1 s")
     await ready(node)
-    node_id = (await record(catalogue, "removed")).node.id
-    await catalogue.propose(remove_node=RemoveNode(node_id=node_id, with_replicas=True))
+    node_id = (await record(catalog, "removed")).node.id
+    await catalog.propose(remove_node=RemoveNode(node_id=node_id, with_replicas=True))
     assert await asyncio.to_thread(node.wait_ended) == 1
     assert f"node 'removed' (id {node_id}) was removed from the cluster" in node.log_text()
     # The node's data must not meet a catalog in which the node does not exist.
     node.start()
     assert await asyncio.to_thread(node.wait_ended) == 1
-    assert "which the cluster does not know any more" in node.log_text()
+    assert "which the cluster no longer knows" in node.log_text()
 
 
-async def test_a_node_whose_folder_is_gone_does_not_offer_empty_partitions(
-    catalogue: Catalogue, make_node: MakeNode, tmp_path
+async def test_a_node_whose_directory_is_gone_does_not_offer_empty_partitions(
+    catalog: Catalog, make_node: MakeNode, tmp_path
 ) -> None:
     node = make_node("forgetful")
     await ready(node)
-    node_id = (await record(catalogue, "forgetful")).node.id
-    await catalogue.topic("forgetful", 2)
+    node_id = (await record(catalog, "forgetful")).node.id
+    await catalog.topic("forgetful", 2)
     assert node.stop() == 0
     node.data.rename(tmp_path / "away")
 
@@ -151,16 +151,16 @@ async def test_a_node_whose_folder_is_gone_does_not_offer_empty_partitions(
     node.reconfigure({"NODE_EXPECT_LOSS": "true"})
     await ready(node)
     await asyncio.to_thread(node.wait_for, "open_partitions", 2)
-    await catalogue.propose(drain_node=DrainNode(node_id=node_id, is_draining=True))
+    await catalog.propose(drain_node=DrainNode(node_id=node_id, is_draining=True))
 
 
-async def test_another_clusters_folder_is_refused(
-    catalogue: Catalogue, make_node: MakeNode, tmp_path, tmp_path_factory
+async def test_another_clusters_directory_is_refused(
+    catalog: Catalog, make_node: MakeNode, tmp_path, tmp_path_factory
 ) -> None:
     node = make_node("abroad")
     await ready(node)
     assert node.stop() == 0
-    await catalogue.propose(drain_node=DrainNode(node_id=(await record(catalogue, "abroad")).node.id, is_draining=True))
+    await catalog.propose(drain_node=DrainNode(node_id=(await record(catalog, "abroad")).node.id, is_draining=True))
     # Another node with the same name.
     ports = (free_port(), free_port())
     other = ReplicaProcess(tmp_path_factory.mktemp("other"), 0, [f"127.0.0.1:{ports[0]}"], ports, {})
@@ -174,7 +174,7 @@ async def test_another_clusters_folder_is_refused(
         other.kill()
 
 
-async def test_a_wrong_secret_is_told(make_node: MakeNode, catalogue: Catalogue) -> None:
+async def test_a_wrong_secret_is_reported(make_node: MakeNode, catalog: Catalog) -> None:
     node = make_node("stranger", CLUSTER_SECRET="not the secret of that cluster, but as long")
     node.start()
     assert await asyncio.to_thread(node.wait_ended) == 1
@@ -189,10 +189,10 @@ async def test_a_node_waits_for_the_metadata_service_and_can_be_stopped_meanwhil
             await asyncio.sleep(0.02)
     assert page(node, "health") == 503
     assert node.stop() == 0
-    assert "asked to stop before everything was there" in node.log_text()
+    assert "shutdown requested during startup" in node.log_text()
 
 
-async def test_a_node_knows_up_to_when_it_has_every_commit(catalogue: Catalogue, make_node: MakeNode) -> None:
+async def test_a_node_knows_up_to_when_it_has_every_commit(catalog: Catalog, make_node: MakeNode) -> None:
     """The time advances without other commits: each renewal of the node's lease is an operation."""
     node = make_node("knowing", NODE_LEASE="1 s")
     await ready(node)
@@ -204,18 +204,16 @@ async def test_a_node_knows_up_to_when_it_has_every_commit(catalogue: Catalogue,
         while not first < (later := node.metrics()[horizon]) <= time.time():
             await asyncio.sleep(0.05)
     # A commit in between is not skipped: the reported time belongs to a version that the shards have applied.
-    topic = await catalogue.topic("known", 1)
+    topic = await catalog.topic("known", 1)
     async with asyncio.timeout(60):
         while node.metrics()[horizon] * 1_000_000 < topic.created_at_micros:
             await asyncio.sleep(0.05)
     assert later < node.metrics()[horizon]
     assert node.metrics()["headrace_partition_node_waiting_publications"] == 0
-    await catalogue.propose(
-        drain_node=DrainNode(node_id=(await record(catalogue, "knowing")).node.id, is_draining=True)
-    )
+    await catalog.propose(drain_node=DrainNode(node_id=(await record(catalog, "knowing")).node.id, is_draining=True))
 
 
-async def test_metrics_want_the_clusters_token(make_node: MakeNode, catalogue: Catalogue) -> None:
+async def test_metrics_want_the_clusters_token(make_node: MakeNode, catalog: Catalog) -> None:
     node = make_node("measured")
     await ready(node)
     assert page(node, "health") == 200
@@ -224,6 +222,4 @@ async def test_metrics_want_the_clusters_token(make_node: MakeNode, catalogue: C
     assert metrics["headrace_partition_node_is_ready"] == 1
     assert metrics["headrace_partition_node_is_registered"] == 1
     assert any(name.startswith("headrace_shard_") for name in metrics)
-    await catalogue.propose(
-        drain_node=DrainNode(node_id=(await record(catalogue, "measured")).node.id, is_draining=True)
-    )
+    await catalog.propose(drain_node=DrainNode(node_id=(await record(catalog, "measured")).node.id, is_draining=True))

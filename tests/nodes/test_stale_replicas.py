@@ -9,7 +9,7 @@ import pytest
 from headrace_metadata_client import MetadataTarget, connected
 from tests.faults.metadata.cluster import running_cluster
 from tests.metadata_replicas import NAME, SECRET
-from tests.nodes.conftest import Catalogue
+from tests.nodes.conftest import Catalog
 from tests.partition_nodes import NodeProcess
 
 ROUNDS = 4
@@ -26,7 +26,7 @@ async def test_partitions_stay_although_a_replica_has_never_heard_of_them(tmp_pa
             async with connected(
                 MetadataTarget(addresses=addresses, cluster=NAME, secret=SECRET, authority=None)
             ) as connections:
-                catalogue = Catalogue(connections)
+                catalog = Catalog(connections)
                 node.start()
                 await asyncio.to_thread(node.wait_ready)
                 # From now on one replica receives nothing, and keeps reporting its state.
@@ -35,11 +35,11 @@ async def test_partitions_stay_although_a_replica_has_never_heard_of_them(tmp_pa
                 total = 0
                 for number in range(ROUNDS):
                     count = chance.randint(1, 5)
-                    await catalogue.topic(f"topic-{number}", count)
+                    await catalog.topic(f"topic-{number}", count)
                     total += count
                     await asyncio.to_thread(node.wait_for, "open_partitions", total)
-                    folders = set(node.data.glob("streams/*/topics/*/partitions/*"))
-                    assert len(folders) == total
+                    directories = set(node.data.glob("streams/*/topics/*/partitions/*"))
+                    assert len(directories) == total
                     if chance.random() < 0.5:
                         node.kill()
                     else:
@@ -47,7 +47,7 @@ async def test_partitions_stay_although_a_replica_has_never_heard_of_them(tmp_pa
                     node.start()
                     await asyncio.to_thread(node.wait_ready)
                     await asyncio.to_thread(node.wait_for, "open_partitions", total)
-                    assert set(node.data.glob("streams/*/topics/*/partitions/*")) == folders
+                    assert set(node.data.glob("streams/*/topics/*/partitions/*")) == directories
 
                 # Only the replica that has missed everything is left: the node waits for it to catch up.
                 node.kill()
@@ -59,7 +59,7 @@ async def test_partitions_stay_although_a_replica_has_never_heard_of_them(tmp_pa
                         await asyncio.sleep(0.02)
                 await asyncio.sleep(2)
                 assert node.health() == "starting"
-                assert set(node.data.glob("streams/*/topics/*/partitions/*")) == folders
+                assert set(node.data.glob("streams/*/topics/*/partitions/*")) == directories
                 cluster.heal()
                 await asyncio.to_thread(node.wait_ready)
                 await asyncio.to_thread(node.wait_for, "open_partitions", total)

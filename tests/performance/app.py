@@ -31,16 +31,20 @@ def main(argv: Sequence[str]) -> int:
     if chosen.official:
         with _progress(errors, "building the official client (several minutes for the first time)"):
             official = OfficialClient.build()
-    chosen.folder.mkdir(parents=True, exist_ok=True)
+    chosen.directory.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
     machine = document.machine()
     console.print(Text(_introduction(machine, chosen)), soft_wrap=True)
     sections = []
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=chosen.folder) as folder:
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=chosen.directory) as directory:
         for name in chosen.cases:
             with _progress(errors, name) as started:
                 bench = Workbench(
-                    scale=chosen.scale, folder=Path(folder), official=official, kafka=chosen.kafka, started=started
+                    scale=chosen.scale,
+                    directory=Path(directory),
+                    official=official,
+                    kafka=chosen.kafka,
+                    started=started,
                 )
                 sections.append(cases.RUN[name](bench))
             report.show(sections[-1], console)
@@ -58,8 +62,8 @@ def _introduction(machine: dict[str, object], chosen: options.Options) -> str:
     return (
         f"headrace {machine['version']}, {machine['cpus_count']} CPUs, {machine['system']}, {machine['started_at']}, "
         f"load average {load}\n"
-        f"medians of {rounds} round{'s' * (rounds > 1)} after one that does not count; figures beside a goal are taken "
-        "round by round; GB and MB are powers of ten, of payload"
+        f"medians of {rounds} round{'s' * (rounds > 1)} after one that does not count; measurements with a goal are "
+        "repeated round by round; GB and MB are powers of ten, of payload"
     )
 
 

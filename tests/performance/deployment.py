@@ -70,7 +70,7 @@ class Deployment:
 
     @property
     def _gateway(self) -> str:
-        return self.cluster.gateways[0].doors.tcp
+        return self.cluster.gateways[0].listeners.tcp
 
     @contextmanager
     def topic(self, partitions: int) -> Generator[None]:
@@ -101,21 +101,21 @@ def _is_known(client: Client, partition: int) -> bool:
 
 
 @contextmanager
-def deployed(folder: Path, *, is_encrypted: bool = False) -> Generator[Deployment]:
+def deployed(directory: Path, *, is_encrypted: bool = False) -> Generator[Deployment]:
     """Start a deployment and stop it.
 
     Args:
-        folder: Directory of the deployment.
+        directory: Directory of the deployment.
         is_encrypted: True to use TLS towards the node.
     """
-    folder.mkdir()
-    files = LinkFiles(folder / "certificates") if is_encrypted else None
+    directory.mkdir()
+    files = LinkFiles(directory / "certificates") if is_encrypted else None
     node_settings, gateway_settings = dict(_AS_BY_DEFAULT), dict(_AS_BY_DEFAULT)
     if files is not None:
         # The client that waits for the node's catalog has a ticket, and no certificate.
         node_settings |= {**files.node_settings, "binary.tls.client_certificates": "none"}
         gateway_settings |= files.gateway_settings
     with Cluster(
-        folder, replicas=1, nodes=1, gateways=1, node_settings=node_settings, gateway_settings=gateway_settings
+        directory, replicas=1, nodes=1, gateways=1, node_settings=node_settings, gateway_settings=gateway_settings
     ) as cluster:
         yield Deployment(cluster, files.node.authority_file if files is not None else None)

@@ -14,13 +14,13 @@ from tests.performance.loads.measurement import Measurement
 WRITE_BYTES = 1_000_000
 
 
-def append_to_page_cache(folder: Path, amount_bytes: int) -> Measurement:
+def append_to_page_cache(directory: Path, amount_bytes: int) -> Measurement:
     """Append this many bytes to a new file, 1 MB at a time from one thread, and delete it.
 
     Nothing is synced and nothing else is done: no server that keeps its log in files can append at a lower cost.
     """
     block = memoryview(os.urandom(WRITE_BYTES))
-    path = folder / "yardstick"
+    path = directory / "yardstick"
     writes_count = amount_bytes // WRITE_BYTES
     descriptor = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     try:
@@ -71,7 +71,7 @@ def send_over_loopback(amount_bytes: int) -> Measurement:
     )
 
 
-def append_and_sync(folder: Path, threads_count: int, write_bytes: int, seconds: float) -> Measurement:
+def append_and_sync(directory: Path, threads_count: int, write_bytes: int, seconds: float) -> Measurement:
     """Append and `fdatasync` in a loop, with a separate file for each thread."""
     block = memoryview(os.urandom(write_bytes))
     commits = [0] * threads_count
@@ -79,7 +79,7 @@ def append_and_sync(folder: Path, threads_count: int, write_bytes: int, seconds:
     deadline = start + seconds
 
     def work(index: int) -> None:
-        path = folder / f"yardstick-{index}"
+        path = directory / f"yardstick-{index}"
         descriptor = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
         try:
             while time.perf_counter() < deadline:

@@ -86,11 +86,11 @@ class Options:
     kafka: bool
     """True to let Spark read from Kafka, too."""
     json_file: Path | None
-    folder: Path
+    directory: Path
     """Parent of the data directories; its device is measured."""
 
 
-def parse(argv: Sequence[str], default_folder: Path) -> Options:
+def parse(argv: Sequence[str], default_directory: Path) -> Options:
     """Parse `argv`; wrong options end the program with status 2."""
     parser = argparse.ArgumentParser(
         prog="make bench", description="Measure the server against what this machine can do."
@@ -102,8 +102,10 @@ def parse(argv: Sequence[str], default_folder: Path) -> Options:
     parser.add_argument("--kafka", action="store_true", help="spark: also from a broker of Kafka (loaded at first use)")
     parser.add_argument("--spark-mb", type=int, help="spark: payload of each size of message [default: 5000]")
     parser.add_argument("--spark-messages", type=int, help="spark-memory: messages of 100 B [default: 100000000]")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="every round of every figure, as JSON")
-    parser.add_argument("--folder", type=Path, default=default_folder, help="where data is written [%(default)s]")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="every round of every measurement, as JSON")
+    parser.add_argument(
+        "--folder", dest="directory", type=Path, default=default_directory, help="where data is written [%(default)s]"
+    )
     parsed = parser.parse_args(argv)
     if parsed.rounds is not None and parsed.rounds < 1:
         parser.error("--rounds: at least 1")
@@ -123,5 +125,5 @@ def parse(argv: Sequence[str], default_folder: Path) -> Options:
         official=parsed.official,
         kafka=parsed.kafka,
         json_file=parsed.json,
-        folder=parsed.folder,
+        directory=parsed.directory,
     )

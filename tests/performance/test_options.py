@@ -16,7 +16,7 @@ def test_everything_in_full_by_default() -> None:
     options = parsed()
     assert options.scale == FULL
     assert options.cases == CASES
-    assert options.folder == HERE
+    assert options.directory == HERE
     assert not options.official
     assert not options.kafka
     assert options.json_file is None

@@ -30,7 +30,7 @@ class Workbench:
     """Resources shared by the cases of a run."""
 
     scale: Scale
-    folder: Path
+    directory: Path
     official: OfficialClient | None
     kafka: bool
     """True to measure a Kafka broker, too."""
@@ -40,7 +40,7 @@ class Workbench:
     @contextmanager
     def server(self, name: str, **settings: str) -> Generator[ServerProcess]:
         """Run a server with default settings, except for those given, during a ``with`` block."""
-        with ServerProcess(self.folder / name, settings) as server:
+        with ServerProcess(self.directory / name, settings) as server:
             yield server
 
     @contextmanager
@@ -59,7 +59,7 @@ class Workbench:
         ten times the write itself. Without this preparation the numbers depend on how recently the previous candidate
         deleted its files. The amount is doubled because the host keeps reclaiming pages during the write.
         """
-        append_to_page_cache(self.folder, 2 * amount_bytes)
+        append_to_page_cache(self.directory, 2 * amount_bytes)
 
 
 def target_of(server: ServerProcess) -> Target:
@@ -116,8 +116,8 @@ def stored_bytes(data: Path) -> int:
     """Return the disk usage of the streams in a data directory."""
     total = 0
     # `os.walk` skips files deleted during the walk; the size lookup must do so as well.
-    for folder, _, names in os.walk(data / "streams"):
+    for directory, _, names in os.walk(data / "streams"):
         for name in names:
             with suppress(FileNotFoundError):
-                total += Path(folder, name).stat().st_blocks * 512
+                total += Path(directory, name).stat().st_blocks * 512
     return total

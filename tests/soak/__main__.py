@@ -27,7 +27,11 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0, help="how long it goes on (60)")
     parser.add_argument("--only", choices=names, action="append", help="only this suite; may be given several times")
     parser.add_argument(
-        "--folder", type=Path, default=ROOT / ".cache/soak", help="journal, report and logs (.cache/soak)"
+        "--folder",
+        dest="directory",
+        type=Path,
+        default=ROOT / ".cache/soak",
+        help="journal, report and logs (.cache/soak)",
     )
     parser.add_argument("--fresh", action="store_true", help="forget what earlier runs did")
     parser.add_argument("--list", action="store_true", help="print the suites, and which of them can run here")
@@ -41,10 +45,10 @@ def main() -> int:
             sys.stdout.write(f"{suite.name:<22}{suite.shows}{why}\n")
         return 0
 
-    options.folder.mkdir(parents=True, exist_ok=True)
+    options.directory.mkdir(parents=True, exist_ok=True)
     if options.fresh:
-        (options.folder / "journal.jsonl").unlink(missing_ok=True)
-    journal = Journal(options.folder / "journal.jsonl")
+        (options.directory / "journal.jsonl").unlink(missing_ok=True)
+    journal = Journal(options.directory / "journal.jsonl")
     before = list(journal.entries)
     began = time.monotonic()
 
@@ -53,7 +57,7 @@ def main() -> int:
         sys.stdout.flush()
 
     here = [suite for suite in wanted if suite.name not in dict(left_out)]
-    soak = Soak(here, journal, options.folder, seconds=options.minutes * 60, say=say)
+    soak = Soak(here, journal, options.directory, seconds=options.minutes * 60, say=say)
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         del number, frame
@@ -63,8 +67,8 @@ def main() -> int:
         signal.signal(number, on_signal)
     done = soak.run()
     text = report(done, before, left_out)
-    (options.folder / "report.md").write_text(text, encoding="utf-8")
-    sys.stdout.write(f"\n{text}\nreport: {options.folder / 'report.md'}\n")
+    (options.directory / "report.md").write_text(text, encoding="utf-8")
+    sys.stdout.write(f"\n{text}\nreport: {options.directory / 'report.md'}\n")
     return 1 if any(entry.status == "failed" for entry in done) else 0
 
 

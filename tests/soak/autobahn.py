@@ -48,13 +48,13 @@ def main() -> int:
 
 def _judged(port: int) -> int:
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        directory = Path(name)
         spec = {"servers": [{"url": f"ws://127.0.0.1:{port}"}], "cases": ["*"], "exclude-cases": ["12.*", "13.*"]}
-        (folder / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
+        (directory / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
         deadline = time.monotonic() + _READY_SECONDS
-        while not (report := folder / "reports/servers/index.json").exists():
+        while not (report := directory / "reports/servers/index.json").exists():
             # `wstest` exits at once, without a report, while no server listens yet.
-            subprocess.run(["wstest", "-m", "fuzzingclient", "-s", "spec.json"], cwd=folder, check=False)
+            subprocess.run(["wstest", "-m", "fuzzingclient", "-s", "spec.json"], cwd=directory, check=False)
             assert time.monotonic() < deadline, f"no report of the echo on port {port}"
         (cases,) = json.loads(report.read_text(encoding="utf-8")).values()
     bad = {case: verdict["behavior"] for case, verdict in cases.items() if verdict["behavior"] not in _GOOD}

@@ -54,11 +54,11 @@ class Journal:
         return sum(entry.seconds for entry in self.entries if entry.suite == suite)
 
 
-def repeat_command(command: Sequence[str], environment: dict[str, str], folder: str) -> str:
+def repeat_command(command: Sequence[str], environment: dict[str, str], directory: str) -> str:
     """Return a shell command for the root of the repository."""
     variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
     line = f"{variables} {shlex.join(command)}".strip()
-    return f"(cd {shlex.quote(folder)} && {line})" if folder not in ("", ".") else line
+    return f"(cd {shlex.quote(directory)} && {line})" if directory not in ("", ".") else line
 
 
 def report(now: Sequence[Entry], before: Sequence[Entry], left_out: Iterable[tuple[str, str]]) -> str:

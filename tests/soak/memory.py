@@ -166,14 +166,14 @@ def main() -> int:
     parser.add_argument("--pool", default="512 MiB", help="what buffers may hold (512 MiB)")
     options = parser.parse_args()
     samples: list[int] = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         settings = {
             "SYSTEM_MEMORY_POOL_SIZE": options.pool,
             "SYSTEM_MEMORY_POOL_SMALL": "true",
             "SYSTEM_SEGMENT_SIZE": "16 MiB",
             "SYSTEM_SHARDING_CPU_ALLOCATION": "2",
         }
-        with ServerProcess(Path(folder) / "data", settings) as server:
+        with ServerProcess(Path(directory) / "data", settings) as server:
             load = Load(server.address, options.partitions, options.seed)
             began = time.monotonic()
 

@@ -26,20 +26,20 @@ class Soak:
     """State of one soak run."""
 
     def __init__(
-        self, suites: Sequence[Suite], journal: Journal, folder: Path, *, seconds: float, say: Callable[[str], None]
+        self, suites: Sequence[Suite], journal: Journal, directory: Path, *, seconds: float, say: Callable[[str], None]
     ) -> None:
         """Describe the run.
 
         Args:
             suites: Suites that can run on this machine.
             journal: History of this and earlier runs; it decides which suite is next.
-            folder: Directory of the logs.
+            directory: Directory of the logs.
             seconds: Duration of the run.
             say: Called with progress lines for the user.
         """
         self._suites = list(suites)
         self._journal = journal
-        self._folder = folder
+        self._directory = directory
         self._deadline = time.monotonic() + seconds
         self._say = say
         self._random = random.SystemRandom()
@@ -73,7 +73,7 @@ class Soak:
 
     def _round(self, suite: Suite, seed: int, seconds: int) -> Entry:
         planned = suite.round_of(seed, seconds)
-        log = self._folder / f"{suite.name}-{seed}.log"
+        log = self._directory / f"{suite.name}-{seed}.log"
         self._say(f"{suite.name}: seed {seed}, about {seconds} s")
         began = time.monotonic()
         status = self._outcome(planned, log, seconds)
@@ -87,7 +87,7 @@ class Soak:
             seconds=round(took, 1),
             status=status,
             ended_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            repeat=repeat_command(planned.command, dict(planned.environment), str(planned.folder.relative_to(ROOT))),
+            repeat=repeat_command(planned.command, dict(planned.environment), str(planned.directory.relative_to(ROOT))),
             log=str(log),
         )
 
@@ -96,7 +96,7 @@ class Soak:
             # Start the round in a process group of its own, so that its children end with it.
             self._process = process = subprocess.Popen(
                 planned.command,
-                cwd=planned.folder,
+                cwd=planned.directory,
                 env=os.environ | dict(planned.environment),
                 stdin=subprocess.DEVNULL,
                 stdout=output,

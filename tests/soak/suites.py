@@ -24,7 +24,7 @@ class Round:
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
-    folder: Path = ROOT
+    directory: Path = ROOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ def _file(path: Path, why: str) -> Callable[[], str]:
 
 
 def _module(name: str, why: str) -> Callable[[], str]:
-    folder = name.replace(".", "/")
-    return lambda: "" if list(_BIN.parent.glob(f"lib/python*/site-packages/{folder}")) else f"no {name}: {why}"
+    directory = name.replace(".", "/")
+    return lambda: "" if list(_BIN.parent.glob(f"lib/python*/site-packages/{directory}")) else f"no {name}: {why}"
 
 
 def _engine() -> str:

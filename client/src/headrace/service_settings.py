@@ -75,7 +75,7 @@ def _not_a_pair(certificate: str, key: str) -> str | None:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
     except ssl.SSLError as error:
-        return f"{certificate} and {key} are no certificate with its key: {error.reason or error}"
+        return f"{certificate} and {key} are not a certificate and its private key: {error.reason or error}"
     except OSError as error:
         return f"{certificate} or {key} cannot be read: {error.strerror}"
     return None

@@ -208,8 +208,8 @@ class ReplicaError(CoreError):
     """The metadata replica cannot start, or has stopped. `args[0]` describes the cause and the remedy."""
 
     reason: str
-    """Reason for programs: `settings`, `folder_in_use`, `other_cluster`, `other_replica`, `damaged`, `newer_release`,
-    `storage`, `address` or `stopped`.
+    """Reason for programs: `settings`, `directory_in_use`, `other_cluster`, `other_replica`, `damaged`,
+    `newer_release`, `storage`, `address` or `stopped`.
     """
 
 _ReplicaEvent: TypeAlias = (

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import grpc
 from grpc import aio
 
-from headrace_metadata_client import CatalogueWatch, MetadataTarget, connected
+from headrace_metadata_client import CatalogWatch, MetadataTarget, connected
 from headrace_proto.catalog.v1 import Delta, Snapshot, Stream, Update
 from headrace_proto.metadata.v1 import ReplicaStatus, WatchResponse
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataServicer, add_MetadataServicer_to_server
@@ -67,7 +67,7 @@ class Cluster:
         self._servers = servers
 
     def watch(self, **how):
-        return CatalogueWatch(self.connections, look_seconds=0.1, patience_seconds=0.2, **how)
+        return CatalogWatch(self.connections, look_seconds=0.1, timeout_seconds=0.2, **how)
 
     async def listened_to(self):
         while True:
@@ -81,7 +81,7 @@ class Cluster:
 
 
 @asynccontextmanager
-async def told_by(*tellers):
+async def reported_by(*tellers):
     async with AsyncExitStack() as stack:
         servers, addresses = [], []
         for teller in tellers:

@@ -19,12 +19,12 @@ SECRET = Secret("a secret of a cluster, of 32 bytes or more")
         ({"metadata": ()}, "empty"),
         ({"metadata": ("one",)}, "host:port"),
         ({"metadata": ("127.0.0.1:1", "127.0.0.1:1")}, "twice"),
-        ({"secret": Secret("short")}, "32 bytes: make one with `openssl rand -hex 32`"),
-        ({"secret": SECRET, "accepted_secret": Secret("short")}, "the accepted_secret has less than 32 bytes"),
+        ({"secret": Secret("short")}, "32 bytes: create one with `openssl rand -hex 32`"),
+        ({"secret": SECRET, "accepted_secret": Secret("short")}, "the accepted_secret has fewer than 32 bytes"),
         ({"accepted_secret": SECRET}, "accepted_secret needs secret"),
         ({"metadata": ("metadata-1:8111",), "authority": "ca.pem"}, "secret is needed"),
-        ({"metadata": ("metadata-1:8111",), "secret": SECRET}, "authority is needed"),
-        ({"metadata": ("127.0.0.1.example.org:1",), "secret": SECRET}, "authority is needed"),
+        ({"metadata": ("metadata-1:8111",), "secret": SECRET}, "set authority"),
+        ({"metadata": ("127.0.0.1.example.org:1",), "secret": SECRET}, "set authority"),
     ],
 )
 def test_what_is_not_safe_or_not_possible_is_refused(settings, problem):

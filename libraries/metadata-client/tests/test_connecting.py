@@ -9,7 +9,7 @@ from fake_replicas import Follower, Teller
 from grpc import aio
 from tests.ports import free_port
 
-from headrace_metadata_client import CatalogueWatch, MetadataTarget, Reads, connected
+from headrace_metadata_client import CatalogWatch, MetadataTarget, Reads, connected
 from headrace_metadata_client.reads import statuses
 from headrace_proto.cluster_token import authorization
 from headrace_proto.metadata.v1.service_pb2_grpc import add_MetadataServicer_to_server
@@ -49,7 +49,7 @@ def target(address, authority):
 async def test_a_replica_of_the_cluster_is_followed_and_shown_the_secret(encrypted):
     teller, address, authority = encrypted
     async with connected(target(address, authority)) as connections:
-        follower = Follower(CatalogueWatch(connections))
+        follower = Follower(CatalogWatch(connections))
         await follower.reaches(5)
         await follower.end()
         assert [status.version for status in await statuses(connections, 30)] == [5]
@@ -57,7 +57,7 @@ async def test_a_replica_of_the_cluster_is_followed_and_shown_the_secret(encrypt
 
 
 @pytest.mark.parametrize("is_encrypted", [True, False])
-async def test_somebody_else_is_told_nothing(encrypted, tmp_path, is_encrypted):
+async def test_another_user_learns_nothing(encrypted, tmp_path, is_encrypted):
     teller, address, _ = encrypted
     other = tmp_path / "other.pem"
     trustme.CA().cert_pem.write_to_path(str(other))
@@ -76,7 +76,7 @@ async def serve(teller, certificate, port):
     return server
 
 
-async def test_the_authority_is_replaced_while_the_catalogue_is_followed(tmp_path, caplog):
+async def test_the_authority_is_replaced_while_the_catalog_is_followed(tmp_path, caplog):
     """Both authorities are trusted first, later only the new one. A file without a certificate changes nothing."""
     caplog.set_level(logging.INFO)
     old, new = trustme.CA(), trustme.CA()
@@ -88,7 +88,7 @@ async def test_the_authority_is_replaced_while_the_catalogue_is_followed(tmp_pat
     server = await serve(teller, old.issue_cert("127.0.0.1"), port)
     async with connected(target(f"127.0.0.1:{port}", file)) as connections:
         reads = Reads(connections)
-        follower = Follower(CatalogueWatch(connections, look_seconds=0.1))
+        follower = Follower(CatalogWatch(connections, look_seconds=0.1))
         await follower.reaches(5)
         file.write_bytes(b"no certificate")
         await connections.renew()
@@ -119,8 +119,8 @@ async def test_the_authority_is_replaced_while_the_catalogue_is_followed(tmp_pat
         await follower.reaches(8)
         await follower.end()
         await server.stop(0)
-    complaints = [record.message for record in caplog.records if "is not used" in record.message]
-    assert ["holds no certificate" in complaints[0], "cannot be read" in complaints[1], len(complaints)] == [
+    complaints = [record.message for record in caplog.records if "rejected" in record.message]
+    assert ["contains no PEM certificate" in complaints[0], "cannot be read" in complaints[1], len(complaints)] == [
         True,
         True,
         2,

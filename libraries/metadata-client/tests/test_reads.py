@@ -4,14 +4,14 @@ import asyncio
 
 import grpc
 import pytest
-from fake_replicas import Teller, told_by
+from fake_replicas import Teller, reported_by
 from scripted import Scripted, connections, fails
 
-from headrace_metadata_client import MetadataUnreachableError, Reads, StrangerError
+from headrace_metadata_client import MetadataUnreachableError, Reads, UnauthenticatedError
 from headrace_proto.metadata.v1 import CONSISTENCY_LINEARIZABLE
 
 
-async def test_the_primary_answers_whoever_is_asked_first():
+async def test_the_primary_answers_through_any_replica():
     backups = [Scripted(*[fails(grpc.StatusCode.FAILED_PRECONDITION, 2)] * 9) for _ in range(2)]
     primary = Scripted()
     reads = Reads(connections(*backups, primary))
@@ -33,12 +33,12 @@ async def test_a_question_is_put_to_others_until_the_time_is_up():
 
 
 async def test_who_is_not_let_in_learns_it():
-    with pytest.raises(StrangerError):
+    with pytest.raises(UnauthenticatedError):
         await Reads(connections(Scripted(fails(grpc.StatusCode.UNAUTHENTICATED)))).version()
 
 
 async def test_each_replica_says_how_it_is():
-    async with told_by(Teller(5), Teller(6)) as cluster:
+    async with reported_by(Teller(5), Teller(6)) as cluster:
         await cluster.stop(0)
         async with asyncio.timeout(30):
             # A replica that does not answer within a second counts as down.

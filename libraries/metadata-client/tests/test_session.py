@@ -12,7 +12,7 @@ from headrace_metadata_client import (
     Session,
     SessionEndedError,
     SessionPool,
-    StrangerError,
+    UnauthenticatedError,
 )
 from headrace_proto.metadata.v1 import OpenSessionResponse, ProposeResponse, Reply
 
@@ -75,7 +75,7 @@ async def test_replicas_that_name_each_other_are_not_asked_without_a_pause(monke
 
 async def test_a_caller_that_is_not_let_in_learns_it():
     session = Session([Scripted(fails(grpc.StatusCode.UNAUTHENTICATED))])
-    with pytest.raises(StrangerError):
+    with pytest.raises(UnauthenticatedError):
         await session.propose(create_stream("a"))
 
 

@@ -4,9 +4,9 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from fake_replicas import Follower, Teller, told_by
+from fake_replicas import Follower, Teller, reported_by
 
-from headrace_metadata_client import StrangerError
+from headrace_metadata_client import UnauthenticatedError
 
 
 @asynccontextmanager
@@ -18,8 +18,8 @@ async def following(cluster, **how):
         await follower.end()
 
 
-async def test_a_catalogue_and_its_updates_are_told():
-    async with told_by(Teller(5)) as cluster, following(cluster) as follower:
+async def test_a_catalog_and_its_updates_are_reported():
+    async with reported_by(Teller(5)) as cluster, following(cluster) as follower:
         await follower.reaches(5)
         cluster.tellers[0].reach(9)
         await follower.reaches(9)
@@ -28,20 +28,20 @@ async def test_a_catalogue_and_its_updates_are_told():
         assert follower.watch.age_seconds < 5
 
 
-async def test_a_follower_with_a_version_is_told_what_came_after_it():
-    async with told_by(Teller(5)) as cluster, following(cluster, after_version=3) as follower:
+async def test_a_follower_with_a_version_receives_what_came_after_it():
+    async with reported_by(Teller(5)) as cluster, following(cluster, after_version=3) as follower:
         await follower.reaches(5)
         assert follower.snapshots == []
 
 
 async def test_a_follower_that_is_too_far_behind_begins_anew():
-    async with told_by(Teller(9, kept_from=7)) as cluster, following(cluster, after_version=3) as follower:
+    async with reported_by(Teller(9, kept_from=7)) as cluster, following(cluster, after_version=3) as follower:
         await follower.reaches(9)
         assert follower.snapshots == [9]
 
 
 async def test_when_a_replica_is_gone_another_goes_on_without_a_gap():
-    async with told_by(*(Teller(5) for _ in range(3))) as cluster, following(cluster) as follower:
+    async with reported_by(*(Teller(5) for _ in range(3))) as cluster, following(cluster) as follower:
         await follower.reaches(5)
         await cluster.stop(await cluster.listened_to())
         for teller in cluster.tellers:
@@ -51,7 +51,7 @@ async def test_when_a_replica_is_gone_another_goes_on_without_a_gap():
 
 
 async def test_a_replica_that_lags_is_never_gone_back_to():
-    async with told_by(Teller(8), Teller(5)) as cluster:
+    async with reported_by(Teller(8), Teller(5)) as cluster:
         async with following(cluster, version_min=8) as follower:
             await follower.reaches(8)
             assert follower.snapshots == [8]
@@ -65,8 +65,8 @@ async def test_a_replica_that_lags_is_never_gone_back_to():
             assert follower.snapshots == []
 
 
-async def test_a_replica_that_tells_less_than_others_know_is_left():
-    async with told_by(Teller(5), Teller(5)) as cluster, following(cluster) as follower:
+async def test_a_replica_that_reports_less_than_others_know_is_left():
+    async with reported_by(Teller(5), Teller(5)) as cluster, following(cluster) as follower:
         await follower.reaches(5)
         other = 1 - await cluster.listened_to()
         cluster.tellers[other].reach(6)
@@ -75,7 +75,7 @@ async def test_a_replica_that_tells_less_than_others_know_is_left():
 
 
 async def test_a_replica_that_does_not_answer_any_more_is_left():
-    async with told_by(Teller(5), Teller(5)) as cluster, following(cluster) as follower:
+    async with reported_by(Teller(5), Teller(5)) as cluster, following(cluster) as follower:
         await follower.reaches(5)
         first = await cluster.listened_to()
         cluster.tellers[first].is_mute = True
@@ -90,13 +90,13 @@ async def test_a_replica_that_says_nothing_at_all_is_left():
     mute, other = Teller(5), Teller(5)
     mute.is_mute = True
     for _ in range(4):
-        async with told_by(mute, other) as cluster, following(cluster) as follower:
+        async with reported_by(mute, other) as cluster, following(cluster) as follower:
             await follower.reaches(5)
 
 
-async def test_what_a_reply_named_is_told_soon():
+async def test_what_a_reply_named_is_reported_soon():
     """A gateway answers its client when it holds the version of the reply."""
-    async with told_by(Teller(5), Teller(5)) as cluster:
+    async with reported_by(Teller(5), Teller(5)) as cluster:
         watch = cluster.watch()
         watch._look_seconds = 3600.0
         follower = Follower(watch)
@@ -109,8 +109,8 @@ async def test_what_a_reply_named_is_told_soon():
             await follower.end()
 
 
-async def test_it_is_known_how_old_the_picture_is():
-    async with told_by(Teller(5), Teller(5)) as cluster, following(cluster) as follower:
+async def test_it_is_known_how_old_the_view_is():
+    async with reported_by(Teller(5), Teller(5)) as cluster, following(cluster) as follower:
         assert follower.watch.age_seconds == float("inf")
         await follower.reaches(5)
         # No event for half a second, and the versions were checked since.
@@ -132,8 +132,8 @@ async def test_who_is_not_let_in_learns_it_unless_that_was_so_before():
     tellers = [Teller(5), Teller(5)]
     for teller in tellers:
         teller.is_strict = True
-    async with told_by(*tellers) as cluster:
-        with pytest.raises(StrangerError):
+    async with reported_by(*tellers) as cluster:
+        with pytest.raises(UnauthenticatedError):
             async for _ in cluster.watch().events():
                 pass
         async with following(cluster, after_version=4) as follower:
@@ -144,7 +144,7 @@ async def test_who_is_not_let_in_learns_it_unless_that_was_so_before():
 
 
 async def test_a_follower_that_takes_its_time_loses_nothing():
-    async with told_by(Teller(5), Teller(5)) as cluster:
+    async with reported_by(Teller(5), Teller(5)) as cluster:
         watch = cluster.watch()
         seen = []
         async with asyncio.timeout(60):

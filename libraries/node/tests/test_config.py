@@ -2,10 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from headrace_node import Front, ShardsConfig, native_document
+from headrace_node.config import Durability
+from headrace_proto.catalog.v1 import Durability as RecordedDurability
 from headrace_settings import Address, Duration, SettingsError, Size, load
 
 
@@ -27,8 +30,13 @@ def test_every_form_of_cpu_allocation(text: str) -> None:
 )
 def test_a_bad_cpu_allocation_is_refused_with_a_message(text: str) -> None:
     """SHARD-2: invalid values are refused with a message."""
-    with pytest.raises(SettingsError, match=r"system\.sharding\.cpu_allocation: .*(none of|empty)"):
+    with pytest.raises(SettingsError, match=r"system\.sharding\.cpu_allocation: .*(is not valid|empty)"):
         loaded(HEADRACE_SYSTEM_SHARDING_CPU_ALLOCATION=text)
+
+
+def test_the_levels_of_durability_are_those_of_the_catalog() -> None:
+    _unspecified, *levels = RecordedDurability.keys()
+    assert [f"DURABILITY_{level.upper()}" for level in get_args(Durability)] == levels
 
 
 def test_a_small_memory_pool_is_an_explicit_choice() -> None:

@@ -34,7 +34,7 @@ def test_several_sources_are_logged_in_turn(caplog: pytest.LogCaptureFixture) ->
     assert [record.getMessage() for record in caplog.records] == ["a", "b", "c"]
 
 
-def test_the_end_of_a_shard_is_told_and_what_came_with_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_end_of_a_shard_is_reported_and_what_came_with_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     events = ShardEvents(Source([("error", ENDED), ("warning", "another")], []))
     assert events.log() == ENDED
     assert [record.getMessage() for record in caplog.records] == [ENDED, "another"]

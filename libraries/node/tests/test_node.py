@@ -115,7 +115,7 @@ async def test_requests_that_wait_together_are_taken_together(native: StandIn) -
     assert native.takes == 1
 
 
-async def test_nobody_connects_before_the_partitions_have_recovered(native: StandIn) -> None:
+async def test_no_client_connects_before_the_partitions_have_recovered(native: StandIn) -> None:
     seen: list[Recovery] = []
     async with Node(native, echo) as node:
         assert not native.listening
@@ -177,7 +177,7 @@ async def test_a_request_that_never_ends_is_given_up_at_the_end(native: StandIn)
     assert native.replies[1].status == Status.ERROR
 
 
-async def test_the_catalogue_goes_through_as_bytes(native: StandIn) -> None:
+async def test_the_catalog_goes_through_as_bytes(native: StandIn) -> None:
     node = Node(native, echo)
     node.publish_snapshot(Snapshot(version=3))
     node.publish_update(Update(version=4))

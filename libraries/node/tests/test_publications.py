@@ -34,11 +34,11 @@ class Metadata:
         if self.failures:
             raise self.failures.pop(0)
         assert command.WhichOneof("operation") == "publications_applied"
-        told = command.publications_applied.partitions
-        self.heard.append([(one.partition_id, one.partition_incarnation, one.number) for one in told])
+        reported = command.publications_applied.partitions
+        self.heard.append([(one.partition_id, one.partition_incarnation, one.number) for one in reported])
 
 
-async def told(waiting: Publications) -> None:
+async def reported(waiting: Publications) -> None:
     task = asyncio.create_task(waiting.run())
     async with asyncio.timeout(10):
         while waiting.waiting_count:
@@ -53,26 +53,26 @@ async def test_a_later_publication_speaks_for_the_earlier_ones() -> None:
     for one in (notice((0, 5, 10), (1, 5, 10)), notice((0, 5, 12)), notice((0, 5, 11), (2, 6, 3)), notice((2, 7, 1))):
         waiting.applied(one)
     assert waiting.waiting_count == 3
-    await told(waiting)
+    await reported(waiting)
     assert metadata.heard == [[(0, 5, 12), (1, 5, 10), (2, 7, 1)]]
 
 
-async def test_they_are_told_until_they_are_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_they_are_reported_until_they_are_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publications, "_RETRY_SECONDS", 0.001)
     metadata = Metadata()
     metadata.failures = [OSError("nobody"), RuntimeError("who knows")]
     waiting = Publications(metadata.propose)
     waiting.applied(notice((0, 5, 10)))
-    await told(waiting)
+    await reported(waiting)
     assert metadata.heard == [[(0, 5, 10)]]
 
 
-async def test_what_comes_meanwhile_is_told_too() -> None:
+async def test_what_comes_meanwhile_is_reported_too() -> None:
     metadata = Metadata()
     metadata.gate.clear()
     waiting = Publications(metadata.propose)
     waiting.applied(notice((0, 5, 10), (1, 5, 10)))
-    task = asyncio.create_task(told(waiting))
+    task = asyncio.create_task(reported(waiting))
     await metadata.asked.wait()
     waiting.applied(notice((0, 5, 11)))
     metadata.gate.set()
@@ -85,5 +85,5 @@ async def test_one_command_is_not_too_large(monkeypatch: pytest.MonkeyPatch) -> 
     metadata = Metadata()
     waiting = Publications(metadata.propose)
     waiting.applied(notice(*((number, 1, 1) for number in range(5))))
-    await told(waiting)
+    await reported(waiting)
     assert [len(one) for one in metadata.heard] == [2, 2, 1]

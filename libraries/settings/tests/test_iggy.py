@@ -85,8 +85,8 @@ def test_a_wrong_value_stops_the_start_under_the_name_that_was_given() -> None:
         ("IGGY_SYSTEM_ENCRYPTION_ENABLED", ("no such setting", "encrypt the volume")),
         ("IGGY_SYSTEM_PARTITION_ENFORCE_FSYNC", ("no such setting", "durability")),
         ("IGGY_CLUSTER_NODE_OTHERS_0_IP", ("this service has no such setting",)),
-        ("IGGY_TCP_ADRESS", ("IGGY_TCP_ADDRESS may be meant",)),
-        ("IGGY_DURABILITY", ("there is no such setting",)),
+        ("IGGY_TCP_ADRESS", ("did you mean IGGY_TCP_ADDRESS?",)),
+        ("IGGY_DURABILITY", ("no equivalent setting exists",)),
         ("IGGY_CONFIG_PATH", ("--config",)),
     ],
 )

@@ -133,7 +133,7 @@ def test_a_wrong_value_says_where_it_came_from_and_what_is_allowed(write) -> Non
     assert "interval: '5' is not a duration" in text
 
 
-def test_everything_that_is_wrong_is_told_at_once(write) -> None:
+def test_everything_that_is_wrong_is_reported_at_once(write) -> None:
     text = refused(write("tcp = 1\nnonsense = 2\n[system]\nsegment.size = true\n"))
     assert "tcp: is a table of settings" in text
     assert "nonsense: unknown setting" in text
@@ -164,9 +164,9 @@ def test_secrets_from_files(write, tmp_path: Path) -> None:
 
 def test_a_secret_is_given_once_and_its_file_must_be_there(write, tmp_path: Path) -> None:
     text = refused(write(f'[root]\nusername = "r"\npassword = "x"\npassword_file = "{tmp_path}/none"\n'))
-    assert "root.password_file: stands beside root.password" in text
+    assert "root.password_file: is set together with root.password" in text
     text = refused(HEADRACE_ROOT_USERNAME="r", HEADRACE_ROOT_PASSWORD="x", HEADRACE_ROOT_PASSWORD_FILE="y")
-    assert "HEADRACE_ROOT_PASSWORD_FILE: stands beside HEADRACE_ROOT_PASSWORD" in text
+    assert "HEADRACE_ROOT_PASSWORD_FILE: is set together with HEADRACE_ROOT_PASSWORD" in text
     assert "cannot read" in refused(HEADRACE_ROOT_USERNAME="r", HEADRACE_ROOT_PASSWORD_FILE=str(tmp_path / "none"))
 
 

@@ -177,7 +177,10 @@ async def passwords():
 @pytest.fixture
 def diagnostics(tmp_path):
     return Diagnostics(
-        host=Host(tmp_path), data_folder=tmp_path, log_folder=tmp_path / "logs", configuration="[tcp]\nenabled = true\n"
+        host=Host(tmp_path),
+        data_directory=tmp_path,
+        log_directory=tmp_path / "logs",
+        configuration="[tcp]\nenabled = true\n",
     )
 
 

@@ -16,7 +16,7 @@ from headrace_gateway.audit.limits import FailureLimits
 from headrace_gateway.audit.metrics import TrailCollector
 from headrace_gateway.audit.reading import Wanted, read
 from headrace_gateway.audit.requests import change_of
-from headrace_gateway.audit.trail import FOLDER, Trail
+from headrace_gateway.audit.trail import DIRECTORY, Trail
 from headrace_node.connections.caller import CALLER, Caller
 from headrace_proto.catalog.v1 import User
 from headrace_proto.control.v1 import ChangePassword, CreateUser, Request
@@ -32,13 +32,13 @@ class Users:
         return User(id=user_id, username="ann") if user_id == 7 else None
 
 
-def trail(folder: Path, **settings: object) -> Trail:
+def trail(directory: Path, **settings: object) -> Trail:
     moments = itertools.count(1_000_000)
     config = AuditConfig(**settings)  # type: ignore[arg-type]
-    return Trail(config, folder, gateway="g", accounts=Users(), clock=lambda: next(moments))  # type: ignore[arg-type]
+    return Trail(config, directory, gateway="g", accounts=Users(), clock=lambda: next(moments))  # type: ignore[arg-type]
 
 
-def figure(written: Trail, name: str, **labels: str) -> float:
+def metric(written: Trail, name: str, **labels: str) -> float:
     """Return the value of a metric."""
     registry = CollectorRegistry()
     registry.register(TrailCollector(written))
@@ -47,8 +47,8 @@ def figure(written: Trail, name: str, **labels: str) -> float:
     return value
 
 
-def events(folder: Path, **wanted: object) -> list[Event]:
-    return read(folder / FOLDER, Wanted(**wanted), 1000)  # type: ignore[arg-type]
+def events(directory: Path, **wanted: object) -> list[Event]:
+    return read(directory / DIRECTORY, Wanted(**wanted), 1000)  # type: ignore[arg-type]
 
 
 async def test_everything_stands_in_the_trail_when_it_is_answered(tmp_path: Path) -> None:
@@ -96,11 +96,11 @@ async def test_a_flood_of_failures_is_counted_and_not_written(tmp_path: Path) ->
         for n in range(2000):
             CALLER.set(Caller(f"10.0.{n % 200}.1:1", "tcp"))
             await written.logged_in("login", Status.INVALID_CREDENTIALS, username="x", user_id=None)
-    lines = list(newest_first(tmp_path / FOLDER, ACCESS))
+    lines = list(newest_first(tmp_path / DIRECTORY, ACCESS))
     assert len(lines) < 300
-    assert figure(written, "suppressed_events") >= 1700
+    assert metric(written, "suppressed_events") >= 1700
     assert len(events(tmp_path, event="change")) == 1
-    files = list((tmp_path / FOLDER).glob(f"{ACCESS}-*"))
+    files = list((tmp_path / DIRECTORY).glob(f"{ACCESS}-*"))
     assert len(files) == 2
     assert all(file.stat().st_size <= 8 * 1024 for file in files)
 
@@ -139,26 +139,26 @@ def test_what_a_crash_has_torn_off_is_cut(tmp_path: Path) -> None:
 def test_a_damaged_line_is_passed_over(tmp_path: Path) -> None:
     event = Event(id="a", at=5, event="login", action="x", result="ok")
     assert decoded(encoded(event).rstrip(b"\n")) == event
-    folder = tmp_path / FOLDER
-    series = Series(folder, ACCESS, file_bytes_max=1000, files_max=3)
+    directory = tmp_path / DIRECTORY
+    series = Series(directory, ACCESS, file_bytes_max=1000, files_max=3)
     series.add([b"no json\n", encoded(event)])
     series.close()
-    assert read(folder, Wanted(), 10) == [event]
+    assert read(directory, Wanted(), 10) == [event]
 
 
 async def test_a_full_disk_is_reported_and_does_not_stop_the_server(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / FOLDER).write_text("no folder can be made here")
+    (tmp_path / DIRECTORY).write_text("no directory can be made here")
     written = trail(tmp_path)
     async with written.working():
         await written.logged_in("login", Status.OK, username="ann", user_id=7)
         for _ in range(3):
             await written.logged_in("login", Status.OK, username="ann", user_id=7)
-    assert "the audit trail has lost 1 events" in caplog.text
+    assert "audit trail lost 1 events" in caplog.text
     assert len(caplog.records) == 1, "those that follow share a line, after a while"
-    assert figure(written, "lost_events", reason="disk") == 4
-    assert figure(written, "lost_events", reason="queue") == 0
+    assert metric(written, "lost_events", reason="disk") == 4
+    assert metric(written, "lost_events", reason="queue") == 0
 
 
 async def test_what_does_not_fit_into_the_queue_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -167,10 +167,10 @@ async def test_what_does_not_fit_into_the_queue_is_counted(tmp_path: Path, caplo
         # The write starts after all of them have been queued.
         logins = (written.logged_in("login", Status.OK, username=f"user {n}", user_id=n) for n in range(5000))
         await asyncio.gather(*logins)
-    lost = figure(written, "lost_events", reason="queue")
-    assert len(list(newest_first(tmp_path / FOLDER, ACCESS))) == 5000 - lost
+    lost = metric(written, "lost_events", reason="queue")
+    assert len(list(newest_first(tmp_path / DIRECTORY, ACCESS))) == 5000 - lost
     assert lost == 5000 - 4096
-    assert "too many events wait for the disk" in caplog.text
+    assert "too many events are queued" in caplog.text
     assert len(caplog.records) == 1
 
 

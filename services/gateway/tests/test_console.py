@@ -42,7 +42,7 @@ async def test_files_are_compressed_for_who_can_read_that(console):
     assert unchanged.headers["Content-Security-Policy"]
 
 
-def test_a_kind_of_file_that_nobody_thought_of_is_no_page(tmp_path):
+def test_a_file_of_an_unknown_type_is_no_page(tmp_path):
     (tmp_path / "a.exe").write_bytes(b"")
     with pytest.raises(KeyError):
         Console.load(tmp_path)

@@ -8,6 +8,7 @@ from google.protobuf.descriptor import FieldDescriptor as Field
 from google.protobuf.message_factory import GetMessageClass
 from hypothesis import strategies as st
 
+from headrace_proto.catalog.v1 import Durability
 from headrace_proto.metadata.v1 import Command
 
 OPERATIONS = [field.name for field in Command.DESCRIPTOR.oneofs_by_name["operation"].fields]
@@ -44,7 +45,7 @@ _POOLS = {
     "partitions_count": [1, 1, 2, 3, 5, 8, 0, 1000, 1001],
     "replication_factor": [1, 1, 1, 1, 3, 3, 5, 0, 255, 256],
     "compression": [1] * 8 + [2, 0, 9],
-    "durability": [0] * 6 + [1, 2, 3, 9],
+    "durability": [0] * 5 + [*Durability.values(), 9],
     "status": [1, 1, 1, 2, 2, 0, 9],
     "message_expiry_micros": [2**64 - 1] * 5 + [1, 0],
     "max_size_bytes": [2**64 - 1] * 5 + [1, 0],

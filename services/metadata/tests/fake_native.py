@@ -26,9 +26,9 @@ class FakeNative:
         self.fail_with = None
         if state is not None:
             self.op = state[0]
-            self.tell("restore", *state)
+            self.emit("restore", *state)
 
-    def tell(self, *event):
+    def emit(self, *event):
         self.events.append(event)
         os.eventfd_write(self.descriptor, 1)
 
@@ -36,14 +36,14 @@ class FakeNative:
         """Commit these as one op: (request id, encoded command) each."""
         self.op += 1
         self.timestamp_nanos += 500
-        self.tell("apply", self.op, self.timestamp_nanos, list(commands))
+        self.emit("apply", self.op, self.timestamp_nanos, list(commands))
 
     def commit_waiting(self):
         commands, self.waiting = self.waiting, []
         self.commit(commands)
 
     def start(self):
-        self.tell("role", "primary" if self.primary == 0 else "backup", 1, self.primary)
+        self.emit("role", "primary" if self.primary == 0 else "backup", 1, self.primary)
         return {"address": "", "incarnation": "1", "checkpoint_op": "0", "head_op": str(self.op)}
 
     def fileno(self):
@@ -63,7 +63,7 @@ class FakeNative:
         self.tickets += len(commands)
         if self.primary != 0:
             for ticket in tickets:
-                self.tell("refused", ticket, "not_primary", self.primary)
+                self.emit("refused", ticket, "not_primary", self.primary)
             return tickets
         self.waiting += zip(tickets, commands, strict=True)
         if self.commit_at_once:
@@ -73,9 +73,9 @@ class FakeNative:
     def read_index(self):
         self.tickets += 1
         if self.primary != 0:
-            self.tell("refused", self.tickets, "not_primary", self.primary)
+            self.emit("refused", self.tickets, "not_primary", self.primary)
         else:
-            self.tell("read", self.tickets, self.op)
+            self.emit("read", self.tickets, self.op)
         return self.tickets
 
     def applied(self, op, replies):

@@ -5,9 +5,9 @@ from headrace_metadata.config import ClusterSettings, ReplicaTlsSettings, StateS
 from headrace_metadata.native import ReplicaDescription
 
 
-def alone(folder, **state):
+def alone(directory, **state):
     """Return a single replica without peers."""
     description = ReplicaDescription(
-        folder=folder, cluster=ClusterSettings(), state=StateSettings(**state), tls=ReplicaTlsSettings()
+        directory=directory, cluster=ClusterSettings(), state=StateSettings(**state), tls=ReplicaTlsSettings()
     )
     return headrace_core.MetadataReplica(description.document())

@@ -18,7 +18,7 @@ from transaction_commands import commit
 from headrace_chassis.errors import CertificateError, ListenError
 from headrace_metadata.api import MetadataService
 from headrace_metadata.config import ClusterSettings, ReplicaTlsSettings
-from headrace_metadata.expiry_ticker import telling_the_time
+from headrace_metadata.expiry_ticker import proposing_the_time
 from headrace_metadata.metrics import Metrics
 from headrace_metadata.replica import Replica
 from headrace_metadata.server import serving
@@ -160,8 +160,8 @@ async def test_a_reply_names_the_time_up_to_which_its_version_has_every_change()
         assert third.timestamp_micros == it.replica.state.timestamp_micros
 
 
-async def test_time_passes_without_anybody_asking():
-    async with served() as it, telling_the_time(it.replica, check_seconds=0.01):
+async def test_time_passes_without_requests():
+    async with served() as it, proposing_the_time(it.replica, check_seconds=0.01):
         await it.propose(register("a", lease_micros=1))
         watch = it.stub.Watch(WatchRequest(after_version=1))
         (event,) = await take(watch, 1)
@@ -173,7 +173,7 @@ async def test_what_is_due_goes_by_the_time_of_the_log_and_not_by_this_clock():
         # Simulate a clock decades ahead of those of a majority.
         it.native.log_ahead_ns = it.native.timestamp_nanos - time.time_ns()
         await it.propose(register("a", lease_micros=60_000_000))
-        async with telling_the_time(it.replica, check_seconds=0.005):
+        async with proposing_the_time(it.replica, check_seconds=0.005):
             await asyncio.sleep(0.05)
             assert it.native.op == 1
             it.native.log_ahead_ns += 61_000_000_000
@@ -195,7 +195,7 @@ async def test_a_backup_names_the_primary_and_answers_stale_reads():
         assert read.stream.stream.name == "s"
 
 
-async def test_what_became_of_a_proposal_is_told_by_the_status_of_the_call():
+async def test_what_became_of_a_proposal_is_reported_by_the_status_of_the_call():
     expected = {
         "busy": grpc.StatusCode.RESOURCE_EXHAUSTED,
         "storage": grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -207,9 +207,9 @@ async def test_what_became_of_a_proposal_is_told_by_the_status_of_the_call():
             call = asyncio.ensure_future(it.stub.Propose(ProposeRequest(command=create_stream("s"))))
             while it.native.tickets == tickets:
                 await asyncio.sleep(0.001)
-            it.native.tell("refused", it.native.tickets, reason, -1)
+            it.native.emit("refused", it.native.tickets, reason, -1)
             assert (await refused(call)).code() is code
-        it.native.tell("stopped", "the disk is gone")
+        it.native.emit("stopped", "the disk is gone")
         error = await refused(it.stub.Propose(ProposeRequest(command=create_stream("s"))))
         assert (error.code(), "the disk is gone" in error.details()) == (grpc.StatusCode.INTERNAL, True)
 
@@ -235,7 +235,7 @@ async def test_one_command_after_the_other_in_a_stream():
             await call.write(ProposeRequest(command=create_stream("e")))
             while it.native.tickets == tickets:
                 await asyncio.sleep(0.001)
-            it.native.tell("refused", it.native.tickets, reason, -1)
+            it.native.emit("refused", it.native.tickets, reason, -1)
             if reason != "unknown":
                 assert (await call.read()).not_taken.reason
         assert (await refused(call.read())).code() is grpc.StatusCode.ABORTED
@@ -248,7 +248,7 @@ async def test_requests_that_this_release_does_not_know_are_refused():
         assert (await refused(it.stub.Read(unknown))).code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_a_watch_begins_with_the_catalogue_and_has_no_gap():
+async def test_a_watch_begins_with_the_catalog_and_has_no_gap():
     async with served() as it:
         await it.propose(create_stream("before"))
         watch = it.stub.Watch(WatchRequest())
@@ -287,7 +287,7 @@ async def test_a_watch_that_missed_too_much_begins_again():
         watch = it.stub.Watch(WatchRequest(after_version=0))
         assert [event.update.version for event in await take(watch, 1)] == [1]
         it.native.op = 9
-        it.native.tell("restore", 9, ahead.snapshot().SerializeToString())
+        it.native.emit("restore", 9, ahead.snapshot().SerializeToString())
         (event,) = await take(watch, 1)
         assert (event.snapshot.version, len(event.snapshot.streams)) == (5, 5)
         await it.propose(create_stream("new"))
@@ -313,7 +313,7 @@ async def test_status_log_and_snapshot():
         assert [user.username for user in snapshot.catalog.users] == ["alice"]
 
 
-async def test_without_the_secret_only_health_is_told():
+async def test_without_the_secret_only_health_is_reported():
     def knowing(secret, cluster="headrace"):
         return ((HEADER, authorization(secret, cluster)),)
 
@@ -343,9 +343,9 @@ async def test_health_follows_the_role():
         seen = [(await watch.read()).status]
         while seen[-1] != health_pb2.HealthCheckResponse.SERVING:
             seen.append((await watch.read()).status)
-        it.native.tell("role", "view_change", 2, -1)
+        it.native.emit("role", "view_change", 2, -1)
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
-        it.native.tell("role", "backup", 2, 1)
+        it.native.emit("role", "backup", 2, 1)
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
 
 

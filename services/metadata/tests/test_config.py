@@ -52,14 +52,20 @@ def test_three_replicas_from_the_environment():
         ({"CLUSTER_MEMBERS": "a:1, b:2", "CLUSTER_SECRET": SECRET}, "one, three or five"),
         ({"CLUSTER_MEMBERS": "a:1, b:2, a:1", "CLUSTER_SECRET": SECRET}, "twice"),
         ({"CLUSTER_MEMBERS": "a:1, b, c:3", "CLUSTER_SECRET": SECRET}, "'b' is not host:port"),
-        ({"CLUSTER_MEMBERS": THREE, "CLUSTER_REPLICA": "3", "CLUSTER_SECRET": SECRET}, "members are 0 to 2"),
-        ({"CLUSTER_MEMBERS": THREE, "CLUSTER_GIVEN_UP": "0", "CLUSTER_SECRET": SECRET}, "names other members"),
-        ({"CLUSTER_MEMBERS": THREE, "CLUSTER_GIVEN_UP": "3", "CLUSTER_SECRET": SECRET}, "names other members"),
+        ({"CLUSTER_MEMBERS": THREE, "CLUSTER_REPLICA": "3", "CLUSTER_SECRET": SECRET}, "members, which are 0 to 2"),
+        (
+            {"CLUSTER_MEMBERS": THREE, "CLUSTER_GIVEN_UP": "0", "CLUSTER_SECRET": SECRET},
+            "must list indexes of other members",
+        ),
+        (
+            {"CLUSTER_MEMBERS": THREE, "CLUSTER_GIVEN_UP": "3", "CLUSTER_SECRET": SECRET},
+            "must list indexes of other members",
+        ),
         ({"CLUSTER_MEMBERS": THREE, "CLUSTER_GIVEN_UP": "1, 2", "CLUSTER_SECRET": SECRET}, "a majority"),
         ({"CLUSTER_MEMBERS": THREE}, "need a secret"),
-        ({"CLUSTER_SECRET": "short"}, "less than 32 bytes"),
+        ({"CLUSTER_SECRET": "short"}, "fewer than 32 bytes"),
         ({"CLUSTER_SECRET": "x" * 31}, "openssl rand -hex 32"),
-        ({"CLUSTER_SECRET": SECRET, "CLUSTER_ACCEPTED_SECRET": "short"}, "the accepted_secret has less than 32 bytes"),
+        ({"CLUSTER_SECRET": SECRET, "CLUSTER_ACCEPTED_SECRET": "short"}, "the accepted_secret has fewer than 32 bytes"),
         ({"CLUSTER_ACCEPTED_SECRET": SECRET}, "accepted_secret needs secret"),
         ({"CLUSTER_NAME": "no spaces"}, "'no spaces' is not"),
         ({"GRPC_ADDRESS": "0.0.0.0:1"}, "cluster.secret is needed"),
@@ -79,17 +85,17 @@ def test_beyond_loopback_with_a_secret_and_certificates():
     assert config.tls.peer_files == ("c.pem", "k.pem", "a.pem")
 
 
-def test_figures_beyond_loopback_need_a_secret():
+def test_metrics_beyond_loopback_need_a_secret():
     with pytest.raises(SettingsError, match=r"metrics.address = 0.0.0.0:8112 is not loopback"):
         load(METRICS_ADDRESS="0.0.0.0:8112")
     assert load(METRICS_ADDRESS="0.0.0.0:8112", CLUSTER_SECRET=SECRET).metrics.address is not None
 
 
-def test_what_the_native_replica_is_told():
+def test_what_the_native_replica_receives():
     cluster = ClusterSettings(members=("a:1", "b:2", "c:3"), replica=1, given_up=(2,), secret=Secret(SECRET))
     state = StateSettings(enforce_fsync=False)
     tls = ReplicaTlsSettings(cert_file="c", key_file="k", authority="a")
-    document = ReplicaDescription(folder=Path("/data"), cluster=cluster, state=state, tls=tls).document()
+    document = ReplicaDescription(directory=Path("/data"), cluster=cluster, state=state, tls=tls).document()
     assert json.loads(document) == {
         "directory": "/data",
         "cluster": "headrace",
@@ -105,6 +111,10 @@ def test_what_the_native_replica_is_told():
         "checkpoint_ops": 1024,
         "checkpoint_bytes": 16 * 1024 * 1024,
     }
-    alone = ReplicaDescription(folder=Path("/data"), cluster=ClusterSettings(), state=state, tls=ReplicaTlsSettings())
-    told = json.loads(alone.document())
-    assert (told["replicas"], told["sync"], told["tls"]) == ([""], False, None), "only a cluster always syncs"
+    alone = ReplicaDescription(
+        directory=Path("/data"), cluster=ClusterSettings(), state=state, tls=ReplicaTlsSettings()
+    )
+    reported = json.loads(alone.document())
+    assert (reported["replicas"], reported["sync"], reported["tls"]) == ([""], False, None), (
+        "only a cluster always syncs"
+    )

@@ -70,13 +70,13 @@ async def test_the_status_and_what_was_proposed_are_served():
         assert line in lines
 
 
-async def test_nothing_is_served_unless_somebody_asked():
+async def test_nothing_is_served_unless_configured():
     metrics = Metrics(FakeNative().status_json)
     async with serving(None, health=metrics.health, metrics=metrics.registry) as address:
         assert address is None
 
 
-async def test_who_asks_for_figures_shows_the_token_of_the_cluster():
+async def test_who_asks_for_metrics_shows_the_token_of_the_cluster():
     token = metrics_authorization("the secret of a cluster", "tests")
     other = metrics_authorization("the secret that comes next", "tests")
     async with served(Metrics(lambda: STATUS), authorizations=(other, token)) as address:
@@ -88,7 +88,7 @@ async def test_who_asks_for_figures_shows_the_token_of_the_cluster():
         assert (await fetch(address, "/", Authorization=token))[0] == 404
 
 
-async def test_anybody_may_ask_whether_the_replica_is_at_work():
+async def test_every_caller_may_ask_whether_the_replica_is_at_work():
     status = dict(STATUS)
     async with served(Metrics(lambda: status), authorizations=("Bearer x",)) as address:
         assert await fetch(address, "/health") == (200, ['{"status": "primary"}'])

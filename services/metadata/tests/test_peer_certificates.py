@@ -27,6 +27,6 @@ async def test_each_finding_is_logged_once(caplog):
     assert [(record.levelname, record.message.rpartition(": ")[2]) for record in caplog.records] == [
         ("WARNING", "no PEM"),
         ("WARNING", "gone"),
-        ("INFO", "new connections between replicas are made with the certificate that was found"),
+        ("INFO", "replica certificate replaced"),
         ("WARNING", "no PEM"),
     ]

@@ -66,9 +66,9 @@ def first_difference(one, other, ops):
         answer = one.apply(op, command)
         if answer != other.apply(op, command):
             return op, done
-        failed, told = answer
-        assert not failed, told.decode()
-        (status,) = struct.unpack_from("<I", told, 32)
+        failed, reported = answer
+        assert not failed, reported.decode()
+        (status,) = struct.unpack_from("<I", reported, 32)
         done[Command.FromString(command).WhichOneof("operation")] += status == 0
     assert one.ask(SNAPSHOT) == other.ask(SNAPSHOT)
     return None, done
@@ -90,14 +90,14 @@ def test_what_depends_on_hashes_or_clocks_is_seen(program, bug):
 @pytest.mark.parametrize(
     ("bug", "rule"),
     [
-        ("impatient", b"it moves when its owner has said so, or too late"),
-        ("careless", b"what is committed stays until somebody has appended it"),
+        ("hasty", b"it moves when its owner has said so, or too late"),
+        ("careless", b"what is committed stays until a node has appended it"),
     ],
 )
 def test_what_breaks_a_rule_is_seen(program, bug, rule):
     one = program(0, "--planted", bug)
     answers = (one.apply(op, one.draw(op)) for op in range(1, 3_000))
-    objection = next(told for failed, told in answers if failed)
+    objection = next(reported for failed, reported in answers if failed)
     assert rule in objection
 
 

@@ -90,7 +90,7 @@ def node(number, name):
     )
 
 
-def catalogue(version=1):
+def catalog(version=1):
     everything = Permissions(
         **{"global": GlobalPermissions(manage_streams=True, manage_topics=True, poll_messages=True, send_messages=True)}
     )
@@ -212,8 +212,8 @@ async def running(
     async with AsyncExitStack() as stack:
         node = ShardsNode(native, handle)
         placements = Placements("here")
-        node.publish_snapshot(catalogue())
-        placements.replace(catalogue())
+        node.publish_snapshot(catalog())
+        placements.replace(catalog())
         await stack.enter_async_context(node)
         await node.listen()
         sessions = await stack.enter_async_context(Sessions(node.open_session))

@@ -69,7 +69,7 @@ def test_the_binary_port_may_be_encrypted_instead():
         ({"GRPC_ADDRESS": "0.0.0.0:8101", **BEYOND}, "tls.cert_file and tls.key_file are needed"),
         (
             {"GRPC_ADDRESS": "0.0.0.0:1", "CLUSTER_SECRET": SECRET, "CLUSTER_TRUSTED_NETWORK": "true"},
-            "grpc.advertised has to say",
+            "set grpc.advertised to",
         ),
         ({"TLS_KEY": "key.pem"}, "together or not at all"),
         ({"BINARY_TLS_KEY_FILE": "key.pem"}, "together or not at all"),

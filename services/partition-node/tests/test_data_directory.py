@@ -6,26 +6,26 @@ import pytest
 
 from headrace_chassis.errors import DirectoryInUse
 from headrace_partition_node.data_directory import HighestVersion, opened
-from headrace_partition_node.errors import ForeignFolder
+from headrace_partition_node.errors import ForeignDirectory
 
 
-def open_folder(path, node="node-1", cluster="tests"):
+def open_directory(path, node="node-1", cluster="tests"):
     return opened(str(path), node_name=node, cluster_name=cluster)
 
 
 def test_it_is_made_and_found_again(tmp_path):
-    with open_folder(tmp_path / "data") as folder:
-        assert not folder.was_registered
-        folder.claim("abc")
-        folder.registering(17)
-        assert folder.is_of(17)
-        assert not folder.was_registered
-        folder.registered()
-    with open_folder(tmp_path / "data") as folder:
-        assert folder.was_registered
-        folder.claim("abc")
-        folder.registering(18)
-        assert [folder.is_of(incarnation) for incarnation in (16, 17, 18)] == [False, True, True]
+    with open_directory(tmp_path / "data") as directory:
+        assert not directory.was_registered
+        directory.claim("abc")
+        directory.registering(17)
+        assert directory.is_of(17)
+        assert not directory.was_registered
+        directory.registered()
+    with open_directory(tmp_path / "data") as directory:
+        assert directory.was_registered
+        directory.claim("abc")
+        directory.registering(18)
+        assert [directory.is_of(incarnation) for incarnation in (16, 17, 18)] == [False, True, True]
     info = json.loads((tmp_path / "data" / "info.json").read_text())
     assert info["product"] == "headrace-partition-node"
     assert (info["node_name"], info["cluster_name"], info["cluster_id"]) == ("node-1", "tests", "abc")
@@ -33,7 +33,11 @@ def test_it_is_made_and_found_again(tmp_path):
 
 
 def test_one_process_at_a_time_uses_it(tmp_path):
-    with open_folder(tmp_path), pytest.raises(DirectoryInUse, match="in use by another server"), open_folder(tmp_path):
+    with (
+        open_directory(tmp_path),
+        pytest.raises(DirectoryInUse, match="in use by another server"),
+        open_directory(tmp_path),
+    ):
         pass
 
 
@@ -41,20 +45,20 @@ def test_one_process_at_a_time_uses_it(tmp_path):
     ("names", "reason"),
     [({"node": "node-2"}, "belongs to the node 'node-1'"), ({"cluster": "other"}, "belongs to the cluster 'tests'")],
 )
-def test_another_nodes_or_clusters_folder_is_refused(tmp_path, names, reason):
-    with open_folder(tmp_path):
+def test_another_nodes_or_clusters_directory_is_refused(tmp_path, names, reason):
+    with open_directory(tmp_path):
         pass
     before = (tmp_path / "info.json").read_bytes()
-    with pytest.raises(ForeignFolder, match=reason), open_folder(tmp_path, **names):
+    with pytest.raises(ForeignDirectory, match=reason), open_directory(tmp_path, **names):
         pass
     assert (tmp_path / "info.json").read_bytes() == before
 
 
 def test_another_cluster_of_the_same_name_is_refused(tmp_path):
-    with open_folder(tmp_path) as folder:
-        folder.claim("abc")
-        with pytest.raises(ForeignFolder, match="belongs to another cluster"):
-            folder.claim("def")
+    with open_directory(tmp_path) as directory:
+        directory.claim("abc")
+        with pytest.raises(ForeignDirectory, match="belongs to another cluster"):
+            directory.claim("def")
 
 
 @pytest.mark.parametrize(
@@ -62,19 +66,19 @@ def test_another_cluster_of_the_same_name_is_refused(tmp_path):
     [
         ({"product": "headrace", "format_version": 2}, "belongs to 'headrace'"),
         ({"product": "headrace-partition-node", "format_version": 99}, "has format 99"),
-        ({"product": "headrace-partition-node", "format_version": 1, "surprise": 1}, "cannot be understood"),
-        ([], "cannot be understood"),
+        ({"product": "headrace-partition-node", "format_version": 1, "surprise": 1}, "cannot be parsed"),
+        ([], "cannot be parsed"),
     ],
 )
 def test_what_is_not_ours_is_left_alone(tmp_path, info, reason):
     (tmp_path / "info.json").write_text(json.dumps(info))
-    with pytest.raises(ForeignFolder, match=reason), open_folder(tmp_path):
+    with pytest.raises(ForeignDirectory, match=reason), open_directory(tmp_path):
         pass
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path):
+def test_a_directory_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "holiday.jpg").touch()
-    with pytest.raises(ForeignFolder, match=r"holds 'holiday\.jpg'"), open_folder(tmp_path):
+    with pytest.raises(ForeignDirectory, match=r"contains 'holiday\.jpg'"), open_directory(tmp_path):
         pass
     assert not (tmp_path / "info.json").exists()
 
@@ -106,5 +110,5 @@ def test_a_write_that_the_power_cut_costs_no_earlier_version(tmp_path):
 
 def test_a_damaged_version_stops_the_start(tmp_path):
     (tmp_path / "catalogue_version").write_bytes(bytes(1024))
-    with pytest.raises(ForeignFolder, match="is damaged"), HighestVersion.opened(tmp_path):
+    with pytest.raises(ForeignDirectory, match="is damaged"), HighestVersion.opened(tmp_path):
         pass

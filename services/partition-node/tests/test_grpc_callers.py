@@ -209,7 +209,7 @@ async def test_a_new_certificate_is_for_new_connections(tmp_path):
         assert [message.payload for message in messages_of(await world.fetch(0))] == [b"before", b"after"]
 
 
-async def test_a_certificate_that_is_not_there_is_told(tmp_path):
+async def test_a_certificate_that_is_not_there_is_reported(tmp_path):
     with pytest.raises(CertificateError, match=r"tls: .*no\.pem"):
         async with running(tmp_path / "data", certificate=(tmp_path / "no.pem", tmp_path / "no.key")):
             pass

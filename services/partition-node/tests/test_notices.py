@@ -39,12 +39,12 @@ class Metadata:
         await self.gate.wait()
         if self.failures:
             raise self.failures.pop(0)
-        told = command.complete_revocation
-        self.heard.append((told.group_id, [(one.partition_id, one.incarnation) for one in told.revocations]))
+        reported = command.complete_revocation
+        self.heard.append((reported.group_id, [(one.partition_id, one.incarnation) for one in reported.revocations]))
         return ProposeResponse(reply=Reply(status=self.status))
 
 
-async def told(notices):
+async def reported(notices):
     task = asyncio.create_task(notices.run())
     async with asyncio.timeout(10):
         while notices.waiting_count:
@@ -53,17 +53,17 @@ async def told(notices):
     await asyncio.wait({task})
 
 
-async def test_what_belongs_together_is_told_together():
+async def test_what_belongs_together_is_reported_together():
     metadata = Metadata()
     notices = Notices(metadata)
     for one in (notice(1, (3, 30)), notice(2, (1, 10)), notice(1, (0, 5), (3, 30))):
         notices.revoked(one)
     assert notices.waiting_count == 3
-    await told(notices)
+    await reported(notices)
     assert metadata.heard == [(1, [(0, 5), (3, 30)]), (2, [(1, 10)])]
 
 
-async def test_it_is_told_until_it_is_heard(monkeypatch):
+async def test_it_is_reported_until_it_is_heard(monkeypatch):
     monkeypatch.setattr(module, "_RETRY_SECONDS", 0.001)
     metadata = Metadata()
     metadata.failures = [
@@ -73,20 +73,20 @@ async def test_it_is_told_until_it_is_heard(monkeypatch):
     ]
     notices = Notices(metadata)
     notices.revoked(notice(1, (3, 30)))
-    await told(notices)
+    await reported(notices)
     assert metadata.heard == [(1, [(3, 30)])]
 
 
-async def test_a_group_that_is_gone_is_told_once():
+async def test_a_group_that_is_gone_is_reported_once():
     metadata = Metadata()
     metadata.status = Status.CONSUMER_GROUP_ID_NOT_FOUND
     notices = Notices(metadata)
     notices.revoked(notice(1, (3, 30)))
-    await told(notices)
+    await reported(notices)
     assert len(metadata.heard) == 1
 
 
-async def test_a_later_revocation_that_comes_meanwhile_is_told_too():
+async def test_a_later_revocation_that_comes_meanwhile_is_reported_too():
     metadata = Metadata()
     metadata.gate.clear()
     notices = Notices(metadata)
@@ -95,7 +95,7 @@ async def test_a_later_revocation_that_comes_meanwhile_is_told_too():
     await metadata.asked.wait()
     notices.revoked(notice(1, (3, 31)))
     metadata.gate.set()
-    await told(notices)
+    await reported(notices)
     task.cancel()
     await asyncio.wait({task})
     assert metadata.heard[0] == (1, [(3, 30)])
@@ -108,7 +108,7 @@ async def test_there_is_a_bound(monkeypatch):
     notices = Notices(metadata)
     notices.revoked(notice(1, *((number, 1) for number in range(100))))
     assert notices.waiting_count == 10
-    await told(notices)
+    await reported(notices)
 
 
 async def test_shards_are_answered():

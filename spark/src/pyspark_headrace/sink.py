@@ -152,7 +152,7 @@ def _transaction(options: WriteOptions) -> Transaction:
 
     query_id, batch_id = _property(_QUERY_ID), _property(_BATCH_ID)
     if not query_id or not batch_id:
-        raise OptionError("guarantee = exactly-once needs micro-batches: Spark has told no ids of query and batch")
+        raise OptionError("guarantee = exactly-once needs micro-batches: Spark provides no ids of the query and batch")
     return Transaction(options.transactional_id or query_id, query_id, int(batch_id))
 
 

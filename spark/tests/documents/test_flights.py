@@ -252,8 +252,8 @@ def test_what_is_shown_and_kept_is_what_was_sent(
         assert rows_of(page) == shown_of(expected)
         # In the topic, each result once.
         results = [json.loads(payload) for payload in in_topic(server, "delays")]
-        told = {(found.pop("day"), found.pop("carrier")): Expected(**without_airline(found)) for found in results}
-        assert told == expected
+        reported = {(found.pop("day"), found.pop("carrier")): Expected(**without_airline(found)) for found in results}
+        assert reported == expected
         assert len(results) == len(expected)
         assert len(in_topic(server, "flights")) == flights + 1
         # In Parquet, as soon as the second query has had its turn.
@@ -311,10 +311,10 @@ def without_airline(result: dict[str, int]) -> dict[str, int]:
     return result
 
 
-def rows_in(spark: SparkSession, folder: Path) -> int:
+def rows_in(spark: SparkSession, directory: Path) -> int:
     # An empty first micro-batch writes no file with a schema.
-    there = (folder / "_spark_metadata").exists()
-    return spark.read.schema("day DATE").parquet(str(folder)).count() if there else 0
+    there = (directory / "_spark_metadata").exists()
+    return spark.read.schema("day DATE").parquet(str(directory)).count() if there else 0
 
 
 @pytest.mark.long
@@ -343,12 +343,12 @@ def test_all_of_it_with_one_command(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_what_is_wrong_is_said(server: ServerProcess) -> None:
     """Check that errors are reported without a traceback."""
-    nobody = f"127.0.0.1:{free_port()}"
+    anonymous = f"127.0.0.1:{free_port()}"
     wrong = {
-        ("produce.py", "--http", nobody): rf"produce: error: no gateway answers at {nobody}",
+        ("produce.py", "--http", anonymous): rf"produce: error: no gateway answers at {anonymous}",
         ("produce.py", "--http", server.http_address, "--username", "mallory"): r"error: POST /users/login: 400 The",
         ("serve.py", "--http", server.http_address, "--port", "0"): r"HEADRACE_PUSH_ALLOWED_ORIGINS='\[http://127",
-        ("serve.py", "--http", nobody, "--port", "0"): rf"serve: error: no gateway answers at {nobody}",
+        ("serve.py", "--http", anonymous, "--port", "0"): rf"serve: error: no gateway answers at {anonymous}",
     }
     for (name, *arguments), message in wrong.items():
         status, said = finished(*python(name, *arguments), **CREDENTIALS)

@@ -81,7 +81,7 @@ def test_a_topic_that_begins_anew(spark: SparkSession, place: Place, tmp_path: P
     else:
         place.client.delete_topic(place.stream, "a")
         place.topic("a", 20)
-    with pytest.raises(StreamingQueryException, match=f"{LOST}.*purged or made anew"):
+    with pytest.raises(StreamingQueryException, match=f"{LOST}.*purged or created again"):
         run_once(stream(spark, place, subscribe="a"), seen, tmp_path / "cp")
     run_once(stream(spark, place, subscribe="a", failOnDataLoss="false"), seen, tmp_path / "cp")
     # All messages of the new topic, not only those after the old offset.

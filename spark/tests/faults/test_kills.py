@@ -20,7 +20,7 @@ KILLS = int(os.environ.get("SPARK_KILLS", "2"))
 
 @pytest.mark.long
 @pytest.mark.timeout(600 + 60 * KILLS)
-def test_each_message_once_whoever_is_killed(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_message_once_if_any_process_is_killed(spark: SparkSession, tmp_path: Path) -> None:
     """Check that Parquet files and the output topic hold each input exactly once. TEST_SEED repeats a run."""
     seed = int(os.environ.get("TEST_SEED", time.time_ns() % 1_000_000))
     verdict = run(tmp_path, kills=KILLS, seed=seed, say=print)

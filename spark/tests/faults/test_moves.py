@@ -40,7 +40,7 @@ def placements(cluster: Cluster) -> list[TopicPlacement]:
 
 def send(cluster: Cluster, numbers: range) -> Counter[bytes]:
     """Append to every partition once its node is ready."""
-    client = Client.connect(cluster.gateways[0].doors.tcp)
+    client = Client.connect(cluster.gateways[0].listeners.tcp)
     client.login(USERNAME, PASSWORD)
     payloads = {part: [f"{part}:{number}".encode() for number in numbers] for part in range(PARTITIONS_COUNT)}
     for part, messages in payloads.items():
@@ -66,8 +66,8 @@ def swap(cluster: Cluster) -> None:
     for topic in placements(cluster):
         for number, partition in enumerate(topic.partitions):
             (other,) = nodes.keys() - {partition.holder_node_id}
-            folder = f"streams/{topic.stream_id}/topics/{topic.topic_id}/partitions/{number}"
-            shutil.move(nodes[partition.holder_node_id].data / folder, nodes[other].data / folder)
+            directory = f"streams/{topic.stream_id}/topics/{topic.topic_id}/partitions/{number}"
+            shutil.move(nodes[partition.holder_node_id].data / directory, nodes[other].data / directory)
             place = PlacePartition(
                 stream_id=topic.stream_id, topic_id=topic.topic_id, partition_id=number, node_ids=[other]
             )
@@ -106,18 +106,18 @@ def propose(cluster: Cluster, *commands: Command) -> None:
 
 
 def written(cluster: Cluster) -> Counter[bytes]:
-    return Counter(read_topic(cluster.gateways[0].doors.tcp, STREAM, "out").values())
+    return Counter(read_topic(cluster.gateways[0].listeners.tcp, STREAM, "out").values())
 
 
 def test_partitions_that_come_back_elsewhere(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
-    client = Client.connect(cluster.gateways[0].doors.tcp)
+    client = Client.connect(cluster.gateways[0].listeners.tcp)
     client.login(USERNAME, PASSWORD)
     client.create_stream(STREAM)
     client.create_topic(STREAM, "a", PARTITIONS_COUNT)
     client.create_topic(STREAM, "out", PARTITIONS_COUNT)
     client.close()
     where = {
-        "servers": cluster.gateways[0].doors.grpc,
+        "servers": cluster.gateways[0].listeners.grpc,
         "username": USERNAME,
         "passwordEnv": PASSWORD_VARIABLE,
         "stream": STREAM,

@@ -110,26 +110,26 @@ def fill(place: Place, messages: int, value_bytes: int, values: str) -> None:
             left -= count
 
 
-def with_spark(spark: SparkSession, place: Place, folder: Path, *, level: int, has_dictionaries: bool) -> None:
+def with_spark(spark: SparkSession, place: Place, directory: Path, *, level: int, has_dictionaries: bool) -> None:
     """Write files with Spark."""
     frame = spark.read.format("headrace").options(**place.options(subscribe="a", columns=",".join(RAW_COLUMNS))).load()
     frame.write.option("compression", "zstd").option("parquet.compression.codec.zstd.level", str(level)).option(
         "parquet.enable.dictionary", str(has_dictionaries).lower()
-    ).parquet(str(folder / "spark"))
+    ).parquet(str(directory / "spark"))
 
 
-def with_job(place: Place, folder: Path, *, level: int) -> None:
+def with_job(place: Place, directory: Path, *, level: int) -> None:
     """Write files with the job."""
     printed = StringIO()
     with contextlib.redirect_stdout(printed):
-        code = JOB.main(arguments(place, folder, compression=f"zstd:{level}", log_level="error"))
+        code = JOB.main(arguments(place, directory, compression=f"zstd:{level}", log_level="error"))
     assert code == 0, printed.getvalue()
 
 
 def measure(
     spark: SparkSession,
     place: Place,
-    folder: Path,
+    directory: Path,
     messages: int,
     *,
     rounds: int = 3,
@@ -139,7 +139,7 @@ def measure(
     """Run both alternately and return CPU seconds per million messages (medians), their ratio, and the size of the
     files.
 
-    `folder` is a directory for files, which are removed. Processes below this one count as Spark's, except for the
+    `directory` is a directory for files, which are removed. Processes below this one count as Spark's, except for the
     server. The first round is a warm-up. With `has_dictionaries` Spark writes dictionaries, as the job does for
     repeated values.
     """
@@ -154,7 +154,7 @@ def measure(
     try:
         for number in range(rounds + 1):
             for name, way in ways.items():
-                to = folder / f"{name}-{number}"
+                to = directory / f"{name}-{number}"
                 before, begun = clock.seconds(), time.monotonic()
                 way(to)
                 if number:
@@ -191,8 +191,8 @@ def main() -> None:
     from pyspark.sql import SparkSession
 
     with (
-        tempfile.TemporaryDirectory() as folder,
-        ServerProcess(Path(folder) / "data") as server,
+        tempfile.TemporaryDirectory() as directory,
+        ServerProcess(Path(directory) / "data") as server,
         Place(server, "cost") as place,
     ):
         fill(place, given.messages, given.value_bytes, given.values)
@@ -207,7 +207,7 @@ def main() -> None:
         found = measure(
             spark,
             place,
-            Path(folder),
+            Path(directory),
             given.messages,
             rounds=given.rounds,
             level=given.level,

@@ -33,7 +33,7 @@ from tests.server_process import PASSWORD, ServerProcess
 from tests.spark_home import JAVA_OPTIONS
 
 from pyspark_headrace.jobs.archive_format.archive import Archive
-from pyspark_headrace.jobs.archive_format.entries import FOLDER
+from pyspark_headrace.jobs.archive_format.entries import DIRECTORY
 
 _LIFE_SECONDS = 600.0
 _LOOK_SECONDS = 0.05
@@ -57,9 +57,9 @@ class Plan:
 class Kills:
     """Runs the job with kills until it succeeds."""
 
-    def __init__(self, place: Place, folder: Path, plan: Plan) -> None:
+    def __init__(self, place: Place, directory: Path, plan: Plan) -> None:
         self._place = place
-        self._folder = folder
+        self._directory = directory
         self._plan = plan
         self._random = random.Random(plan.seed)
         self.lives = self.drivers_killed = self.tasks_killed = 0
@@ -80,7 +80,7 @@ class Kills:
 
     @property
     def _log(self) -> Path:
-        return self._folder / "log"
+        return self._directory / "log"
 
     def _last(self) -> int:
         with self._life() as process:
@@ -91,8 +91,8 @@ class Kills:
         """A process of the job, with all its descendants gone afterwards."""
         self.lives += 1
         limit = max(self._plan.messages // self._plan.batches, 1)
-        given = arguments(self._place, self._folder, name="kills", max_offsets_per_trigger=str(limit))
-        out = self._folder / "out"
+        given = arguments(self._place, self._directory, name="kills", max_offsets_per_trigger=str(limit))
+        out = self._directory / "out"
         with out.open("wb") as stdout, self._log.open("ab") as stderr:
             process = subprocess.Popen(
                 [str(Path(sys.executable).with_name("headrace-spark")), "archive", *given],
@@ -119,9 +119,9 @@ class Kills:
         return self._archived() >= self._plan.messages
 
     def _archived(self) -> int:
-        if not (self._folder / "archive" / FOLDER).is_dir():
+        if not (self._directory / "archive" / DIRECTORY).is_dir():
             return 0
-        return Archive.open(str(self._folder / "archive")).state().rows
+        return Archive.open(str(self._directory / "archive")).state().rows
 
     def _kill_tasks(self, process: subprocess.Popen[bytes]) -> None:
         """Kill the running task processes at random times."""
@@ -155,14 +155,14 @@ class Kills:
         Raises:
             AssertionError: They differ.
         """
-        archive = Archive.open(str(self._folder / "archive"))
+        archive = Archive.open(str(self._directory / "archive"))
         state = archive.state()
         for key, files in state.partitions.items():
             ends = [0, *(file.end for file in files)]
             assert [file.start for file in files] == ends[:-1], key
         assert state.rows == sum(file.end - file.start for file in state.files.values()) == self._plan.messages
-        same_as_consumed(archived_rows(self._folder / "archive"), self._place)
-        there = list((self._folder / "archive").glob("stream=*/**/*.parquet"))
+        same_as_consumed(archived_rows(self._directory / "archive"), self._place)
+        there = list((self._directory / "archive").glob("stream=*/**/*.parquet"))
         return {
             "messages": state.rows,
             "lives": self.lives,
@@ -181,7 +181,7 @@ class Kills:
         Raises:
             AssertionError: The run has committed files.
         """
-        archive = Archive.open(str(self._folder / "archive"))
+        archive = Archive.open(str(self._directory / "archive"))
         version = archive.state().version
         assert self._last() == 0
         assert archive.state().version == version
@@ -218,7 +218,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     psutil.wait_procs(family, timeout=30)
 
 
-def rounds(place: Place, folder: Path, plan: Plan) -> dict[str, Any]:
+def rounds(place: Place, directory: Path, plan: Plan) -> dict[str, Any]:
     """Run the whole scenario and return a summary.
 
     Raises:
@@ -227,7 +227,7 @@ def rounds(place: Place, folder: Path, plan: Plan) -> dict[str, Any]:
     share = plan.messages // plan.partitions
     counts = [share] * (plan.partitions - 1) + [plan.messages - share * (plan.partitions - 1)]
     place.topic("a", *counts, prefix="x" * 80)
-    kills = Kills(place, folder, plan)
+    kills = Kills(place, directory, plan)
     kills.run()
     found = kills.check()
     if plan.reruns:
@@ -246,10 +246,10 @@ def main() -> None:
     given = parser.parse_args()
     plan = Plan(given.messages, given.driver_kills, given.task_kills, given.seed, batches=given.batches, reruns=True)
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder) / "work"
+    with tempfile.TemporaryDirectory() as directory:
+        work = Path(directory) / "work"
         work.mkdir()
-        with ServerProcess(Path(folder) / "data") as server, Place(server, "kills") as place:
+        with ServerProcess(Path(directory) / "data") as server, Place(server, "kills") as place:
             found = rounds(place, work, plan)
     sys.stdout.write(json.dumps(found | {"seconds": round(time.monotonic() - begun, 1)}) + "\n")
 

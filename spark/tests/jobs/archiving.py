@@ -21,23 +21,23 @@ from pyspark_headrace.jobs.running.job import DONE
 KEY_HEADER = b"headrace.key"
 
 
-def arguments(place: Place, folder: Path, **more: Any) -> list[str]:
+def arguments(place: Place, directory: Path, **more: Any) -> list[str]:
     """Arguments of the job."""
-    given = {"topics": "a", "dest": folder / "archive", "checkpoint": folder / "cp"} | more
+    given = {"topics": "a", "dest": directory / "archive", "checkpoint": directory / "cp"} | more
     return job_runs.arguments(place, **given)
 
 
 class Runner:
     """Runs the job in this process and returns its report."""
 
-    def __init__(self, place: Place, folder: Path, capsys: pytest.CaptureFixture[str], **usual: Any) -> None:
+    def __init__(self, place: Place, directory: Path, capsys: pytest.CaptureFixture[str], **usual: Any) -> None:
         self._place = place
-        self._folder = folder
+        self._directory = directory
         self._capsys = capsys
         self._usual = usual
 
     def __call__(self, code: int = DONE, **more: Any) -> dict[str, Any]:
-        return job_runs.run(JOB, self._capsys, arguments(self._place, self._folder, **self._usual | more), code)
+        return job_runs.run(JOB, self._capsys, arguments(self._place, self._directory, **self._usual | more), code)
 
 
 def forget_last_commit(checkpoint: Path) -> None:
@@ -97,8 +97,8 @@ def same_as_consumed(rows: pa.Table, place: Place, topic: str = "a") -> None:
         assert digest_of(found) == digest_of(messages)
 
 
-def archived_rows(folder: Path | str) -> pa.Table:
+def archived_rows(directory: Path | str) -> pa.Table:
     """Return the committed rows of an archive. Each file is compared with its description in the log."""
-    archive = Archive.open(str(folder))
+    archive = Archive.open(str(directory))
     tables = [archive.read_table(file) for file in archive.state().files.values()]
     return pa.concat_tables(tables) if tables else RAW_SCHEMA.empty_table()

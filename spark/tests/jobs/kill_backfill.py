@@ -34,7 +34,7 @@ PROGRAM = (sys.executable, "-m", "pyspark_headrace.jobs.main", "backfill")
 _WAIT_SECONDS = 240.0
 
 
-def kill_and_resume(place: Place, folder: Path, *, kills: int, more: Sequence[str], seed: int) -> list[float]:
+def kill_and_resume(place: Place, directory: Path, *, kills: int, more: Sequence[str], seed: int) -> list[float]:
     """Run a backfill and kill it a number of times; then run it and request a stop.
 
     Returns:
@@ -43,12 +43,12 @@ def kill_and_resume(place: Place, folder: Path, *, kills: int, more: Sequence[st
     chance = random.Random(seed)
     lived: list[float] = []
     for attempt in range(kills + 1):
-        log = folder / f"{attempt}.log"
+        log = directory / f"{attempt}.log"
         # The process dies while writing batches, or, with some probability, during start-up.
         is_early = attempt < kills and chance.random() < 0.2
         before = end_of(place)
         begun = time.monotonic()
-        process = started(place, folder, more, log)
+        process = started(place, directory, more, log)
         try:
             while process.poll() is None and not is_early and end_of(place) == before:
                 assert time.monotonic() < begun + _WAIT_SECONDS, log.read_text()[-4000:]
@@ -74,9 +74,9 @@ def ended(process: subprocess.Popen[bytes], log: Path) -> str:
     return status
 
 
-def started(place: Place, folder: Path, more: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+def started(place: Place, directory: Path, more: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
     """Start a process of the program, with its report in one file and all other output in another."""
-    given = arguments(place, folder / "checkpoint", *more, "--resume")
+    given = arguments(place, directory / "checkpoint", *more, "--resume")
     with log.open("wb") as output, log.with_suffix(".report").open("wb") as report:
         return subprocess.Popen([*PROGRAM, *given], stdout=report, stderr=output, env=environment())
 

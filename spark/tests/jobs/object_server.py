@@ -129,7 +129,7 @@ class ObjectServer:
             self.fault = None
 
     @contextmanager
-    def letting_everybody_in(self) -> Iterator[None]:
+    def letting_all_in(self) -> Iterator[None]:
         """Disable authentication within the block."""
         settings.INITIAL_NO_AUTH_ACTION_COUNT = float("inf")
         try:

@@ -39,7 +39,7 @@ def run_plain(spark: Any, config: PlainConfig, context: Context) -> Report:
     if config.loud:
         sys.stdout.write("noise on stdout\n")
     context.progress.update("half", 1, 2)
-    context.figures.counter("steps", "Steps.").inc(config.count)
+    context.metrics.counter("steps", "Steps.").inc(config.count)
     match config.end:
         case "wrong":
             raise ArgumentError("--catalog: there is none")

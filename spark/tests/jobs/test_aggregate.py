@@ -46,7 +46,7 @@ def reference(events: list[dict[str, Any]], slide: int) -> dict[tuple[str, str |
     }
 
 
-def figures(rows: list[Any]) -> list[tuple[bytes, tuple[str, str | None], dict[str, Any]]]:
+def metrics(rows: list[Any]) -> list[tuple[bytes, tuple[str, str | None], dict[str, Any]]]:
     """Return the aggregate messages in order: message key, window and carrier, and values."""
     found = []
     for row in rows:
@@ -60,7 +60,7 @@ def figures(rows: list[Any]) -> list[tuple[bytes, tuple[str, str | None], dict[s
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_figures_are_those_of_a_batch(
+def test_aggregates_are_those_of_a_batch(
     spark: SparkSession, place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Check runs that end within windows; then late and bad messages, and one that closes all windows."""
@@ -121,7 +121,7 @@ def test_figures_are_those_of_a_batch(
     send(place, "a", 0, bad)
     step([*late, *some(120, 200, 100), event("Z", 1, 10_000)], late=len(late))
     closed = {about: said for about, said in reference(sent, LENGTH).items() if about[1] != "Z"}
-    found = figures(waited_for(spark, place, "appended", len(closed)))
+    found = metrics(waited_for(spark, place, "appended", len(closed)))
     assert len(found) == len(closed), f"seed {seed}"
     assert {about: said for _, about, said in found} == closed, f"seed {seed}"
     assert len({key for key, _, _ in found}) == len(closed)
@@ -130,20 +130,20 @@ def test_figures_are_those_of_a_batch(
     rows = waited_for(spark, place, "updated", sum(one["out"] for one in counts["update"]))
     last: dict[bytes, Any] = {}
     homes: dict[bytes, set[int]] = defaultdict(set)
-    for row, (key, about, said) in zip(rows, figures(rows), strict=True):
+    for row, (key, about, said) in zip(rows, metrics(rows), strict=True):
         last[key] = (about, said)
         homes[key].add(row.partition)
     assert dict(last.values()) == changing, f"seed {seed}"
     assert len(rows) > len(last) == len(changing)
     assert all(len(partitions) == 1 for partitions in homes.values())
     assert len(waited_for(spark, place, "dead", 4)) == 4
-    for name, told in counts.items():
-        assert [one["late"] for one in told] == [0, 0, len(late)], name
-        assert [one["bad"] for one in told] == [0, 0, 2], name
-        assert sum(one["in"] for one in told) == len(sent) + len(late) + len(bad)
+    for name, reported in counts.items():
+        assert [one["late"] for one in reported] == [0, 0, len(late)], name
+        assert [one["bad"] for one in reported] == [0, 0, 2], name
+        assert sum(one["in"] for one in reported) == len(sent) + len(late) + len(bad)
         # The state of closed windows is removed.
-        assert told[-1]["state_rows"] == (1 if name == "append" else 2)
-        assert max(one["state_rows_max"] for one in told) > 4
+        assert reported[-1]["state_rows"] == (1 if name == "append" else 2)
+        assert max(one["state_rows_max"] for one in reported) > 4
     assert sum(one["out"] for one in counts["append"]) == len(closed)
 
 
@@ -164,7 +164,7 @@ def test_wrong_arguments(spark: SparkSession, tmp_path: Path, capsys: pytest.Cap
             "--agg: [PARSE_SYNTAX_ERROR]": words(agg="sum(x"),
             "--agg: [MISSING_AGGREGATION]": words(agg="x"),
             "several expressions are named alike": words(key="carrier, carrier"),
-            "figures are named carrier": words(agg="count(*) AS carrier"),
+            "aggregates are named carrier": words(agg="count(*) AS carrier"),
             "'1m,2m' is not a length like 1m": words(window="1m,2m"),
             "'soon' is not a time like": words(window="soon"),
             "--event-time: it is string, and has to be timestamp": [*words(), "--event-time", "carrier"],

@@ -89,9 +89,9 @@ class Ran:
 class Runner:
     """Runs jobs in this process, and checks that no secret is disclosed."""
 
-    def __init__(self, place: Place, folder: Path, lake: ObjectServer, capfd: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, place: Place, directory: Path, lake: ObjectServer, capfd: pytest.CaptureFixture[str]) -> None:
         self.place = place
-        self._folder = folder
+        self._directory = directory
         self._lake = lake
         self._capfd = capfd
 
@@ -106,7 +106,7 @@ class Runner:
 
     def archive(self, **more: str) -> Ran:
         given = {"name": "shop", "dest": DEST, "max_offsets_per_trigger": "800", "log_level": "warning"} | more
-        return self(ARCHIVE, *arguments(self.place, self._folder, **given))
+        return self(ARCHIVE, *arguments(self.place, self._directory, **given))
 
     def on_topics(self, job: Job[Any], **more: Any) -> Ran:
         return self(job, *job_runs.arguments(self.place, **more))
@@ -279,7 +279,7 @@ def test_uris_that_say_too_much(run: Runner, capfd: pytest.CaptureFixture[str]) 
             capfd.readouterr()
             assert job.main([*words, f"archive:{secret}" if where == "--from" else secret]) == WRONG_ARGUMENTS
             said = capfd.readouterr()
-            assert f"argument {where}: a URI has no password and no signature in it" in said.err
+            assert f"argument {where}: a URI must not contain a password or signature" in said.err
             assert "word" not in said.err.replace("password", "")
     assert ARCHIVE.main(["--topics", "a", "--checkpoint", "c", "--dest", "memory:///a"]) == WRONG_ARGUMENTS
     assert "'memory:///a' is not a path, file:///..., s3://..., gs://... or az://..." in capfd.readouterr().err

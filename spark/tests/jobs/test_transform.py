@@ -96,16 +96,16 @@ def check(spark: SparkSession, place: Place, values: dict[int, list[bytes]], abo
     assert letters == bad, about
 
 
-def files_in(folder: Path) -> dict[str, Any]:
+def files_in(directory: Path) -> dict[str, Any]:
     """Arguments of the job with the files that they name."""
     return {
         "topics": "a",
         "to_topic": "out",
         "dlq": "dead",
         "name": "flights",
-        "sql": written(folder / "query.sql", SQL),
-        "schema": written(folder / "schema.ddl", SCHEMA),
-        "checkpoint": folder / "cp",
+        "sql": written(directory / "query.sql", SQL),
+        "schema": written(directory / "schema.ddl", SCHEMA),
+        "checkpoint": directory / "cp",
     }
 
 
@@ -215,7 +215,7 @@ def test_wrong_arguments(spark: SparkSession, tmp_path: Path, capsys: pytest.Cap
     wrong = {
         "x WRONG": "[UNSUPPORTED_DATATYPE]",
         "": "no columns",
-        "{}": "it is no schema",
+        "{}": "it is not a schema",
         "a INT, A INT": "named a",
         "_x INT": "begin with _",
         "m MAP<INT, INT>": "INVALID_JSON_MAP_KEY_TYPE",

@@ -9,7 +9,6 @@ import urllib.request
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +34,6 @@ from pyspark_headrace.jobs.usage.tally import Place as Of
 from pyspark_headrace.options.connection import ConnectionOptions
 from pyspark_headrace.options.parsing import parse
 
-PRICES = """
-currency = "EUR"
-[prices]
-messages_in = { price = "0.02", per = 1000 }
-bytes_in = { price = 0.000001 }
-[tenants.acme.messages_in]
-price = 3
-"""
-
 
 def run(capfd: pytest.CaptureFixture[str], *given: str, code: int = DONE) -> dict[str, Any]:
     return job_runs.run(JOB, capfd, ["--log-level=warning", *given], code)
@@ -60,7 +50,7 @@ def sums(rows: Sequence[dict[str, Any]], *names: str) -> Counter[tuple[Any, ...]
     return found
 
 
-class Doors(Gateway):
+class Listeners(Gateway):
     """Gateway client for the tests."""
 
     def purge(self, stream: str, topic: str) -> None:
@@ -68,13 +58,13 @@ class Doors(Gateway):
         self._call(lambda stub, **how: stub.PurgeTopic(request, **how), "purging", CatalogStub)
 
 
-def doors(place: Place) -> Doors:
-    return Doors(parse(ConnectionOptions, place.options(), ignored=("stream",)))
+def listeners(place: Place) -> Listeners:
+    return Listeners(parse(ConnectionOptions, place.options(), ignored=("stream",)))
 
 
 def stored_bytes(place: Place, stream: str) -> dict[str, int]:
     """Storage of topics, as reported by partition nodes."""
-    described = doors(place).describe(stream, with_sizes=True)
+    described = listeners(place).describe(stream, with_sizes=True)
     return {name: sum(part.size_bytes for part in topic.partitions) for name, topic in described.topics.items()}
 
 
@@ -114,17 +104,15 @@ def test_topics(spark: SparkSession, place: Place, tmp_path: Path, capfd: pytest
     time.sleep(0.01)
     now = datetime.now(UTC)
 
-    (tmp_path / "prices.toml").write_text(PRICES)
     (tmp_path / "tenants.json").write_text(
         json.dumps({"tenants": {"acme": [f"{streams[1]}/acme.*"], "möbel": [f"{streams[0]}/s?op"]}})
     )
     given = [
         *job_runs.arguments(place),
         *("--from", "topics", "--streams", ",".join(streams), "--period", now.strftime("%Y-%m")),
-        *("--until", now.isoformat(), "--prices", str(tmp_path / "prices.toml")),
-        *("--tenants", str(tmp_path / "tenants.json"), "--to-topic", "bills"),
+        *("--until", now.isoformat(), "--tenants", str(tmp_path / "tenants.json"), "--to-topic", "reports"),
     ]
-    place.client.create_topic(place.stream, "bills", 1)
+    place.client.create_topic(place.stream, "reports", 1)
     report = run(capfd, *given, "--out", str(tmp_path / "out"), "--format", "json")
     files = {path.name: path for path in (tmp_path / "out").rglob("*.json")}
     assert sorted(files) == ["acme.json", "möbel.json"]
@@ -132,7 +120,7 @@ def test_topics(spark: SparkSession, place: Place, tmp_path: Path, capfd: pytest
     # Topics without a tenant are left out and reported.
     assert {(one["check"], one["where"]["topic"]) for one in report["findings"]} == {
         ("tenants", "idle"),
-        ("tenants", "bills"),
+        ("tenants", "reports"),
     }
 
     # The measurement equals the sent messages and the node's counters.
@@ -155,11 +143,6 @@ def test_topics(spark: SparkSession, place: Place, tmp_path: Path, capfd: pytest
         counted["messages_in",] == sent["headrace_appended_messages_total"] - before["headrace_appended_messages_total"]
     )
     assert not any(row["complete"] for row in every)
-    amounts = {(row["tenant"], row["kind"]): Decimal(row["amount"]) for row in every if row["amount"] is not None}
-    assert amounts.keys() == {(tenant, kind) for tenant in ("acme", "möbel") for kind in ("messages_in", "bytes_in")}
-    shop = wanted[streams[0], "shop"]
-    assert amounts["möbel", "messages_in"] == Decimal(shop[0]) * Decimal("0.02") / 1000
-    assert amounts["möbel", "bytes_in"] == Decimal(shop[1]) / 1_000_000
 
     check_reruns(spark, place, tmp_path, capfd, given, files)
 
@@ -178,16 +161,21 @@ def check_reruns(
     run(capfd, *given, "--out", str(tmp_path / "out"), "--format", "json")
     assert {name: path.read_bytes() for name, path in files.items()} == first
     parquet = []
-    for folder in ("one", "two"):
-        run(capfd, *[part for part in given if part not in {"--to-topic", "bills"}], "--out", str(tmp_path / folder))
-        parquet.append(next((tmp_path / folder).rglob("acme.parquet")).read_bytes())
+    for directory in ("one", "two"):
+        run(
+            capfd,
+            *[part for part in given if part not in {"--to-topic", "reports"}],
+            "--out",
+            str(tmp_path / directory),
+        )
+        parquet.append(next((tmp_path / directory).rglob("acme.parquet")).read_bytes())
     assert parquet[0] == parquet[1]
     table = pq.read_table(pa.BufferReader(parquet[0])).to_pylist()
-    told = [{**row, "start": row["start"].isoformat()} for row in table]
-    assert sums(told, "kind", "topic") == sums(rows_of(files["acme.json"]), "kind", "topic")
+    reported = [{**row, "start": row["start"].isoformat()} for row in table]
+    assert sums(reported, "kind", "topic") == sums(rows_of(files["acme.json"]), "kind", "topic")
 
     # The topic has both reports: rows with equal tenant, time and kind have the same id.
-    options = place.options(subscribe="bills", columns="id,key,value")
+    options = place.options(subscribe="reports", columns="id,key,value")
     by_id = defaultdict(list)
     for row in spark.read.format("headrace").options(**options).load().collect():
         assert json.loads(bytes(row.value))["tenant"] == bytes(row.key).decode()
@@ -200,7 +188,7 @@ def test_a_topic_that_was_purged(
     place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str], spark: SparkSession
 ) -> None:
     place.topic("a", 10)
-    doors(place).purge(place.stream, "a")
+    listeners(place).purge(place.stream, "a")
     place.send("a", 0, range(5))
     time.sleep(0.01)
     now = datetime.now(UTC)
@@ -307,33 +295,31 @@ def test_hours_are_sums_however_they_are_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flag", "text", "said"),
+    ("text", "said"),
     [
-        ("--prices", "currency = 3", "currency is needed"),
-        ("--prices", 'currency = "EUR"\nprice = 1', "price means nothing"),
-        ("--prices", 'currency = "EUR"\nprices.messages_out = {price = 1}', "there are messages_in, bytes_in"),
-        ("--prices", 'currency = "EUR"\nprices.bytes_in = {price = "much"}', "'much' is no price"),
-        ("--prices", 'currency = "EUR"\nprices.bytes_in = {price = -1}', "-1 is no price"),
-        ("--prices", 'currency = "EUR"\nprices.bytes_in = {price = nan}', "is no price"),
-        ("--prices", 'currency = "EUR"\nprices.bytes_in = {price = true}', "True is no price"),
-        ("--prices", 'currency = "EUR"\nprices.bytes_in = {price = 1, per = 0}', "0 is no whole number from 1"),
-        ("--prices", 'currency = "EUR"\nprices.bytes_in = {per = 1}', "it has a price, and perhaps per"),
-        ("--prices", 'currency = "EUR"\ntenants.acme = 1', "tenants is no table of tables"),
-        ("--prices", "currency", "Expected '='"),
-        ("--tenants", "acme = []", "a table tenants is needed"),
-        ("--tenants", "tenants.acme = []", "acme needs a list of patterns"),
-        ("--tenants", 'tenants.acme = ["acme"]', "acme needs a list of patterns"),
-        ("--tenants", 'tenants.a = ["*/orders"]\ntenants.b = ["shop/*"]', "shop/orders is of a and of b"),
+        ("tenants", "Expected '='"),
+        ("acme = []", "a table tenants is needed"),
+        ("tenants.acme = []", "acme needs a list of patterns"),
+        ('tenants.acme = ["acme"]', "acme needs a list of patterns"),
+        ('tenants.a = ["*/orders"]\ntenants.b = ["shop/*"]', "shop/orders is of a and of b"),
     ],
 )
-def test_files_that_are_wrong(
-    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str], flag: str, text: str, said: str
+def test_tenant_files_that_are_wrong(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str, said: str
 ) -> None:
     (tmp_path / "file.toml").write_text(text)
     archive = Archive.open(str(tmp_path / "archive"), create=True)
     of_it = archived.messages(0, 5, at=micros_of(datetime(2024, 2, 28, tzinfo=UTC)))
     archive.commit(archived.write(archive, of_it), job="archive")
-    given = ["--from", f"archive:{archive.uri}", "--period", "2024-02", "--dry-run", flag, str(tmp_path / "file.toml")]
+    given = [
+        "--from",
+        f"archive:{archive.uri}",
+        "--period",
+        "2024-02",
+        "--dry-run",
+        "--tenants",
+        str(tmp_path / "file.toml"),
+    ]
     assert said in run(capfd, *given, code=2)["error"]
 
 

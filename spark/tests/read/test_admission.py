@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_headrace.read.admission import Patience, shared_out
+from pyspark_headrace.read.admission import TriggerDelay, shared_out
 
 
 @given(st.integers(1, 10_000), st.dictionaries(st.integers(0, 50), st.integers(0, 10**12), max_size=30))
@@ -37,9 +37,9 @@ class Clock:
         return self.now
 
 
-def test_patience() -> None:
+def test_trigger_delay() -> None:
     clock = Clock()
-    patience = Patience(10, 1000, clock)
+    patience = TriggerDelay(10, 1000, clock)
     assert not patience.is_over(0)
     assert not patience.is_over(9)
     assert patience.is_over(10)
@@ -55,8 +55,8 @@ def test_patience() -> None:
     assert patience.is_over(1)
 
 
-def test_without_a_minimum_nobody_waits() -> None:
-    patience = Patience(None, 1000, Clock())
+def test_without_a_minimum_no_caller_waits() -> None:
+    patience = TriggerDelay(None, 1000, Clock())
     assert patience.is_over(1)
     assert patience.is_over(1)
     assert not patience.is_over(0)

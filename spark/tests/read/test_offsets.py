@@ -44,10 +44,10 @@ def test_there_is_one_text_for_each_value(offsets: Offsets, random: Any) -> None
     )
     assert shuffled.to_text() == offsets.to_text()
     # Round trip through Spark, which uses its own separators.
-    told = json.loads(json.dumps(offsets.to_json()))
-    assert Offsets.from_json(offsets.stream, told) == offsets
-    assert Offsets.from_json(offsets.stream, told).to_text() == offsets.to_text()
-    assert json.dumps(Offsets.from_text(offsets.stream, offsets.to_text()).to_json()) == json.dumps(told)
+    reported = json.loads(json.dumps(offsets.to_json()))
+    assert Offsets.from_json(offsets.stream, reported) == offsets
+    assert Offsets.from_json(offsets.stream, reported).to_text() == offsets.to_text()
+    assert json.dumps(Offsets.from_text(offsets.stream, offsets.to_text()).to_json()) == json.dumps(reported)
 
 
 def test_its_shape() -> None:

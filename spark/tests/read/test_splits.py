@@ -65,7 +65,7 @@ def test_tasks_cover_what_is_read(counts: list[list[int]], least: int, rows: int
     assert len(found) >= min(least, sum(map(sum, counts)))
 
 
-def test_tasks_are_not_small_unless_somebody_asks_for_it() -> None:
+def test_tasks_are_not_small_unless_configured() -> None:
     many, message = 3 * ROWS_PER_SPLIT_MIN, 256_000
     asked = options(maxBytesPerPartition="256m")
     assert target_bytes(many, many * message, options(), is_batch=True) == ROWS_PER_SPLIT_MIN * message

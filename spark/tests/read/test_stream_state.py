@@ -29,8 +29,8 @@ class Clock:
 class Gateway:
     """Fake gateway that returns given values and counts requests."""
 
-    def __init__(self, told: Description) -> None:
-        self.told = told
+    def __init__(self, reported: Description) -> None:
+        self.reported = reported
         self.asked = 0
         self.pins: dict[str, bytes] = {}
 
@@ -43,13 +43,13 @@ class Gateway:
     def describe(self, stream: str, topics: Sequence[str] = (), *, with_sizes: bool = False) -> Description:
         assert stream == "shop"
         self.asked += 1
-        return self.told
+        return self.reported
 
 
-def following(told: Description, clock: Clock | None = None, **more: str) -> tuple[Following, Gateway]:
+def following(reported: Description, clock: Clock | None = None, **more: str) -> tuple[Following, Gateway]:
     options = stream_options(LEAST | more)
     planner = Planner(options, clock or Clock())
-    gateway = Gateway(told)
+    gateway = Gateway(reported)
     planner._gateway = gateway  # type: ignore[assignment]
     return Following(options, planner), gateway
 
@@ -72,7 +72,7 @@ def test_the_beginning_is_found_once() -> None:
     clock = Clock()
     stream, gateway = following(described(topic("orders", partition(0, 0, 5))), clock)
     assert stream.initial().at(("orders", 0)) == 5
-    gateway.told = described(topic("orders", partition(0, 0, 50)))
+    gateway.reported = described(topic("orders", partition(0, 0, 50)))
     clock.now += 10
     assert stream.initial().at(("orders", 0)) == 5
     assert stream.next(stream.initial(), is_limited=False) == stream.latest()
@@ -112,17 +112,17 @@ def test_what_needs_to_be_kept(options: dict[str, str], does_depend: bool) -> No
 
 def test_what_is_new_stays_within_limits() -> None:
     clock = Clock()
-    told = described(topic("orders", partition(0, 0, 90), partition(1, 0, 10), partition(2, 0, 0)))
-    stream, gateway = following(told, clock, startingOffsets="earliest", maxOffsetsPerTrigger="10")
+    reported = described(topic("orders", partition(0, 0, 90), partition(1, 0, 10), partition(2, 0, 0)))
+    stream, gateway = following(reported, clock, startingOffsets="earliest", maxOffsetsPerTrigger="10")
     first = stream.next(stream.initial(), is_limited=True)
     assert first is not None
     assert [first.at(("orders", number)) for number in range(3)] == [9, 1, 0]
     whole = stream.next(first, is_limited=False)
     assert whole is not None
-    assert whole.next == told.ends
+    assert whole.next == reported.ends
     # Frozen: later messages are not visible, and the stream does not wait for them.
     stream.freeze()
-    gateway.told = described(topic("orders", partition(0, 0, 900), partition(1, 0, 10), partition(2, 0, 7)))
+    gateway.reported = described(topic("orders", partition(0, 0, 900), partition(1, 0, 10), partition(2, 0, 7)))
     clock.now += 1
     assert stream.next(whole, is_limited=True) is None
 

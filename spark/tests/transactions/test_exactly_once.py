@@ -305,7 +305,7 @@ def test_numbered_batches(spark: SparkSession, place: Place, tmp_path: Path) -> 
         run_all("another")
     again = spark.createDataFrame([("x", "out"), ("y", "nowhere")], "value STRING, topic STRING").coalesce(1)
     by_hand = exactly | {"transactionalId": "by hand", "batchId": "7"}
-    with pytest.raises(PySparkException, match=r"row 1 of task 0, column topic: 'nowhere' is none of out, odd"):
+    with pytest.raises(PySparkException, match=r"row 1 of task 0, column topic: 'nowhere' is not one of out, odd"):
         again.write.format("headrace").mode("append").options(**by_hand).save()
     for _ in range(2):
         again.limit(1).write.format("headrace").mode("append").options(**by_hand).save()

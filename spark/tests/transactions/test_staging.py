@@ -201,6 +201,6 @@ def test_a_ticket_that_is_over(place: Place, options: WriteOptions, tmp_path: Pa
     commit([staged(options, 1, target)], 1, options, fence=False, waits=True)
     assert payloads(place) == Counter(NUMBERS)
     (tmp_path / "password").write_text("")
-    nobody = replace(options, password_env=None, password_file=str(tmp_path / "password"))
+    anonymous = replace(options, password_env=None, password_file=str(tmp_path / "password"))
     with pytest.raises(ServerRefusedError, match="only where the token or password"):
-        staged(nobody, 2, target)
+        staged(anonymous, 2, target)

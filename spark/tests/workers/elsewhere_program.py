@@ -20,9 +20,9 @@ from pyspark.sql import functions as column
 WAIT_SECONDS = 500
 
 
-def session(told: dict[str, Any]) -> SparkSession:
+def session(reported: dict[str, Any]) -> SparkSession:
     builder = SparkSession.builder.appName("headrace elsewhere")
-    builder = builder.remote(told["remote"]) if "remote" in told else builder.master(told["master"])
+    builder = builder.remote(reported["remote"]) if "remote" in reported else builder.master(reported["master"])
     given = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -36,7 +36,7 @@ def session(told: dict[str, Any]) -> SparkSession:
         "spark.python.authenticate.socketTimeout": "60s",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
-    for name, value in (given | told["conf"]).items():
+    for name, value in (given | reported["conf"]).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
@@ -63,14 +63,14 @@ def add_worker(spark: SparkSession) -> None:
         time.sleep(0.05)
 
 
-def disturbed(frame: DataFrame, how: str, folder: str) -> DataFrame:
+def disturbed(frame: DataFrame, how: str, directory: str) -> DataFrame:
     """Disturb the first attempt of one task of a frame; notes about it are files in a directory."""
 
     def touched(value: bytes) -> bytes:
         context = TaskContext.get()
         if context.partitionId() != 1:
             return value
-        notes = Path(folder)
+        notes = Path(directory)
         attempt = context.attemptNumber()
         is_first_row = not (mine := notes / f"{how}-{attempt}").exists()
         if is_first_row:
@@ -93,9 +93,9 @@ def disturbed(frame: DataFrame, how: str, folder: str) -> DataFrame:
 
 
 def main() -> None:
-    told = json.load(sys.stdin)
-    spark = session(told)
-    where = told["options"]
+    reported = json.load(sys.stdin)
+    spark = session(reported)
+    where = reported["options"]
     batch = spark.read.format("headrace").options(**where, subscribe="a").load()
     seen: dict[str, Any] = {
         "is_connect": type(spark).__module__.startswith("pyspark.sql.connect"),
@@ -104,10 +104,10 @@ def main() -> None:
         # Pitfall 5.1, for every kind of planning.
         "filtered": batch.filter("offset >= 5").count() - batch.count(),
     }
-    notes = Path(told["notes"])
-    if "slow" in told["disturbances"]:
+    notes = Path(reported["notes"])
+    if "slow" in reported["disturbances"]:
         add_worker(spark)
-    for how in told["disturbances"]:
+    for how in reported["disturbances"]:
         arriving = spark.readStream.format("headrace").options(
             **where, subscribe="a", startingOffsets="earliest", minPartitions="4"
         )

@@ -27,19 +27,19 @@ EXPECTED = Counter(f"{part}:{number}".encode() for part, count in enumerate(COUN
 
 
 def run(
-    place: Place, folder: Path, disturbances: list[str], environment: dict[str, str] | None = None, **how: Any
+    place: Place, directory: Path, disturbances: list[str], environment: dict[str, str] | None = None, **how: Any
 ) -> dict[str, Any]:
     """Run the program, and check its output topic."""
     place.topic("a", *COUNTS)
     for disturbance in disturbances:
         place.topic(f"out-{disturbance}", 0, 0)
     place.topic("batch", 0)
-    told = {"options": place.options(), "notes": str(folder), "disturbances": disturbances, "conf": {}} | how
+    reported = {"options": place.options(), "notes": str(directory), "disturbances": disturbances, "conf": {}} | how
     result = subprocess.run(
         [sys.executable, PROGRAM],
-        input=json.dumps(told),
+        input=json.dumps(reported),
         env=os.environ | ENVIRONMENT | (environment or {}),
-        cwd=folder,
+        cwd=directory,
         capture_output=True,
         text=True,
         check=False,

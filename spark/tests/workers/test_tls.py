@@ -23,13 +23,13 @@ def authority() -> trustme.CA:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("certificates")
 
 
 @pytest.fixture(scope="module")
-def files(folder: Path, authority: trustme.CA) -> ServerFiles:
-    files = ServerFiles(folder, authority)
+def files(directory: Path, authority: trustme.CA) -> ServerFiles:
+    files = ServerFiles(directory, authority)
     files.write()
     return files
 
@@ -47,16 +47,16 @@ def server_settings(files: ServerFiles) -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="module")
-def encrypted(folder: Path, files: ServerFiles, authority: trustme.CA) -> dict[str, str]:
+def encrypted(directory: Path, files: ServerFiles, authority: trustme.CA) -> dict[str, str]:
     """Options with a client certificate and the CA of the server."""
     leaf = authority.issue_cert("pipelines@example.com", common_name="pipelines")
-    leaf.private_key_pem.write_to_path(folder / "client.key")
-    leaf.cert_chain_pems[0].write_to_path(folder / "client.pem")
+    leaf.private_key_pem.write_to_path(directory / "client.key")
+    leaf.cert_chain_pems[0].write_to_path(directory / "client.pem")
     return {
         "tls.enabled": "true",
         "tls.ca": str(files.authority_file),
-        "tls.certificate": str(folder / "client.pem"),
-        "tls.key": str(folder / "client.key"),
+        "tls.certificate": str(directory / "client.pem"),
+        "tls.key": str(directory / "client.key"),
     }
 
 
@@ -84,15 +84,15 @@ def test_servers_that_are_not_trusted(
     spark: SparkSession, place: Place, encrypted: dict[str, str], tmp_path: Path
 ) -> None:
     place.topic("a", 3)
-    stranger = tmp_path / "stranger.pem"
-    trustme.CA().cert_pem.write_to_path(stranger)
+    untrusted = tmp_path / "untrusted.pem"
+    trustme.CA().cert_pem.write_to_path(untrusted)
 
     def load(**options: str) -> DataFrame:
         given = place.options(subscribe="a") | encrypted | {"retry.max": "1", "retry.intervalMs": "1"} | options
         return spark.read.format("headrace").options(**given).load()
 
     wrong = [
-        ({"tls.ca": str(stranger)}, "UnreachableError"),
+        ({"tls.ca": str(untrusted)}, "UnreachableError"),
         ({"tls.serverName": "elsewhere.example"}, "UnreachableError"),
         ({"tls.nodes": "false"}, "UnreachableError"),
         ({"tls.ca": str(tmp_path / "none.pem")}, "option tls.ca: .* cannot be read"),

@@ -26,8 +26,8 @@ first = sorted(set(sys.modules) - before)
 assert issubclass(pyspark_headrace.DefaultSource, pyspark.sql.datasource.DataSource)
 print(json.dumps([first, sorted(set(sys.modules) - before)]))
 """
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert json.loads(told.stdout) == [["pyspark_headrace"], ["pyspark_headrace", "pyspark_headrace.source"]]
+    reported = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert json.loads(reported.stdout) == [["pyspark_headrace"], ["pyspark_headrace", "pyspark_headrace.source"]]
 
 
 def test_connections_are_those_of_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,6 +59,6 @@ for _ in range(2):
     kept = [object() for _ in range(1000)]
 print(counts)
 """
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    first, second = json.loads(told.stdout)
+    reported = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    first, second = json.loads(reported.stdout)
     assert 10_000 < first == second

@@ -56,7 +56,7 @@ class BinaryCaller:
     def __init__(self, connection: RawConnection, token: str | None) -> None:
         self._connection = connection
         if token is not None:
-            connection.ok(Code.LOGIN_WITH_TOKEN, frames.name(token))
+            connection.ok(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, frames.name(token))
 
     @classmethod
     def over_tcp(cls, server: ServerProcess, token: str | None) -> Self:
@@ -89,7 +89,7 @@ class CallerOverQuic:
         self._opened = calling(server.quic_address)
         self._caller = self._runner.run(self._opened.__aenter__())
         if token is not None:
-            self._runner.run(self._caller.ok(Code.LOGIN_WITH_TOKEN, frames.name(token)))
+            self._runner.run(self._caller.ok(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, frames.name(token)))
 
     def ways(self, command: Command) -> Sequence[str]:
         return ("",)
@@ -121,8 +121,8 @@ class CallerOverGrpc:
         self._calls = {name: ways for name, ways in calls.items() if logs_in or name != "LOGOUT_USER"}
         self._opened = ExitStack()
         if token is not None and logs_in:
-            with GrpcCaller(server.grpc_address, None) as nobody:
-                token = nobody.login.LoginWithAccessToken(v1.LoginWithAccessTokenRequest(token=token)).token
+            with GrpcCaller(server.grpc_address, None) as anonymous:
+                token = anonymous.login.LoginWithAccessToken(v1.LoginWithAccessTokenRequest(token=token)).token
         self._caller = self._opened.enter_context(GrpcCaller(server.grpc_address, token))
 
     def ways(self, command: Command) -> Sequence[Call]:

@@ -24,16 +24,11 @@ Call = tuple[str, Message | tuple[Message, ...]]
 """`Service/Method` and its request; a streaming method receives one request or several."""
 
 ABSENT: Final = {
-    "CAPABILITIES": "they are of the binary protocol",
     "EXPLAIN_REFUSALS": "the details of each refusal explain it",
     "GET_ME": "a call is no connection",
     "GET_SNAPSHOT": "not offered",
-    "LEAVE_GROUP": "a member leaves with its call",
-    "LOGIN_WITH_TICKET": "it is of partition nodes",
-    "OPEN_LINK": "it is of partition nodes",
+    "LEAVE_CONSUMER_GROUP": "a member leaves with its call",
     "PING": "health is asked for with the health service",
-    "PLAN_RANGE": "it is of the binary protocol, and of partition nodes",
-    "STAGE_MESSAGES": "it is of the binary protocol, and of partition nodes",
     "SET_TRACE_CONTEXT": "the metadata `traceparent` say it",
 }
 """Rows without an equivalent in the gRPC API, and the reason."""
@@ -61,7 +56,7 @@ def _calls(client_id: int, access_token: str) -> dict[str, Call | list[Call]]:
     d = {"stream": _named("doomed")}
     dt = {**d, "topic": _named("t")}
     dg = {**dt, "group": _named("g")}
-    nobody = {"user": _named("nobody")}
+    anonymous = {"user": _named("nobody")}
     new = {"current_password": "wrong", "new_password": "secrets"}
     consumer = {**t, "consumer": v1.Consumer(consumer=v1.Identifier(id=1))}
     batch = v1.ProduceRequest(
@@ -69,7 +64,10 @@ def _calls(client_id: int, access_token: str) -> dict[str, Call | list[Call]]:
     )
     return {
         "LOGIN_USER": ("Login/Login", v1.LoginRequest(username=LIMITED, password=LIMITED)),
-        "LOGIN_WITH_TOKEN": ("Login/LoginWithAccessToken", v1.LoginWithAccessTokenRequest(token=access_token)),
+        "LOGIN_WITH_PERSONAL_ACCESS_TOKEN": (
+            "Login/LoginWithAccessToken",
+            v1.LoginWithAccessTokenRequest(token=access_token),
+        ),
         "LOGOUT_USER": ("Login/Logout", v1.LogoutRequest()),
         "GET_STATS": ("System/GetStatistics", v1.GetStatisticsRequest()),
         "GET_CLUSTER_METADATA": ("System/GetClusterMetadata", v1.GetClusterMetadataRequest()),
@@ -80,9 +78,9 @@ def _calls(client_id: int, access_token: str) -> dict[str, Call | list[Call]]:
         "GET_USER (oneself)": ("Accounts/GetUser", v1.GetUserRequest(user=_named(LIMITED))),
         "GET_USERS": ("Accounts/ListUsers", v1.ListUsersRequest()),
         "CREATE_USER": ("Accounts/CreateUser", v1.CreateUserRequest(username=USERNAME, password="secret")),
-        "DELETE_USER": ("Accounts/DeleteUser", v1.DeleteUserRequest(**nobody)),
-        "UPDATE_USER": ("Accounts/UpdateUser", v1.UpdateUserRequest(**nobody)),
-        "UPDATE_PERMISSIONS": ("Accounts/UpdatePermissions", v1.UpdatePermissionsRequest(**nobody)),
+        "DELETE_USER": ("Accounts/DeleteUser", v1.DeleteUserRequest(**anonymous)),
+        "UPDATE_USER": ("Accounts/UpdateUser", v1.UpdateUserRequest(**anonymous)),
+        "UPDATE_PERMISSIONS": ("Accounts/UpdatePermissions", v1.UpdatePermissionsRequest(**anonymous)),
         "CHANGE_PASSWORD (one's own)": (
             "Accounts/ChangePassword",
             v1.ChangePasswordRequest(user=_named(LIMITED), **new),
@@ -91,9 +89,9 @@ def _calls(client_id: int, access_token: str) -> dict[str, Call | list[Call]]:
             "Accounts/ChangePassword",
             v1.ChangePasswordRequest(user=_named(USERNAME), **new),
         ),
-        "GET_TOKENS": ("Accounts/ListAccessTokens", v1.ListAccessTokensRequest()),
-        "CREATE_TOKEN": ("Accounts/CreateAccessToken", v1.CreateAccessTokenRequest(name=LIMITED)),
-        "DELETE_TOKEN": ("Accounts/DeleteAccessToken", v1.DeleteAccessTokenRequest(name="missing")),
+        "GET_PERSONAL_ACCESS_TOKENS": ("Accounts/ListAccessTokens", v1.ListAccessTokensRequest()),
+        "CREATE_PERSONAL_ACCESS_TOKEN": ("Accounts/CreateAccessToken", v1.CreateAccessTokenRequest(name=LIMITED)),
+        "DELETE_PERSONAL_ACCESS_TOKEN": ("Accounts/DeleteAccessToken", v1.DeleteAccessTokenRequest(name="missing")),
         "GET_STREAMS": ("Catalog/ListStreams", v1.ListStreamsRequest()),
         "GET_STREAM": ("Catalog/GetStream", v1.GetStreamRequest(**s)),
         "CREATE_STREAM": ("Catalog/CreateStream", v1.CreateStreamRequest(name="s")),
@@ -112,10 +110,10 @@ def _calls(client_id: int, access_token: str) -> dict[str, Call | list[Call]]:
         "CREATE_PARTITIONS": ("Catalog/CreatePartitions", v1.CreatePartitionsRequest(**dt, partitions_count=1)),
         "DELETE_PARTITIONS": ("Catalog/DeletePartitions", v1.DeletePartitionsRequest(**t, partitions_count=999)),
         "DELETE_SEGMENTS": ("Catalog/DeleteSegments", v1.DeleteSegmentsRequest(**t, segments_count=1)),
-        "GET_GROUPS": ("Catalog/ListConsumerGroups", v1.ListConsumerGroupsRequest(**t)),
-        "GET_GROUP": ("Catalog/GetConsumerGroup", v1.GetConsumerGroupRequest(**t, group=_named("g"))),
-        "CREATE_GROUP": ("Catalog/CreateConsumerGroup", v1.CreateConsumerGroupRequest(**t, name="g")),
-        "DELETE_GROUP": ("Catalog/DeleteConsumerGroup", v1.DeleteConsumerGroupRequest(**dg)),
+        "GET_CONSUMER_GROUPS": ("Catalog/ListConsumerGroups", v1.ListConsumerGroupsRequest(**t)),
+        "GET_CONSUMER_GROUP": ("Catalog/GetConsumerGroup", v1.GetConsumerGroupRequest(**t, group=_named("g"))),
+        "CREATE_CONSUMER_GROUP": ("Catalog/CreateConsumerGroup", v1.CreateConsumerGroupRequest(**t, name="g")),
+        "DELETE_CONSUMER_GROUP": ("Catalog/DeleteConsumerGroup", v1.DeleteConsumerGroupRequest(**dg)),
         "DESCRIBE_PARTITIONS": ("Catalog/GetTopic", v1.GetTopicRequest(**t)),
         "READ_MESSAGES": ("Messages/Poll", v1.PollRequest(**t, start=v1.Start(first=v1.Start.First()))),
         "POLL_MESSAGES": ("Messages/Poll", v1.PollRequest(**t, start=v1.Start(first=v1.Start.First()))),
@@ -125,7 +123,7 @@ def _calls(client_id: int, access_token: str) -> dict[str, Call | list[Call]]:
             "Subscriptions/Consume",
             _consume(v1.Subscribe(**t, partition_ids=[0], start=v1.Start(first=v1.Start.First()))),
         ),
-        "JOIN_GROUP": (
+        "JOIN_CONSUMER_GROUP": (
             "Subscriptions/Consume",
             _consume(v1.Subscribe(**dt, consumer=v1.Consumer(group=_named("g")))),
         ),

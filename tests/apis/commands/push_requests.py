@@ -27,7 +27,7 @@ _MESSAGES: Final = [{"payload": base64.b64encode(b"m").decode()}]
 def messages(*, access_token: str) -> dict[str, Sequence[Message]]:
     """Requests for each row that the push API supports, including alternative requests with the same effect."""
     return {
-        "LOGIN_WITH_TOKEN": [Message("login", {"token": access_token})],
+        "LOGIN_WITH_PERSONAL_ACCESS_TOKEN": [Message("login", {"token": access_token})],
         "WATCH_PARTITIONS": [_subscribe(), _subscribe(partitions=[])],
         "POLL_MESSAGES": [
             _subscribe(),

@@ -142,7 +142,7 @@ def test_clients_and_statistics(shared_server: ServerProcess, root: GrpcCaller) 
         (mine,) = [client for client in clients if client.address == connection.local_address]
         assert (mine.transport, mine.user_id) == (v1.TRANSPORT_TCP, 0)
         assert root.system.GetClient(v1.GetClientRequest(client_id=mine.id)).client == mine
-        assert all(client.transport == v1.TRANSPORT_TCP for client in clients), "a door is no client"
+        assert all(client.transport == v1.TRANSPORT_TCP for client in clients), "a listener is no client"
     assert refusal(root.system.GetClient, v1.GetClientRequest(client_id=2**32 - 1))[0] == grpc.StatusCode.NOT_FOUND
     statistics = root.system.GetStatistics(v1.GetStatisticsRequest())
     assert statistics.process_id == shared_server.process.pid
@@ -154,14 +154,16 @@ def test_without_a_token_nothing_is_done(shared_server: ServerProcess, header: s
     metadata = () if header is None else (("authorization", header),)
     with GrpcCaller(shared_server.grpc_address, None) as caller:
         with pytest.raises(grpc.RpcError) as raised:
-            caller.catalog.CreateStream(v1.CreateStreamRequest(name="by nobody"), metadata=metadata)
+            caller.catalog.CreateStream(v1.CreateStreamRequest(name="by no caller"), metadata=metadata)
         assert status_of(raised.value)[0] == grpc.StatusCode.UNAUTHENTICATED
         with pytest.raises(grpc.RpcError) as raised:
             list(caller.messages.ProduceStream(iter([]), metadata=metadata))
         assert status_of(raised.value)[0] == grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_a_stranger_is_refused_before_anything_of_the_request_is_received(shared_server: ServerProcess) -> None:
+def test_an_unauthenticated_client_is_refused_before_anything_of_the_request_is_received(
+    shared_server: ServerProcess,
+) -> None:
     """Regression: an unauthenticated client could make the server buffer large requests (GW-9)."""
     never = threading.Event()
 

@@ -29,8 +29,8 @@ def named(name: str) -> v1.Identifier:
 
 
 def log_in(server: ServerProcess, username: str = USERNAME, password: str = PASSWORD) -> v1.LoginResponse:
-    with GrpcCaller(server.grpc_address, None) as nobody:
-        return nobody.login.Login(v1.LoginRequest(username=username, password=password))
+    with GrpcCaller(server.grpc_address, None) as anonymous:
+        return anonymous.login.Login(v1.LoginRequest(username=username, password=password))
 
 
 def refusal_of_login(server: ServerProcess, username: str, password: str) -> grpc.RpcError:
@@ -82,7 +82,7 @@ def test_refused_logins(
     assert status_of(refusal_of_login(shared_server, username, password)) == (code, status)
 
 
-def test_one_token_for_both_doors(shared_server: ServerProcess) -> None:
+def test_one_token_for_both_listeners(shared_server: ServerProcess) -> None:
     mine = log_in(shared_server).token
     assert over_http(shared_server, "GET", "/streams", mine)[0] == 200
     body = {"username": USERNAME, "password": PASSWORD}

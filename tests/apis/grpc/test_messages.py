@@ -139,7 +139,9 @@ def test_a_stream_ends_with_the_batch_that_is_refused(root: GrpcCaller, topic: d
         assert status_of(raised.value)[1] == status
 
 
-def test_a_caller_who_leaves_in_the_middle_disturbs_nobody(root: GrpcCaller, topic: dict[str, v1.Identifier]) -> None:
+def test_a_caller_who_leaves_in_the_middle_disturbs_no_other_call(
+    root: GrpcCaller, topic: dict[str, v1.Identifier]
+) -> None:
     """A session with responses in flight is not reused for another call."""
     request = v1.ProduceRequest(**topic, partitioning=to(0), messages=[v1.NewMessage(payload=b"x" * 1000)] * 50)
     for _ in range(10):

@@ -61,7 +61,7 @@ def refusal(caller: GrpcCaller, request: v1.DescribeTopicsRequest) -> tuple[grpc
 
 
 @contextmanager
-def somebody(server: ServerProcess, name: str, permissions: bytes | None = None) -> Iterator[GrpcCaller]:
+def someone(server: ServerProcess, name: str, permissions: bytes | None = None) -> Iterator[GrpcCaller]:
     """A caller with no other rights."""
     with RawConnection.as_root(server.address) as root:
         root.ok(Code.CREATE_USER, frames.create_user(name, name))
@@ -93,7 +93,7 @@ def test_ends_and_what_they_belong_to(
     assert all(partition.HasField("size_bytes") for partition in sized.partitions)
 
 
-def test_a_purge_and_a_later_topic_are_told_apart(root: GrpcCaller, stream: str, topics: tuple[str, str]) -> None:
+def test_a_purge_and_a_later_topic_are_distinguished(root: GrpcCaller, stream: str, topics: tuple[str, str]) -> None:
     send(root, stream, "one", 0, 2)
     path = {"stream": named(stream), "topic": named("one")}
     (before,) = described(root, stream, "one")
@@ -150,7 +150,7 @@ def test_rights(shared_server: ServerProcess, root: GrpcCaller, stream: str, rig
         case _:
             permissions = None if right is None else frames.permissions([name])
     user = f"{stream_id}-{right}"
-    with somebody(shared_server, user, permissions) as caller:
+    with someone(shared_server, user, permissions) as caller:
         names = [topic.topic_name for topic in described(caller, stream)]
         if right in POLL | SEND:
             assert names == (["two"] if scope == "T" else ["one", "two"])
@@ -178,7 +178,7 @@ def test_partitions_are_not_served_where_that_is_switched_off(start_server: Star
     assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-def test_partitions_are_for_whoever_has_a_ticket(shared_server: ServerProcess) -> None:
+def test_partitions_are_for_holders_of_a_ticket(shared_server: ServerProcess) -> None:
     """No call succeeds without a ticket or with one signed by another key; calls only for clusters are unavailable."""
     made_up = TicketKey("a secret", "single-node").sign("a test", not_after=int(time.time()) + 60)
     request = FetchRequest(range=FetchRange(place=Place()))
@@ -199,7 +199,7 @@ def test_a_ticket_from_one_port_opens_partitions_at_the_other(shared_server: Ser
     """A user with the rights to poll and send at one topic describes, appends and fetches there, and nowhere else."""
     with RawConnection.as_root(shared_server.address) as connection:
         connection.create_topic(stream, partitions=PARTITIONS)
-    with somebody(shared_server, "piper", frames.permissions(["poll_messages", "send_messages"])) as caller:
+    with someone(shared_server, "piper", frames.permissions(["poll_messages", "send_messages"])) as caller:
         topic = v1.IssueTicketRequest(stream=named(stream), topic=named("t"), lifetime_seconds=60)
         tickets = {
             access: caller.pipelines.IssueTicket(with_access(topic, read="r" in access, write="w" in access))

@@ -59,7 +59,7 @@ def test_another_query_takes_over_only_if_it_says_so(writer: GrpcWriter) -> None
     assert not writer.commit(0, other, query_id="other", fence=True).was_committed
     assert refusal(writer.commit, 2, mine) == Status.TRANSACTION_FENCED
     eventually("the other's", lambda: writer.read(0) == [b"other"])
-    writer.door.pipelines.DeleteTransaction(v1.DeleteTransactionRequest(**writer.names))
+    writer.listener.pipelines.DeleteTransaction(v1.DeleteTransactionRequest(**writer.names))
     assert writer.last() is None
 
 

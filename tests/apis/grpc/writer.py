@@ -19,19 +19,21 @@ SECONDS = 60
 class GrpcWriter:
     """A writer to a topic `t` of a stream, with the transaction `sink`."""
 
-    def __init__(self, door: GrpcCaller, stream: str) -> None:
+    def __init__(self, listener: GrpcCaller, stream: str) -> None:
         """Fetch the placement of the partitions and a ticket.
 
         Args:
-            `door`: Client of a user with all rights.
+            `listener`: Client of a user with all rights.
             stream: Name of the stream, which has the topic.
         """
-        self.door = door
+        self.listener = listener
         self.stream = stream
         named = v1.Identifier(name=stream)
-        (self.topic,) = door.pipelines.DescribeTopics(v1.DescribeTopicsRequest(stream=named), timeout=SECONDS).topics
+        (self.topic,) = listener.pipelines.DescribeTopics(
+            v1.DescribeTopicsRequest(stream=named), timeout=SECONDS
+        ).topics
         request = v1.IssueTicketRequest(stream=named, topic=v1.Identifier(name="t"), write=True)
-        self._shown = (("headrace-ticket", door.pipelines.IssueTicket(request, timeout=SECONDS).ticket),)
+        self._shown = (("headrace-ticket", listener.pipelines.IssueTicket(request, timeout=SECONDS).ticket),)
         addresses = {partition.grpc_address for partition in self.topic.partitions}
         self._channels = {address: grpc.insecure_channel(address) for address in addresses}
 
@@ -71,14 +73,14 @@ class GrpcWriter:
         request = v1.CommitTransactionRequest(
             **self.names, query_id=query_id, batch_id=batch_id, fence=fence, stages=stages
         )
-        return self.door.pipelines.CommitTransaction(request, timeout=SECONDS)
+        return self.listener.pipelines.CommitTransaction(request, timeout=SECONDS)
 
     def abort(self, batch_id: int, *stages: v1.StagedPart) -> v1.AbortTransactionResponse:
         request = v1.AbortTransactionRequest(**self.names, query_id="query", batch_id=batch_id, stages=stages)
-        return self.door.pipelines.AbortTransaction(request, timeout=SECONDS)
+        return self.listener.pipelines.AbortTransaction(request, timeout=SECONDS)
 
     def last(self) -> v1.Transaction | None:
-        answer = self.door.pipelines.GetTransaction(v1.GetTransactionRequest(**self.names), timeout=SECONDS)
+        answer = self.listener.pipelines.GetTransaction(v1.GetTransactionRequest(**self.names), timeout=SECONDS)
         return answer.transaction if answer.HasField("transaction") else None
 
     def read(self, partition: int) -> list[bytes]:
@@ -89,4 +91,4 @@ class GrpcWriter:
             start=v1.Start(first=v1.Start.First()),
             count=1000,
         )
-        return [message.payload for message in self.door.messages.Poll(request, timeout=SECONDS).messages]
+        return [message.payload for message in self.listener.messages.Poll(request, timeout=SECONDS).messages]

@@ -19,12 +19,12 @@ async def reach() -> AsyncIterator[Reach]:
 
 
 @pytest.fixture
-def nobody(reach: Reach, shared_server: ServerProcess) -> Api:
+def anonymous(reach: Reach, shared_server: ServerProcess) -> Api:
     """An unauthenticated client of the module's server."""
     return reach(shared_server)
 
 
 @pytest.fixture
-async def root(nobody: Api) -> Api:
+async def root(anonymous: Api) -> Api:
     """A client of the module's server logged in as root."""
-    return await nobody.login()
+    return await anonymous.login()

@@ -19,26 +19,26 @@ from tests.server_process import ServerDidNotStart
 PREFLIGHT = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
 
 
-async def test_no_other_page_may_call_by_default(nobody: Api) -> None:
-    answer = await nobody("OPTIONS", "/streams", headers=PREFLIGHT)
+async def test_no_other_page_may_call_by_default(anonymous: Api) -> None:
+    answer = await anonymous("OPTIONS", "/streams", headers=PREFLIGHT)
     assert answer.status == 204
     assert "Access-Control-Allow-Origin" not in answer.headers
-    answer = await nobody("GET", "/ping", headers={"Origin": "https://a.example"})
+    answer = await anonymous("GET", "/ping", headers={"Origin": "https://a.example"})
     assert answer.status == 200
     assert "Access-Control-Allow-Origin" not in answer.headers
-    assert (await nobody("OPTIONS", "/ping")).status == 405
+    assert (await anonymous("OPTIONS", "/ping")).status == 405
 
 
 async def test_any_page_may_call_where_settings_say_so(start_server: StartServer, reach: Reach) -> None:
-    nobody = reach(start_server({"HTTP_CORS_ALLOWED_ORIGINS": "[*]"}))
-    answer = await nobody("OPTIONS", "/streams", headers=PREFLIGHT)
+    anonymous = reach(start_server({"HTTP_CORS_ALLOWED_ORIGINS": "[*]"}))
+    answer = await anonymous("OPTIONS", "/streams", headers=PREFLIGHT)
     assert answer.status == 204
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
     assert answer.headers["Access-Control-Allow-Methods"] == "GET, POST, PUT, DELETE"
     assert answer.headers["Access-Control-Allow-Headers"] == "content-type, authorization"
     assert "Access-Control-Allow-Credentials" not in answer.headers
     # Error responses need the header too: otherwise the page cannot read the error.
-    refused = await nobody("GET", "/streams", headers={"Origin": "https://a.example"})
+    refused = await anonymous("GET", "/streams", headers={"Origin": "https://a.example"})
     assert (refused.status, refused.headers["Access-Control-Allow-Origin"]) == (401, "*")
 
 
@@ -52,18 +52,18 @@ async def test_some_pages_only(start_server: StartServer, reach: Reach) -> None:
             "HTTP_CORS_ALLOW_PRIVATE_NETWORK": "true",
         }
     )
-    nobody = reach(server)
+    anonymous = reach(server)
     private = {"Access-Control-Request-Private-Network": "true"}
-    answer = await nobody("OPTIONS", "/streams", headers=PREFLIGHT | private)
+    answer = await anonymous("OPTIONS", "/streams", headers=PREFLIGHT | private)
     assert answer.headers["Access-Control-Allow-Origin"] == "https://a.example"
     assert answer.headers["Access-Control-Allow-Methods"] == "GET"
     assert answer.headers["Access-Control-Allow-Credentials"] == "true"
     assert answer.headers["Access-Control-Allow-Private-Network"] == "true"
     assert answer.headers["Vary"] == "Origin"
-    answer = await nobody("GET", "/ping", headers={"Origin": "https://b.example"})
+    answer = await anonymous("GET", "/ping", headers={"Origin": "https://b.example"})
     assert answer.headers["Access-Control-Expose-Headers"] == "link, x-request-id"
     for origin in ("https://c.example", "null", "https://a.example.org"):
-        answer = await nobody("GET", "/ping", headers={"Origin": origin})
+        answer = await anonymous("GET", "/ping", headers={"Origin": origin})
         assert "Access-Control-Allow-Origin" not in answer.headers
         assert answer.headers["Vary"] == "Origin"
 
@@ -75,7 +75,7 @@ async def test_some_pages_only(start_server: StartServer, reach: Reach) -> None:
             {"HTTP_CORS_ALLOW_CREDENTIALS": "true", "HTTP_CORS_ALLOWED_ORIGINS": "[*]"},
             "allow_credentials cannot be combined with *",
         ),
-        ({"HTTP_JWT_ENCODING_SECRET": "short"}, "encoding_secret has less than the 32 bytes"),
+        ({"HTTP_JWT_ENCODING_SECRET": "short"}, "encoding_secret has fewer than the 32 bytes"),
         ({"HTTP_TLS_ENABLED": "true"}, "enabled needs cert_file and key_file"),
         ({"HTTP_METRICS_ENDPOINT": "metrics"}, "endpoint is a path"),
     ],
@@ -87,21 +87,21 @@ def test_unsafe_settings_stop_the_start(start_server: StartServer, settings: dic
 
 async def test_metrics_by_setting(start_server: StartServer, reach: Reach) -> None:
     server = start_server({"HTTP_METRICS_ENDPOINT": "/figures", "HTTP_METRICS_LOGIN_REQUIRED": "true"})
-    nobody = reach(server)
-    assert (await nobody("GET", "/figures")).status == 401
-    root = await nobody.login()
+    anonymous = reach(server)
+    assert (await anonymous("GET", "/figures")).status == 401
+    root = await anonymous.login()
     assert (await root("GET", "/metrics")).status == 404
     assert (await root("GET", "/figures")).body.endswith(b"# EOF\n")
     guest = await root.create_user("guest")
     assert (await guest("GET", "/figures")).code == 41
 
 
-def issue(authority: trustme.CA, folder: Path) -> dict[str, str]:
+def issue(authority: trustme.CA, directory: Path) -> dict[str, str]:
     certificate = authority.issue_cert("127.0.0.1")
     # Replace the key first: until the certificate is replaced the two do not match, which must do no harm.
-    certificate.private_key_pem.write_to_path(str(folder / "key.pem"))
-    (folder / "cert.pem").write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
-    return {"HTTP_TLS_CERT_FILE": str(folder / "cert.pem"), "HTTP_TLS_KEY_FILE": str(folder / "key.pem")}
+    certificate.private_key_pem.write_to_path(str(directory / "key.pem"))
+    (directory / "cert.pem").write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
+    return {"HTTP_TLS_CERT_FILE": str(directory / "cert.pem"), "HTTP_TLS_KEY_FILE": str(directory / "key.pem")}
 
 
 def trusting(authority: trustme.CA) -> ssl.SSLContext:

@@ -184,7 +184,7 @@ async def test_those_who_wait_are_counted_and_end_with_the_server(start_server: 
         assert time.monotonic() - started < 15
 
 
-async def test_whoever_goes_makes_room(start_server: StartServer, reach: Reach) -> None:
+async def test_a_client_that_leaves_makes_room(start_server: StartServer, reach: Reach) -> None:
     root = await reach(start_server({"HTTP_MAX_WAITS": "1"})).login()
     topic = await root.create_topic("left")
     for _ in range(3):

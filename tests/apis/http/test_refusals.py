@@ -61,7 +61,7 @@ async def test_refusals_carry_a_stable_code(root: Api) -> None:
     assert problem.data["request_id"] == problem.headers["X-Request-Id"] == "my-request"
 
 
-async def test_who_accepts_problems_is_told_more_precisely(root: Api) -> None:
+async def test_who_accepts_problems_is_informed_more_precisely(root: Api) -> None:
     await root.ok("POST", "/streams", {"name": "twice"})
     assert (await root("POST", "/streams", {"name": "twice"})).status == 400
     assert (await root("POST", "/streams", {"name": "twice"}, headers={"Accept": PROBLEM})).status == 409
@@ -75,8 +75,8 @@ async def test_the_right_is_checked_before_existence(root: Api) -> None:
     assert (await root("DELETE", "/streams/not-there")).status == 404
 
 
-async def test_paths_and_methods(root: Api, nobody: Api) -> None:
-    assert (await nobody("GET", "/nothing")).status == 401
+async def test_paths_and_methods(root: Api, anonymous: Api) -> None:
+    assert (await anonymous("GET", "/nothing")).status == 401
     missing = await root("GET", "/nothing")
     assert (missing.status, missing.headers["Content-Type"], missing.data["code"]) == (404, PROBLEM, "not_found")
     wrong = await root("PATCH", "/streams")
@@ -86,30 +86,30 @@ async def test_paths_and_methods(root: Api, nobody: Api) -> None:
         assert (await root("GET", path)).status == 404, path
 
 
-async def test_every_answer_has_an_id(nobody: Api) -> None:
-    first, second = await nobody("GET", "/ping"), await nobody("GET", "/ping")
+async def test_every_answer_has_an_id(anonymous: Api) -> None:
+    first, second = await anonymous("GET", "/ping"), await anonymous("GET", "/ping")
     assert first.headers["X-Request-Id"] != second.headers["X-Request-Id"]
-    kept = await nobody("GET", "/ping", headers={"X-Request-Id": "a.b:c/1"})
+    kept = await anonymous("GET", "/ping", headers={"X-Request-Id": "a.b:c/1"})
     assert kept.headers["X-Request-Id"] == "a.b:c/1"
-    replaced = await nobody("GET", "/ping", headers={"X-Request-Id": "a" * 129})
+    replaced = await anonymous("GET", "/ping", headers={"X-Request-Id": "a" * 129})
     assert replaced.headers["X-Request-Id"] != "a" * 129
 
 
 async def test_too_many_requests(start_server: StartServer, reach: Reach) -> None:
     """Rate limits apply per user, and per address before a login."""
     server = start_server({"HTTP_RATE_LIMIT_REQUESTS_PER_SECOND": "1", "HTTP_RATE_LIMIT_BURST": "4"})
-    nobody = reach(server)
-    root = await nobody.login()
+    anonymous = reach(server)
+    root = await anonymous.login()
     statuses = [(await root("GET", "/streams")).status for _ in range(12)]
     assert statuses[:4] == [200] * 4
     assert 429 in statuses
     while (answer := await root("GET", "/streams")).status != 429:
         pass
     assert int(answer.headers["Retry-After"]) >= 1
-    while (answer := await nobody("GET", "/streams")).status != 429:
+    while (answer := await anonymous("GET", "/streams")).status != 429:
         assert answer.status == 401
     # The bucket may have refilled by one request.
-    while (problem := await nobody("GET", "/streams", headers={"Accept": PROBLEM})).status != 429:
+    while (problem := await anonymous("GET", "/streams", headers={"Accept": PROBLEM})).status != 429:
         assert problem.status == 401
     assert problem.data["status"] == 429
 

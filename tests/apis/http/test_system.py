@@ -10,9 +10,9 @@ from tests.apis.http.api import Api, rights
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 
-async def test_who_is_there(nobody: Api) -> None:
+async def test_who_is_there(anonymous: Api) -> None:
     for path, text in (("/", b"Iggy API"), ("/ping", b"pong")):
-        answer = await nobody("GET", path)
+        answer = await anonymous("GET", path)
         assert (answer.status, answer.body) == (200, text)
         assert answer.headers["Content-Type"].startswith("text/plain")
         assert "aiohttp" not in answer.headers["Server"]
@@ -63,7 +63,7 @@ async def test_snapshot_needs_the_right_to_read_the_server(root: Api) -> None:
     assert answer.headers["Content-Disposition"].startswith('attachment; filename="iggy_snapshot_2')
     archive = zipfile.ZipFile(io.BytesIO(answer.body))
     assert sorted(archive.namelist()) == ["server_config.txt", "test.txt"]
-    assert b"password is set and not shown" in archive.read("server_config.txt")
+    assert b"password is set, but not shown" in archive.read("server_config.txt")
     assert archive.read("test.txt") == b"test\n"
     guest = await root.create_user("snapshot-guest", rights("read_streams"))
     assert (await guest("POST", "/snapshot", body)).code == 41
@@ -71,10 +71,10 @@ async def test_snapshot_needs_the_right_to_read_the_server(root: Api) -> None:
     assert (await root("POST", "/snapshot", {**body, "compression": "deflated"})).status == 422
 
 
-async def test_metrics(root: Api, nobody: Api) -> None:
+async def test_metrics(root: Api, anonymous: Api) -> None:
     await root.create_topic("metrics", partitions=2)
-    await nobody("GET", "/streams")
-    text = (await nobody("GET", "/metrics")).body.decode()
+    await anonymous("GET", "/streams")
+    text = (await anonymous("GET", "/metrics")).body.decode()
     assert text.endswith("# EOF\n")
     values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     assert float(values["streams"]) >= 1
@@ -84,5 +84,5 @@ async def test_metrics(root: Api, nobody: Api) -> None:
     assert float(values['headrace_http_errors_total{code="40",name="unauthenticated"}']) >= 1
     assert 'headrace_http_request_duration_seconds_count{method="POST",route="/streams",status="200"}' in values
     assert any(name.startswith("headrace_node_pool") for name in values)
-    answer = await nobody("GET", "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    answer = await anonymous("GET", "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert answer.headers["Content-Type"].startswith("application/openmetrics-text")

@@ -17,10 +17,10 @@ SECRET = "0123456789abcdef0123456789abcdef-only-for-tests"
 ISSUER = AUDIENCE = "headrace"
 
 
-async def test_a_login_gives_a_token(nobody: Api) -> None:
+async def test_a_login_gives_a_token(anonymous: Api) -> None:
     before = int(time.time())
     body = {"username": USERNAME, "password": PASSWORD, "version": "1", "context": "2"}
-    identity = await nobody.ok("POST", "/users/login", body)
+    identity = await anonymous.ok("POST", "/users/login", body)
     assert identity.keys() == {"user_id", "access_token"}
     assert identity["user_id"] == 0
     assert before + 3590 <= identity["access_token"]["expiry"] <= time.time() + 3600
@@ -39,27 +39,27 @@ async def test_a_login_gives_a_token(nobody: Api) -> None:
         (USERNAME, "", 400, 44),
     ],
 )
-async def test_refused_logins(nobody: Api, username: str, password: str, status: int, code: int) -> None:
-    answer = await nobody("POST", "/users/login", {"username": username, "password": password})
+async def test_refused_logins(anonymous: Api, username: str, password: str, status: int, code: int) -> None:
+    answer = await anonymous("POST", "/users/login", {"username": username, "password": password})
     assert (answer.status, answer.code) == (status, code)
 
 
-async def test_an_inactive_user_may_not_log_in(root: Api, nobody: Api) -> None:
+async def test_an_inactive_user_may_not_log_in(root: Api, anonymous: Api) -> None:
     body = {"username": "sleeper", "password": "sleeper", "status": "inactive"}
     await root.ok("POST", "/users", body)
-    answer = await nobody("POST", "/users/login", {"username": "sleeper", "password": "sleeper"})
+    answer = await anonymous("POST", "/users/login", {"username": "sleeper", "password": "sleeper"})
     assert (answer.status, answer.code) == (400, 47)
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Bearer x.y.z", "Basic aWdneTppZ2d5", "Bearer {} more"])
-async def test_what_is_no_token(root: Api, nobody: Api, header: str) -> None:
+async def test_what_is_no_token(root: Api, anonymous: Api, header: str) -> None:
     for path in ("/streams", "/nothing", "/users/logout", "/snapshot"):
-        answer = await nobody("GET", path, headers={"Authorization": header.format(root.token)})
+        answer = await anonymous("GET", path, headers={"Authorization": header.format(root.token)})
         assert (answer.status, answer.code, answer.headers["WWW-Authenticate"]) == (401, 40, "Bearer")
 
 
-async def test_logout_ends_one_token(root: Api, nobody: Api) -> None:
-    one, other = await nobody.login(), await nobody.login()
+async def test_logout_ends_one_token(root: Api, anonymous: Api) -> None:
+    one, other = await anonymous.login(), await anonymous.login()
     assert (await one("DELETE", "/users/logout")).status == 204
     assert (await one("GET", "/streams")).status == 401
     assert (await one("POST", "/users/refresh-token", {"token": one.token})).status == 401
@@ -67,17 +67,17 @@ async def test_logout_ends_one_token(root: Api, nobody: Api) -> None:
     assert (await one("DELETE", "/users/logout")).status == 204, "it has ended already"
     assert (await one("GET", "/users/logout")).status == 401
     for nothing in (None, "x.y.z", f"{other.token}x"):
-        assert (await nobody("DELETE", "/users/logout", token=nothing)).status == 401
+        assert (await anonymous("DELETE", "/users/logout", token=nothing)).status == 401
 
 
-async def test_a_token_is_exchanged_once(nobody: Api) -> None:
-    old = await nobody.login()
-    identity = await nobody.ok("POST", "/users/refresh-token", {"token": old.token})
+async def test_a_token_is_exchanged_once(anonymous: Api) -> None:
+    old = await anonymous.login()
+    identity = await anonymous.ok("POST", "/users/refresh-token", {"token": old.token})
     new = identity["access_token"]["token"]
     assert identity["user_id"] == 0
-    assert (await nobody("GET", "/streams", token=new)).status == 200
+    assert (await anonymous("GET", "/streams", token=new)).status == 200
     assert (await old("GET", "/streams")).status == 401
-    answer = await nobody("POST", "/users/refresh-token", {"token": old.token})
+    answer = await anonymous("POST", "/users/refresh-token", {"token": old.token})
     assert (answer.status, answer.code) == (401, 78)
     assert old.token is not None
     assert old.token.encode() not in answer.body
@@ -118,12 +118,12 @@ def claims(**changes: Any) -> dict[str, Any]:
 async def test_rules_for_tokens(start_server: StartServer, reach: Reach) -> None:
     """A holder of the secret may sign tokens; the server checks every rule on them."""
     server = start_server({"HTTP_JWT_ENCODING_SECRET": SECRET, "HTTP_JWT_CLOCK_SKEW": "1 m"})
-    nobody = reach(server)
+    anonymous = reach(server)
     now = int(time.time())
 
     async def status(algorithm: str = "HS256", key: str = SECRET, **changes: Any) -> int:
         token = jwt.encode(claims(**changes), key if algorithm != "none" else None, algorithm)
-        return (await nobody("GET", "/streams", token=token)).status
+        return (await anonymous("GET", "/streams", token=token)).status
 
     assert await status() == 200
     for good in ({"nbf": now + 1000}, {"exp": now - 2}, {"aud": ["x", AUDIENCE]}, {"iat": now + 1000}):
@@ -156,9 +156,9 @@ async def test_revocations_survive_a_restart(start_server: StartServer, reach: R
     assert jwt.get_unverified_header(one.token or "")["alg"] == algorithm
     assert (await one("DELETE", "/users/logout")).status == 204
     server.restart(kill=True)
-    nobody = reach(server)
-    assert (await nobody("GET", "/streams", token=one.token)).status == 401
-    assert (await nobody("GET", "/streams", token=other.token)).status == 200
+    anonymous = reach(server)
+    assert (await anonymous("GET", "/streams", token=one.token)).status == 401
+    assert (await anonymous("GET", "/streams", token=other.token)).status == 200
 
 
 async def test_tokens_end_with_the_process_when_there_is_no_secret(start_server: StartServer, reach: Reach) -> None:
@@ -194,10 +194,10 @@ async def test_a_user_who_exchanges_without_end_is_slowed_down(start_server: Sta
 
 async def test_guessing_gets_slow(start_server: StartServer, reach: Reach) -> None:
     server = start_server({"LOGIN_FAILURES_MAX": "3", "LOGIN_FAILURES_INTERVAL": "1 h"})
-    nobody = reach(server)
+    anonymous = reach(server)
     wrong = {"username": USERNAME, "password": "wrong"}
-    assert [(await nobody("POST", "/users/login", wrong)).code for _ in range(3)] == [42] * 3
+    assert [(await anonymous("POST", "/users/login", wrong)).code for _ in range(3)] == [42] * 3
     for body in (wrong, {"username": USERNAME, "password": PASSWORD}):
-        answer = await nobody("POST", "/users/login", body)
+        answer = await anonymous("POST", "/users/login", body)
         assert (answer.status, answer.code) == (429, 20000)
         assert 0 < int(answer.headers["Retry-After"]) <= 3600

@@ -62,7 +62,7 @@ async def test_refusals(root: Api, method: str, path: str, body: object, status:
     assert (answer.status, answer.code) == (status, code)
 
 
-async def test_somebody_without_permissions_sees_himself(root: Api) -> None:
+async def test_a_user_without_permissions_sees_itself(root: Api) -> None:
     guest = await root.create_user("lonely")
     own = await guest.ok("GET", "/users/lonely")
     assert own["permissions"] is None
@@ -74,7 +74,7 @@ async def test_somebody_without_permissions_sees_himself(root: Api) -> None:
     ).status == 204
 
 
-async def test_access_tokens(root: Api, nobody: Api) -> None:
+async def test_access_tokens(root: Api, anonymous: Api) -> None:
     owner = await root.create_user("owner", rights("read_streams"))
     token = (await owner.ok("POST", "/personal-access-tokens", {"name": "build", "expiry": 0}))["token"]
     await owner.ok("POST", "/personal-access-tokens", {"name": "later", "expiry": 3_600_000_000})
@@ -82,17 +82,17 @@ async def test_access_tokens(root: Api, nobody: Api) -> None:
     assert [(entry["name"], entry["expiry_at"] is None) for entry in listed] == [("build", True), ("later", False)]
     assert token not in json.dumps(listed)
     assert (await owner("POST", "/personal-access-tokens", {"name": "build", "expiry": 0})).code == 51
-    identity = await nobody.ok("POST", "/personal-access-tokens/login", {"token": token})
+    identity = await anonymous.ok("POST", "/personal-access-tokens/login", {"token": token})
     assert identity["user_id"] == (await owner.ok("GET", "/users/owner"))["id"]
     by_token = identity["access_token"]["token"]
-    assert (await nobody("GET", "/streams", token=by_token)).status == 200
+    assert (await anonymous("GET", "/streams", token=by_token)).status == 200
     assert (await owner("DELETE", "/personal-access-tokens/build")).status == 204
-    assert (await nobody("GET", "/streams", token=by_token)).status == 401
+    assert (await anonymous("GET", "/streams", token=by_token)).status == 401
 
 
-async def test_an_unknown_access_token_is_not_repeated(nobody: Api) -> None:
+async def test_an_unknown_access_token_is_not_repeated(anonymous: Api) -> None:
     """The reference server echoes the token in the error."""
     for token in ("a-secret-that-nobody-should-see", "s" * 300, ""):
-        answer = await nobody("POST", "/personal-access-tokens/login", {"token": token})
+        answer = await anonymous("POST", "/personal-access-tokens/login", {"token": token})
         assert (answer.status, answer.code) == (404, 20)
         assert not token or token.encode() not in answer.body

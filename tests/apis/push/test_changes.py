@@ -153,7 +153,7 @@ async def test_messages_that_are_removed_before_they_are_read(start_server: Star
         assert len(await browser.messages(300 - gap["to"])) == 300 - gap["to"]
 
 
-async def test_a_position_beyond_the_end_is_told_to_be_wrong(root: Api) -> None:
+async def test_a_position_beyond_the_end_is_refused(root: Api) -> None:
     topic = await root.create_topic("beyond")
     await root.ok("POST", f"{topic}/messages", batch(b"0"))
     async with logged_in(root) as browser:
@@ -235,8 +235,8 @@ async def test_what_is_left_out_takes_no_credit(root: Api) -> None:
             await asyncio.sleep(0.1)
         await browser.ask("ping")
         assert all(event["messages"] == [] for event in browser.events)
-        told = len(browser.events)
-        assert 1 <= told <= time.monotonic() - began + 2
+        reported = len(browser.events)
+        assert 1 <= reported <= time.monotonic() - began + 2
         assert 100 < browser.events[-1]["next_offset"] <= 115
 
 
@@ -267,7 +267,7 @@ def _payloads(event: dict[str, Any]) -> list[bytes]:
     return [base64.b64decode(message["payload"]) for message in event["messages"]]
 
 
-async def test_a_slow_reader_holds_nobody_up(root: Api) -> None:
+async def test_a_slow_reader_delays_no_other(root: Api) -> None:
     """A client grants credit and does not read: the server buffers little for it, and others get all messages."""
     topic = await root.create_topic("slow")
     async with logged_in(root) as slow, logged_in(root) as quick:

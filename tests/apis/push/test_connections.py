@@ -48,7 +48,7 @@ async def test_a_login_with_an_access_token(root: Api) -> None:
 
 
 @pytest.mark.parametrize("first", ["ping", "subscribe", "credit", "malformed", "binary", "wrong token"])
-async def test_whoever_is_not_logged_in_is_sent_away(root: Api, first: str) -> None:
+async def test_unauthenticated_clients_are_refused(root: Api, first: str) -> None:
     async with connected(root, BINARY) as browser:
         match first:
             case "binary":
@@ -158,8 +158,8 @@ async def test_pages_of_other_origins(start_server: StartServer, reach: Reach) -
 
 
 async def test_any_origin_may_be_allowed(start_server: StartServer, reach: Reach) -> None:
-    nobody = reach(start_server({"PUSH_ALLOWED_ORIGINS": "[*]"}))
-    assert await upgrade(nobody, Origin="https://any.example") == 101
+    anonymous = reach(start_server({"PUSH_ALLOWED_ORIGINS": "[*]"}))
+    assert await upgrade(anonymous, Origin="https://any.example") == 101
 
 
 @pytest.mark.parametrize("end", ["logout", "user", "inactive", "password"])
@@ -202,7 +202,7 @@ async def test_a_token_expires_unless_it_is_renewed(start_server: StartServer, r
         assert await renewed.closed() == 4401
 
 
-async def test_a_token_of_somebody_else_is_no_renewal(root: Api) -> None:
+async def test_a_token_of_another_user_is_no_renewal(root: Api) -> None:
     other = await root.create_user("somebody-else")
     async with logged_in(root) as browser:
         with pytest.raises(Refusal) as refusal:
@@ -214,8 +214,8 @@ async def test_a_token_of_somebody_else_is_no_renewal(root: Api) -> None:
 async def test_silence(start_server: StartServer, reach: Reach) -> None:
     settings = {"PUSH_HEARTBEAT_INTERVAL": "1500 ms", "PUSH_LOGIN_TIMEOUT": "3 s"}
     root = await reach(start_server(settings)).login()
-    async with connected(root) as nobody:
-        assert await nobody.closed() == 4408
+    async with connected(root) as anonymous:
+        assert await anonymous.closed() == 4408
     async with logged_in(root) as browser:
         # Answering pings keeps the connection alive; the client does so by itself.
         for _ in range(3):
@@ -292,12 +292,12 @@ async def test_too_many_of_other_things(start_server: StartServer, reach: Reach)
 async def test_the_server_stops(server: ServerProcess, reach: Reach) -> None:
     root = await reach(server).login()
     await root.create_topic("stopped")
-    async with logged_in(root) as browser, connected(root) as nobody:
+    async with logged_in(root) as browser, connected(root) as anonymous:
         await browser.subscribe("stopped")
         started = time.monotonic()
         stopped = asyncio.create_task(asyncio.to_thread(server.stop))
         assert await browser.closed() == 1001
-        assert await nobody.closed() == 1001
+        assert await anonymous.closed() == 1001
         assert await stopped == 0
         assert time.monotonic() - started < 20
 

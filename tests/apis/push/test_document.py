@@ -44,5 +44,5 @@ def test_every_message_is_of_a_form() -> None:
 
 def test_every_close_code_is_there() -> None:
     page = PAGE.read_text(encoding="utf-8").partition("## Close codes")[2]
-    told = {int(code) for cell in re.findall(r"^\| ([\d, ]+) \|", page, re.MULTILINE) for code in cell.split(", ")}
-    assert set(Close) <= told
+    reported = {int(code) for cell in re.findall(r"^\| ([\d, ]+) \|", page, re.MULTILINE) for code in cell.split(", ")}
+    assert set(Close) <= reported

@@ -43,10 +43,10 @@ class Reader:
                     for partition, (offset, epoch) in self._positions.items()
                 ]
                 answer = await browser.subscribe(self._stream, positions=positions, credit=credit)
-                for told in answer["partitions"]:
-                    self._positions.setdefault(told["partition_id"], (told["offset"], told["epoch"]))
+                for reported in answer["partitions"]:
+                    self._positions.setdefault(reported["partition_id"], (reported["offset"], reported["epoch"]))
                     # Received messages are not requested again.
-                    assert self._positions[told["partition_id"]] == (told["offset"], told["epoch"])
+                    assert self._positions[reported["partition_id"]] == (reported["offset"], reported["epoch"])
                 self.begun.set()
                 for _ in range(self._chance.randint(0, 6)):
                     if self.count >= expected:

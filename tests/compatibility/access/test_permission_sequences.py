@@ -118,7 +118,7 @@ class Decisions(RuleBasedStateMachine):
         if self.attempt(who, Code.CREATE_TOPIC, payload, TOPIC_CREATE, stream):
             self.streams[stream].add(topic)
             self.connections["root"].ok(
-                Code.CREATE_GROUP, frames.ident(stream) + frames.ident(topic) + frames.name("g")
+                Code.CREATE_CONSUMER_GROUP, frames.ident(stream) + frames.ident(topic) + frames.name("g")
             )
 
     @precondition(lambda self: self.streams)
@@ -149,8 +149,8 @@ class Decisions(RuleBasedStateMachine):
     def join_and_leave_a_group(self, number: int) -> None:
         stream, topic = self.at_some_topic(number)
         group = frames.ident(stream) + frames.ident(topic) + frames.ident("g")
-        if self.attempt("limited", Code.JOIN_GROUP, group, TOPIC_READ, stream, topic):
-            self.attempt("limited", Code.LEAVE_GROUP, group, TOPIC_READ, stream, topic)
+        if self.attempt("limited", Code.JOIN_CONSUMER_GROUP, group, TOPIC_READ, stream, topic):
+            self.attempt("limited", Code.LEAVE_CONSUMER_GROUP, group, TOPIC_READ, stream, topic)
 
 
 @pytest.fixture(scope="module")

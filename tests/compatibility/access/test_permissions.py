@@ -26,7 +26,7 @@ DESTRUCTIVE = (
     (Code.DELETE_TOPIC, S + T),
     (Code.PURGE_TOPIC, S + T),
     (Code.CREATE_PARTITIONS, S + T + frames.u32(1)),
-    (Code.CREATE_GROUP, S + T + frames.name("g")),
+    (Code.CREATE_CONSUMER_GROUP, S + T + frames.name("g")),
 )
 # Requests for objects that do not exist, and the status for users who hold the right on all streams, topics and users.
 MISSING = (
@@ -53,7 +53,7 @@ def admin(shared_server: ServerProcess) -> Iterator[RawConnection]:
     with RawConnection.as_root(shared_server.address) as connection:
         connection.create_topic("s", "t", 2)
         connection.create_topic("other", "t", 2)
-        connection.ok(Code.CREATE_GROUP, S + T + frames.name("g"))
+        connection.ok(Code.CREATE_CONSUMER_GROUP, S + T + frames.name("g"))
         connection.send("s", "t", 0, b"m")
         connection.ok(Code.CREATE_USER, frames.create_user("limited", "secret"))
         yield connection
@@ -105,7 +105,7 @@ def test_without_any_right(limited: RawConnection) -> None:
         assert limited.status(code, payload) == Status.UNAUTHORIZED, code
     for command in GUARDED:
         assert limited.status(command.code, command.payload) == Status.UNAUTHORIZED, command.code
-    for code in (Code.GET_ME, Code.GET_CLUSTER_METADATA, Code.GET_TOKENS, Code.PING):
+    for code in (Code.GET_ME, Code.GET_CLUSTER_METADATA, Code.GET_PERSONAL_ACCESS_TOKENS, Code.PING):
         limited.ok(code)
     assert limited.ok(Code.GET_USER, frames.ident("limited"))
 

@@ -67,12 +67,12 @@ def test_an_inactive_user(root: RawConnection, connect: Connect) -> None:
     root.ok(Code.CREATE_USER, frames.create_user("dormant", "secret"))
     open_session = connect()
     open_session.ok(Code.LOGIN_USER, frames.login("dormant", "secret"))
-    raw_token = open_session.ok(Code.CREATE_TOKEN, frames.name("of the dormant") + frames.u64(0))
+    raw_token = open_session.ok(Code.CREATE_PERSONAL_ACCESS_TOKEN, frames.name("of the dormant") + frames.u64(0))
     root.ok(Code.UPDATE_USER, frames.ident("dormant") + b"\x00\x01\x02")
     connection = connect()
     assert connection.status(Code.LOGIN_USER, frames.login("dormant", "secret")) == Status.USER_INACTIVE
     assert connection.status(Code.LOGIN_USER, frames.login("dormant", "wrong")) == Status.USER_INACTIVE
-    assert connection.status(Code.LOGIN_WITH_TOKEN, raw_token) == Status.USER_INACTIVE
+    assert connection.status(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, raw_token) == Status.USER_INACTIVE
     assert open_session.status(Code.GET_ME) == Status.UNAUTHENTICATED
     root.ok(Code.UPDATE_USER, frames.ident("dormant") + b"\x00\x01\x01")
     assert open_session.status(Code.GET_ME) == Status.UNAUTHENTICATED
@@ -99,7 +99,7 @@ def test_a_deleted_user(root: RawConnection, connect: Connect) -> None:
 
 def tokens(connection: RawConnection) -> dict[str, int]:
     """Return name and expiry of the caller's tokens."""
-    reader = Reader(connection.ok(Code.GET_TOKENS))
+    reader = Reader(connection.ok(Code.GET_PERSONAL_ACCESS_TOKENS))
     found = {}
     while not reader.is_at_end:
         name = reader.name()
@@ -112,31 +112,37 @@ def test_a_token_stands_for_its_user(shared_server: ServerProcess, root: RawConn
     root.ok(Code.CREATE_USER, frames.create_user("token-user", "secret"))
     user = RawConnection.as_user(shared_server.address, "token-user", "secret")
     with user:
-        answer = user.ok(Code.CREATE_TOKEN, frames.name("laptop") + frames.u64(0))
+        answer = user.ok(Code.CREATE_PERSONAL_ACCESS_TOKEN, frames.name("laptop") + frames.u64(0))
         raw_token = Reader(answer).name()
         assert len(answer) == 1 + 68
         assert len(base64.b64decode(raw_token, validate=True)) == 50
         assert tokens(user) == {"laptop": 0}
         assert "laptop" not in tokens(root)
         by_token = connect()
-        identity = by_token.ok(Code.LOGIN_WITH_TOKEN, answer)
+        identity = by_token.ok(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, answer)
         assert identity == user.ok(Code.LOGIN_USER, frames.login("token-user", "secret"))
         assert by_token.status(Code.GET_USERS) == Status.UNAUTHORIZED
         # An official client sends padding after the name.
-        user.ok(Code.DELETE_TOKEN, frames.name("laptop") + bytes(10))
+        user.ok(Code.DELETE_PERSONAL_ACCESS_TOKEN, frames.name("laptop") + bytes(10))
         assert tokens(user) == {}
-    assert connect().status(Code.LOGIN_WITH_TOKEN, answer) == Status.RESOURCE_NOT_FOUND
+    assert connect().status(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, answer) == Status.RESOURCE_NOT_FOUND
 
 
 def test_tokens_that_are_refused(root: RawConnection, connect: Connect) -> None:
     """Names of the wrong length, taken names, unknown tokens."""
     for bad in ("ab", "n" * 31):
-        assert root.status(Code.CREATE_TOKEN, frames.name(bad) + frames.u64(0)) == Status.INVALID_TOKEN_NAME
-    root.ok(Code.CREATE_TOKEN, frames.name("taken") + frames.u64(0))
-    assert root.status(Code.CREATE_TOKEN, frames.name("taken") + frames.u64(0)) == Status.TOKEN_ALREADY_EXISTS
-    assert root.status(Code.DELETE_TOKEN, frames.name("unknown")) == Status.RESOURCE_NOT_FOUND
-    assert connect().status(Code.LOGIN_WITH_TOKEN, frames.name("unknown")) == Status.RESOURCE_NOT_FOUND
-    root.ok(Code.DELETE_TOKEN, frames.name("taken"))
+        assert (
+            root.status(Code.CREATE_PERSONAL_ACCESS_TOKEN, frames.name(bad) + frames.u64(0))
+            == Status.INVALID_TOKEN_NAME
+        )
+    root.ok(Code.CREATE_PERSONAL_ACCESS_TOKEN, frames.name("taken") + frames.u64(0))
+    assert (
+        root.status(Code.CREATE_PERSONAL_ACCESS_TOKEN, frames.name("taken") + frames.u64(0))
+        == Status.TOKEN_ALREADY_EXISTS
+    )
+    assert root.status(Code.DELETE_PERSONAL_ACCESS_TOKEN, frames.name("unknown")) == Status.RESOURCE_NOT_FOUND
+    assert connect().status(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, frames.name("unknown")) == Status.RESOURCE_NOT_FOUND
+    root.ok(Code.DELETE_PERSONAL_ACCESS_TOKEN, frames.name("taken"))
 
 
 def test_a_token_expires(root: RawConnection, connect: Connect) -> None:
@@ -144,19 +150,19 @@ def test_a_token_expires(root: RawConnection, connect: Connect) -> None:
     # Long enough to log in before the expiry, also on a busy machine.
     lifetime_micros = 3_000_000
     before = time.time_ns() // 1000
-    raw_token = root.ok(Code.CREATE_TOKEN, frames.name("brief") + frames.u64(lifetime_micros))
+    raw_token = root.ok(Code.CREATE_PERSONAL_ACCESS_TOKEN, frames.name("brief") + frames.u64(lifetime_micros))
     after = time.time_ns() // 1000
     assert before + lifetime_micros <= tokens(root)["brief"] <= after + lifetime_micros
-    connect().ok(Code.LOGIN_WITH_TOKEN, raw_token)
+    connect().ok(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, raw_token)
     time.sleep(lifetime_micros / 1e6 + 0.05)
-    assert connect().request(Code.LOGIN_WITH_TOKEN, raw_token) == Reply(Status.TOKEN_EXPIRED)
+    assert connect().request(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, raw_token) == Reply(Status.TOKEN_EXPIRED)
 
 
 def test_a_token_that_never_expires(root: RawConnection, connect: Connect) -> None:
     """Both 0 and the largest number mean no expiry; the listing shows 0."""
     for name, expiry in (("never-0", 0), ("never-max", frames.NEVER)):
-        raw_token = root.ok(Code.CREATE_TOKEN, frames.name(name) + frames.u64(expiry))
-        connect().ok(Code.LOGIN_WITH_TOKEN, raw_token)
+        raw_token = root.ok(Code.CREATE_PERSONAL_ACCESS_TOKEN, frames.name(name) + frames.u64(expiry))
+        connect().ok(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, raw_token)
         assert tokens(root)[name] == 0
 
 
@@ -165,7 +171,10 @@ def test_at_most_a_hundred_tokens(shared_server: ServerProcess, root: RawConnect
     root.ok(Code.CREATE_USER, frames.create_user("collector", "secret"))
     with RawConnection.as_user(shared_server.address, "collector", "secret") as user:
         for number in range(100):
-            user.ok(Code.CREATE_TOKEN, frames.name(f"token {number}") + frames.u64(0))
-        assert user.status(Code.CREATE_TOKEN, frames.name("token 7") + frames.u64(0)) == Status.TOKENS_LIMIT_REACHED
-        user.ok(Code.DELETE_TOKEN, frames.name("token 7"))
-        user.ok(Code.CREATE_TOKEN, frames.name("token 7") + frames.u64(0))
+            user.ok(Code.CREATE_PERSONAL_ACCESS_TOKEN, frames.name(f"token {number}") + frames.u64(0))
+        assert (
+            user.status(Code.CREATE_PERSONAL_ACCESS_TOKEN, frames.name("token 7") + frames.u64(0))
+            == Status.TOKENS_LIMIT_REACHED
+        )
+        user.ok(Code.DELETE_PERSONAL_ACCESS_TOKEN, frames.name("token 7"))
+        user.ok(Code.CREATE_PERSONAL_ACCESS_TOKEN, frames.name("token 7") + frames.u64(0))

@@ -88,12 +88,12 @@ REFUSED = {
     "taken name": (Code.CREATE_USER, frames.create_user("iggy", "secret"), Status.USER_ALREADY_EXISTS),
     "delete root by id": (Code.DELETE_USER, frames.ident(0), Status.CANNOT_DELETE_USER),
     "delete root by name": (Code.DELETE_USER, frames.ident("iggy"), Status.CANNOT_DELETE_USER),
-    "delete nobody": (Code.DELETE_USER, frames.ident("nobody"), Status.RESOURCE_NOT_FOUND),
-    "update nobody": (Code.UPDATE_USER, frames.ident(4_000_000) + b"\x00\x00", Status.RESOURCE_NOT_FOUND),
+    "delete no user": (Code.DELETE_USER, frames.ident("nobody"), Status.RESOURCE_NOT_FOUND),
+    "update no user": (Code.UPDATE_USER, frames.ident(4_000_000) + b"\x00\x00", Status.RESOURCE_NOT_FOUND),
     "rename to 2 bytes": (Code.UPDATE_USER, frames.ident(0) + b"\x01\x02ab\x00", Status.INVALID_USERNAME),
     "permissions of root": (Code.UPDATE_PERMISSIONS, frames.ident(0) + b"\x00", Status.CANNOT_CHANGE_PERMISSIONS),
-    "permissions of nobody": (Code.UPDATE_PERMISSIONS, frames.ident("nobody") + b"\x00", Status.RESOURCE_NOT_FOUND),
-    "password of nobody": (
+    "permissions of no user": (Code.UPDATE_PERMISSIONS, frames.ident("nobody") + b"\x00", Status.RESOURCE_NOT_FOUND),
+    "password of no user": (
         Code.CHANGE_PASSWORD,
         frames.ident("nobody") + frames.name("secret") + frames.name("secrets"),
         Status.RESOURCE_NOT_FOUND,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import xxhash
 
+from headrace_node.config import Durability
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.answers import Partition, stream_details, topic_details
 from tests.compatibility.protocol.codes import Code, Status, Strategy
@@ -126,9 +128,9 @@ def connection(small_segments: ServerProcess) -> Iterator[RawConnection]:
         yield connection
 
 
-def folder(server: ServerProcess, connection: RawConnection, stream: str) -> Path:
+def directory(server: ServerProcess, connection: RawConnection, stream: str) -> Path:
     details, _ = stream_details(connection.ok(Code.GET_STREAM, frames.ident(stream)))
-    return server.partition_folder(details.id)
+    return server.partition_directory(details.id)
 
 
 def logs(at: Path) -> list[tuple[int, int]]:
@@ -152,7 +154,7 @@ def test_segments_roll(small_segments: ServerProcess, connection: RawConnection,
     """
     connection.create_topic(stream)
     fill(connection, stream, 3 * BATCHES_PER_SEGMENT + 1)
-    at = folder(small_segments, connection, stream)
+    at = directory(small_segments, connection, stream)
     messages = 10 * BATCHES_PER_SEGMENT
     sealed = BATCHES_PER_SEGMENT * BATCH_BYTES
     assert sealed >= SEGMENT_BYTES > sealed - BATCH_BYTES
@@ -170,7 +172,7 @@ def test_deleting_segments(small_segments: ServerProcess, connection: RawConnect
     """Deletion removes the oldest sealed segments, never the open one; offsets are kept and the start offset grows."""
     connection.create_topic(stream)
     fill(connection, stream, 3 * BATCHES_PER_SEGMENT + 1)
-    at = folder(small_segments, connection, stream)
+    at = directory(small_segments, connection, stream)
     total, per_segment = 10 * (3 * BATCHES_PER_SEGMENT + 1), 10 * BATCHES_PER_SEGMENT
     delete = path(stream, "t") + frames.u32(0)
     for removed, asked in enumerate((1, 1, 99), 1):
@@ -198,7 +200,7 @@ def test_deleting_segments_waits_for_consumers(
     """A segment stays while a stored offset is below its last message."""
     connection.create_topic(stream)
     fill(connection, stream, 3 * BATCHES_PER_SEGMENT + 1)
-    at = folder(small_segments, connection, stream)
+    at = directory(small_segments, connection, stream)
     per_segment = 10 * BATCHES_PER_SEGMENT
     delete = path(stream, "t") + frames.u32(0) + frames.u32(9)
     for offset, kept in ((per_segment - 2, 4), (per_segment - 1, 3), (3 * per_segment - 1, 1)):
@@ -250,7 +252,7 @@ def test_flush(small_segments: ServerProcess, connection: RawConnection, stream:
     assert connection.ok(Code.FLUSH_UNSAVED_BUFFER, flush) == b""
     connection.send(stream, "t", 0, b"m")
     assert connection.ok(Code.FLUSH_UNSAVED_BUFFER, flush) == b""
-    assert logs(folder(small_segments, connection, stream)) == [(0, 65)]
+    assert logs(directory(small_segments, connection, stream)) == [(0, 65)]
     for place, status in (
         (path("nowhere", "t") + frames.u32(0), Status.STREAM_NOT_FOUND),
         (path(stream, "nothing") + frames.u32(0), Status.TOPIC_NOT_FOUND),
@@ -259,7 +261,7 @@ def test_flush(small_segments: ServerProcess, connection: RawConnection, stream:
         assert connection.status(Code.FLUSH_UNSAVED_BUFFER, place + b"\x00") == status
 
 
-@pytest.mark.parametrize("durability", ["memory", "os", "fsync"])
+@pytest.mark.parametrize("durability", get_args(Durability))
 def test_every_durability(tmp_path: Path, durability: str) -> None:
     """Acknowledged messages are readable at once and kept after a stop; with `os` and `fsync` also after a kill."""
     settings = TWO_SHARDS | {"DURABILITY": durability, "SYSTEM_SEGMENT_SIZE": str(SEGMENT_BYTES)}

@@ -324,7 +324,7 @@ def test_appends_in_flight_over_a_deleted_topic(shared_server: ServerProcess, ro
         root.ok(Code.DELETE_STREAM, frames.ident(stream))
     eventually("all memory is back", lambda: memory_in_use(shared_server) <= pool + 2 * MIB)
     partitions = shared_server.data / f"streams/{details.id}/topics/0/partitions"
-    eventually("all folders are gone", lambda: not list(partitions.glob("*/*")))
+    eventually("all directories are gone", lambda: not list(partitions.glob("*/*")))
 
 
 def memory_in_use(server: ServerProcess) -> float:

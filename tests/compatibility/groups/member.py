@@ -23,11 +23,11 @@ class Group:
         self.path = self.topic + frames.ident("g")
         self.members: list[Member] = []
         connection.create_topic(stream, partitions=partitions)
-        connection.ok(Code.CREATE_GROUP, self.topic + frames.name("g"))
+        connection.ok(Code.CREATE_CONSUMER_GROUP, self.topic + frames.name("g"))
 
     def owned(self) -> dict[int, list[int]]:
         """Return the partitions that each member owns, by member number."""
-        _, members = group_details(self.connection.ok(Code.GET_GROUP, self.path))
+        _, members = group_details(self.connection.ok(Code.GET_CONSUMER_GROUP, self.path))
         everything = [partition for partitions in members.values() for partition in partitions]
         assert len(everything) == len(set(everything)), "a partition has two owners"
         return members
@@ -36,7 +36,7 @@ class Group:
         """Add a member."""
         member = Member(self)
         self.members.append(member)
-        member.connection.ok(Code.JOIN_GROUP, self.path)
+        member.connection.ok(Code.JOIN_CONSUMER_GROUP, self.path)
         return member
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Member:
 
     def leave(self) -> None:
         """End the membership."""
-        self.connection.ok(Code.LEAVE_GROUP, self.group.path)
+        self.connection.ok(Code.LEAVE_CONSUMER_GROUP, self.group.path)
 
     def close(self) -> None:
         """Close the connection."""

@@ -44,13 +44,13 @@ class Consumer:
         address: str,
         stream: str,
         group: str,
-        folder: Path,
+        directory: Path,
         account: tuple[str, str] = (USERNAME, PASSWORD),
     ) -> None:
         self.number = number
         self.group = group
-        self.record = folder / f"consumer-{number}.txt"
-        self.told_to_end_at_ns: int | None = None
+        self.record = directory / f"consumer-{number}.txt"
+        self.stopped_at_ns: int | None = None
         module = "tests.compatibility.groups.consumer"
         command = [sys.executable, "-m", module, address, stream, group, str(self.record), *account]
         self._process = subprocess.Popen(command, process_group=0)
@@ -58,15 +58,15 @@ class Consumer:
     @property
     def is_alive(self) -> bool:
         """Return whether the process runs and was not asked to end. A process ends by itself if its client fails."""
-        if self._process.poll() is not None and self.told_to_end_at_ns is None:
-            self.told_to_end_at_ns = time.monotonic_ns()
-        return self.told_to_end_at_ns is None
+        if self._process.poll() is not None and self.stopped_at_ns is None:
+            self.stopped_at_ns = time.monotonic_ns()
+        return self.stopped_at_ns is None
 
     def end(self, *, kill: bool) -> None:
         """Ask the process to stop, or kill it."""
         if not self.is_alive:
             return
-        self.told_to_end_at_ns = time.monotonic_ns()
+        self.stopped_at_ns = time.monotonic_ns()
         if kill:
             self._process.kill()
         else:
@@ -133,7 +133,7 @@ def ends(connection: RawConnection, stream: str, partitions: int) -> dict[int, i
 def check_receipts(
     receipts: Sequence[Receipt],
     counts: Mapping[int, int],
-    told_to_end_at_ns: Mapping[int, int],
+    stopped_at_ns: Mapping[int, int],
     server_starts_ns: Sequence[int] = (),
 ) -> None:
     """Check what the consumers of one group received, in order of time.
@@ -154,7 +154,7 @@ def check_receipts(
         next_offset[receipt.partition] = max(next_offset[receipt.partition], receipt.offset + 1)
         earlier = last.get(place)
         if earlier is not None and earlier.consumer != receipt.consumer:
-            was_gone = max(told_to_end_at_ns[earlier.consumer], final[earlier.consumer].at_ns) < receipt.at_ns
+            was_gone = max(stopped_at_ns[earlier.consumer], final[earlier.consumer].at_ns) < receipt.at_ns
             other_server = any(earlier.at_ns < start <= receipt.at_ns for start in server_starts_ns)
             assert was_gone or other_server, f"{earlier} and {receipt}, both members"
         last[place] = receipt
@@ -164,4 +164,4 @@ def check_receipts(
 def assignment(connection: RawConnection, stream: str, group: str) -> dict[int, list[int]]:
     """Return the partitions that each member of a group owns."""
     path = frames.ident(stream) + frames.ident("t") + frames.ident(group)
-    return group_details(connection.ok(Code.GET_GROUP, path))[1]
+    return group_details(connection.ok(Code.GET_CONSUMER_GROUP, path))[1]

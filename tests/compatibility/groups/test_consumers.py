@@ -27,7 +27,7 @@ class Crowd:
     """Consumers of one stream in their groups, observed from outside."""
 
     def __init__(
-        self, server: ServerProcess, stack: ExitStack, folder: Path, *, groups: int, partitions: int, seed: int
+        self, server: ServerProcess, stack: ExitStack, directory: Path, *, groups: int, partitions: int, seed: int
     ) -> None:
         self.consumers: list[Consumer] = []
         self.groups = [f"group {number}" for number in range(groups)]
@@ -38,11 +38,11 @@ class Crowd:
         self._choice = random.Random(seed)
         self._server = server
         self._stack = stack
-        self._folder = folder
+        self._directory = directory
         with RawConnection.as_root(server.address) as connection:
             connection.create_topic("s", partitions=partitions)
             for group in self.groups:
-                connection.ok(Code.CREATE_GROUP, frames.ident("s") + frames.ident("t") + frames.name(group))
+                connection.ok(Code.CREATE_CONSUMER_GROUP, frames.ident("s") + frames.ident("t") + frames.name(group))
 
     def alive(self, group: str) -> list[Consumer]:
         """Return the consumers of a group that were not asked to end."""
@@ -50,7 +50,7 @@ class Crowd:
 
     def arrive(self, group: str) -> None:
         """Start a consumer."""
-        consumer = Consumer(len(self.consumers), self._server.address, "s", group, self._folder)
+        consumer = Consumer(len(self.consumers), self._server.address, "s", group, self._directory)
         self._stack.callback(consumer.end, kill=True)
         self.consumers.append(consumer)
         self.joins += 1
@@ -140,11 +140,11 @@ class Crowd:
 
     def check(self, counts: dict[int, int]) -> int:
         """Check the received messages of all consumers; return the number of repeated deliveries."""
-        told = {consumer.number: consumer.told_to_end_at_ns or 0 for consumer in self.consumers}
+        reported = {consumer.number: consumer.stopped_at_ns or 0 for consumer in self.consumers}
         again = 0
         for group in self.groups:
             receipts = self._receipts(group)
-            check_receipts(receipts, counts, told, self.server_starts_ns)
+            check_receipts(receipts, counts, reported, self.server_starts_ns)
             again += len(receipts) - sum(counts.values())
         return again
 
@@ -214,27 +214,27 @@ def receipts(*places: tuple[int, int, int]) -> list[Receipt]:
     return [Receipt(at_ns, partition, offset, consumer) for at_ns, (partition, offset, consumer) in enumerate(places)]
 
 
-NOT_TOLD = 2**63
+NOT_REPORTED = 2**63
 
 
 @pytest.mark.parametrize(
-    ("got", "told_to_end_at_ns", "server_starts_ns", "problem"),
+    ("got", "stopped_at_ns", "server_starts_ns", "problem"),
     [
-        (receipts((0, 0, 1), (0, 1, 1)), {1: NOT_TOLD}, (), None),
-        (receipts((0, 0, 1)), {1: NOT_TOLD}, (), "the last ones are missing"),
-        (receipts((0, 1, 1), (0, 0, 1)), {1: NOT_TOLD}, (), "came before those in front of it"),
-        (receipts((0, 0, 1), (0, 0, 2), (0, 1, 2)), {1: NOT_TOLD, 2: NOT_TOLD}, (), "both members"),
-        (receipts((0, 0, 1), (0, 0, 2), (0, 1, 2)), {1: 0, 2: NOT_TOLD}, (), None),
-        (receipts((0, 0, 1), (0, 0, 2), (0, 1, 1)), {1: 0, 2: NOT_TOLD}, (), "both members"),
-        (receipts((0, 0, 1), (0, 0, 2), (0, 1, 2)), {1: NOT_TOLD, 2: NOT_TOLD}, (1,), None),
-        (receipts((0, 0, 1), (0, 0, 2), (0, 1, 2)), {1: NOT_TOLD, 2: NOT_TOLD}, (2,), "both members"),
+        (receipts((0, 0, 1), (0, 1, 1)), {1: NOT_REPORTED}, (), None),
+        (receipts((0, 0, 1)), {1: NOT_REPORTED}, (), "the last ones are missing"),
+        (receipts((0, 1, 1), (0, 0, 1)), {1: NOT_REPORTED}, (), "came before those in front of it"),
+        (receipts((0, 0, 1), (0, 0, 2), (0, 1, 2)), {1: NOT_REPORTED, 2: NOT_REPORTED}, (), "both members"),
+        (receipts((0, 0, 1), (0, 0, 2), (0, 1, 2)), {1: 0, 2: NOT_REPORTED}, (), None),
+        (receipts((0, 0, 1), (0, 0, 2), (0, 1, 1)), {1: 0, 2: NOT_REPORTED}, (), "both members"),
+        (receipts((0, 0, 1), (0, 0, 2), (0, 1, 2)), {1: NOT_REPORTED, 2: NOT_REPORTED}, (1,), None),
+        (receipts((0, 0, 1), (0, 0, 2), (0, 1, 2)), {1: NOT_REPORTED, 2: NOT_REPORTED}, (2,), "both members"),
     ],
 )
 def test_what_is_looked_for_is_found(
-    got: list[Receipt], told_to_end_at_ns: dict[int, int], server_starts_ns: tuple[int, ...], problem: str | None
+    got: list[Receipt], stopped_at_ns: dict[int, int], server_starts_ns: tuple[int, ...], problem: str | None
 ) -> None:
     if problem is None:
-        check_receipts(got, {0: 2}, told_to_end_at_ns, server_starts_ns)
+        check_receipts(got, {0: 2}, stopped_at_ns, server_starts_ns)
     else:
         with pytest.raises(AssertionError, match=problem):
-            check_receipts(got, {0: 2}, told_to_end_at_ns, server_starts_ns)
+            check_receipts(got, {0: 2}, stopped_at_ns, server_starts_ns)

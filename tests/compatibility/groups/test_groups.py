@@ -19,7 +19,7 @@ def path(stream: str, group: int | str = "g", topic: str = "t") -> bytes:
 
 def create(connection: RawConnection, stream: str, name: str = "g") -> Group:
     group, members = group_details(
-        connection.ok(Code.CREATE_GROUP, frames.ident(stream) + frames.ident("t") + frames.name(name))
+        connection.ok(Code.CREATE_CONSUMER_GROUP, frames.ident(stream) + frames.ident("t") + frames.name(name))
     )
     assert members == {}
     return group
@@ -29,25 +29,25 @@ def test_created_found_listed_deleted(root: RawConnection, stream: str) -> None:
     """Ids are small and reused, as those of topics; groups are found by id and by name."""
     root.create_topic(stream, partitions=3)
     topic = frames.ident(stream) + frames.ident("t")
-    assert root.ok(Code.GET_GROUPS, topic) == b""
+    assert root.ok(Code.GET_CONSUMER_GROUPS, topic) == b""
     made = [create(root, stream, name) for name in ("one", "two", "7")]
     assert made == [Group(0, 3, 0, "one"), Group(1, 3, 0, "two"), Group(2, 3, 0, "7")]
-    assert groups(root.ok(Code.GET_GROUPS, topic)) == made
+    assert groups(root.ok(Code.GET_CONSUMER_GROUPS, topic)) == made
     for group in made:
         for identifier in (group.id, group.name):
-            assert group_details(root.ok(Code.GET_GROUP, path(stream, identifier))) == (group, {})
-    assert root.ok(Code.GET_GROUP, path(stream, 7)) == b""
-    assert root.ok(Code.DELETE_GROUP, path(stream, "one")) == b""
-    assert root.ok(Code.GET_GROUP, path(stream, 0)) == b""
+            assert group_details(root.ok(Code.GET_CONSUMER_GROUP, path(stream, identifier))) == (group, {})
+    assert root.ok(Code.GET_CONSUMER_GROUP, path(stream, 7)) == b""
+    assert root.ok(Code.DELETE_CONSUMER_GROUP, path(stream, "one")) == b""
+    assert root.ok(Code.GET_CONSUMER_GROUP, path(stream, 0)) == b""
     assert create(root, stream, "again") == Group(0, 3, 0, "again")
-    assert [group.name for group in groups(root.ok(Code.GET_GROUPS, topic))] == ["again", "two", "7"]
+    assert [group.name for group in groups(root.ok(Code.GET_CONSUMER_GROUPS, topic))] == ["again", "two", "7"]
 
 
 def test_partitions_that_come_and_go(root: RawConnection, stream: str) -> None:
     """The number of partitions follows the topic, and so do the assignments of members, down to zero."""
     root.create_topic(stream, partitions=2)
     create(root, stream)
-    root.ok(Code.JOIN_GROUP, path(stream))
+    root.ok(Code.JOIN_CONSUMER_GROUP, path(stream))
     topic = frames.ident(stream) + frames.ident("t")
     for code, count, left in (
         (Code.CREATE_PARTITIONS, 3, 5),
@@ -56,7 +56,7 @@ def test_partitions_that_come_and_go(root: RawConnection, stream: str) -> None:
         (Code.CREATE_PARTITIONS, 2, 2),
     ):
         root.ok(code, topic + frames.u32(count))
-        group, members = group_details(root.ok(Code.GET_GROUP, path(stream)))
+        group, members = group_details(root.ok(Code.GET_CONSUMER_GROUP, path(stream)))
         assert (group.partitions_count, members) == (left, {0: list(range(left))})
 
 
@@ -65,16 +65,16 @@ def test_what_is_gone_takes_its_groups_along(root: RawConnection, stream: str) -
     root.create_topic(stream)
     before = stats(root)[1]["consumer_groups_count"]
     create(root, stream)
-    root.ok(Code.JOIN_GROUP, path(stream))
+    root.ok(Code.JOIN_CONSUMER_GROUP, path(stream))
     assert stats(root)[1]["consumer_groups_count"] == before + 1
     root.ok(Code.DELETE_TOPIC, frames.ident(stream) + frames.ident("t"))
     root.ok(Code.CREATE_TOPIC, frames.create_topic(stream, "t"))
-    assert root.ok(Code.GET_GROUPS, frames.ident(stream) + frames.ident("t")) == b""
+    assert root.ok(Code.GET_CONSUMER_GROUPS, frames.ident(stream) + frames.ident("t")) == b""
     create(root, stream)
-    root.ok(Code.JOIN_GROUP, path(stream))
+    root.ok(Code.JOIN_CONSUMER_GROUP, path(stream))
     root.ok(Code.DELETE_STREAM, frames.ident(stream))
     root.create_topic(stream)
-    assert root.ok(Code.GET_GROUP, path(stream, 0)) == b""
+    assert root.ok(Code.GET_CONSUMER_GROUP, path(stream, 0)) == b""
     assert me(root).groups_count == 0
     assert stats(root)[1]["consumer_groups_count"] == before
 
@@ -90,15 +90,15 @@ def test_refusals(root: RawConnection, stream: str) -> None:
         (path(stream, 1), Status.GROUP_NOT_FOUND),
     )
     for payload, status in missing:
-        assert root.ok(Code.GET_GROUP, payload) == b""
-        for code in (Code.JOIN_GROUP, Code.LEAVE_GROUP, Code.DELETE_GROUP):
+        assert root.ok(Code.GET_CONSUMER_GROUP, payload) == b""
+        for code in (Code.JOIN_CONSUMER_GROUP, Code.LEAVE_CONSUMER_GROUP, Code.DELETE_CONSUMER_GROUP):
             assert root.status(code, payload) == status
     topic = frames.ident(stream) + frames.ident("t")
-    assert root.status(Code.CREATE_GROUP, topic + frames.name("g")) == Status.GROUP_NAME_ALREADY_EXISTS
-    assert root.status(Code.CREATE_GROUP, topic + b"\x00") == Status.INVALID_FORMAT
+    assert root.status(Code.CREATE_CONSUMER_GROUP, topic + frames.name("g")) == Status.GROUP_NAME_ALREADY_EXISTS
+    assert root.status(Code.CREATE_CONSUMER_GROUP, topic + b"\x00") == Status.INVALID_FORMAT
     for place, status in missing[:2]:
-        assert root.status(Code.CREATE_GROUP, place[: -len(frames.ident("g"))] + frames.name("g")) == status
-    assert root.status(Code.LEAVE_GROUP, path(stream)) == Status.GROUP_MEMBER_NOT_FOUND
+        assert root.status(Code.CREATE_CONSUMER_GROUP, place[: -len(frames.ident("g"))] + frames.name("g")) == status
+    assert root.status(Code.LEAVE_CONSUMER_GROUP, path(stream)) == Status.GROUP_MEMBER_NOT_FOUND
 
 
 @pytest.mark.parametrize("group", ["g", 0], ids=["by name", "by id"])
@@ -117,9 +117,9 @@ def test_who_is_no_member(root: RawConnection, stream: str, group: int | str) ->
         assert root.status(Code.DELETE_CONSUMER_OFFSET, offset) == status
         assert root.ok(Code.GET_CONSUMER_OFFSET, offset) == b""
     who = frames.consumer(group, group=True)
-    root.ok(Code.JOIN_GROUP, path(stream, group))
+    root.ok(Code.JOIN_CONSUMER_GROUP, path(stream, group))
     root.poll(stream, "t", 0, Strategy.NEXT, who=who, auto_commit=True)
-    root.ok(Code.LEAVE_GROUP, path(stream, group))
+    root.ok(Code.LEAVE_CONSUMER_GROUP, path(stream, group))
     assert root.stored_offset(stream, "t", None, who=who) == 0
 
 
@@ -133,19 +133,29 @@ def test_permissions(root: RawConnection, connect: Connect, stream: str) -> None
     stream_id = Reader(root.ok(Code.GET_STREAM, frames.ident(stream))).number("I")
     rights = frames.permissions(topics={(stream_id, 0): ["read_topic"]})
     root.ok(Code.CREATE_USER, frames.create_user("reads it", "secret", rights))
-    stranger, reader = connect(), connect()
-    stranger.ok(Code.LOGIN_USER, frames.login("reads nothing", "secret"))
+    unauthenticated, reader = connect(), connect()
+    unauthenticated.ok(Code.LOGIN_USER, frames.login("reads nothing", "secret"))
     reader.ok(Code.LOGIN_USER, frames.login("reads it", "secret"))
     for place in (path(stream), path(stream, "h"), path(stream, topic="nothing"), path("nowhere")):
-        for code in (Code.GET_GROUP, Code.JOIN_GROUP, Code.LEAVE_GROUP, Code.DELETE_GROUP):
-            assert stranger.status(code, place) == Status.UNAUTHORIZED, (code, place)
+        for code in (
+            Code.GET_CONSUMER_GROUP,
+            Code.JOIN_CONSUMER_GROUP,
+            Code.LEAVE_CONSUMER_GROUP,
+            Code.DELETE_CONSUMER_GROUP,
+        ):
+            assert unauthenticated.status(code, place) == Status.UNAUTHORIZED, (code, place)
     for topic in (frames.ident(stream) + frames.ident("t"), frames.ident(stream) + frames.ident("nothing")):
-        assert stranger.status(Code.GET_GROUPS, topic) == Status.UNAUTHORIZED
-        assert stranger.status(Code.CREATE_GROUP, topic + frames.name("g")) == Status.UNAUTHORIZED
+        assert unauthenticated.status(Code.GET_CONSUMER_GROUPS, topic) == Status.UNAUTHORIZED
+        assert unauthenticated.status(Code.CREATE_CONSUMER_GROUP, topic + frames.name("g")) == Status.UNAUTHORIZED
     poll = frames.poll(stream, "t", None, Strategy.NEXT, who=frames.consumer("h", group=True))
-    assert stranger.status(Code.POLL_MESSAGES, poll) == Status.UNAUTHORIZED
+    assert unauthenticated.status(Code.POLL_MESSAGES, poll) == Status.UNAUTHORIZED
     create(reader, stream, "mine")
-    for code in (Code.GET_GROUP, Code.JOIN_GROUP, Code.LEAVE_GROUP, Code.DELETE_GROUP):
+    for code in (
+        Code.GET_CONSUMER_GROUP,
+        Code.JOIN_CONSUMER_GROUP,
+        Code.LEAVE_CONSUMER_GROUP,
+        Code.DELETE_CONSUMER_GROUP,
+    ):
         reader.ok(code, path(stream, "mine"))
 
 
@@ -157,7 +167,7 @@ def test_memberships_are_listed(root: RawConnection, connect: Connect, stream: s
     member.ok(Code.LOGIN_USER, frames.login(USERNAME, PASSWORD))
     stream_id = Reader(root.ok(Code.GET_STREAM, frames.ident(stream))).number("I")
     for name in ("two", "one", "one"):
-        member.ok(Code.JOIN_GROUP, path(stream, name))
+        member.ok(Code.JOIN_CONSUMER_GROUP, path(stream, name))
     header = frames_of_me = member.ok(Code.GET_ME)
     reader = Reader(header)
     reader.take("IIB")
@@ -168,7 +178,7 @@ def test_memberships_are_listed(root: RawConnection, connect: Connect, stream: s
     client_id = Reader(frames_of_me).number("I")
     assert root.ok(Code.GET_CLIENT, frames.u32(client_id)) == frames_of_me
     assert clients(root)[client_id].groups_count == 2
-    member.ok(Code.LEAVE_GROUP, path(stream, "one"))
+    member.ok(Code.LEAVE_CONSUMER_GROUP, path(stream, "one"))
     member.ok(Code.LOGOUT_USER)
     assert clients(root)[client_id].groups_count == 1, "a logout ends no membership"
     member.close()
@@ -182,12 +192,12 @@ def test_groups_survive_a_restart_and_memberships_do_not(server: ServerProcess, 
         connection.create_topic("s", partitions=2)
         connection.send("s", "t", 1, *[b"m"] * 5)
         create(connection, "s")
-        connection.ok(Code.JOIN_GROUP, path("s"))
+        connection.ok(Code.JOIN_CONSUMER_GROUP, path("s"))
         connection.ok(Code.STORE_CONSUMER_OFFSET, frames.consumer_offset("s", "t", 1, 3, who=who))
         server.restart(kill=kill)
     with RawConnection.as_root(server.address) as connection:
-        assert group_details(connection.ok(Code.GET_GROUP, path("s"))) == (Group(0, 2, 0, "g"), {})
+        assert group_details(connection.ok(Code.GET_CONSUMER_GROUP, path("s"))) == (Group(0, 2, 0, "g"), {})
         poll = frames.poll("s", "t", 1, Strategy.NEXT, who=who)
         assert connection.status(Code.POLL_MESSAGES, poll) == Status.GROUP_MEMBER_NOT_FOUND
-        connection.ok(Code.JOIN_GROUP, path("s"))
+        connection.ok(Code.JOIN_CONSUMER_GROUP, path("s"))
         assert connection.poll("s", "t", 1, Strategy.NEXT, who=who).offsets == [4]

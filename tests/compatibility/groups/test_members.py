@@ -67,7 +67,7 @@ def test_offsets_without_a_partition(make_group: MakeGroup, root: RawConnection,
     assert member.delete_offset(None) == Status.CONSUMER_OFFSET_NOT_FOUND
 
 
-def test_partitions_that_nobody_reads_move_at_once(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
+def test_partitions_without_readers_move_at_once(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
     """A joining member has its fair share of idle partitions when the join is acknowledged, as do all others if there
     are enough partitions.
     """
@@ -184,7 +184,7 @@ def test_closing_is_leaving(make_group: MakeGroup, root: RawConnection, stream: 
     reset.connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     reset.close()
     hasty.leave()
-    hasty.connection.send_frame(Code.JOIN_GROUP, group.path)
+    hasty.connection.send_frame(Code.JOIN_CONSUMER_GROUP, group.path)
     hasty.close()
     eventually("they have left", lambda: group.owned() == {0: [0, 1, 2]})
     group.send(2, b"m")
@@ -193,7 +193,9 @@ def test_closing_is_leaving(make_group: MakeGroup, root: RawConnection, stream: 
     eventually("all have left", lambda: group.owned() == {0: [0, 1, 2]})
 
 
-def test_many_that_join_and_close_leave_nobody_behind(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
+def test_many_that_join_and_close_leave_no_member_behind(
+    make_group: MakeGroup, root: RawConnection, stream: str
+) -> None:
     """A hundred connections closed at random moments of joining leave no member behind."""
     group = make_group(root, stream, partitions=5)
     for number in range(100):
@@ -201,7 +203,7 @@ def test_many_that_join_and_close_leave_nobody_behind(make_group: MakeGroup, roo
         if member is None:
             host, port = root.socket.getpeername()
             connection = RawConnection.as_root(f"{host}:{port}")
-            connection.send_frame(Code.JOIN_GROUP, group.path)
+            connection.send_frame(Code.JOIN_CONSUMER_GROUP, group.path)
             time.sleep(number / 50_000)
             connection.close()
         else:
@@ -227,7 +229,7 @@ def test_silent_members_are_lost(make_group: MakeGroup, start_server: StartServe
         poll = frames.poll("s", "t", None, Strategy.NEXT, who=silent.who)
         assert silent.connection.status(Code.POLL_MESSAGES, poll) == Status.STALE_CLIENT
         silent.connection.send("s", "t", 0, b"still logged in")
-        silent.connection.ok(Code.JOIN_GROUP, group.path)
+        silent.connection.ok(Code.JOIN_CONSUMER_GROUP, group.path)
         assert len(group.owned()) == 2
         assert silent.connection.status(Code.POLL_MESSAGES, poll) == Status.OK
 
@@ -239,11 +241,11 @@ def test_a_deleted_user_s_members_are_lost(make_group: MakeGroup, server: Server
         rights = frames.permissions(["read_streams"])
         connection.ok(Code.CREATE_USER, frames.create_user("ann", "secret", rights))
         with RawConnection.as_user(server.address, "ann", "secret") as ann:
-            ann.ok(Code.JOIN_GROUP, group.path)
+            ann.ok(Code.JOIN_CONSUMER_GROUP, group.path)
             assert group.owned() == {0: [0]}
             connection.ok(Code.DELETE_USER, frames.ident("ann"))
             assert group.owned() == {}
-            assert ann.status(Code.JOIN_GROUP, group.path) == Status.UNAUTHENTICATED
+            assert ann.status(Code.JOIN_CONSUMER_GROUP, group.path) == Status.UNAUTHENTICATED
 
 
 def test_a_moved_connection_stays_a_member(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
@@ -267,12 +269,12 @@ def test_a_new_group_does_not_inherit_offsets(make_group: MakeGroup, root: RawCo
     member = group.join()
     assert member.poll(auto_commit=True).offsets == [0, 1, 2, 3, 4]
     assert group.stored_offset(0) == 4
-    root.ok(Code.DELETE_GROUP, group.path)
-    root.ok(Code.CREATE_GROUP, group.topic + frames.name("g"))
+    root.ok(Code.DELETE_CONSUMER_GROUP, group.path)
+    root.ok(Code.CREATE_CONSUMER_GROUP, group.topic + frames.name("g"))
     assert group.stored_offset(0) is None
     poll = frames.poll(stream, "t", None, Strategy.NEXT, who=member.who)
     assert member.connection.status(Code.POLL_MESSAGES, poll) == Status.GROUP_MEMBER_NOT_FOUND
-    member.connection.ok(Code.JOIN_GROUP, group.path)
+    member.connection.ok(Code.JOIN_CONSUMER_GROUP, group.path)
     assert member.poll().offsets == [0, 1, 2, 3, 4]
 
 

@@ -92,7 +92,7 @@ class Run:
         member, partition = self.choice.choice(holding)
         first, end = self.stored[partition], self.hands[member][partition]
         upto = self.choice.randint(min(first + 1, end), end)
-        assert member.store(partition, upto - 1) == Status.OK, "nobody else may have it before that"
+        assert member.store(partition, upto - 1) == Status.OK, "no other member may have it before that"
         self.stored[partition] = upto
         if upto == end:
             del self.hands[member][partition]

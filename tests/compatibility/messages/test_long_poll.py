@@ -13,8 +13,7 @@ import pytest
 from tests.compatibility.conftest import Connect
 from tests.compatibility.groups.member import NOTHING, Group
 from tests.compatibility.protocol import frames, long_poll
-from tests.compatibility.protocol.codes import Code, Status, Strategy
-from tests.compatibility.protocol.long_poll import Extension
+from tests.compatibility.protocol.codes import ANNOUNCED_EXTENSIONS, Code, Status, Strategy
 from tests.compatibility.protocol.raw import RawConnection, Reply, eventually
 from tests.conftest import TWO_SHARDS
 from tests.server_process import ServerProcess
@@ -41,7 +40,7 @@ def test_what_the_server_offers(connect: Connect) -> None:
     """The request needs no login, and the response matches the documentation."""
     version, codes, limits = long_poll.capabilities(connect())
     assert version == 1
-    assert codes == sorted(Extension)
+    assert codes == list(ANNOUNCED_EXTENSIONS)
     assert sorted(limits) == [1, 2, 3, 4, 5]
     assert limits[4] == 60_000_000
 
@@ -54,13 +53,15 @@ def test_other_codes_are_unknown_as_ever(root: RawConnection, code: int) -> None
 
 def test_a_login_is_needed(connect: Connect) -> None:
     connection = connect()
-    assert connection.status(Extension.WAIT_MESSAGES, long_poll.wait("s")) == Status.UNAUTHENTICATED
-    assert connection.status(Extension.WATCH_PARTITIONS, long_poll.watch("s", [0])) == Status.UNAUTHENTICATED
+    assert connection.status(Code.WAIT_MESSAGES, long_poll.wait("s")) == Status.UNAUTHENTICATED
+    assert connection.status(Code.WATCH_PARTITIONS, long_poll.watch("s", [0])) == Status.UNAUTHENTICATED
     assert connection.is_alive()
 
 
 @pytest.mark.parametrize("partition", range(4))
-def test_an_append_wakes_whoever_waits(root: RawConnection, waiter: RawConnection, stream: str, partition: int) -> None:
+def test_an_append_wakes_waiting_clients(
+    root: RawConnection, waiter: RawConnection, stream: str, partition: int
+) -> None:
     """An append wakes waiting connections, whichever shards own the partition and the connections."""
     root.create_topic(stream, partitions=4)
     for number in range(3):
@@ -247,7 +248,7 @@ def test_notifications(root: RawConnection, waiter: RawConnection, stream: str) 
     """A watcher is notified at once, of every change, and when the partition is replaced or deleted."""
     root.create_topic(stream, partitions=4)
     root.send(stream, "t", 1, b"a", b"b")
-    assert waiter.ok(Extension.WATCH_PARTITIONS, long_poll.watch(stream, [0, 1, 3])) == b""
+    assert waiter.ok(Code.WATCH_PARTITIONS, long_poll.watch(stream, [0, 1, 3])) == b""
     first = {entry.partition: entry for entry in long_poll.next_entries(waiter, 3)}
     assert {partition: entry.next_offset for partition, entry in first.items()} == {0: 0, 1: 2, 3: 0}
     assert waiter.is_alive()
@@ -259,7 +260,7 @@ def test_notifications(root: RawConnection, waiter: RawConnection, stream: str) 
     root.ok(Code.PURGE_TOPIC, frames.ident(stream) + frames.ident("t"))
     purged = long_poll.next_entries(waiter, 3)
     assert {(entry.purge_epoch, entry.next_offset) for entry in purged} == {(1, 0)}
-    waiter.send_frame(Extension.WATCH_PARTITIONS, long_poll.watch(stream, [0, 3], remove=True))
+    waiter.send_frame(Code.WATCH_PARTITIONS, long_poll.watch(stream, [0, 3], remove=True))
     assert waiter.receive() == Reply(Status.OK)
     root.send(stream, "t", 3, b"not watched any more")
     root.send(stream, "t", 1, b"d")
@@ -271,10 +272,10 @@ def test_notifications(root: RawConnection, waiter: RawConnection, stream: str) 
     assert waiter.ok(Code.GET_ME)
 
 
-def test_a_storm_of_appends_is_told_in_few_words(root: RawConnection, waiter: RawConnection, stream: str) -> None:
+def test_a_storm_of_appends_is_logged_in_few_lines(root: RawConnection, waiter: RawConnection, stream: str) -> None:
     """The watcher receives the last offset, and one that does not read causes no growing queue."""
     root.create_topic(stream, partitions=4)
-    waiter.ok(Extension.WATCH_PARTITIONS, long_poll.watch(stream, [0, 1, 2, 3]))
+    waiter.ok(Code.WATCH_PARTITIONS, long_poll.watch(stream, [0, 1, 2, 3]))
     batch = [frames.message(b"x")] * 10
     for number in range(400):
         root.send_frame(Code.SEND_MESSAGES, frames.send(stream, "t", frames.to_partition(number % 4), batch))
@@ -295,8 +296,8 @@ def test_watching_needs_the_right_to_poll(root: RawConnection, shared_server: Se
     name = "watcher-of-topics"
     root.ok(Code.CREATE_USER, frames.create_user(name, "secret"))
     with RawConnection.as_user(shared_server.address, name, "secret") as user:
-        assert user.status(Extension.WATCH_PARTITIONS, long_poll.watch(stream, [0])) == Status.UNAUTHORIZED
-        assert user.status(Extension.WAIT_MESSAGES, long_poll.wait(stream)) == Status.UNAUTHORIZED
+        assert user.status(Code.WATCH_PARTITIONS, long_poll.watch(stream, [0])) == Status.UNAUTHORIZED
+        assert user.status(Code.WAIT_MESSAGES, long_poll.wait(stream)) == Status.UNAUTHORIZED
     root.ok(Code.DELETE_USER, frames.ident(name))
 
 
@@ -308,15 +309,15 @@ def test_the_bound_is_kept(tmp_path: Path) -> None:
         for connection in others[:2]:
             long_poll.begin(connection, long_poll.wait("s", auto_commit=False))
         time.sleep(0.1)
-        refused = others[2].status(Extension.WAIT_MESSAGES, long_poll.wait("s"))
+        refused = others[2].status(Code.WAIT_MESSAGES, long_poll.wait("s"))
         assert refused == TOO_MANY_WAITS
-        assert others[2].status(Extension.WATCH_PARTITIONS, long_poll.watch("s", [0])) == TOO_MANY_WAITS
+        assert others[2].status(Code.WATCH_PARTITIONS, long_poll.watch("s", [0])) == TOO_MANY_WAITS
         root.send("s", "t", 0, b"x")
         for connection in others[:2]:
             assert long_poll.answer(connection).payloads == [b"x"]
 
 
-def test_a_server_that_stops_answers_everybody(tmp_path: Path) -> None:
+def test_a_server_that_stops_answers_all_clients(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data", TWO_SHARDS) as server, ExitStack() as stack:
         root, *others = (stack.enter_context(RawConnection.as_root(server.address)) for _ in range(4))
         root.create_topic("s", partitions=4)

@@ -73,7 +73,7 @@ def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         if request.param == "after a restart":
             server.restart()
         if many:
-            assert len(list(server.partition_folder().glob("*.log"))) > 5
+            assert len(list(server.partition_directory().glob("*.log"))) > 5
         with RawConnection.as_root(server.address) as connection:
             yield Filled(connection, "s", read_all(connection, "s"))
 
@@ -225,7 +225,7 @@ def test_what_clients_set(root: RawConnection, stream: str) -> None:
     assert (own.message_id, own.origin) == (2**128 - 1, 1234567)
     assert made.origin == 2**64 - 1
     assert uuid.UUID(bytes=made.message_id.to_bytes(16, "little")).version == 4
-    assert own.timestamp == made.timestamp, "one moment for the whole batch"
+    assert own.timestamp == made.timestamp, "one moment for all messages of the batch"
     assert own.reserved == made.reserved == 0
 
 

@@ -1,60 +1,19 @@
-"""Numbers of the binary protocol that tests use, written down by hand."""
+"""Numbers of the binary protocol that tests use: commands from the registry, all others written down by hand."""
 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
+from headrace_proto.commands import REGISTRY, CommandCode, ServedBy
 
-class Code(IntEnum):
-    """Command codes."""
+Code = CommandCode
+"""Command codes."""
 
-    PING = 1
-    GET_STATS = 10
-    GET_SNAPSHOT = 11
-    GET_CLUSTER_METADATA = 12
-    GET_ME = 20
-    GET_CLIENT = 21
-    GET_CLIENTS = 22
-    GET_USER = 31
-    GET_USERS = 32
-    CREATE_USER = 33
-    DELETE_USER = 34
-    UPDATE_USER = 35
-    UPDATE_PERMISSIONS = 36
-    CHANGE_PASSWORD = 37
-    LOGIN_USER = 38
-    LOGOUT_USER = 39
-    GET_TOKENS = 41
-    CREATE_TOKEN = 42
-    DELETE_TOKEN = 43
-    LOGIN_WITH_TOKEN = 44
-    POLL_MESSAGES = 100
-    SEND_MESSAGES = 101
-    FLUSH_UNSAVED_BUFFER = 102
-    GET_CONSUMER_OFFSET = 120
-    STORE_CONSUMER_OFFSET = 121
-    DELETE_CONSUMER_OFFSET = 122
-    GET_STREAM = 200
-    GET_STREAMS = 201
-    CREATE_STREAM = 202
-    DELETE_STREAM = 203
-    UPDATE_STREAM = 204
-    PURGE_STREAM = 205
-    GET_TOPIC = 300
-    GET_TOPICS = 301
-    CREATE_TOPIC = 302
-    DELETE_TOPIC = 303
-    UPDATE_TOPIC = 304
-    PURGE_TOPIC = 305
-    CREATE_PARTITIONS = 402
-    DELETE_PARTITIONS = 403
-    DELETE_SEGMENTS = 503
-    GET_GROUP = 600
-    GET_GROUPS = 601
-    CREATE_GROUP = 602
-    DELETE_GROUP = 603
-    JOIN_GROUP = 604
-    LEAVE_GROUP = 605
+ANNOUNCED_EXTENSIONS: Final = tuple(
+    code for code, info in REGISTRY.items() if code.is_extension and info.served_by is not ServedBy.PARTITION_NODES
+)
+"""Extensions that a gateway or embedded server announces, ascending."""
 
 
 class Status(IntEnum):

@@ -4,35 +4,11 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from enum import IntEnum
 
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.answers import Polled, polled
-from tests.compatibility.protocol.codes import Status, Strategy
+from tests.compatibility.protocol.codes import Code, Status, Strategy
 from tests.compatibility.protocol.raw import RawConnection, Reply
-
-
-class Extension(IntEnum):
-    """Command codes."""
-
-    CAPABILITIES = 10000
-    WAIT_MESSAGES = 10001
-    WATCH_PARTITIONS = 10002
-    SET_TRACE_CONTEXT = 10003
-    DISCONNECT_CLIENT = 10004
-    READ_MESSAGES = 10005
-    DESCRIBE_PARTITIONS = 10006
-    EXPLAIN_REFUSALS = 10007
-    ISSUE_TICKET = 10012
-    STAGE_MESSAGES = 10020
-    COMMIT_TRANSACTION = 10021
-    ABORT_TRANSACTION = 10022
-    GET_TRANSACTION = 10023
-    PIN_READER = 10024
-    UNPIN_READER = 10025
-    PLAN_RANGE = 10026
-    DELETE_TRANSACTION = 10027
-
 
 ENTRY_BYTES = 48
 
@@ -53,7 +29,7 @@ class Entry:
 
 def capabilities(connection: RawConnection) -> tuple[int, list[int], dict[int, int]]:
     """Return version, codes and limits of a server."""
-    reply = connection.request(Extension.CAPABILITIES)
+    reply = connection.request(Code.CAPABILITIES)
     assert reply.status == Status.OK
     version, count = struct.unpack_from("<II", reply.payload)
     codes = struct.unpack_from(f"<{count}I", reply.payload, 8)
@@ -83,7 +59,7 @@ def wait(
 
 def begin(connection: RawConnection, payload: bytes) -> None:
     """Send a long poll request without waiting for its response."""
-    connection.send_frame(Extension.WAIT_MESSAGES, payload)
+    connection.send_frame(Code.WAIT_MESSAGES, payload)
 
 
 def answer(connection: RawConnection) -> Polled:

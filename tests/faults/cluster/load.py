@@ -158,7 +158,7 @@ class ClusterLoad:
             self.check_alive()
             time.sleep(LOOK_AROUND_SECONDS)
 
-    def until_everybody_works(self, workers: Sequence[Worker] | None = None, *, seconds: float = 60.0) -> None:
+    def until_all_work(self, workers: Sequence[Worker] | None = None, *, seconds: float = 60.0) -> None:
         """Wait until each worker has completed a step since the phase began."""
         deadline = time.monotonic() + seconds
         waiting = list(self.workers if workers is None else workers)

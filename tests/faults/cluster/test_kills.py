@@ -41,7 +41,7 @@ def holders(cluster: Cluster, stream_id: int) -> dict[NodeProcess, set[int]]:
 
 def topic_on_both(cluster: Cluster) -> dict[NodeProcess, set[int]]:
     """Create the topic of the load, repeatedly until each node has partitions of it; return the placement."""
-    with RawConnection.as_root(cluster.gateways[0].doors.tcp) as root:
+    with RawConnection.as_root(cluster.gateways[0].listeners.tcp) as root:
         for attempt in range(20):
             root.create_topic(STREAM, TOPIC, PARTITIONS_COUNT)
             stream = stream_details(root.ok(Code.GET_STREAM, frames.ident(STREAM)))[0].id
@@ -56,14 +56,14 @@ def topic_on_both(cluster: Cluster) -> dict[NodeProcess, set[int]]:
 def audited(cluster: Cluster, audit: Audit) -> None:
     """Check everything that was acknowledged, through each gateway."""
     for gateway in cluster.gateways:
-        with RawConnection.as_root(gateway.doors.tcp) as connection:
+        with RawConnection.as_root(gateway.listeners.tcp) as connection:
             audit.check(connection)
 
 
 def change_something(gateway: GatewayProcess, name: str) -> None:
     """Send a command that needs the metadata service and no node."""
     began = time.monotonic()
-    with RawConnection.as_root(gateway.doors.tcp) as root:
+    with RawConnection.as_root(gateway.listeners.tcp) as root:
         root.ok(Code.CREATE_STREAM, frames.name(name))
         root.ok(Code.UPDATE_STREAM, frames.ident(name) + frames.name(f"{name}, renamed"))
         root.ok(Code.DELETE_STREAM, frames.ident(f"{name}, renamed"))
@@ -79,11 +79,11 @@ def test_each_process_is_killed(cluster: Cluster, show: list[str]) -> None:
     seed = int(os.environ.get("TEST_SEED", time.time_ns() % 1_000_000))
     show.append(f"seed {seed}")
     choice = random.Random(seed)
-    load = ClusterLoad([gateway.doors.tcp for gateway in cluster.gateways], seed)
+    load = ClusterLoad([gateway.listeners.tcp for gateway in cluster.gateways], seed)
     held = topic_on_both(cluster)
     load.start()
     audit = Audit(load)
-    load.until_everybody_works()
+    load.until_all_work()
     for _ in range(ROUNDS):
         for victim in choice.sample(cluster.services, len(cluster.services)):
             before = {worker: worker.way.losses for worker in load.workers}
@@ -99,10 +99,10 @@ def test_each_process_is_killed(cluster: Cluster, show: list[str]) -> None:
                     change_something(gateway, f"without {victim.name} {number}")
             elif isinstance(victim, GatewayProcess):
                 # Clients of the killed gateway reconnect to the other one, once, whenever they notice.
-                unconcerned = [worker for worker in load.workers if ways[worker] != victim.doors.tcp]
-                load.until_everybody_works()
+                unconcerned = [worker for worker in load.workers if ways[worker] != victim.listeners.tcp]
+                load.until_all_work()
                 assert all(worker.way.losses - before[worker] <= 1 for worker in load.workers)
-            load.until_everybody_works(unconcerned)
+            load.until_all_work(unconcerned)
             assert [worker.name for worker in unconcerned if worker.way.losses != before[worker]] == []
             assert [worker.name for worker in unconcerned if worker.watched.refusals != refused[worker]] == []
             others = [worker for worker in unconcerned if worker is not load.librarian]
@@ -115,12 +115,12 @@ def test_each_process_is_killed(cluster: Cluster, show: list[str]) -> None:
                 cluster.wait_for(victim)
             cluster.wait_ready()
             load.begin_phase()
-            load.until_everybody_works()
+            load.until_all_work()
             load.check_alive()
             show.append(f"{victim.name}: {slowest * 1000:.0f} ms at most for those whom it did not concern")
     load.finish()
     audited(cluster, audit)
-    with RawConnection.as_root(cluster.gateways[0].doors.tcp) as connection:
+    with RawConnection.as_root(cluster.gateways[0].listeners.tcp) as connection:
         audit.check_everything(connection)
     in_flight = sum(len(producer.unanswered) for producer in load.producers)
     show.append(f"{audit.messages_count} messages, {in_flight} batches were in flight")
@@ -132,16 +132,16 @@ def test_members_of_a_dead_gateway(cluster: Cluster) -> None:
     offsets.
     """
     dead, alive = cluster.gateways
-    with RawConnection.as_root(alive.doors.tcp) as root:
+    with RawConnection.as_root(alive.listeners.tcp) as root:
         root.create_topic("groups", partitions=4)
         path = frames.ident("groups") + frames.ident("t")
-        root.ok(Code.CREATE_GROUP, path + frames.name("g"))
+        root.ok(Code.CREATE_CONSUMER_GROUP, path + frames.name("g"))
         group = path + frames.ident("g")
-        mine = RawConnection.as_root(alive.doors.tcp)
-        mine.ok(Code.JOIN_GROUP, group)
-        theirs = RawConnection.as_root(dead.doors.tcp)
-        eventually("the group is known", lambda: theirs.ok(Code.GET_GROUP, group))
-        theirs.ok(Code.JOIN_GROUP, group)
+        mine = RawConnection.as_root(alive.listeners.tcp)
+        mine.ok(Code.JOIN_CONSUMER_GROUP, group)
+        theirs = RawConnection.as_root(dead.listeners.tcp)
+        eventually("the group is known", lambda: theirs.ok(Code.GET_CONSUMER_GROUP, group))
+        theirs.ok(Code.JOIN_CONSUMER_GROUP, group)
         eventually("two members", lambda: shares(root) == [2, 2])
         dead.kill()
         eventually("the other one has everything", lambda: shares(root) == [4], timeout_seconds=60)
@@ -149,8 +149,8 @@ def test_members_of_a_dead_gateway(cluster: Cluster) -> None:
         theirs.close()
         dead.start()
         cluster.wait_for(dead)
-        with RawConnection.as_root(dead.doors.tcp) as again:
-            again.ok(Code.JOIN_GROUP, group)
+        with RawConnection.as_root(dead.listeners.tcp) as again:
+            again.ok(Code.JOIN_CONSUMER_GROUP, group)
             eventually("there is one member again", lambda: shares(root) == [4])
 
 

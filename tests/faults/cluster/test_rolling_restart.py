@@ -18,14 +18,14 @@ ROUNDS = int(os.environ.get("CLUSTER_ROUNDS", "1"))
 PARTITIONS_COUNT = 4
 BATCH_COUNT = 10
 BETWEEN_SECONDS = 0.3
-PATIENCE = "reconnection_interval=200ms&reestablish_after=200ms"
+RETRY_TIMEOUT = "reconnection_interval=200ms&reestablish_after=200ms"
 """Reduce both delays of the client from their default of five seconds."""
 ATTEMPT_SECONDS = 60
 
 
 async def connected(address: str) -> IggyClient:
     """Return a client that reconnects by itself, logs in again and repeats the interrupted request."""
-    client = IggyClient.from_connection_string(f"iggy+tcp://{USERNAME}:{PASSWORD}@{address}?{PATIENCE}")
+    client = IggyClient.from_connection_string(f"iggy+tcp://{USERNAME}:{PASSWORD}@{address}?{RETRY_TIMEOUT}")
     await client.connect()
     return client
 
@@ -93,7 +93,7 @@ class Conversation:
 @pytest.mark.timeout(180 + 120 * ROUNDS)
 async def test_everything_is_restarted(cluster: Cluster, show: list[str]) -> None:
     """The official client may repeat an unanswered batch once when its gateway stops, and no other batch."""
-    addresses = [gateway.doors.tcp for gateway in cluster.gateways]
+    addresses = [gateway.listeners.tcp for gateway in cluster.gateways]
     with RawConnection.as_root(addresses[0]) as root:
         root.create_topic("rolling", partitions=PARTITIONS_COUNT)
     conversations = [Conversation(partition) for partition in range(PARTITIONS_COUNT)]

@@ -65,12 +65,12 @@ class Cluster:
 
 @asynccontextmanager
 async def running_cluster(
-    folder: Path, *, count: int = 3, settings: Mapping[str, str] | None = None, disk: LossyDisk | None = None
+    directory: Path, *, count: int = 3, settings: Mapping[str, str] | None = None, disk: LossyDisk | None = None
 ) -> AsyncIterator[Cluster]:
     """Run replicas for the duration of an ``async with`` block.
 
     Args:
-        folder: Parent directory of the replicas' directories and logs.
+        directory: Parent directory of the replicas' directories and logs.
         count: One, three or five.
         settings: Additional settings of all replicas, by variable without the prefix.
         disk: Disk for the replicas' directories, instead.
@@ -87,8 +87,8 @@ async def running_cluster(
             members = [
                 f"127.0.0.1:{links[index, other].port if other != index else ports[other][0]}" for other in range(count)
             ]
-            place = disk.path if disk else folder
-            replica = ReplicaProcess(place, index, members, ports[index], settings or {}, log=folder)
+            place = disk.path if disk else directory
+            replica = ReplicaProcess(place, index, members, ports[index], settings or {}, log=directory)
             stack.callback(replica.kill)
             replica.start()
             replicas.append(replica)

@@ -25,7 +25,7 @@ class Client:
     def __init__(self, cluster: Cluster) -> None:
         self.caller = Caller(cluster.replicas, timeout_seconds=10.0)
         self.primary = 0
-        self.strangers: set[int] = set()
+        self.unauthenticated: set[int] = set()
         """Replicas that refuse callers of this cluster: the client skips them, even if they become primary."""
         self.repeated = 0
         """Number of commands repeated after an unknown outcome: they may be applied twice."""
@@ -37,7 +37,7 @@ class Client:
                 status = await self.caller.propose(self.primary, command)
             except NotTaken as refusal:
                 named = refusal.primary
-                self.primary = self._next() if named is None or named in self.strangers else named
+                self.primary = self._next() if named is None or named in self.unauthenticated else named
                 await asyncio.sleep(0.02)
                 continue
             if is_repeated and status is Status.STREAM_NAME_ALREADY_EXISTS:
@@ -51,7 +51,7 @@ class Client:
 
     def _next(self) -> int:
         others = ((self.primary + step) % 3 for step in (1, 2, 3))
-        return next(index for index in others if index not in self.strangers)
+        return next(index for index in others if index not in self.unauthenticated)
 
     async def rename(self, count: int, concurrency: int = 64) -> None:
         """Rename stream 0 `count` times."""
@@ -71,10 +71,10 @@ class Client:
 
 @asynccontextmanager
 async def prepared(
-    folder: Path, settings: Mapping[str, str] = MappingProxyType(SHORT)
+    directory: Path, settings: Mapping[str, str] = MappingProxyType(SHORT)
 ) -> AsyncIterator[tuple[Cluster, Client]]:
     """Run three replicas that have applied 301 commands; check that they stop cleanly at the end."""
-    async with running_cluster(folder, settings=settings) as cluster:
+    async with running_cluster(directory, settings=settings) as cluster:
         client = Client(cluster)
         try:
             assert await client.propose(Command(create_stream=CreateStream(name="s"))) is Status.OK

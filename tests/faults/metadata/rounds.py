@@ -128,7 +128,7 @@ PRIMARY_FAULTS: Final = (
     Fault("pause the primary", _pause_primary),
     Fault("cut the primary off", _cut_primary),
     Fault("stall the primary's network", _stall_primary),
-    Fault("nobody hears the primary", _mute_primary),
+    Fault("no replica hears the primary", _mute_primary),
 )
 OTHER_FAULTS: Final = (
     Fault("kill a backup", _kill_backup),
@@ -141,7 +141,7 @@ POWER_CUT: Final = Fault("cut the power of all", _cut_power, majority_lost=True)
 
 
 async def run_rounds(
-    folder: Path,
+    directory: Path,
     *,
     rounds: int,
     seed: int,
@@ -153,7 +153,7 @@ async def run_rounds(
     """Inject faults into a cluster of three under load, heal it after each, and check the clients' history.
 
     Args:
-        folder: Parent directory of the replicas' directories and logs.
+        directory: Parent directory of the replicas' directories and logs.
         rounds: Number of faults, one after the other.
         seed: Seed of the faults and of the clients' operations; timing still differs from run to run.
         clients: Number of concurrent clients.
@@ -164,7 +164,7 @@ async def run_rounds(
     numbers = random.Random(seed)
     verdict = Verdict()
     other_faults = OTHER_FAULTS if disk is None else (*OTHER_FAULTS, POWER_CUT, POWER_CUT)
-    async with running_cluster(folder, disk=disk) as cluster:
+    async with running_cluster(directory, disk=disk) as cluster:
         load = Load(cluster.replicas, clients=clients, keys=keys, seed=seed)
         caller = Caller(cluster.replicas, timeout_seconds=1.0)
         await load.prepare()
@@ -197,7 +197,7 @@ async def run_rounds(
 async def _round(
     cluster: Cluster, caller: Caller, load: Load, fault: Fault, numbers: random.Random, verdict: Verdict
 ) -> None:
-    primary, everybody = await _primary(caller)
+    primary, all_of_them = await _primary(caller)
     harmed = time.monotonic()
     fault.harm(cluster, primary, numbers)
     if fault.majority_lost:
@@ -209,7 +209,7 @@ async def _round(
         if fault.majority_lost:
             verdict.healed_seconds.append(written - harmed)
         elif fault in PRIMARY_FAULTS:
-            (verdict.failover_seconds if everybody else verdict.degraded_seconds).append(written - harmed)
+            (verdict.failover_seconds if all_of_them else verdict.degraded_seconds).append(written - harmed)
     await asyncio.sleep(numbers.uniform(0.0, 1.0))
     cluster.heal()
     await _written(caller, load, time.monotonic(), verdict, fault)

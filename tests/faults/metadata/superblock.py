@@ -22,21 +22,21 @@ _COPY_SEED: Final = 0x5653_5253_5542_0001
 _HEADER_SEED: Final = 0x5653_5248_4452_0001
 
 
-def path_in(folder: Path) -> Path:
+def path_in(directory: Path) -> Path:
     """Return the path of a replica's superblock."""
-    return folder / "superblock"
+    return directory / "superblock"
 
 
-def set_version(folder: Path, version: int) -> None:
+def set_version(directory: Path, version: int) -> None:
     """Set the format version in all copies."""
 
     def change(copy: bytearray) -> None:
         copy[_VERSION] = version.to_bytes(4, "little")
 
-    _rewrite(folder, change)
+    _rewrite(directory, change)
 
 
-def set_release(folder: Path, major: int, minor: int, patch: int) -> None:
+def set_release(directory: Path, major: int, minor: int, patch: int) -> None:
     """Set the release that wrote the newest checkpoint."""
 
     def change(copy: bytearray) -> None:
@@ -45,25 +45,25 @@ def set_release(folder: Path, major: int, minor: int, patch: int) -> None:
         header[:16] = _checksum(header[16:], _HEADER_SEED)
         copy[_CHECKPOINT_HEADER] = header
 
-    _rewrite(folder, change)
+    _rewrite(directory, change)
 
 
-def copies(folder: Path) -> list[bytes]:
+def copies(directory: Path) -> list[bytes]:
     """Return the content of each copy without its number."""
-    found = path_in(folder).read_bytes()
+    found = path_in(directory).read_bytes()
     assert len(found) == COPIES * COPY_BYTES
     return [found[at : at + 16] + found[at + 32 : at + COPY_BYTES] for at in range(0, len(found), COPY_BYTES)]
 
 
-def _rewrite(folder: Path, change: Callable[[bytearray], None]) -> None:
-    contents = bytearray(path_in(folder).read_bytes())
+def _rewrite(directory: Path, change: Callable[[bytearray], None]) -> None:
+    contents = bytearray(path_in(directory).read_bytes())
     for at in range(0, len(contents), COPY_BYTES):
         copy = contents[at : at + COPY_BYTES]
         assert copy[:16] == _checksum(copy[32:], _COPY_SEED), "the checksum is another one than this tool knows"
         change(copy)
         copy[:16] = _checksum(copy[32:], _COPY_SEED)
         contents[at : at + COPY_BYTES] = copy
-    path_in(folder).write_bytes(contents)
+    path_in(directory).write_bytes(contents)
 
 
 def _checksum(covered: bytes | bytearray, seed: int) -> bytes:

@@ -21,7 +21,7 @@ from tests.metadata_replicas import METADATA, ReplicaProcess
 
 CALLERS = 8
 KILLS = 4
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 @pytest.mark.long
@@ -77,13 +77,13 @@ async def propose(session: Session, command: Command) -> int:
     """Propose a command that has to succeed; a second creation would find its name taken. Return the id of a new
     stream.
     """
-    reply = (await session.propose(command, timeout_seconds=PATIENCE_SECONDS)).reply
+    reply = (await session.propose(command, timeout_seconds=TIMEOUT_SECONDS)).reply
     assert Status(reply.status) is Status.OK
     return int(reply.stream.id)
 
 
 async def until(reached: Callable[[], bool], work: list[asyncio.Task[None]]) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
+    end = time.monotonic() + TIMEOUT_SECONDS
     while not reached():
         for task in work:
             if task.done():
@@ -94,7 +94,7 @@ async def until(reached: Callable[[], bool], work: list[asyncio.Task[None]]) -> 
 
 
 async def kill_primary(caller: Caller, replicas: list[ReplicaProcess]) -> ReplicaProcess:
-    until = time.monotonic() + PATIENCE_SECONDS
+    until = time.monotonic() + TIMEOUT_SECONDS
     while time.monotonic() < until:
         for replica, stub in zip(replicas, caller.stubs, strict=True):
             if not replica.is_running:

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(300)
 MEBIBYTE = 1024 * 1024
 # Maximum number of commands: half of the first journal file at one block per command, plus a margin.
 COMMANDS_MAX = 3000
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 class Names:
@@ -48,9 +48,9 @@ class Names:
         name = f"stream {self._count} {'x' * 200}"
         self._count += 1
         request = ProposeRequest(command=Command(create_stream=CreateStream(name=name)))
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
-            assert time.monotonic() < deadline, "nobody is primary"
+            assert time.monotonic() < deadline, "no replica is primary"
             try:
                 response = await self.caller.stubs[self._target].Propose(request, metadata=METADATA, timeout=2.0)
             except aio.AioRpcError as error:
@@ -118,7 +118,7 @@ async def test_a_replica_that_is_alone_refuses_and_goes_on_by_itself(tmp_path: P
             assert "full" in why
             assert "Free some space" in why
             assert (await names.status(replica)).storage_full
-            await eventually("the full disk is told", lambda: "is full: the metadata journal" in replica.log_text())
+            await eventually("the full disk is reported", lambda: "is full: the metadata journal" in replica.log_text())
             names.check(await current(names.caller.stubs[0]))
 
             replica.kill()

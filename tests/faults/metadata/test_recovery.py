@@ -47,9 +47,9 @@ async def test_a_replica_whose_disk_was_wiped_comes_back(tmp_path: Path) -> None
         await client.rename(20, concurrency=1)
 
 
-def damage_newest(folder: Path) -> tuple[Path, bytes]:
+def damage_newest(directory: Path) -> tuple[Path, bytes]:
     """Change a byte in the newest command of a journal; return the file and its original content."""
-    journal = max(folder.glob("wal-*.log"), key=lambda path: path.stat().st_mtime_ns)
+    journal = max(directory.glob("wal-*.log"), key=lambda path: path.stat().st_mtime_ns)
     whole = journal.read_bytes()
     position = whole.rfind(b"name 2")
     assert position > 0
@@ -92,7 +92,7 @@ async def test_a_replica_that_is_alone_refuses_a_damaged_journal(tmp_path: Path)
             assert await asyncio.to_thread(replica.process.wait, 30) == 1
             (line,) = [line for line in replica.log_text().splitlines() if line.startswith("error: ")][-1:]
             assert str(replica.data) in line
-            assert "restore the folder from a backup" in line
+            assert "restore the directory from a backup" in line
             assert {file.name: file.read_bytes() for file in replica.data.iterdir()} == damaged
         journal.write_bytes(whole)
         replica.start()

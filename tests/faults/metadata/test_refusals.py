@@ -44,26 +44,26 @@ async def is_whole(cluster: Cluster, client: Client, victim: ReplicaProcess, bef
     assert victim.is_running, cluster
 
 
-def other_cluster(folder: Path) -> None:
+def other_cluster(directory: Path) -> None:
     """Leave the directory unchanged: the settings are wrong."""
-    assert superblock.path_in(folder).exists()
+    assert superblock.path_in(directory).exists()
 
 
-def newer_form(folder: Path) -> None:
-    superblock.set_version(folder, 2)
+def newer_form(directory: Path) -> None:
+    superblock.set_version(directory, 2)
 
 
-def older_form(folder: Path) -> None:
-    superblock.set_version(folder, 0)
+def older_form(directory: Path) -> None:
+    superblock.set_version(directory, 0)
 
 
-def newer_release(folder: Path) -> None:
-    superblock.set_release(folder, 9, 0, 0)
+def newer_release(directory: Path) -> None:
+    superblock.set_release(directory, 9, 0, 0)
 
 
-def all_copies(folder: Path) -> None:
+def all_copies(directory: Path) -> None:
     for copy in range(superblock.COPIES):
-        flip(superblock.path_in(folder), copy * superblock.COPY_BYTES + 200)
+        flip(superblock.path_in(directory), copy * superblock.COPY_BYTES + 200)
 
 
 HARMS: list[tuple[Callable[[Path], None], dict[str, str], tuple[str, ...]]] = [
@@ -74,12 +74,12 @@ HARMS: list[tuple[Callable[[Path], None], dict[str, str], tuple[str, ...]]] = [
     (
         all_copies,
         {},
-        ("no two copies of the superblock agree", "restore the folder from a backup", "move the folder away"),
+        ("no two copies of the superblock agree", "restore the directory from a backup", "move the directory away"),
     ),
 ]
 
 
-async def test_a_folder_that_is_not_for_this_replica(tmp_path: Path) -> None:
+async def test_a_directory_that_is_not_for_this_replica(tmp_path: Path) -> None:
     """The refusal repeats at every start, nothing in the directory changes, and all data is there once the cause is
     gone.
     """
@@ -104,9 +104,9 @@ async def test_a_folder_that_is_not_for_this_replica(tmp_path: Path) -> None:
         await is_whole(cluster, client, victim, before)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def contents(directory: Path) -> dict[str, bytes]:
     """Return all files of a directory."""
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
+    return {file.name: file.read_bytes() for file in directory.iterdir()}
 
 
 async def test_the_advice_for_a_lost_superblock_helps(tmp_path: Path) -> None:
@@ -116,21 +116,21 @@ async def test_the_advice_for_a_lost_superblock_helps(tmp_path: Path) -> None:
         victim = backup_of(cluster, client)
         victim.kill()
         all_copies(victim.data)
-        assert "With peers that are whole, move the folder away" in await refusal_to_start(victim)
+        assert "With intact peers, move the directory away" in await refusal_to_start(victim)
         victim.data.rename(tmp_path / "moved away")
         await is_whole(cluster, client, victim, before)
 
 
-async def at_rest(folder: Path) -> None:
+async def at_rest(directory: Path) -> None:
     """Wait until the superblock is not being written: all copies have had the same generation for a while.
 
     The replicas' traffic passes through this event loop, which must keep running.
     """
     async with asyncio.timeout(30):
         while True:
-            before = superblock.copies(folder)
+            before = superblock.copies(directory)
             await asyncio.sleep(0.3)
-            if len(set(before)) == 1 and superblock.copies(folder) == before:
+            if len(set(before)) == 1 and superblock.copies(directory) == before:
                 return
 
 
@@ -173,7 +173,7 @@ async def test_a_replica_with_wrong_settings_is_kept_out(tmp_path: Path, setting
             victim.data.rename(kept)
         victim.reconfigure(settings)
         # On a busy machine the others may hold elections in which the turn comes to this replica.
-        client.strangers = {victim.index}
+        client.unauthenticated = {victim.index}
         victim.start()
         for replica in cluster.replicas:
             await eventually(f"replica {replica.index} says why", lambda replica=replica: said in replica.log_text())
@@ -185,7 +185,7 @@ async def test_a_replica_with_wrong_settings_is_kept_out(tmp_path: Path, setting
             victim.data.rmdir()
             kept.rename(victim.data)
         victim.reconfigure({"CLUSTER_NAME": NAME, "CLUSTER_SECRET": SECRET})
-        client.strangers = set()
+        client.unauthenticated = set()
         victim.start()
         assert client.may_have_made((await converged(client.caller.stubs)).op - before.op, 20)
 
@@ -215,7 +215,7 @@ def hello(cluster: Cluster, protocol: int, release: tuple[int, int, int]) -> byt
     return struct.pack("<HB", len(payload), 1) + payload
 
 
-STRANGERS = [
+REFUSED_CALLERS = [
     (3, (0, 9, 0), "releases 0.1.0 and 0.9.0 do not work together: upgrade one minor release at a time"),
     (3, (9, 1, 0), "releases 0.1.0 and 9.1.0 do not work together: upgrade one minor release at a time"),
     (2, (0, 1, 0), "protocol 2 is spoken on one side and 3 on the other: run one release everywhere"),
@@ -236,7 +236,7 @@ async def test_a_peer_of_another_release_is_refused(tmp_path: Path) -> None:
                     answer += chunk
                 return answer
 
-        for protocol, release, said in STRANGERS:
+        for protocol, release, said in REFUSED_CALLERS:
             answer = await asyncio.to_thread(greet, hello(cluster, protocol, release))
             assert answer[2] == 5, "a refusal"
             assert answer[3:].decode() == said

@@ -20,10 +20,10 @@ from tests.metadata_replicas import CHANNEL_OPTIONS, METADATA
 _SECONDS_MAX = 60.0
 
 
-def certified(folder: Path, authority: trustme.CA, name: str) -> dict[str, str]:
+def certified(directory: Path, authority: trustme.CA, name: str) -> dict[str, str]:
     """Return settings of a replica with a certificate signed by this authority."""
     certificate = authority.issue_cert("127.0.0.1", "localhost")
-    files = {kind: folder / f"{name}-{kind}.pem" for kind in ("certificate", "key", "authority")}
+    files = {kind: directory / f"{name}-{kind}.pem" for kind in ("certificate", "key", "authority")}
     files["certificate"].write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
     certificate.private_key_pem.write_to_path(files["key"])
     authority.cert_pem.write_to_path(files["authority"])
@@ -56,15 +56,15 @@ async def test_three_replicas_with_certificates(tmp_path: Path) -> None:
         await committed(cluster, channels, "encrypted")
 
         # A replica with the right secret and a certificate of another authority is refused.
-        stranger = cluster.replicas[2]
-        stranger.kill()
-        stranger.reconfigure(certified(tmp_path, other, "stranger"))
-        stranger.start()
+        untrusted = cluster.replicas[2]
+        untrusted.kill()
+        untrusted.reconfigure(certified(tmp_path, other, "stranger"))
+        untrusted.start()
         foreign = grpc.ssl_channel_credentials(other.cert_pem.bytes())
-        async with aio.secure_channel(stranger.address, foreign, options=CHANNEL_OPTIONS) as channel:
+        async with aio.secure_channel(untrusted.address, foreign, options=CHANNEL_OPTIONS) as channel:
             deadline = time.monotonic() + _SECONDS_MAX
             while (status := await status_of(channel)) is None:
-                assert time.monotonic() < deadline, stranger.log_text()[-1000:]
+                assert time.monotonic() < deadline, untrusted.log_text()[-1000:]
             await committed(cluster, channels[:2], "without it")
             status = await status_of(channel)
             assert status is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace_metadata_client import CatalogueWatch, MetadataTarget, Reads, Session, connected
+from headrace_metadata_client import CatalogWatch, MetadataTarget, Reads, Session, connected
 from headrace_proto.catalog.v1 import Snapshot
 from headrace_proto.metadata.v1 import Command, CreateStream, ProposeResponse
 from tests.faults.metadata.cluster import running_cluster
@@ -27,7 +27,7 @@ async def test_a_follower_has_no_gap_while_replicas_are_killed_and_paused(tmp_pa
         target = MetadataTarget(addresses=addresses, cluster=NAME, secret=SECRET, authority=None)
         async with connected(target) as connections:
             session = Session(connections.stubs, connections.metadata, attempt_seconds=0.5)
-            watch = CatalogueWatch(connections, look_seconds=0.5, patience_seconds=0.5)
+            watch = CatalogWatch(connections, look_seconds=0.5, timeout_seconds=0.5)
             follower = Follower(watch)
             try:
                 for number in range(ROUNDS):
@@ -56,7 +56,7 @@ async def test_a_follower_has_no_gap_while_replicas_are_killed_and_paused(tmp_pa
 class Follower:
     """Watcher that keeps the received state."""
 
-    def __init__(self, watch: CatalogueWatch) -> None:
+    def __init__(self, watch: CatalogWatch) -> None:
         self.names: list[str] = []
         self.snapshots = 0
         self._version = 0
@@ -83,7 +83,7 @@ class Follower:
         while self._version < version:
             if self._task.done():
                 self._task.result()
-            assert time.monotonic() < until, f"version {version} is not told, only {self._version}"
+            assert time.monotonic() < until, f"version {version} is not sent, only {self._version}"
             self._changed.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), 0.5)

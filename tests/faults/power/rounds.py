@@ -52,7 +52,7 @@ class Seen:
         recovery = sorted(self.recovery_seconds)
         return (
             f"data plane: {sum(self.faults.values())} rounds: {faults}\n"
-            f"{self.names_lost} names of files and folders were lost or came back\n"
+            f"{self.names_lost} names of files and directories were lost or came back\n"
             f"recovery: p50={recovery[len(recovery) // 2]:.3f} s max={recovery[-1]:.3f} s\n"
             f"{self.messages} messages, none of those acknowledged lost; {self.in_flight} batches were in flight"
         )
@@ -103,22 +103,22 @@ _FAULTS: Final[dict[str, Callable[[_Run], None]]] = {
 }
 
 
-def run_rounds(folder: Path, *, rounds: int, seed: int) -> Seen:
+def run_rounds(directory: Path, *, rounds: int, seed: int) -> Seen:
     """Cut the power of a server under load, or kill it, `rounds` times, and audit its data after each.
 
     No acknowledged message is lost or duplicated, offsets are dense, a message once read never changes, stored offsets
     and the catalog are as acknowledged (LOG-10, LOG-11, LOG-15).
 
     Args:
-        folder: Parent directory of the log and of the disk's mount point.
+        directory: Parent directory of the log and of the disk's mount point.
         rounds: Number of faults, one after the other.
         seed: Seed of the faults, of the lost writes and of the clients; timing still differs from run to run.
 
     Raises:
         AssertionError: An acknowledged operation is missing or wrong; the message names it.
     """
-    with lossy_disk(folder / "disk") as disk:
-        server = ServerProcess(disk.path / "data", SETTINGS, log=folder / "server.log")
+    with lossy_disk(directory / "disk") as disk:
+        server = ServerProcess(disk.path / "data", SETTINGS, log=directory / "server.log")
         try:
             return _rounds(_Run(server, disk, random.Random(seed), Seen()), rounds, seed)
         finally:

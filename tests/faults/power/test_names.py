@@ -49,8 +49,8 @@ def _server(disk: LossyDisk, tmp_path: Path) -> Iterator[ServerProcess]:
 @pytest.mark.parametrize(("name", "seed"), [("log", 0), ("partition", 6), ("streams", 2)])
 def test_names_that_were_changed_and_not_synced(disk: LossyDisk, server: ServerProcess, name: str, seed: int) -> None:
     """Files and directories that contain messages are renamed there and back."""
-    for folder in _folders(server):
-        named = folder.glob("*.log") if name == "log" else [_level(folder, name)]
+    for directory in _directories(server):
+        named = directory.glob("*.log") if name == "log" else [_level(directory, name)]
         for path in named:
             _rename_there_and_back(path)
     assert _found_after_power_cut(disk, server, seed) == [[b"before", b"after"]] * _PARTITIONS_COUNT
@@ -59,9 +59,11 @@ def test_names_that_were_changed_and_not_synced(disk: LossyDisk, server: ServerP
 @pytest.mark.parametrize(
     ("name", "seed"), [("partition", 2), ("partitions", 2), ("topic", 2), ("topics", 2), ("stream", 7), ("streams", 7)]
 )
-def test_folders_that_were_made_and_not_synced(disk: LossyDisk, server: ServerProcess, name: str, seed: int) -> None:
+def test_directories_that_were_made_and_not_synced(
+    disk: LossyDisk, server: ServerProcess, name: str, seed: int
+) -> None:
     """The process was killed while it created the directories down to the first file of a partition."""
-    levels = [_level(_folders(server)[0], level) for level in _LEVELS]
+    levels = [_level(_directories(server)[0], level) for level in _LEVELS]
     deepest = _LEVELS.index(name)
     shutil.rmtree(levels[deepest])
     _sync(levels[deepest].parent)
@@ -89,13 +91,13 @@ def _send(connection: RawConnection, payload: bytes) -> None:
         connection.send(_STREAM, "t", partition, payload)
 
 
-def _folders(server: ServerProcess) -> list[Path]:
-    return [server.partition_folder(partition=partition) for partition in range(_PARTITIONS_COUNT)]
+def _directories(server: ServerProcess) -> list[Path]:
+    return [server.partition_directory(partition=partition) for partition in range(_PARTITIONS_COUNT)]
 
 
-def _level(folder: Path, name: str) -> Path:
+def _level(directory: Path, name: str) -> Path:
     """Return the directory of a partition, or one above it."""
-    return (folder, *folder.parents)[_LEVELS.index(name)]
+    return (directory, *directory.parents)[_LEVELS.index(name)]
 
 
 def _rename_there_and_back(path: Path) -> None:
@@ -105,7 +107,7 @@ def _rename_there_and_back(path: Path) -> None:
         elsewhere.rename(path)
 
 
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)

@@ -17,10 +17,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.spark", description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", type=Path, help="where data and logs stay; a temporary one by default")
+    parser.add_argument(
+        "--folder", dest="directory", type=Path, help="directory for data and logs; a temporary one by default"
+    )
     options = parser.parse_args()
-    folder = options.folder or Path(tempfile.mkdtemp(prefix="headrace-spark-"))
-    folder.mkdir(parents=True, exist_ok=True)
+    directory = options.directory or Path(tempfile.mkdtemp(prefix="headrace-spark-"))
+    directory.mkdir(parents=True, exist_ok=True)
     # Exit through the cleanup of started processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     began = time.monotonic()
@@ -29,9 +31,9 @@ def main() -> int:
         sys.stdout.write(f"{time.monotonic() - began:6.1f} s  {line}\n")
         sys.stdout.flush()
 
-    verdict = run(folder, kills=options.kills, seed=options.seed, say=say)
+    verdict = run(directory, kills=options.kills, seed=options.seed, say=say)
     sys.stdout.write(
-        f"{verdict.report()}\nseed {verdict.seed}, {verdict.seconds:.0f} s, {folder}\n{verdict.to_json()}\n"
+        f"{verdict.report()}\nseed {verdict.seed}, {verdict.seconds:.0f} s, {directory}\n{verdict.to_json()}\n"
     )
     return 1 if verdict.problems else 0
 

@@ -28,18 +28,18 @@ _END_SECONDS: Final = 20.0
 class Driver(threading.Thread):
     """Supervisor of one driver. Executors of the previous driver may still run when the next one starts."""
 
-    def __init__(self, folder: Path, servers: Sequence[str], stream: str, numbers: random.Random) -> None:
+    def __init__(self, directory: Path, servers: Sequence[str], stream: str, numbers: random.Random) -> None:
         """Describe the queries.
 
         Args:
-            folder: Directory for files, checkpoints and logs.
+            directory: Directory for files, checkpoints and logs.
             servers: gRPC addresses of gateways.
             stream: Stream with the topics `in` and `out`.
             numbers: Random source of the shuffling of rows in each run, and of the pauses between two runs.
         """
         super().__init__(name="supervisor", daemon=True)
-        self.folder = folder
-        self.log = folder / "driver.log"
+        self.directory = directory
+        self.log = directory / "driver.log"
         self.starts = 0
         self.started_at = 0.0
         """Start time of the current driver, by the clock of the file system."""
@@ -70,7 +70,7 @@ class Driver(threading.Thread):
 
     def run(self) -> None:
         """Start the driver again and again."""
-        secret = self.folder / "password"
+        secret = self.directory / "password"
         secret.write_text(PASSWORD, encoding="utf-8")
         while not self._is_over.is_set():
             process, begin = self._start(secret)
@@ -85,7 +85,7 @@ class Driver(threading.Thread):
         """End the driver and all leftovers of earlier drivers."""
         self._is_over.set()
         self.join(_END_SECONDS)
-        while left := [number for session in self._sessions for number in processes.of_session(session).everybody]:
+        while left := [number for session in self._sessions for number in processes.of_session(session).all_of_them]:
             processes.kill(left)
             time.sleep(_LOOK_SECONDS)
         if self._process is not None:
@@ -97,7 +97,7 @@ class Driver(threading.Thread):
         order = self._numbers.sample(self._servers, len(self._servers))
         command = [sys.executable, query.__file__, "--servers", ",".join(order), "--username", USERNAME]
         command += ["--password-file", str(secret), "--stream", self._stream]
-        command += ["--folder", str(self.folder), "--shuffle", shuffle]
+        command += ["--folder", str(self.directory), "--shuffle", shuffle]
         begin = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

@@ -29,19 +29,19 @@ class Batch:
 class Checkpoint:
     """Checkpoint of one query."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
     def last(self) -> Batch | None:
         """Return the micro-batch begun last."""
-        number = _last(self._folder / "offsets")
+        number = _last(self._directory / "offsets")
         if number is None:
             return None
         try:
-            begun_at = (self._folder / "offsets" / str(number)).stat().st_mtime
+            begun_at = (self._directory / "offsets" / str(number)).stat().st_mtime
         except FileNotFoundError:
             return None
-        return Batch(number, begun_at, (self._folder / "commits" / str(number)).exists())
+        return Batch(number, begun_at, (self._directory / "commits" / str(number)).exists())
 
     def is_within(self) -> bool:
         """Return whether a micro-batch is in progress."""
@@ -50,10 +50,10 @@ class Checkpoint:
 
     def seconds(self) -> float:
         """Return the duration of the last complete micro-batch, or an estimate if there is none."""
-        number = _last(self._folder / "commits")
+        number = _last(self._directory / "commits")
         try:
             begun_at, through_at = (
-                (self._folder / kind / str(number)).stat().st_mtime for kind in ("offsets", "commits")
+                (self._directory / kind / str(number)).stat().st_mtime for kind in ("offsets", "commits")
             )
         except FileNotFoundError:
             return 1.0
@@ -61,16 +61,16 @@ class Checkpoint:
 
     def count(self) -> int:
         """Return the number of committed micro-batches."""
-        last = _last(self._folder / "commits")
+        last = _last(self._directory / "commits")
         return 0 if last is None else last + 1
 
     def ends(self, title: str) -> dict[int, int]:
         """Return the end offsets of the committed micro-batches, by partition of a topic."""
-        number = _last(self._folder / "commits")
+        number = _last(self._directory / "commits")
         if number is None:
             return {}
         try:
-            text = (self._folder / "offsets" / str(number)).read_text(encoding="utf-8")
+            text = (self._directory / "offsets" / str(number)).read_text(encoding="utf-8")
         except FileNotFoundError:
             return {}
         noted: dict[str, Any] = json.loads(text.splitlines()[-1])
@@ -108,8 +108,8 @@ class Moments:
         return f"towards the end of {name} {last.number}"
 
 
-def _last(folder: Path) -> int | None:
+def _last(directory: Path) -> int | None:
     try:
-        return max((int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()), default=None)
+        return max((int(entry.name) for entry in directory.iterdir() if entry.name.isdigit()), default=None)
     except FileNotFoundError:
         return None

@@ -78,13 +78,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.spark.leaks", description=__doc__)
     parser.add_argument("--batches", type=int, default=1000)
     options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="headrace-leaks-"))
+    directory = Path(tempfile.mkdtemp(prefix="headrace-leaks-"))
     began = time.monotonic()
-    with ServerProcess(folder / "data") as server:
-        found = measure(folder, server, options.batches, lambda line: sys.stdout.write(f"{line}\n"))
+    with ServerProcess(directory / "data") as server:
+        found = measure(directory, server, options.batches, lambda line: sys.stdout.write(f"{line}\n"))
     problems = [problem for one in found for problem in _grown(one)]
     lines = [one.report() for one in found] + [f"GROWN: {problem}" for problem in problems]
-    lines.append(f"{options.batches} micro-batches, {time.monotonic() - began:.0f} s, {folder}")
+    lines.append(f"{options.batches} micro-batches, {time.monotonic() - began:.0f} s, {directory}")
     sys.stdout.write("\n".join(lines) + "\n")
     return 1 if problems else 0
 
@@ -96,7 +96,7 @@ def _grown(series: Series) -> list[str]:
     return series.grown(bytes_per_batch_max=BYTES_PER_BATCH_MAX)
 
 
-def measure(folder: Path, server: ServerProcess, batches: int, say: Callable[[str], object]) -> list[Series]:
+def measure(directory: Path, server: ServerProcess, batches: int, say: Callable[[str], object]) -> list[Series]:
     """Run a query from one topic into another with one message in each micro-batch."""
     client = Client.connect(server.address)
     client.login(USERNAME, PASSWORD)
@@ -121,7 +121,7 @@ def measure(folder: Path, server: ServerProcess, batches: int, say: Callable[[st
             .config("spark.driver.memory", "600m")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+            .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
             .config("spark.log.level", "ERROR")
             .getOrCreate()
         )
@@ -134,11 +134,11 @@ def measure(folder: Path, server: ServerProcess, batches: int, say: Callable[[st
             .select("value")
             .writeStream.format("headrace")
             .options(**where | {"topic": "out"})
-            .option("checkpointLocation", str(folder / "checkpoint"))
+            .option("checkpointLocation", str(directory / "checkpoint"))
             .start()
         )
         say("the query runs")
-        found = watched(query, folder / "checkpoint", server.process.pid, batches)
+        found = watched(query, directory / "checkpoint", server.process.pid, batches)
         query.stop()
     finally:
         spark.stop()

@@ -22,7 +22,7 @@ _PYTHON: Final = b".daemon\0pyspark."
 class Processes:
     """Processes at one moment."""
 
-    everybody: tuple[int, ...]
+    all_of_them: tuple[int, ...]
     driver: tuple[int, ...]
     """Virtual machine of the driver; empty while it is starting."""
     executors: tuple[int, ...]
@@ -35,7 +35,7 @@ class Processes:
 
 def of_session(session: int) -> Processes:
     """Find the processes of a session; everything Spark starts stays in the session of the script."""
-    found = {number: entry for number, entry in _everybody().items() if entry.session == session}
+    found = {number: entry for number, entry in _all_processes().items() if entry.session == session}
     driver = _with(found, _DRIVER)
     executors = _with(found, _EXECUTOR)
     forked = _forked(found)
@@ -51,7 +51,7 @@ def of_session(session: int) -> Processes:
 
 def planners_below(process: int) -> list[tuple[str, int]]:
     """Return role and process id of the Python processes that a driver has started."""
-    found = _everybody()
+    found = _all_processes()
     driver = [number for number in _with(found, _DRIVER) if found[number].parent == process]
     forked = [number for number, above in _forked(found).items() if above in driver]
     readers = [number for number in _with(found, _READER) if found[number].parent in driver]
@@ -74,7 +74,7 @@ class _Entry(NamedTuple):
     command: bytes
 
 
-def _everybody() -> dict[int, _Entry]:
+def _all_processes() -> dict[int, _Entry]:
     found: dict[int, _Entry] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():

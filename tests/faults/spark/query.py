@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--username", required=True)
     parser.add_argument("--password-file", required=True)
     parser.add_argument("--stream", required=True)
-    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--folder", dest="directory", type=Path, required=True)
     parser.add_argument("--shuffle", choices=SHUFFLES, required=True)
     options = parser.parse_args()
     where = {
@@ -42,10 +42,10 @@ def main() -> int:
         "stream": options.stream,
         "retry.max": RETRIES,
     }
-    spark = session(options.folder)
+    spark = session(options.directory)
     begin = {
-        "files": lambda: begin_files(spark, where, options.folder, options.shuffle),
-        "topic": lambda: begin_topic(spark, where, options.folder, options.shuffle),
+        "files": lambda: begin_files(spark, where, options.directory, options.shuffle),
+        "topic": lambda: begin_topic(spark, where, options.directory, options.shuffle),
     }
     running = {name: begun(start) for name, start in begin.items()}
     for _ in range(FAILURES_MAX):
@@ -79,7 +79,7 @@ def reason(error: StreamingQueryException) -> str:
     return (named or [line.rpartition("with exception: ")[2] for line in lines])[0][:400]
 
 
-def session(folder: Path) -> SparkSession:
+def session(directory: Path) -> SparkSession:
     """Create a session with two executors in separate processes."""
     return (
         SparkSession.builder.master("local-cluster[2,1,700]")
@@ -90,8 +90,8 @@ def session(folder: Path) -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .config("spark.local.dir", str(folder / "local"))
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.local.dir", str(directory / "local"))
+        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
@@ -126,20 +126,20 @@ def shuffled(frame: DataFrame, how: str) -> DataFrame:
     return frame
 
 
-def begin_files(spark: SparkSession, where: dict[str, str], folder: Path, shuffle: str) -> StreamingQuery:
+def begin_files(spark: SparkSession, where: dict[str, str], directory: Path, shuffle: str) -> StreamingQuery:
     """Start a query with Spark's own Parquet sink."""
     rows = source(spark, where, "files").select("partition", "offset", "value")
     return (
         shuffled(rows, shuffle)
         .writeStream.queryName("files")
         .format("parquet")
-        .option("path", str(folder / "files"))
-        .option("checkpointLocation", str(folder / "checkpoints/files"))
+        .option("path", str(directory / "files"))
+        .option("checkpointLocation", str(directory / "checkpoints/files"))
         .start()
     )
 
 
-def begin_topic(spark: SparkSession, where: dict[str, str], folder: Path, shuffle: str) -> StreamingQuery:
+def begin_topic(spark: SparkSession, where: dict[str, str], directory: Path, shuffle: str) -> StreamingQuery:
     """Start a query with the sink that writes to a topic exactly once."""
     rows = source(spark, where, "topic").select("value")
     return (
@@ -147,7 +147,7 @@ def begin_topic(spark: SparkSession, where: dict[str, str], folder: Path, shuffl
         .writeStream.queryName("topic")
         .format("headrace")
         .options(**where | {"topic": "out", "transactionalId": "kills", "stageLifetime": "10m", "batchBytes": "4k"})
-        .option("checkpointLocation", str(folder / "checkpoints/topic"))
+        .option("checkpointLocation", str(directory / "checkpoints/topic"))
         .start()
     )
 

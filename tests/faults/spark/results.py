@@ -89,9 +89,9 @@ def read_topic(address: str, stream: str, topic: str) -> dict[Place, bytes]:
     return found
 
 
-def committed_files(folder: Path) -> list[Path]:
+def committed_files(directory: Path) -> list[Path]:
     """Return the files in the log of Spark's sink, as any reader of that directory sees them."""
-    log = folder / "_spark_metadata"
+    log = directory / "_spark_metadata"
     compacted = max((int(entry.stem) for entry in log.glob("*.compact")), default=-1)
     later = sorted(int(entry.name) for entry in log.iterdir() if entry.name.isdigit() and int(entry.name) > compacted)
     names = [f"{compacted}.compact"] if compacted >= 0 else []

@@ -24,7 +24,7 @@ from tests.faults.spark.results import (
     read_files,
     read_topic,
 )
-from tests.faults.spark.victims import NobodyThere, Victims, deck
+from tests.faults.spark.victims import NoVictim, Victims, deck
 from tests.faults.workload import join_all
 from tests.server_process import PASSWORD, USERNAME
 
@@ -43,11 +43,11 @@ _BAD_WORDS: Final = ("panicked at", "Traceback (most recent call last)")
 _NODE: Settings = {"durability": "fsync"}
 
 
-def run(folder: Path, *, kills: int, seed: int, say: Callable[[str], object]) -> Verdict:
+def run(directory: Path, *, kills: int, seed: int, say: Callable[[str], object]) -> Verdict:
     """Kill `kills` times and check what became of every message.
 
     Args:
-        folder: Empty directory for all files.
+        directory: Empty directory for all files.
         kills: Number of kills.
         seed: Seed of victims, times and producers; timing still differs from run to run.
         say: Called with a line for each kill.
@@ -55,16 +55,19 @@ def run(folder: Path, *, kills: int, seed: int, say: Callable[[str], object]) ->
     verdict = Verdict(seed)
     began = time.monotonic()
     numbers = random.Random(seed)
-    cluster = Cluster(folder, node_settings=_NODE)
+    cluster = Cluster(directory, node_settings=_NODE)
     driver: Driver | None = None
     try:
         cluster.start()
         stream = _topics(cluster)
-        doors = [gateway.doors for gateway in cluster.gateways]
-        driver = Driver(folder, [door.grpc for door in doors], stream, random.Random(f"{seed} driver"))
-        ways = [Way([door.tcp for door in doors[turn % 2 :] + doors[: turn % 2]]) for turn in range(PRODUCERS_COUNT)]
+        listeners = [gateway.listeners for gateway in cluster.gateways]
+        driver = Driver(directory, [listener.grpc for listener in listeners], stream, random.Random(f"{seed} driver"))
+        ways = [
+            Way([listener.tcp for listener in listeners[turn % 2 :] + listeners[: turn % 2]])
+            for turn in range(PRODUCERS_COUNT)
+        ]
         producers = [Producer(number, way, stream, seed=seed) for number, way in enumerate(ways)]
-        checkpoints = {name: Checkpoint(folder / "checkpoints" / name) for name in QUERIES}
+        checkpoints = {name: Checkpoint(directory / "checkpoints" / name) for name in QUERIES}
         driver.start()
         for way, producer in zip(ways, producers, strict=True):
             way.open()
@@ -89,7 +92,7 @@ def run(folder: Path, *, kills: int, seed: int, say: Callable[[str], object]) ->
 
 def _topics(cluster: Cluster) -> str:
     """Create both topics, repeatedly until each node has partitions of each; return the name of their stream."""
-    client = Client.connect(cluster.gateways[0].doors.tcp)
+    client = Client.connect(cluster.gateways[0].listeners.tcp)
     client.login(USERNAME, PASSWORD)
     try:
         for attempt in range(50):
@@ -140,12 +143,12 @@ def _kill_all(
         kind = cards.popleft()
         try:
             victim = victims.kill(kind)
-        except NobodyThere as nobody:
-            say(f"there is no {nobody} to be killed")
+        except NoVictim as anonymous:
+            say(f"there is no {anonymous} to be killed")
             cards.append(kind)
             absences += 1
             if absences > _ABSENCES_MAX:
-                verdict.problems.append(f"time and again there is nobody to be killed: {driver.folder}")
+                verdict.problems.append(f"repeatedly, there is no process to kill: {driver.directory}")
             continue
         verdict.kills[kind] += 1
         verdict.victims[victim] += 1
@@ -174,8 +177,8 @@ def _judge(
     say: Callable[[str], object],
 ) -> None:
     cluster.start()
-    door = cluster.gateways[0].doors.tcp
-    messages = read_topic(door, stream, "in")
+    listener = cluster.gateways[0].listeners.tcp
+    messages = read_topic(listener, stream, "in")
     judge_input(messages, producers, verdict)
     say(f"{len(messages)} messages; the queries read what is left of them")
     ends = dict.fromkeys(range(PARTITIONS_COUNT), 0)
@@ -186,12 +189,12 @@ def _judge(
             verdict.problems.append(f"{name} stands at {checkpoint.ends(f'{stream}/in')}, the input ends at {ends}")
         verdict.batches[name] = checkpoint.count()
     driver.stop()
-    files = committed_files(driver.folder / "files")
+    files = committed_files(driver.directory / "files")
     verdict.files = len(files)
     judge_files(messages, read_files(files), verdict)
     # Committed messages become readable a moment later.
-    _within(_SETTLE_SECONDS, lambda: len(read_topic(door, stream, "out")) >= len(messages))
-    judge_topic(messages, read_topic(door, stream, "out"), verdict)
+    _within(_SETTLE_SECONDS, lambda: len(read_topic(listener, stream, "out")) >= len(messages))
+    judge_topic(messages, read_topic(listener, stream, "out"), verdict)
 
 
 def _judge_logs(cluster: Cluster, verdict: Verdict) -> None:

@@ -25,16 +25,18 @@ class Usage:
     @classmethod
     def of(cls, process: int) -> Usage:
         """Measure an existing process."""
-        folder = Path(f"/proc/{process}")
-        figures = dict(
-            line.split(":", 1) for line in (folder / "status").read_text(encoding="utf-8").splitlines() if ":" in line
+        directory = Path(f"/proc/{process}")
+        metrics = dict(
+            line.split(":", 1)
+            for line in (directory / "status").read_text(encoding="utf-8").splitlines()
+            if ":" in line
         )
-        descriptors = list((folder / "fd").iterdir())
+        descriptors = list((directory / "fd").iterdir())
         sockets = 0
         for descriptor in descriptors:
             with suppress(FileNotFoundError):
                 sockets += str(descriptor.readlink()).startswith("socket:")
-        return cls(int(figures["VmRSS"].split()[0]) * 1024, int(figures["Threads"]), len(descriptors), sockets)
+        return cls(int(metrics["VmRSS"].split()[0]) * 1024, int(metrics["Threads"]), len(descriptors), sockets)
 
 
 @dataclass(slots=True)

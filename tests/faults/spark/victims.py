@@ -31,7 +31,7 @@ _INNER_SHARE: Final = 0.25
 """Share of driver and executor kills in which only one of its Python processes dies."""
 
 
-class NobodyThere(Exception):
+class NoVictim(Exception):
     """No process of the chosen kind existed before the timeout."""
 
 
@@ -59,7 +59,7 @@ class Victims:
         """Kill a process of this kind and have it restarted; return its name.
 
         Raises:
-            NobodyThere: No process of this kind existed.
+            NoVictim: No process of this kind existed.
         """
         match kind:
             case "driver":
@@ -95,7 +95,7 @@ class Victims:
             return "a planner of the driver"
         _eventually(lambda: self._driver.processes().driver, "driver")
         if not self._driver.kill():
-            raise NobodyThere("driver")
+            raise NoVictim("driver")
         return "the driver"
 
     def _kill_executor(self) -> str:
@@ -125,6 +125,6 @@ def _eventually(look: Callable[[], _T | None], kind: str) -> _T:
     deadline = time.monotonic() + _THERE_SECONDS
     while (found := look()) is None or found == ():
         if time.monotonic() > deadline:
-            raise NobodyThere(kind)
+            raise NoVictim(kind)
         time.sleep(_POLL_SECONDS)
     return found

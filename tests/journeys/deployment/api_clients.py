@@ -46,7 +46,7 @@ class Sent:
     """Texts and values of the kind `raw`."""
 
 
-class Door(ABC):
+class Api(ABC):
     """A logged-in client of one API."""
 
     name: ClassVar[str]
@@ -82,7 +82,7 @@ class Door(ABC):
         self.close()
 
 
-class BinaryDoor(Door):
+class BinaryApi(Api):
     """The binary protocol over TCP."""
 
     name = "binary"
@@ -132,7 +132,7 @@ class BinaryDoor(Door):
         return polled.offsets, found
 
 
-class WebSocketDoor(BinaryDoor):
+class WebSocketApi(BinaryApi):
     """The binary protocol over WebSocket."""
 
     name = "websocket"
@@ -141,7 +141,7 @@ class WebSocketDoor(BinaryDoor):
         return WebSocketConnection(self.gateway.websocket, timeout_seconds=SECONDS_MAX)
 
 
-class HttpDoor(Door):
+class HttpApi(Api):
     """The HTTP interface."""
 
     name = "http"
@@ -185,7 +185,7 @@ class HttpDoor(Door):
         self._connection.close()
 
 
-class GrpcDoor(Door):
+class GrpcApi(Api):
     """The gRPC services."""
 
     name = "grpc"
@@ -193,9 +193,9 @@ class GrpcDoor(Door):
     def __init__(self, gateway: Gateway, account: Account, token: str | None = None) -> None:
         super().__init__(gateway, account)
         if token is None:
-            with GrpcCaller(gateway.grpc, None) as nobody:
+            with GrpcCaller(gateway.grpc, None) as anonymous:
                 request = v1.LoginRequest(username=account.username, password=account.password)
-                token = called(nobody.login.Login, request).token
+                token = called(anonymous.login.Login, request).token
         self.token = token
         self.caller = GrpcCaller(gateway.grpc, token)
 
@@ -238,7 +238,7 @@ class GrpcDoor(Door):
         self.caller.__exit__(None, None, None)
 
 
-class PushDoor(Door):
+class PushApi(Api):
     """The push to browsers, in JSON."""
 
     name = "push"
@@ -314,7 +314,7 @@ class PushDoor(Door):
         return dict(json.loads(self._socket.recv(timeout=SECONDS_MAX)))
 
 
-DOORS: dict[str, type[Door]] = {door.name: door for door in (BinaryDoor, WebSocketDoor, HttpDoor, GrpcDoor, PushDoor)}
+APIS: dict[str, type[Api]] = {api.name: api for api in (BinaryApi, WebSocketApi, HttpApi, GrpcApi, PushApi)}
 
 
 def http_token(gateway: Gateway, account: Account) -> str:

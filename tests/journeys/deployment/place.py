@@ -36,7 +36,7 @@ class Gateway:
     @classmethod
     def parse(cls, text: str) -> Gateway:
         """Parse the form of the variable."""
-        return cls(**dict(door.strip().split("=", 1) for door in text.split(",")))
+        return cls(**dict(api.strip().split("=", 1) for api in text.split(",")))
 
 
 @dataclass(frozen=True, slots=True)

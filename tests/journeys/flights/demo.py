@@ -215,15 +215,15 @@ def main(argv: Sequence[str]) -> int:
         server = None
         address = options.server
         if address is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-demo-"))
-            server = ServerProcess(Path(folder) / "data")
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-demo-"))
+            server = ServerProcess(Path(directory) / "data")
             try:
                 stack.enter_context(server)
             except ServerDidNotStart as failure:
                 console.print(f"[bold red]the server does not start:[/] {failure}")
                 return 1
             address = server.websocket_address if options.transport == "websocket" else server.address
-            console.print(f"a server on {address}, data in {folder} until the end")
+            console.print(f"a server on {address}, data in {directory} until the end")
         if options.kills:
             console.print(f"it will be killed {options.kills} times (--seed {options.seed})")
         try:

@@ -20,7 +20,7 @@ import psutil
 
 from tests.performance.loads.load import STREAM, TOPIC
 from tests.performance.options import MB
-from tests.performance.results.metrics import Figure, at_least, at_most, differences
+from tests.performance.results.metrics import Metric, at_least, at_most, differences
 from tests.performance.results.section import Section
 from tests.performance.rounds import alternate
 from tests.performance.workbench import Workbench, connect, create_topic
@@ -53,8 +53,8 @@ def run(bench: Workbench) -> Section:
         create_topic(server, 2)
         samples = alternate({"browsers": _crowd(server)}, bench.scale.rounds, bench.started)
 
-    def figure(when: str, what: str, unit: str) -> Figure:
-        return Figure(f"{when}: {what}", tuple(samples[f"{when}: {what}"]), unit, None)
+    def metric(when: str, what: str, unit: str) -> Metric:
+        return Metric(f"{when}: {what}", tuple(samples[f"{when}: {what}"]), unit, None)
 
     kept = tuple(
         after / before for before, after in zip(samples[f"{BEFORE}: {RATE}"], samples[f"{AFTER}: {RATE}"], strict=True)
@@ -64,16 +64,16 @@ def run(bench: Workbench) -> Section:
     return Section(
         name="browsers",
         title=f"{SUBSCRIPTIONS} browsers with a subscription each, a message every {INTERVAL_SECONDS * 1000:.0f} ms",
-        figures=[
-            figure(BEFORE, RATE, "1/s"),
-            figure(AFTER, RATE, "1/s"),
-            Figure("rate that the others keep", kept, "x", at_least(0.95)),
-            figure(BEFORE, LAST, "ms"),
-            figure(AFTER, LAST, "ms"),
-            figure(BEFORE, CPU, "us"),
-            figure(AFTER, CPU, "us"),
-            Figure("memory of each, its connection included", each, "KB"),
-            Figure("further memory of each that does not read", stalled, "KB", at_most(1000)),
+        metrics=[
+            metric(BEFORE, RATE, "1/s"),
+            metric(AFTER, RATE, "1/s"),
+            Metric("rate that the others keep", kept, "x", at_least(0.95)),
+            metric(BEFORE, LAST, "ms"),
+            metric(AFTER, LAST, "ms"),
+            metric(BEFORE, CPU, "us"),
+            metric(AFTER, CPU, "us"),
+            Metric("memory of each, its connection included", each, "KB"),
+            Metric("further memory of each that does not read", stalled, "KB", at_most(1000)),
         ],
         notes=(
             f"Those that do not read have credit, and {sum(map(len, BACKLOG)) // 10**6} MB to read elsewhere.",
@@ -95,8 +95,8 @@ def _crowd(server: ServerProcess) -> Callable[[], Mapping[str, float]]:
         process = psutil.Process(server.process.pid)
         with _browsers(server) as browsers:
             subscribed = server.memory_bytes()
-            everybody = Crowd(browsers)
-            found = everybody.measure(BEFORE, producer, process)
+            all_of_them = Crowd(browsers)
+            found = all_of_them.measure(BEFORE, producer, process)
             for browser in browsers[:STALLED]:
                 _ask(browser, _subscribe(2, partition=1, kind="first"))
             time.sleep(2)

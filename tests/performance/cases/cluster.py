@@ -10,7 +10,7 @@ from tests.performance.deployment import Deployment, deployed
 from tests.performance.loads.load import Load, Target, run_native
 from tests.performance.loads.measurement import Measurement
 from tests.performance.options import GB
-from tests.performance.results.metrics import Figure, Goal, at_least, at_most, differences, each, ratios
+from tests.performance.results.metrics import Goal, Metric, at_least, at_most, differences, each, ratios
 from tests.performance.results.section import (
     CPU_PER_GB,
     MB_PER_SECOND,
@@ -64,7 +64,7 @@ def run(bench: Workbench) -> Section:
         _Load(SMALL, small, SMALL_WRITTEN_BYTES),
         _Load(ALONE, replace(small, connections=1), SMALL_WRITTEN_BYTES),
     )
-    with bench.server("embedded") as server, deployed(bench.folder / "cluster") as deployment:
+    with bench.server("embedded") as server, deployed(bench.directory / "cluster") as deployment:
         turns = {}
         for load in loads:
             turns[f"{EMBEDDED}, {load.name}"] = _embedded(bench, server, load)
@@ -81,7 +81,7 @@ def run(bench: Workbench) -> Section:
             for operation in ("produce", "consume")
             for way in WAYS
         },
-        figures=_figures(samples),
+        metrics=_metrics(samples),
         notes=(
             "CPU is that of all processes that have a part in the work: the gateway's and the node's, or the node's.",
             "Everything shares this machine: with more connections than CPUs, latency is mostly the wait for one.",
@@ -116,7 +116,7 @@ def _measured(
     return {_row("produce", load.name, way): produced, _row("consume", load.name, way): consumed}
 
 
-def _figures(samples: Mapping[str, list[Measurement]]) -> list[Figure]:
+def _metrics(samples: Mapping[str, list[Measurement]]) -> list[Metric]:
     def taken(operation: str, load: str, way: str, pick: Pick) -> tuple[float, ...]:
         return each(samples[_row(operation, load, way)], pick)
 
@@ -129,13 +129,13 @@ def _figures(samples: Mapping[str, list[Measurement]]) -> list[Figure]:
     def p50(run: Measurement) -> float:
         return run.p50_micros or 0.0
 
-    def share(operation: str, load: str, way: str, beside: str, goal: Goal | None = None) -> Figure:
+    def share(operation: str, load: str, way: str, beside: str, goal: Goal | None = None) -> Metric:
         values = ratios(taken(operation, load, way, rate), taken(operation, load, beside, rate))
-        return Figure(f"{operation} {load}: throughput, {way} / {beside}", values, "", goal)
+        return Metric(f"{operation} {load}: throughput, {way} / {beside}", values, "", goal)
 
-    figures = []
+    metrics = []
     for operation in ("produce", "consume"):
-        figures += [
+        metrics += [
             share(operation, LARGE, GATEWAY, DIRECT, THROUGHPUT_LEAST),
             share(operation, LARGE, GATEWAY, EMBEDDED),
             share(operation, LARGE, DIRECT, EMBEDDED),
@@ -143,9 +143,9 @@ def _figures(samples: Mapping[str, list[Measurement]]) -> list[Figure]:
         ]
         for load in (LARGE, SMALL):
             direct, gateway = (taken(operation, load, way, cpu) for way in (DIRECT, GATEWAY))
-            figures.append(Figure(f"{operation} {load}: CPU, gateway and node / node", ratios(gateway, direct)))
+            metrics.append(Metric(f"{operation} {load}: CPU, gateway and node / node", ratios(gateway, direct)))
         for load, goal in ((SMALL, None), (ALONE, HOP_MICROS_MOST)):
             direct, gateway = (taken(operation, load, way, p50) for way in (DIRECT, GATEWAY))
             hop = differences(gateway, direct)
-            figures.append(Figure(f"{operation} {load}: p50, {GATEWAY} - {DIRECT}", hop, "us", goal))
-    return figures
+            metrics.append(Metric(f"{operation} {load}: p50, {GATEWAY} - {DIRECT}", hop, "us", goal))
+    return metrics

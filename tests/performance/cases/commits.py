@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tests.performance.loads.load import Load, run_native
 from tests.performance.loads.measurement import Measurement
 from tests.performance.machine_limits import append_and_sync
-from tests.performance.results.metrics import Figure, at_least, each, ratios
+from tests.performance.results.metrics import Metric, at_least, each, ratios
 from tests.performance.results.section import CPU_PER_REQUEST, P50, P99, REQUESTS_PER_SECOND, Section
 from tests.performance.rounds import Turn, alternate
 from tests.performance.workbench import Workbench, topic
@@ -39,11 +39,11 @@ def run(bench: Workbench) -> Section:
         title="durability fsync, batches of 10 messages of 1000 B, a partition for each producer",
         columns=(REQUESTS_PER_SECOND, P50, P99, CPU_PER_REQUEST),
         samples={name: samples[name] for name in ordered},
-        figures=[
-            Figure(f"commits of {MANY} producers / of 1", ratios(server_many, server_1), "", at_least(4.0)),
-            Figure(f"fdatasync loop: {MANY} threads / 1", ratios(raw_many, raw_1)),
-            Figure("1 producer / 1 thread", ratios(server_1, raw_1)),
-            Figure(f"{MANY} producers / {MANY} threads", ratios(server_many, raw_many)),
+        metrics=[
+            Metric(f"commits of {MANY} producers / of 1", ratios(server_many, server_1), "", at_least(4.0)),
+            Metric(f"fdatasync loop: {MANY} threads / 1", ratios(raw_many, raw_1)),
+            Metric("1 producer / 1 thread", ratios(server_1, raw_1)),
+            Metric(f"{MANY} producers / {MANY} threads", ratios(server_many, raw_many)),
         ],
         notes=("A producer waits for its answer, so that a request is a commit.",),
     )
@@ -79,6 +79,6 @@ def _raw_turn(bench: Workbench, count: int) -> Turn[Measurement]:
     def turn() -> Mapping[str, Measurement]:
         bench.recycle(WRITTEN_BYTES)
         batch_bytes = MESSAGE_BYTES * MESSAGES
-        return {_raw(count): append_and_sync(bench.folder, count, batch_bytes, bench.scale.commits_seconds)}
+        return {_raw(count): append_and_sync(bench.directory, count, batch_bytes, bench.scale.commits_seconds)}
 
     return turn

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tests.performance.loads.load import Load, Target, run_native
 from tests.performance.loads.measurement import Measurement
-from tests.performance.results.metrics import Figure, each, ratios
+from tests.performance.results.metrics import Metric, each, ratios
 from tests.performance.rounds import Turn
 from tests.performance.workbench import Workbench, topic
 from tests.server_process import ServerProcess
@@ -86,12 +86,12 @@ def in_order(
     return {name: samples[name] for name in names if name in samples}
 
 
-def official_shares(samples: Mapping[str, Sequence[Measurement]], pick: Callable[[Measurement], float]) -> list[Figure]:
+def official_shares(samples: Mapping[str, Sequence[Measurement]], pick: Callable[[Measurement], float]) -> list[Metric]:
     """Return the official client's results as shares of its results against the null listener, if it took part."""
-    figures = []
+    metrics = []
     for operation, who in (("produce", "producers"), ("consume", "consumers")):
         server, null = row(operation, OFFICIAL), row(operation, OFFICIAL_NULL)
         if server in samples:
             shares = ratios(each(samples[server], pick), each(samples[null], pick))
-            figures.append(Figure(f"official client, {who}: throughput / null listener", shares))
-    return figures
+            metrics.append(Metric(f"official client, {who}: throughput / null listener", shares))
+    return metrics

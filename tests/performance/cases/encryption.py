@@ -10,7 +10,7 @@ from tests.performance.loads.handshakes import hammering
 from tests.performance.loads.load import Load, run_native
 from tests.performance.loads.measurement import Measurement
 from tests.performance.options import GB
-from tests.performance.results.metrics import Figure, at_most, each, ratios
+from tests.performance.results.metrics import Metric, at_most, each, ratios
 from tests.performance.results.section import (
     CLIENT_CPU_PER_GB,
     CPU_PER_GB,
@@ -57,16 +57,16 @@ def run(bench: Workbench) -> Section:
         }
         samples = alternate(turns, bench.scale.rounds, bench.started)
 
-    def figures(name: str, pick: Callable[[Measurement], float]) -> tuple[float, ...]:
+    def metrics(name: str, pick: Callable[[Measurement], float]) -> tuple[float, ...]:
         return each(samples[name], pick)
 
     def p99(name: str) -> tuple[float, ...]:
-        return figures(name, lambda run: run.p99_millis or 0.0)
+        return metrics(name, lambda run: run.p99_millis or 0.0)
 
     shown = [
-        Figure(
+        Metric(
             f"{operation}: {what}, TLS / plain",
-            ratios(figures(_row(operation, TLS), pick), figures(_row(operation, PLAIN), pick)),
+            ratios(metrics(_row(operation, TLS), pick), metrics(_row(operation, PLAIN), pick)),
         )
         for operation in ("produce", "consume")
         for what, pick in (
@@ -79,28 +79,26 @@ def run(bench: Workbench) -> Section:
         title="4 connections, batches of 1000 messages of 1000 B; then plain TCP with 10 of 100 B beside handshakes",
         columns=(MB_PER_SECOND, MEAN, P50, P99, CPU_PER_GB, CLIENT_CPU_PER_GB),
         samples={row: samples[row] for row in (*_rows(), QUIET, ELSEWHERE, HERE)},
-        figures=[
+        metrics=[
             *shown,
-            Figure(f"{QUIET}: p99", p99(QUIET), "ms"),
+            Metric(f"{QUIET}: p99", p99(QUIET), "ms"),
             *(
-                figure
+                metric
                 for name in (ELSEWHERE, HERE)
                 # Skip the warm-up round, which comes first.
-                for figure in (
-                    Figure(f"{name}: p99", p99(name), "ms"),
-                    Figure(f"{name}: {RATE}", tuple(rates[name][1:])),
+                for metric in (
+                    Metric(f"{name}: p99", p99(name), "ms"),
+                    Metric(f"{name}: {RATE}", tuple(rates[name][1:])),
                 )
             ),
-            Figure(
+            Metric(
                 "p99 beside handshakes with this server / with another",
                 ratios(p99(HERE), p99(ELSEWHERE)),
                 "",
                 at_most(1.5),
             ),
         ],
-        notes=(
-            "Whoever shakes hands shares the machine with both servers: the other one shows what that costs by itself.",
-        ),
+        notes=("The peer of a handshake shares the machine with both servers; the other run shows its own cost.",),
     )
 
 

@@ -19,7 +19,7 @@ from tests.performance.loads.load import STREAM, TOPIC, Load, run_native
 from tests.performance.loads.measurement import Measurement
 from tests.performance.machine_limits import send_over_loopback
 from tests.performance.options import GB
-from tests.performance.results.metrics import Figure, each, ratios
+from tests.performance.results.metrics import Metric, each, ratios
 from tests.performance.results.section import CLIENT_CPU_PER_GB, CPU_PER_GB, MB_PER_SECOND, Section
 from tests.performance.rounds import Turn, alternate
 from tests.performance.workbench import Workbench
@@ -42,7 +42,7 @@ def run(bench: Workbench) -> Section:
         warm_up_seconds=0.0,
     )
     with ExitStack() as stack:
-        deployment = stack.enter_context(deployed(bench.folder / "fetch"))
+        deployment = stack.enter_context(deployed(bench.directory / "fetch"))
         stack.enter_context(deployment.topic(1))
         run_native(load, deployment.direct)
         turns: dict[str, Turn[Measurement]] = {
@@ -56,7 +56,7 @@ def run(bench: Workbench) -> Section:
         title="one partition of messages of 1000 B, read by one connection from the page cache of its node",
         columns=(MB_PER_SECOND, CPU_PER_GB, CLIENT_CPU_PER_GB),
         samples=samples,
-        figures=_figures(samples),
+        metrics=_metrics(samples),
         notes=("CPU is that of the node, or of the thread that sends; client CPU that of who reads.",),
     )
 
@@ -95,7 +95,7 @@ def _place(deployment: Deployment) -> Place:
     return Place(stream_id=stream.id, topic_id=topic.id, partition_id=0)
 
 
-def _figures(samples: Mapping[str, list[Measurement]]) -> list[Figure]:
+def _metrics(samples: Mapping[str, list[Measurement]]) -> list[Metric]:
     def rate(name: str) -> tuple[float, ...]:
         return each(samples[name], lambda run: run.mb_per_second)
 
@@ -103,9 +103,9 @@ def _figures(samples: Mapping[str, list[Measurement]]) -> list[Figure]:
         return each(samples[name], lambda run: run.cpu_seconds_per_gb)
 
     return [
-        Figure("throughput, gRPC fetch / binary polls", ratios(rate(GRPC), rate(BINARY))),
-        Figure("throughput, gRPC fetch / raw loopback", ratios(rate(GRPC), rate(RAW))),
-        Figure("throughput, binary polls / raw loopback", ratios(rate(BINARY), rate(RAW))),
-        Figure("CPU, gRPC fetch / binary polls", ratios(cpu(GRPC), cpu(BINARY))),
-        Figure("CPU, binary polls / raw loopback", ratios(cpu(BINARY), cpu(RAW))),
+        Metric("throughput, gRPC fetch / binary polls", ratios(rate(GRPC), rate(BINARY))),
+        Metric("throughput, gRPC fetch / raw loopback", ratios(rate(GRPC), rate(RAW))),
+        Metric("throughput, binary polls / raw loopback", ratios(rate(BINARY), rate(RAW))),
+        Metric("CPU, gRPC fetch / binary polls", ratios(cpu(GRPC), cpu(BINARY))),
+        Metric("CPU, binary polls / raw loopback", ratios(cpu(BINARY), cpu(RAW))),
     ]

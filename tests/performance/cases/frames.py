@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tests.performance.loads.load import Load, Target, run_native
 from tests.performance.loads.measurement import Measurement
-from tests.performance.results.metrics import Figure, at_most
+from tests.performance.results.metrics import Metric, at_most
 from tests.performance.results.section import CPU_PER_REQUEST, P50, P99, REQUESTS_PER_SECOND, Section
 from tests.performance.rounds import Turn, alternate
 from tests.performance.workbench import Workbench, topic
@@ -58,8 +58,8 @@ def run(bench: Workbench) -> Section:
         title="4 connections, frames of 8 to 64 KB",
         columns=(REQUESTS_PER_SECOND, P50, P99, CPU_PER_REQUEST),
         samples={name: samples[name] for name in sorted(samples, key=lambda name: _place(name, list(loads)))},
-        figures=[
-            Figure(f"p50, {name}", _p50(samples[name]), "ms", at_most(1.0))
+        metrics=[
+            Metric(f"p50, {name}", _p50(samples[name]), "ms", at_most(1.0))
             for size in loads
             for who in (DEFAULT, OFFICIAL)
             if (name := f"{size}: {who}") in samples

@@ -9,7 +9,7 @@ from tests.performance.cases.comparison import FALLBACK, NULL, SERVER, contest, 
 from tests.performance.loads.load import Load, run_native
 from tests.performance.loads.measurement import Measurement
 from tests.performance.machine_limits import append_to_page_cache
-from tests.performance.results.metrics import Figure, at_least, at_most, differences, each, ratios
+from tests.performance.results.metrics import Metric, at_least, at_most, differences, each, ratios
 from tests.performance.results.section import CLIENT_CPU_PER_GB, CPU_PER_GB, MB_PER_SECOND, P50, P99, Section
 from tests.performance.rounds import alternate
 from tests.performance.workbench import Workbench, topic
@@ -45,7 +45,7 @@ def run(bench: Workbench) -> Section:
 
         def raw() -> Mapping[str, Measurement]:
             bench.recycle(written_bytes)
-            return {RAW: append_to_page_cache(bench.folder, bench.scale.large_bytes)}
+            return {RAW: append_to_page_cache(bench.directory, bench.scale.large_bytes)}
 
         turns = {**candidates.turns, RECENT: consume_recent, RAW: raw}
         samples = alternate(turns, bench.scale.rounds, bench.started)
@@ -54,7 +54,7 @@ def run(bench: Workbench) -> Section:
         title="4 connections, batches of 1000 messages of 1000 B",
         columns=(MB_PER_SECOND, P50, P99, CPU_PER_GB, CLIENT_CPU_PER_GB),
         samples=in_order(samples, ("produce", "consume"), RECENT, RAW),
-        figures=_figures(samples),
+        metrics=_metrics(samples),
         notes=(
             "CPU is that of the candidate, client CPU that of the load generator, both per GB of payload.",
             "Consumers read from the page cache what was produced just before; recent: what is still in memory.",
@@ -62,7 +62,7 @@ def run(bench: Workbench) -> Section:
     )
 
 
-def _figures(samples: Mapping[str, list[Measurement]]) -> list[Figure]:
+def _metrics(samples: Mapping[str, list[Measurement]]) -> list[Metric]:
     def rate(name: str) -> tuple[float, ...]:
         return each(samples[name], lambda run: run.mb_per_second)
 
@@ -74,24 +74,24 @@ def _figures(samples: Mapping[str, list[Measurement]]) -> list[Figure]:
 
     null, server, fallback = (row("produce", candidate) for candidate in (NULL, SERVER, FALLBACK))
     consumed, consumed_fallback = row("consume", SERVER), row("consume", FALLBACK)
-    figures = [
-        Figure("producers: throughput / null listener", ratios(rate(server), rate(null)), "", at_least(0.75)),
-        Figure(
+    metrics = [
+        Metric("producers: throughput / null listener", ratios(rate(server), rate(null)), "", at_least(0.75)),
+        Metric(
             "producers: that share, were the raw append all that is added",
             _possible_share(cpu(null), client_cpu(null), cpu(RAW)),
         ),
-        Figure("producers: CPU - null listener", differences(cpu(server), cpu(null)), "s/GB", at_most(0.45)),
-        Figure("producers: CPU - null listener - raw append", _beyond(cpu(server), cpu(null), cpu(RAW)), "s/GB"),
-        Figure("producers: throughput / raw append", ratios(rate(server), rate(RAW))),
-        Figure("consumers: CPU", cpu(consumed), "s/GB", at_most(0.40)),
-        Figure("consumers: throughput / producers", ratios(rate(consumed), rate(server)), "", at_least(1.5)),
-        Figure("recent consumers: CPU", cpu(RECENT), "s/GB"),
-        Figure("poll driver: producers' throughput / ring", ratios(rate(fallback), rate(server))),
-        Figure("poll driver: producers' CPU / ring", ratios(cpu(fallback), cpu(server))),
-        Figure("poll driver: consumers' throughput / ring", ratios(rate(consumed_fallback), rate(consumed))),
-        Figure("poll driver: consumers' CPU / ring", ratios(cpu(consumed_fallback), cpu(consumed))),
+        Metric("producers: CPU - null listener", differences(cpu(server), cpu(null)), "s/GB", at_most(0.45)),
+        Metric("producers: CPU - null listener - raw append", _beyond(cpu(server), cpu(null), cpu(RAW)), "s/GB"),
+        Metric("producers: throughput / raw append", ratios(rate(server), rate(RAW))),
+        Metric("consumers: CPU", cpu(consumed), "s/GB", at_most(0.40)),
+        Metric("consumers: throughput / producers", ratios(rate(consumed), rate(server)), "", at_least(1.5)),
+        Metric("recent consumers: CPU", cpu(RECENT), "s/GB"),
+        Metric("poll driver: producers' throughput / ring", ratios(rate(fallback), rate(server))),
+        Metric("poll driver: producers' CPU / ring", ratios(cpu(fallback), cpu(server))),
+        Metric("poll driver: consumers' throughput / ring", ratios(rate(consumed_fallback), rate(consumed))),
+        Metric("poll driver: consumers' CPU / ring", ratios(cpu(consumed_fallback), cpu(consumed))),
     ]
-    return figures + official_shares(samples, lambda run: run.mb_per_second)
+    return metrics + official_shares(samples, lambda run: run.mb_per_second)
 
 
 def _possible_share(null: tuple[float, ...], client: tuple[float, ...], raw: tuple[float, ...]) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from tests.performance.deployment import Deployment, deployed
 from tests.performance.loads.load import Load, run_native
 from tests.performance.loads.measurement import Measurement
 from tests.performance.options import GB
-from tests.performance.results.metrics import Figure, differences, each, ratios
+from tests.performance.results.metrics import Metric, differences, each, ratios
 from tests.performance.results.section import (
     CPU_PER_GB,
     MB_PER_SECOND,
@@ -53,7 +53,7 @@ def run(bench: Workbench) -> Section:
     loads = (_Load(LARGE, large, 2 * large_bytes), _Load(ALONE, alone, ALONE_WRITTEN_BYTES))
     with ExitStack() as stack:
         clusters = {
-            links: stack.enter_context(deployed(bench.folder / f"links-{index}", is_encrypted=links == TLS))
+            links: stack.enter_context(deployed(bench.directory / f"links-{index}", is_encrypted=links == TLS))
             for index, links in enumerate((PLAIN, TLS))
         }
         turns = {
@@ -72,7 +72,7 @@ def run(bench: Workbench) -> Section:
             for operation in ("produce", "consume")
             for links in clusters
         },
-        figures=_figures(samples),
+        metrics=_metrics(samples),
         notes=("CPU is that of the gateway and the node; handshakes are over before anything is measured.",),
     )
 
@@ -93,18 +93,18 @@ def _turn(bench: Workbench, load: _Load, links: str, cluster: Deployment) -> Tur
     return turn
 
 
-def _figures(samples: Mapping[str, list[Measurement]]) -> list[Figure]:
+def _metrics(samples: Mapping[str, list[Measurement]]) -> list[Metric]:
     def taken(operation: str, load: str, links: str, pick: Callable[[Measurement], float]) -> tuple[float, ...]:
         return each(samples[_row(operation, load, links)], pick)
 
-    figures = []
+    metrics = []
     for operation in ("produce", "consume"):
         for what, pick in (("throughput", _rate), ("CPU", _cpu)):
             plain, encrypted = (taken(operation, LARGE, links, pick) for links in (PLAIN, TLS))
-            figures.append(Figure(f"{operation} {LARGE}: {what}, {TLS} / {PLAIN}", ratios(encrypted, plain)))
+            metrics.append(Metric(f"{operation} {LARGE}: {what}, {TLS} / {PLAIN}", ratios(encrypted, plain)))
         plain, encrypted = (taken(operation, ALONE, links, _p50) for links in (PLAIN, TLS))
-        figures.append(Figure(f"{operation} {ALONE}: p50, {TLS} - {PLAIN}", differences(encrypted, plain), "us"))
-    return figures
+        metrics.append(Metric(f"{operation} {ALONE}: p50, {TLS} - {PLAIN}", differences(encrypted, plain), "us"))
+    return metrics
 
 
 def _rate(run: Measurement) -> float:

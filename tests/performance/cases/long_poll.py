@@ -18,7 +18,7 @@ import headrace_core as core
 from headrace_core import Client
 from tests.performance.loads.load import STREAM, TOPIC
 from tests.performance.options import MB
-from tests.performance.results.metrics import Figure, at_most, differences
+from tests.performance.results.metrics import Metric, at_most, differences
 from tests.performance.results.section import Section
 from tests.performance.rounds import alternate
 from tests.performance.workbench import Workbench, connect, create_topic
@@ -50,22 +50,22 @@ def run(bench: Workbench) -> Section:
             bench.started,
         )
 
-    def figure(name: str, unit: str, goal: float | None = None) -> Figure:
-        return Figure(name, tuple(samples[name]), unit, at_most(goal) if goal is not None else None)
+    def metric(name: str, unit: str, goal: float | None = None) -> Metric:
+        return Metric(name, tuple(samples[name]), unit, at_most(goal) if goal is not None else None)
 
     grown = differences(samples[PARKED], samples[BASE])
     return Section(
         name="waiting",
         title=f"an append every {PAUSE_SECONDS * 1000:.0f} ms and one reader; one append and {READERS} readers",
-        figures=[
-            figure(f"{WAITING}: {MEDIAN}", "ms", 1.0),
-            figure(f"{WAITING}: {TAIL}", "ms"),
-            figure(f"{WAITING}: {CPU}", "us"),
-            figure(f"{POLLING}: {MEDIAN}", "ms"),
-            figure(f"{POLLING}: {TAIL}", "ms"),
-            figure(f"{POLLING}: {CPU}", "us"),
-            figure(LAST, "ms"),
-            Figure(f"memory of each of {READERS} that wait, its connection included", _per_reader(grown), "KB"),
+        metrics=[
+            metric(f"{WAITING}: {MEDIAN}", "ms", 1.0),
+            metric(f"{WAITING}: {TAIL}", "ms"),
+            metric(f"{WAITING}: {CPU}", "us"),
+            metric(f"{POLLING}: {MEDIAN}", "ms"),
+            metric(f"{POLLING}: {TAIL}", "ms"),
+            metric(f"{POLLING}: {CPU}", "us"),
+            metric(LAST, "ms"),
+            Metric(f"memory of each of {READERS} that wait, its connection included", _per_reader(grown), "KB"),
         ],
         notes=("Latency is measured in one Python process, which appends in one thread and reads in another.",),
     )

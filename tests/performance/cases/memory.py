@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tests.performance.loads.load import Load, run_native
 from tests.performance.options import GB, MB
-from tests.performance.results.metrics import Figure, at_most
+from tests.performance.results.metrics import Metric, at_most
 from tests.performance.results.section import Section
 from tests.performance.rounds import alternate
 from tests.performance.workbench import Workbench, topic
@@ -45,8 +45,8 @@ def run(bench: Workbench) -> Section:
     return Section(
         name="memory",
         title="resident memory of the embedded server, default settings",
-        figures=[
-            Figure(AT_REST, tuple(samples[AT_REST]), "MB", at_most(150.0)),
-            Figure(LOADED, tuple(samples[LOADED]), "MB"),
+        metrics=[
+            Metric(AT_REST, tuple(samples[AT_REST]), "MB", at_most(150.0)),
+            Metric(LOADED, tuple(samples[LOADED]), "MB"),
         ],
     )

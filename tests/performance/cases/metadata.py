@@ -16,7 +16,7 @@ from headrace_proto.metadata.v1 import GetStatusRequest
 from headrace_proto.metadata.v1.service_pb2_grpc import MetadataStub
 from tests.metadata_replicas import METADATA, ReplicaProcess
 from tests.performance.loads.measurement import Measurement
-from tests.performance.results.metrics import Figure, at_least, each
+from tests.performance.results.metrics import Metric, at_least, each
 from tests.performance.results.section import CPU_PER_REQUEST, P50, P99, REQUESTS_PER_SECOND, Section
 from tests.performance.rounds import Turn, alternate
 from tests.performance.workbench import Workbench
@@ -41,7 +41,7 @@ def run(bench: Workbench) -> Section:
         title=f"commands from {CLIENTS} clients over gRPC, each synced on a majority before its answer",
         columns=(REQUESTS_PER_SECOND, P50, P99, CPU_PER_REQUEST),
         samples=samples,
-        figures=[Figure(f"commands/s, {_name(3)}", rates, "", at_least(2000.0))],
+        metrics=[Metric(f"commands/s, {_name(3)}", rates, "", at_least(2000.0))],
         notes=("All replicas and the clients share this machine; CPU time is that of the replicas.",),
     )
 
@@ -75,11 +75,11 @@ def _turn(bench: Workbench, count: int) -> Turn[Measurement]:
 
 @contextmanager
 def _replicas(bench: Workbench, count: int) -> Generator[list[ReplicaProcess]]:
-    folder = bench.folder / f"metadata-{time.monotonic_ns()}"
-    folder.mkdir()
+    directory = bench.directory / f"metadata-{time.monotonic_ns()}"
+    directory.mkdir()
     ports = [(free_port(), free_port()) for _ in range(count)]
     members = [f"127.0.0.1:{peer_port}" for peer_port, _ in ports]
-    replicas = [ReplicaProcess(folder, index, members, ports[index], {}) for index in range(count)]
+    replicas = [ReplicaProcess(directory, index, members, ports[index], {}) for index in range(count)]
     try:
         for replica in replicas:
             replica.start()

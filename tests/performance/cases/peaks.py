@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tests.performance.loads.load import Load, Target, run_native
 from tests.performance.loads.measurement import Measurement
 from tests.performance.options import MB
-from tests.performance.results.metrics import Figure, at_most, ratios
+from tests.performance.results.metrics import Metric, at_most, ratios
 from tests.performance.results.section import MB_PER_SECOND, MEAN, P99, Section
 from tests.performance.rounds import Turn, alternate
 from tests.performance.workbench import Workbench, create_topic
@@ -52,8 +52,8 @@ def run(bench: Workbench) -> Section:
     def seconds(size: int, transport: str) -> tuple[float, ...]:
         return values(size, transport, lambda peak: peak.measurement.mean_micros or 0.0)
 
-    figures = [
-        Figure(
+    metrics = [
+        Metric(
             f"{size} MiB: average latency, websocket / tcp",
             ratios(seconds(size, "websocket"), seconds(size, "tcp")),
             "",
@@ -65,22 +65,22 @@ def run(bench: Workbench) -> Section:
         for transport in TRANSPORTS:
             before = values(size, transport, lambda peak: peak.before_bytes / MB)
             after = values(size, transport, lambda peak: peak.after_bytes / MB)
-            figures += [
-                Figure(f"{_row(size, transport)}: memory before", before, "MB"),
-                Figure(
+            metrics += [
+                Metric(f"{_row(size, transport)}: memory before", before, "MB"),
+                Metric(
                     f"{_row(size, transport)}: memory at the peak",
                     values(size, transport, lambda peak: peak.peak_bytes / MB),
                     "MB",
                 ),
-                Figure(f"{_row(size, transport)}: memory afterwards", after, "MB"),
-                Figure(f"{_row(size, transport)}: memory afterwards / before", ratios(after, before), "", at_most(1.3)),
+                Metric(f"{_row(size, transport)}: memory afterwards", after, "MB"),
+                Metric(f"{_row(size, transport)}: memory afterwards / before", ratios(after, before), "", at_most(1.3)),
             ]
     return Section(
         name="peaks",
         title=f"{CONNECTIONS} producers, requests of one message of 16 or 60 MiB",
         columns=(MB_PER_SECOND, MEAN, P99),
         samples={row: [peak.measurement for peak in samples[row]] for row in turns},
-        figures=figures,
+        metrics=metrics,
         notes=(f"Memory is resident memory of a server of its own each time; afterwards: {REST_SECONDS:.0f} s later.",),
     )
 

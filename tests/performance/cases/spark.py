@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.performance.results.metrics import Figure, Goal, at_least, at_most, each, ratios
+from tests.performance.results.metrics import Goal, Metric, at_least, at_most, each, ratios
 from tests.performance.results.section import Section
 from tests.performance.rounds import alternate
 from tests.performance.workbench import Workbench
@@ -37,21 +37,21 @@ def run(bench: Workbench) -> Section:
     from tests.performance.spark.runs import COLUMNS
     from tests.performance.spark.session import session
 
-    folder = bench.folder / "spark"
-    folder.mkdir()
+    directory = bench.directory / "spark"
+    directory.mkdir()
     runs: dict[str, list[Measurement]] = {}
     with ExitStack() as stack:
         server = stack.enter_context(bench.server("spark-server"))
-        spark = stack.enter_context(session(folder, _jars(bench)))
+        spark = stack.enter_context(session(directory, _jars(bench)))
         for value_bytes in SIZES:
-            runs |= _reads(bench, spark, server, folder / str(value_bytes), value_bytes)
-        figures = [*_figures(runs), *_queries(bench, spark, server, folder)]
+            runs |= _reads(bench, spark, server, directory / str(value_bytes), value_bytes)
+        metrics = [*_metrics(runs), *_queries(bench, spark, server, directory)]
     return Section(
         name="spark",
         title=f"{bench.scale.spark_bytes / 1e9:.3g} GB in messages of 100 B, and of 1000 B, read by local[2]",
         columns=COLUMNS,
         samples=runs,
-        figures=figures,
+        metrics=metrics,
         notes=NOTES,
     )
 
@@ -66,7 +66,7 @@ def _jars(bench: Workbench) -> list[Path]:
 
 
 def _reads(
-    bench: Workbench, spark: SparkSession, server: ServerProcess, folder: Path, value_bytes: int
+    bench: Workbench, spark: SparkSession, server: ServerProcess, directory: Path, value_bytes: int
 ) -> dict[str, list[Measurement]]:
     from tests.performance.spark.kafka import broker
     from tests.performance.spark.reads import PARTITIONS, Reads
@@ -74,72 +74,72 @@ def _reads(
 
     rows = bench.scale.spark_bytes // value_bytes // PARTITIONS * PARTITIONS
     topic = f"values-{value_bytes}"
-    folder.mkdir()
+    directory.mkdir()
     with ExitStack() as stack:
         bench.started(f"messages of {value_bytes} B")
         stack.enter_context(filled(server, topic, rows=rows, value_bytes=value_bytes, partitions=PARTITIONS))
-        kafka: Broker | None = stack.enter_context(broker(folder / "kafka", spark)) if bench.kafka else None
+        kafka: Broker | None = stack.enter_context(broker(directory / "kafka", spark)) if bench.kafka else None
         reads = Reads(
             spark=spark,
             server=server,
             topic=topic,
             rows=rows,
             value_bytes=value_bytes,
-            parquet=folder / "parquet",
+            parquet=directory / "parquet",
             broker=kafka,
         )
         reads.store()
         turns = reads.turns(with_probes=value_bytes == SIZES[0])
         samples = alternate(turns, bench.scale.rounds, bench.started)
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     return {row: list(samples[row]) for row in turns}
 
 
-def _figures(runs: Runs) -> list[Figure]:
+def _metrics(runs: Runs) -> list[Metric]:
     from tests.performance.spark import reads
     from tests.performance.spark.archives import ARCHIVE, WRITE
 
     def rate(row: str) -> tuple[float, ...]:
         return each(runs[row], lambda run: run.requests / run.cpu_seconds / 1e6)
 
-    def figure(name: str, value_bytes: int, of: str, beside: str, goal: Goal | None = None) -> Figure:
+    def metric(name: str, value_bytes: int, of: str, beside: str, goal: Goal | None = None) -> Metric:
         values = ratios(rate(reads.row_of(value_bytes, of)), rate(reads.row_of(value_bytes, beside)))
-        return Figure(f"{value_bytes} B: rows per CPU s, {name}", values, "", goal)
+        return Metric(f"{value_bytes} B: rows per CPU s, {name}", values, "", goal)
 
     small = SIZES[0]
     value, three = (rate(reads.row_of(small, schema)) for schema in (reads.VALUE, reads.THREE))
     tuples, tiny, ten = (f"{reads.THREE}, {kind}" for kind in (reads.ROWS, reads.TINY, reads.TEN))
-    figures = [
-        Figure(f"{small} B: rows per CPU s, value only", value, "M", at_least(1.0)),
-        Figure(f"{small} B: rows per CPU s, 3 columns", three, "M"),
-        figure("value only / all columns", small, reads.VALUE, reads.FULL, at_least(2.0)),
-        figure("3 columns, as columns / as tuples", small, ten, tuples, at_least(4.0)),
-        figure("3 columns, batches of 10,000 / of 1,000 rows", small, ten, tiny, at_least(1.5)),
-        figure("Parquet (zstd), archived / written by Spark", small, ARCHIVE, WRITE, at_least(1.5)),
+    metrics = [
+        Metric(f"{small} B: rows per CPU s, value only", value, "M", at_least(1.0)),
+        Metric(f"{small} B: rows per CPU s, 3 columns", three, "M"),
+        metric("value only / all columns", small, reads.VALUE, reads.FULL, at_least(2.0)),
+        metric("3 columns, as columns / as tuples", small, ten, tuples, at_least(4.0)),
+        metric("3 columns, batches of 10,000 / of 1,000 rows", small, ten, tiny, at_least(1.5)),
+        metric("Parquet (zstd), archived / written by Spark", small, ARCHIVE, WRITE, at_least(1.5)),
     ]
     beside = [
-        figure(f"{schema}, topic / {other}", size, schema, f"{schema}, {other}")
+        metric(f"{schema}, topic / {other}", size, schema, f"{schema}, {other}")
         for size in SIZES
         for schema in (reads.VALUE, reads.THREE)
         for other in (reads.PARQUET, reads.KAFKA)
         if reads.row_of(size, f"{schema}, {other}") in runs
     ]
-    return [*figures, *beside]
+    return [*metrics, *beside]
 
 
-def _queries(bench: Workbench, spark: SparkSession, server: ServerProcess, folder: Path) -> list[Figure]:
+def _queries(bench: Workbench, spark: SparkSession, server: ServerProcess, directory: Path) -> list[Metric]:
     from tests.performance.spark.queries import CALLS, IDLE, IDLE_FILES, TRIGGER, TRIGGER_RATE, Queries
 
-    turns = Queries(spark, server, folder).turns()
+    turns = Queries(spark, server, directory).turns()
     samples = alternate(turns, bench.scale.rounds, bench.started)
 
-    def figure(what: str, unit: str, goal: Goal | None = None) -> Figure:
-        return Figure(what, tuple(samples[what]), unit, goal)
+    def metric(what: str, unit: str, goal: Goal | None = None) -> Metric:
+        return Metric(what, tuple(samples[what]), unit, goal)
 
     return [
-        figure(TRIGGER, "ms", at_most(300.0)),
-        figure(TRIGGER_RATE, "ms"),
-        figure(IDLE, "%"),
-        figure(IDLE_FILES, "%"),
-        figure(CALLS, "1/s", at_most(10.0)),
+        metric(TRIGGER, "ms", at_most(300.0)),
+        metric(TRIGGER_RATE, "ms"),
+        metric(IDLE, "%"),
+        metric(IDLE_FILES, "%"),
+        metric(CALLS, "1/s", at_most(10.0)),
     ]

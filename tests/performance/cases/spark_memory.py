@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from tests.performance.loads.load import STREAM
-from tests.performance.results.metrics import Figure, at_least, at_most
+from tests.performance.results.metrics import Metric, at_least, at_most
 from tests.performance.results.section import Section
 from tests.performance.workbench import Workbench
 
@@ -34,8 +34,8 @@ def run(bench: Workbench) -> Section:
     from tests.performance.spark.session import CORES, session, source_options
     from tests.performance.spark.topics import filled
 
-    folder = bench.folder / "spark-memory"
-    folder.mkdir()
+    directory = bench.directory / "spark-memory"
+    directory.mkdir()
     rows = bench.scale.spark_messages
     runs: dict[str, list[Measurement]] = {}
     seen: list[dict[str, int]] = []
@@ -43,7 +43,7 @@ def run(bench: Workbench) -> Section:
         server = stack.enter_context(bench.server("spark-memory-server"))
         bench.started(f"{rows} messages")
         stack.enter_context(filled(server, TOPIC, rows=rows, value_bytes=VALUE_BYTES))
-        spark = stack.enter_context(session(folder))
+        spark = stack.enter_context(session(directory))
         jvm = jvm_of_this_process()
         meter, memory = Meter(jvm, [server.process.pid]), peaks.Peaks(jvm)
         for count in (rows // SHARE, rows):
@@ -68,10 +68,10 @@ def run(bench: Workbench) -> Section:
         title=f"{rows:,} messages of {VALUE_BYTES} B in one partition, read by {TASKS} tasks on local[{CORES}]",
         columns=COLUMNS,
         samples=runs,
-        figures=[
-            Figure("rows per CPU s, default columns", (rows / measured.cpu_seconds / 1e6,), "M", at_least(1.0)),
-            *(Figure(f"peak of {kind}", (many[kind] / MB,), "MB") for kind in sorted(many)),
-            Figure(f"peak of a worker, after all / after a {SHARE}th of them", (value,), "", at_most(1.25)),
+        metrics=[
+            Metric("rows per CPU s, default columns", (rows / measured.cpu_seconds / 1e6,), "M", at_least(1.0)),
+            *(Metric(f"peak of {kind}", (many[kind] / MB,), "MB") for kind in sorted(many)),
+            Metric(f"peak of a worker, after all / after a {SHARE}th of them", (value,), "", at_most(1.25)),
         ],
         notes=("The JVM may have 2 GB. Each offset was there once: their number and their sum say so.",),
     )

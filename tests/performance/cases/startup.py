@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tests.performance.loads.load import STREAM, TOPIC, Load, run_native
 from tests.performance.options import GB
-from tests.performance.results.metrics import Figure, Goal, at_most
+from tests.performance.results.metrics import Goal, Metric, at_most
 from tests.performance.results.section import Section
 from tests.performance.rounds import Turn, alternate
 from tests.performance.workbench import Workbench, connect, create_topic, target_of
@@ -35,22 +35,22 @@ class Stored:
 
 def run(bench: Workbench) -> Section:
     """Measure the case."""
-    figures = _measure(bench, _empty_partitions(bench), at_most(1.0), cold=False)
+    metrics = _measure(bench, _empty_partitions(bench), at_most(1.0), cold=False)
     notes = ["Time of the whole process, with the interpreter and its imports."]
     wanted = bench.scale.stored_bytes * 11 // 10 + SPARE_BYTES
-    free = shutil.disk_usage(bench.folder).free
+    free = shutil.disk_usage(bench.directory).free
     if free < wanted:
         notes.append(
             f"Not measured with data: {wanted / GB:.0f} GB of free space are wanted, {free / GB:.0f} are there."
         )
     else:
-        figures += _measure(bench, _filled(bench), at_most(3.0), cold=True)
-    return Section(name="startup", title="start to listening", figures=figures, notes=notes)
+        metrics += _measure(bench, _filled(bench), at_most(3.0), cold=True)
+    return Section(name="startup", title="start to listening", metrics=metrics, notes=notes)
 
 
 def _empty_partitions(bench: Workbench) -> Stored:
     bench.started(f"{PARTITIONS} partitions")
-    server = ServerProcess(bench.folder / "partitions").start()
+    server = ServerProcess(bench.directory / "partitions").start()
     create_topic(server, PARTITIONS)
     return Stored(f"{PARTITIONS:,} empty partitions", server, 0)
 
@@ -58,7 +58,7 @@ def _empty_partitions(bench: Workbench) -> Stored:
 def _filled(bench: Workbench) -> Stored:
     amount = bench.scale.stored_bytes
     bench.started(f"writing {amount / GB:.0f} GB")
-    server = ServerProcess(bench.folder / "filled").start()
+    server = ServerProcess(bench.directory / "filled").start()
     create_topic(server, 4)
     load = Load(
         mode="produce",
@@ -71,7 +71,7 @@ def _filled(bench: Workbench) -> Stored:
     return Stored(f"{amount / GB:.0f} GB", server, _messages_count(server))
 
 
-def _measure(bench: Workbench, stored: Stored, goal: Goal, *, cold: bool) -> list[Figure]:
+def _measure(bench: Workbench, stored: Stored, goal: Goal, *, cold: bool) -> list[Metric]:
     server = stored.server
     ends: dict[str, Callable[[], object]] = {"stopped": server.stop, "killed": server.kill}
     if cold:
@@ -80,7 +80,7 @@ def _measure(bench: Workbench, stored: Stored, goal: Goal, *, cold: bool) -> lis
     samples = alternate(turns, bench.scale.rounds, bench.started)
     server.stop()
     shutil.rmtree(server.data)
-    return [Figure(name, tuple(samples[name]), "s", goal) for name in turns]
+    return [Metric(name, tuple(samples[name]), "s", goal) for name in turns]
 
 
 def _start(stored: Stored, name: str, end: Callable[[], object]) -> Turn[float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tests.performance.loads.load import Load, Target, run_native
 from tests.performance.loads.measurement import Measurement
-from tests.performance.results.metrics import Figure, at_most, each, ratios
+from tests.performance.results.metrics import Metric, at_most, each, ratios
 from tests.performance.results.section import (
     CLIENT_CPU_PER_GB,
     CPU_PER_GB,
@@ -65,8 +65,8 @@ def run(bench: Workbench) -> Section:
         title="WebSocket beside TCP",
         columns=(MB_PER_SECOND, MEAN, P50, P99, CPU_PER_GB, CLIENT_CPU_PER_GB),
         samples={row: samples[row] for row in rows},
-        figures=[
-            Figure(
+        metrics=[
+            Metric(
                 f"{comparison.name}: average latency / TCP",
                 _overhead(samples, comparison),
                 "",

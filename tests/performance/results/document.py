@@ -13,7 +13,7 @@ from typing import Any
 
 import headrace_core
 from tests.performance.options import Options
-from tests.performance.results.metrics import Figure, median
+from tests.performance.results.metrics import Metric, median
 from tests.performance.results.section import Section
 
 
@@ -49,7 +49,7 @@ def _case(section: Section) -> dict[str, Any]:
     return {
         "name": section.name,
         "title": section.title,
-        "figures": [_figure(figure) for figure in section.figures],
+        "figures": [_metric(metric) for metric in section.metrics],
         "runs": {
             name: {
                 "medians": {column.heading: median(runs, column.pick) for column in section.columns},
@@ -61,12 +61,12 @@ def _case(section: Section) -> dict[str, Any]:
     }
 
 
-def _figure(figure: Figure) -> dict[str, Any]:
+def _metric(metric: Metric) -> dict[str, Any]:
     return {
-        "name": figure.name,
-        "unit": figure.unit,
-        "median": figure.value,
-        "rounds": list(figure.values),
-        "goal": {"bound": figure.goal.bound, "value": figure.goal.value} if figure.goal else None,
-        "is_reached": figure.is_reached,
+        "name": metric.name,
+        "unit": metric.unit,
+        "median": metric.value,
+        "rounds": list(metric.values),
+        "goal": {"bound": metric.goal.bound, "value": metric.goal.value} if metric.goal else None,
+        "is_reached": metric.is_reached,
     }

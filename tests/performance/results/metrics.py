@@ -40,7 +40,7 @@ def at_most(value: float) -> Goal:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Metric:
     """One number with a value of each round."""
 
     name: str

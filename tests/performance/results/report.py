@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tests.performance.results.metrics import Figure, median
+from tests.performance.results.metrics import Metric, median
 from tests.performance.results.section import Section
 
-FIGURES_HEADINGS = ("", "reached", "lowest", "highest", "goal", "")
+METRICS_HEADINGS = ("", "reached", "lowest", "highest", "goal", "")
 _STYLES = {True: "green", False: "bold red"}
 _WORDS = {True: "reached", False: "MISSED"}
 
@@ -25,20 +25,20 @@ def show(section: Section, console: Console) -> None:
     if section.samples:
         headings = ("", *(column.heading for column in section.columns))
         _show_rows(console, headings, run_rows(section))
-    _show_rows(console, FIGURES_HEADINGS, [_figure_row(figure) for figure in section.figures], _styles(section.figures))
+    _show_rows(console, METRICS_HEADINGS, [_metric_row(metric) for metric in section.metrics], _styles(section.metrics))
     for note in section.notes:
         console.print(Text(note, style="dim"), soft_wrap=True)
 
 
 def show_summary(sections: Sequence[Section], console: Console) -> None:
     """Print the number of reached goals, and the names of the others."""
-    figures = [figure for section in sections for figure in section.figures if figure.goal is not None]
-    reached = sum(figure.is_reached is True for figure in figures)
+    metrics = [metric for section in sections for metric in section.metrics if metric.goal is not None]
+    reached = sum(metric.is_reached is True for metric in metrics)
     console.print()
-    console.print(Text(f"{reached} of {len(figures)} goals reached", style="bold"))
-    missed = [figure for figure in figures if not figure.is_reached]
+    console.print(Text(f"{reached} of {len(metrics)} goals reached", style="bold"))
+    missed = [metric for metric in metrics if not metric.is_reached]
     if missed:
-        _show_rows(console, FIGURES_HEADINGS, [_figure_row(figure) for figure in missed], _styles(missed))
+        _show_rows(console, METRICS_HEADINGS, [_metric_row(metric) for metric in missed], _styles(missed))
 
 
 def run_rows(section: Section) -> list[Cells]:
@@ -54,22 +54,22 @@ def run_rows(section: Section) -> list[Cells]:
     return rows
 
 
-def _figure_row(figure: Figure) -> Cells:
-    unit = f" {figure.unit}" if figure.unit else ""
-    goal = "" if figure.goal is None else f"{figure.goal.bound} {_number(figure.goal.value)}{unit}"
-    verdict = "" if figure.is_reached is None else _WORDS[figure.is_reached]
+def _metric_row(metric: Metric) -> Cells:
+    unit = f" {metric.unit}" if metric.unit else ""
+    goal = "" if metric.goal is None else f"{metric.goal.bound} {_number(metric.goal.value)}{unit}"
+    verdict = "" if metric.is_reached is None else _WORDS[metric.is_reached]
     return (
-        figure.name,
-        f"{_number(figure.value)}{unit}",
-        _number(figure.lowest),
-        _number(figure.highest),
+        metric.name,
+        f"{_number(metric.value)}{unit}",
+        _number(metric.lowest),
+        _number(metric.highest),
         goal,
         verdict,
     )
 
 
-def _styles(figures: Iterable[Figure]) -> list[str]:
-    return ["" if figure.is_reached is None else _STYLES[figure.is_reached] for figure in figures]
+def _styles(metrics: Iterable[Metric]) -> list[str]:
+    return ["" if metric.is_reached is None else _STYLES[metric.is_reached] for metric in metrics]
 
 
 def _number(value: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.performance.loads.measurement import Measurement
-from tests.performance.results.metrics import Figure
+from tests.performance.results.metrics import Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,5 +37,5 @@ class Section:
     columns: Sequence[Column] = ()
     samples: Mapping[str, Sequence[Measurement]] = field(default_factory=dict)
     """Runs of each round, by row."""
-    figures: Sequence[Figure] = ()
+    metrics: Sequence[Metric] = ()
     notes: Sequence[str] = ()

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tests.performance.loads.measurement import Measurement, from_report
 from tests.performance.results.metrics import (
-    Figure,
     Goal,
+    Metric,
     at_least,
     at_most,
     differences,
@@ -51,10 +51,10 @@ def test_a_report_of_a_load_generator() -> None:
 
 
 def test_the_median_is_what_counts() -> None:
-    figure = Figure("share", (0.9, 0.1, 0.8, 0.2, 0.7), "", at_least(0.7))
-    assert (figure.value, figure.lowest, figure.highest) == (0.7, 0.1, 0.9)
-    assert figure.is_reached is True
-    assert Figure("share", (0.7, 0.6), "", at_least(0.66)).value == pytest.approx(0.65)
+    metric = Metric("share", (0.9, 0.1, 0.8, 0.2, 0.7), "", at_least(0.7))
+    assert (metric.value, metric.lowest, metric.highest) == (0.7, 0.1, 0.9)
+    assert metric.is_reached is True
+    assert Metric("share", (0.7, 0.6), "", at_least(0.66)).value == pytest.approx(0.65)
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def test_the_median_is_what_counts() -> None:
     ],
 )
 def test_goals(goal: Goal, value: float, reached: bool) -> None:
-    assert Figure("x", (value,), "", goal).is_reached is reached
+    assert Metric("x", (value,), "", goal).is_reached is reached
 
 
-def test_a_figure_without_a_goal_reaches_nothing() -> None:
-    assert Figure("x", (1.0,)).is_reached is None
+def test_a_metric_without_a_goal_reaches_nothing() -> None:
+    assert Metric("x", (1.0,)).is_reached is None
 
 
 def test_ratios_are_taken_round_by_round() -> None:
@@ -99,5 +99,5 @@ def test_medians_of_runs() -> None:
 
 @given(st.lists(st.floats(min_value=0.001, max_value=1000), min_size=1), st.floats(min_value=0.001, max_value=1000))
 def test_the_median_of_ratios_to_oneself_and_scaled(values: list[float], factor: float) -> None:
-    assert Figure("x", ratios(values, values)).value == 1.0
-    assert Figure("x", ratios([value * factor for value in values], values)).value == pytest.approx(factor)
+    assert Metric("x", ratios(values, values)).value == 1.0
+    assert Metric("x", ratios([value * factor for value in values], values)).value == pytest.approx(factor)

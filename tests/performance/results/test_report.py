@@ -7,7 +7,7 @@ from rich.console import Console
 from tests.performance import options
 from tests.performance.loads.measurement import Measurement
 from tests.performance.results import document, report
-from tests.performance.results.metrics import Figure, at_least, at_most
+from tests.performance.results.metrics import Metric, at_least, at_most
 from tests.performance.results.section import MB_PER_SECOND, P50, Section
 
 RUN = Measurement(requests=10, payload_bytes=2_000_000_000, wall_seconds=1.0, cpu_seconds=1.0, p50_micros=1234.5)
@@ -17,10 +17,10 @@ SECTION = Section(
     title="a title [with brackets]",
     columns=(MB_PER_SECOND, P50),
     samples={"produce: server": [RUN, RUN, RAW], "raw": [RAW]},
-    figures=(
-        Figure("share of null", (0.8, 0.7, 0.9), "", at_least(0.75)),
-        Figure("CPU", (0.5,), "s/GB", at_most(0.45)),
-        Figure("of interest", (1234.0,), "MB"),
+    metrics=(
+        Metric("share of null", (0.8, 0.7, 0.9), "", at_least(0.75)),
+        Metric("CPU", (0.5,), "s/GB", at_most(0.45)),
+        Metric("of interest", (1234.0,), "MB"),
     ),
     notes=("a note",),
 )

@@ -37,7 +37,7 @@ class _Forwarding(grpc.GenericRpcHandler):
 
 
 @contextmanager
-def counting_door(address: str) -> Generator[Counted]:
+def counting_listener(address: str) -> Generator[Counted]:
     """Run the proxy during a ``with`` block; it forwards unary calls."""
     counted = Counted()
     with grpc.insecure_channel(address) as channel:

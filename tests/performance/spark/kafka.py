@@ -55,13 +55,13 @@ def source_jars() -> list[Path]:
     Raises:
         KafkaUnavailable: A jar could not be downloaded.
     """
-    folder = CACHE / "source"
-    folder.mkdir(parents=True, exist_ok=True)
-    return [_loaded(folder, *coordinates) for coordinates in SOURCE_JARS]
+    directory = CACHE / "source"
+    directory.mkdir(parents=True, exist_ok=True)
+    return [_loaded(directory, *coordinates) for coordinates in SOURCE_JARS]
 
 
-def _loaded(folder: Path, group: str, artifact: str, version: str) -> Path:
-    path = folder / f"{artifact}-{version}.jar"
+def _loaded(directory: Path, group: str, artifact: str, version: str) -> Path:
+    path = directory / f"{artifact}-{version}.jar"
     if not path.exists():
         address = f"{_CENTRAL}/{group.replace('.', '/')}/{artifact}/{version}/{path.name}"
         partial = path.with_suffix(".part")
@@ -92,16 +92,16 @@ def _broker_class_path(spark: SparkSession) -> str:
 
 
 @contextmanager
-def broker(folder: Path, spark: SparkSession) -> Generator[Broker]:
+def broker(directory: Path, spark: SparkSession) -> Generator[Broker]:
     """Run one broker, which is its own controller, during a ``with`` block.
 
     Raises:
         KafkaUnavailable: The broker could not be downloaded, or does not start.
     """
-    folder.mkdir()
+    directory.mkdir()
     class_path = _broker_class_path(spark)
     port, controller = free_port(), free_port()
-    settings = folder / "server.properties"
+    settings = directory / "server.properties"
     settings.write_text(
         "\n".join(
             f"{name}={value}"
@@ -112,7 +112,7 @@ def broker(folder: Path, spark: SparkSession) -> Generator[Broker]:
                 "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
                 "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
                 "controller.listener.names": "CONTROLLER",
-                "log.dirs": folder / "data",
+                "log.dirs": directory / "data",
                 "offsets.topic.replication.factor": 1,
                 "transaction.state.log.replication.factor": 1,
                 "transaction.state.log.min.isr": 1,
@@ -123,7 +123,7 @@ def broker(folder: Path, spark: SparkSession) -> Generator[Broker]:
         encoding="utf-8",
     )
     java = ["java", "-Xmx1g", "-cp", class_path]
-    with (folder / "broker.log").open("wb") as log:
+    with (directory / "broker.log").open("wb") as log:
         subprocess.run(
             [*java, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(settings)],
             check=True,
@@ -132,8 +132,8 @@ def broker(folder: Path, spark: SparkSession) -> Generator[Broker]:
         )
         process = subprocess.Popen([*java, "kafka.Kafka", str(settings)], stdout=log, stderr=subprocess.STDOUT)
     try:
-        _wait_for(port, process, folder / "broker.log")
-        yield Broker(f"127.0.0.1:{port}", process.pid, folder / "data")
+        _wait_for(port, process, directory / "broker.log")
+        yield Broker(f"127.0.0.1:{port}", process.pid, directory / "data")
     finally:
         process.terminate()
         process.wait()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.performance.loads.load import STREAM
-from tests.performance.spark.counting_proxy import counting_door
+from tests.performance.spark.counting_proxy import counting_listener
 from tests.performance.spark.runs import Meter, jvm_of_this_process
 from tests.performance.spark.session import source_options
 from tests.performance.spark.topics import create, fill
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.performance.rounds import Turn
 
 TRIGGER, TRIGGER_RATE = "a micro-batch of one message", "a micro-batch of one row of Spark's own source of numbers"
-IDLE, IDLE_FILES = "of a core, idle", "of a core, idle on an empty folder of Parquet"
+IDLE, IDLE_FILES = "of a core, idle", "of a core, idle on an empty directory of Parquet"
 CALLS = "calls of a gateway, idle"
 
 _TOPIC = "ticks"
@@ -38,13 +38,13 @@ _WAIT_SECONDS = 600.0
 class Queries:
     """Streaming queries on a topic with one message per measured micro-batch."""
 
-    def __init__(self, spark: SparkSession, server: ServerProcess, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, server: ServerProcess, directory: Path) -> None:
         self._spark = spark
         self._server = server
-        self._folder = folder
-        self._checkpoints = (folder / f"checkpoint-{number}" for number in count())
+        self._directory = directory
+        self._checkpoints = (directory / f"checkpoint-{number}" for number in count())
         self._meter = Meter(jvm_of_this_process(), [server.process.pid])
-        self._empty = folder / "empty"
+        self._empty = directory / "empty"
         self._empty.mkdir()
         create(server, _TOPIC, 1)
         fill(server, _TOPIC, rows=_WARM_UP + _TRIGGERS, value_bytes=100)
@@ -75,13 +75,13 @@ class Queries:
         return statistics.median(done)
 
     def _idle(self) -> dict[str, float]:
-        with counting_door(self._server.grpc_address) as door:
-            options = source_options(self._server, STREAM, _TOPIC) | {"servers": door.address}
+        with counting_listener(self._server.grpc_address) as listener:
+            options = source_options(self._server, STREAM, _TOPIC) | {"servers": listener.address}
             frame = self._spark.readStream.format("headrace").options(**options).load()
             with self._waiting(frame):
-                before = door.calls
+                before = listener.calls
                 time.sleep(_IDLE_SECONDS)
-                calls = door.calls - before
+                calls = listener.calls - before
         # Bypass the proxy, which runs in this process and would add to its CPU time.
         direct = self._spark.readStream.format("headrace").options(**source_options(self._server, STREAM, _TOPIC))
         return {CALLS: calls / _IDLE_SECONDS, IDLE: self._idle_percent(direct.load())}

@@ -20,11 +20,11 @@ _REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 @contextmanager
-def session(folder: Path, jars: Sequence[Path] = ()) -> Generator[SparkSession]:
+def session(directory: Path, jars: Sequence[Path] = ()) -> Generator[SparkSession]:
     """Run a session during a ``with`` block.
 
     Args:
-        folder: Directory of the session.
+        directory: Directory of the session.
         jars: Additional jars.
     """
     from pyspark.sql import SparkSession
@@ -38,8 +38,8 @@ def session(folder: Path, jars: Sequence[Path] = ()) -> Generator[SparkSession]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(CORES),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.local.dir": str(directory / "local"),
         "spark.driver.memory": "2g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -87,7 +87,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def headrace(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Headrace: a persistent, partitioned message log."""

@@ -22,7 +22,7 @@ _PERCENTILES = (
 def print_report(report: Report) -> None:
     """Print one run: a row per metric, a column for producers and one for consumers."""
     groups = _groups(report)
-    rows = [(name, *(_shown(name, figures.get(name)) for figures in groups.values())) for name in _names(groups)]
+    rows = [(name, *(_shown(name, metrics.get(name)) for metrics in groups.values())) for name in _names(groups)]
     output.print_table(("", *groups), rows)
     _print_cpu(report)
 
@@ -30,10 +30,10 @@ def print_report(report: Report) -> None:
 def print_comparison(report: Report, null: Report) -> None:
     """Print a run next to the same load against the null listener, with the ratio of the two."""
     groups, baselines = _groups(report), _groups(null)
-    for group, figures in groups.items():
+    for group, metrics in groups.items():
         baseline = baselines.get(group, {})
         rows = []
-        for name, value in figures.items():
+        for name, value in metrics.items():
             other = baseline.get(name)
             share = f"{value / other:.2f}" if other else ""
             rows.append((name, _shown(name, value), _shown(name, other), share))
@@ -45,10 +45,10 @@ def print_comparison(report: Report, null: Report) -> None:
 
 def _groups(report: Report) -> dict[str, dict[str, float]]:
     groups = ((name, report.get(name)) for name in ("producers", "consumers"))
-    return {name: dict(_figures(group)) for name, group in groups if group}
+    return {name: dict(_metrics(group)) for name, group in groups if group}
 
 
-def _figures(group: dict[str, Any]) -> Iterator[tuple[str, float]]:
+def _metrics(group: dict[str, Any]) -> Iterator[tuple[str, float]]:
     yield "MB/s", group["payload_mb_per_second"]
     yield "messages/s", group["messages_per_second"]
     yield "requests", group["requests"]
@@ -59,7 +59,7 @@ def _figures(group: dict[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def _names(groups: dict[str, dict[str, float]]) -> list[str]:
-    return list(dict.fromkeys(name for figures in groups.values() for name in figures))
+    return list(dict.fromkeys(name for metrics in groups.values() for name in metrics))
 
 
 def _shown(name: str, value: float | None) -> str:

@@ -7,18 +7,18 @@ from collections.abc import Callable
 
 from headrace.cli import output
 from headrace_core import Client, ServerError
+from headrace_proto.commands import CommandCode
 from headrace_proto.errors import Status
 
 WAIT_SECONDS = 1.0
 """Maximum wait of one request, and thus the maximum delay until an interrupt takes effect."""
 _PAUSE_SECONDS = 0.2
-_READ_MESSAGES = 10005
 
 
 def can_wait(client: Client) -> bool:
     """Return whether the server supports requests that wait for messages. Otherwise the client polls repeatedly."""
     try:
-        return _READ_MESSAGES in client.capabilities().codes
+        return CommandCode.READ_MESSAGES in client.capabilities().codes
     except ServerError as error:
         if error.code != Status.INVALID_COMMAND:
             raise

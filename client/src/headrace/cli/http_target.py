@@ -16,7 +16,9 @@ from headrace.embedded.errors import EmbeddedError
 
 UrlOption = Annotated[
     str,
-    typer.Option("--url", envvar="HEADRACE_URL", help="The HTTP interface: http://host:port, or https://host:port."),
+    typer.Option(
+        "--url", envvar="HEADRACE_URL", help="Address of the HTTP API: http://host:port, or https://host:port."
+    ),
 ]
 DEFAULT_URL: Final = "http://127.0.0.1:3000"
 
@@ -32,7 +34,9 @@ class Api:
 
     def __init__(self, url: str) -> None:
         if not url.startswith(("http://", "https://")):
-            raise typer.BadParameter(f"{url!r} is not the address of an HTTP interface: give http://host:port")
+            raise typer.BadParameter(
+                f"{url!r} is not the address of an HTTP API: give http://host:port or https://host:port"
+            )
         self._url = url.rstrip("/")
         self._token = ""
 

@@ -92,7 +92,9 @@ def _store(client: Client, group: Group, partition: int, offset: int) -> None:
         # The partition has moved to another member, which starts after the last stored offset.
         if error.code != Status.NOT_RESOLVED_CONSUMER:
             raise
-        output.stderr().print(f"partition {partition} is another member's now, which will read offset {offset} again")
+        output.stderr().print(
+            f"partition {partition} was assigned to another member, which will read offset {offset} again"
+        )
 
 
 @contextmanager

@@ -11,16 +11,16 @@ from headrace.cli import output
 from headrace_core import inspect_replica
 
 
-def print_records(folder: Path, first: int, count: int, *, as_json: bool) -> None:
+def print_records(directory: Path, first: int, count: int, *, as_json: bool) -> None:
     """Print entries of the journal, oldest first.
 
     Args:
-        folder: Data directory of the replica, or of a server that contains one.
+        directory: Data directory of the replica, or of a server that contains one.
         first: Op of the first entry; 0 for the oldest.
         count: Maximum number of entries.
         as_json: Print them as JSON.
     """
-    records = _inspect(folder, first, count)["records"]
+    records = _inspect(directory, first, count)["records"]
     if as_json:
         output.print_json(records)
         return
@@ -41,9 +41,9 @@ def print_records(folder: Path, first: int, count: int, *, as_json: bool) -> Non
     )
 
 
-def verify_folder(folder: Path) -> int:
+def verify_directory(directory: Path) -> int:
     """Check every file and print the result; return the exit status, 1 if a file is damaged."""
-    report = _inspect(folder, 0, 0)
+    report = _inspect(directory, 0, 0)
     superblock = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in report["superblock"].items())
     output.stdout().print(f"superblock: {superblock}", markup=False)
     _print_files("checkpoint", ("file", "op", "bytes", "verdict"), report["checkpoints"])
@@ -51,7 +51,7 @@ def verify_folder(folder: Path) -> int:
     for problem in report["problems"]:
         output.stderr().print(problem, markup=False, style="bold red")
     if not report["problems"]:
-        output.stdout().print("everything is as it was written")
+        output.stdout().print("all files are intact")
     return 1 if report["problems"] else 0
 
 
@@ -61,8 +61,8 @@ def _print_files(what: str, fields: Sequence[str], files: Sequence[dict[str, Any
         output.print_table(headings, ([file[field] for field in fields] for file in files))
 
 
-def _inspect(folder: Path, first: int, count: int) -> dict[str, Any]:
+def _inspect(directory: Path, first: int, count: int) -> dict[str, Any]:
     # A server's data directory contains its replica under this name.
-    within = folder / "metadata"
-    report: dict[str, Any] = json.loads(inspect_replica(str(within if within.is_dir() else folder), first, count))
+    within = directory / "metadata"
+    report: dict[str, Any] = json.loads(inspect_replica(str(within if within.is_dir() else directory), first, count))
     return report

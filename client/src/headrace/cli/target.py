@@ -16,18 +16,22 @@ ServerOption = Annotated[
         "--server",
         "-s",
         envvar="HEADRACE_SERVER",
-        help="host:port of the binary protocol; through TLS tls://host:port?ca=FILE with the authority to trust "
-        "(name=NAME: who it must be; verify=no in place of ca: anybody). At a partition node TICKET@host:port, better "
-        "given in the environment, where the list of processes does not show it.",
+        help="Address of the binary protocol: host:port, or tls://host:port?ca=FILE for TLS, where FILE contains the "
+        "certificates of the authorities to trust. name=NAME sets the expected name in the certificate; verify=no in "
+        "place of ca accepts any certificate. A partition node needs a ticket: TICKET@host:port. Prefer the "
+        "environment variable for tickets, because other users can see command lines.",
     ),
 ]
-UsernameOption = Annotated[str | None, typer.Option("--username", "-u", envvar="HEADRACE_USERNAME", help="Log in as.")]
+UsernameOption = Annotated[
+    str | None, typer.Option("--username", "-u", envvar="HEADRACE_USERNAME", help="User to log in as.")
+]
 PasswordOption = Annotated[
     str | None,
     typer.Option(
         "--password",
         envvar="HEADRACE_PASSWORD",
-        help="Its password; better given in the environment, where the list of processes does not show it.",
+        help="Password of the user; without it, a terminal is asked. Prefer the environment variable, because other "
+        "users can see command lines.",
     ),
 ]
 
@@ -37,7 +41,9 @@ DEFAULT_SERVER = "127.0.0.1:8090"
 def credentials(username: str | None, password: str | None) -> Credentials:
     """Return the credentials; on a terminal, ask for the password if only the user is given."""
     if username is None:
-        raise typer.BadParameter("give --username, or set HEADRACE_USERNAME and HEADRACE_PASSWORD")
+        raise typer.BadParameter(
+            "no user to log in as: give --username, or set HEADRACE_USERNAME and HEADRACE_PASSWORD"
+        )
     if password is None:
         password = typer.prompt(f"Password of {username}", hide_input=True, err=True)
     return Credentials(username, password)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.embedded.errors import DataFolderInUse, EmbeddedError, ForeignDataFolder, RootCredentialsError, ShardEnded
+from headrace.embedded.errors import (
+    DataDirectoryInUse,
+    EmbeddedError,
+    ForeignDataDirectory,
+    RootCredentialsError,
+    ShardEnded,
+)
 
 if TYPE_CHECKING:
     from headrace.embedded.config import EmbeddedConfig, load_config
@@ -14,10 +20,10 @@ if TYPE_CHECKING:
     from headrace_node import Recovery
 
 __all__ = [
-    "DataFolderInUse",
+    "DataDirectoryInUse",
     "EmbeddedConfig",
     "EmbeddedError",
-    "ForeignDataFolder",
+    "ForeignDataDirectory",
     "Recovery",
     "RootCredentialsError",
     "Running",

@@ -8,16 +8,16 @@ from headrace.embedded.errors import EmbeddedError
 from headrace_gateway.audit.events import SERIES, Event, decoded, encoded
 from headrace_gateway.audit.files import numbered
 from headrace_gateway.audit.reading import Wanted, read
-from headrace_gateway.audit.trail import FOLDER
+from headrace_gateway.audit.trail import DIRECTORY
 
-__all__ = ["Event", "NoTrail", "Wanted", "decoded", "encoded", "read_folder"]
+__all__ = ["Event", "NoTrail", "Wanted", "decoded", "encoded", "read_directory"]
 
 
 class NoTrail(EmbeddedError):
     """The data directory contains no audit trail."""
 
 
-def read_folder(data: Path, wanted: Wanted, count_max: int) -> list[Event]:
+def read_directory(data: Path, wanted: Wanted, count_max: int) -> list[Event]:
     """Return the newest events that match, newest first.
 
     Args:
@@ -28,7 +28,7 @@ def read_folder(data: Path, wanted: Wanted, count_max: int) -> list[Event]:
     Raises:
         NoTrail: The directory contains no files of a trail.
     """
-    folder = data.expanduser() / FOLDER
-    if not any(numbered(folder, series) for series in SERIES):
-        raise NoTrail(f"{folder} holds no audit trail")
-    return read(folder, wanted, count_max)
+    directory = data.expanduser() / DIRECTORY
+    if not any(numbered(directory, series) for series in SERIES):
+        raise NoTrail(f"{directory} contains no audit trail")
+    return read(directory, wanted, count_max)

@@ -41,7 +41,7 @@ async def pass_horizon(
             try:
                 await replica.propose(Command(actor_user_id=ROOT_USER_ID, pulse=Pulse()))
             except MetadataError as error:
-                _log.warning("what nobody has committed stays staged for now: %s", error)
+                _log.warning("expired stages are not cleaned up yet: %s", error)
         # Subscribers have every change of the state, so there is nothing to wait for.
         horizon.reached(state.version)
         horizon.known(state.version, state.timestamp_micros)

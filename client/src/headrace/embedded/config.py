@@ -30,10 +30,10 @@ REFERENCE_INTRODUCTION = """\
 
 Written by `make generate` from the configuration models: do not edit.
 
-A setting is taken from the first of these that gives it: an option of `headrace up`, an environment variable, the
-TOML file (`--config` or `HEADRACE_CONFIG`), its default. An unknown or wrong setting stops the start. An empty
-variable counts as unset. Lists in variables are written `[a, b]`. A secret `x` may be given as `x_file`, the path of a
-file that holds it.
+The value of a setting comes from the first of these sources that has it: an option of `headrace up`, an environment
+variable, the TOML file (`--config` or `HEADRACE_CONFIG`), the default. An unknown or invalid setting prevents the
+start. An empty variable counts as unset. Lists in variables are written `[a, b]`. A secret `x` may be given as
+`x_file`, the path of a file that contains it.
 """
 
 
@@ -69,14 +69,15 @@ class PipelinesConfig(GrpcSettings):
     """`pipelines`: raw batches from and to partitions, for clients with a ticket."""
 
     enabled: bool = True
-    """Listen for connections of pipelines."""
+    """Enable the listener for pipelines."""
     tls: TlsSettings = TlsSettings()
 
     @model_validator(mode="after")
     def _others_can_find_it(self) -> Self:
         if self.enabled and self.address.ip.is_unspecified and self.advertised is None:
             raise ValueError(
-                f"address = {self.address} is every address of this machine: advertised has to say where others find it"
+                f"address = {self.address} covers all addresses of this machine: set advertised to the address that "
+                "others connect to"
             )
         return self
 
@@ -108,7 +109,7 @@ class EmbeddedConfig(GatewayConfig, ShardsConfig):
         return beyond
 
     @model_validator(mode="after")
-    def _root_is_not_for_everybody(self) -> Self:
+    def _root_password_is_not_public(self) -> Self:
         if self.root.password is not None:
             self.check_root_password(self.root.password.reveal())
         return self

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-from headrace.embedded.errors import DataFolderInUse, ForeignDataFolder
-from headrace_chassis.directories import LOCK, locked, make_folder, replace_file
+from headrace.embedded.errors import DataDirectoryInUse, ForeignDataDirectory
+from headrace_chassis.directories import LOCK, locked, make_directory, replace_file
 from headrace_chassis.errors import DirectoryInUse
 
 PRODUCT = "headrace"
@@ -47,13 +47,13 @@ def opened(name: str, *, fresh: bool = False) -> Iterator[Path]:
         fresh: Remove its contents first. Only a directory of this product is emptied.
 
     Raises:
-        DataFolderInUse: Another server uses the directory.
-        ForeignDataFolder: The directory has other contents, or was written by a newer release.
+        DataDirectoryInUse: Another server uses the directory.
+        ForeignDataDirectory: The directory has other contents, or was written by a newer release.
         OSError: The directory cannot be created or written.
     """
     path = Path(name).expanduser().absolute()
     # Messages are confidential, so the directory is created private. The mode of an existing directory is kept.
-    make_folder(path)
+    make_directory(path)
     with _alone(path):
         _check_info(path, fresh=fresh)
         if fresh:
@@ -76,7 +76,9 @@ def _alone(path: Path) -> Iterator[None]:
         with locked(path):
             yield
     except DirectoryInUse as error:
-        raise DataFolderInUse(f"{error}: stop it, or use another folder (--data, HEADRACE_SYSTEM_PATH)") from None
+        raise DataDirectoryInUse(
+            f"{error}: stop it, or use another data directory (--data, HEADRACE_SYSTEM_PATH)"
+        ) from None
 
 
 def _check_info(path: Path, *, fresh: bool) -> None:
@@ -85,26 +87,29 @@ def _check_info(path: Path, *, fresh: bool) -> None:
         info = json.loads(file.read_text(encoding="utf-8"))
         product, format_version = info["product"], int(info["format_version"])
     except FileNotFoundError:
-        strangers = sorted(entry.name for entry in path.iterdir() if entry.name != LOCK)
-        if strangers:
-            raise ForeignDataFolder(
-                f"{path} is not a Headrace data folder: it holds {strangers[0]!r} and no {_INFO}. Use an empty folder"
+        foreign = sorted(entry.name for entry in path.iterdir() if entry.name != LOCK)
+        if foreign:
+            raise ForeignDataDirectory(
+                f"{path} is not a Headrace data directory: it contains {foreign[0]!r} and no {_INFO}. Use an empty "
+                "directory"
             ) from None
         return
     except (ValueError, KeyError, TypeError) as error:
-        raise ForeignDataFolder(f"{file} cannot be understood: {error!r}. Restore it, or use another folder") from error
+        raise ForeignDataDirectory(
+            f"{file} cannot be parsed: {error!r}. Restore it, or use another data directory"
+        ) from error
     if product != PRODUCT:
-        raise ForeignDataFolder(f"{path} belongs to {product!r}. Use another folder")
+        raise ForeignDataDirectory(f"{path} belongs to {product!r}. Use another directory")
     if format_version < FORMAT_VERSION and not fresh:
-        raise ForeignDataFolder(
+        raise ForeignDataDirectory(
             f"{path} has format {format_version}, written by release {info.get('version', 'unknown')}; this release "
-            f"({version(PRODUCT)}) keeps its catalogue otherwise and cannot read it. Nothing was changed. Start the "
-            "release that wrote it, use another folder, or give --fresh to remove everything in this one"
+            f"({version(PRODUCT)}) stores the catalog in another form and cannot read it. Nothing was changed. Start "
+            "the release that wrote it, use another directory, or give --fresh to delete everything in this one"
         )
     if format_version > FORMAT_VERSION and not fresh:
-        raise ForeignDataFolder(
+        raise ForeignDataDirectory(
             f"{path} has format {format_version}, written by release {info.get('version', 'unknown')}; this release "
-            f"({version(PRODUCT)}) knows format {FORMAT_VERSION}. Start the newer release, or use another folder"
+            f"({version(PRODUCT)}) reads format {FORMAT_VERSION}. Start the newer release, or use another directory"
         )
 
 

@@ -1,10 +1,10 @@
 """Errors that prevent the start of an embedded server, or stop it.
 
 EmbeddedError
-    DataFolderInUse:     another server uses the data directory
-    ForeignDataFolder:   the directory has other contents, or is of a newer release
+    DataDirectoryInUse:   another server uses the data directory
+    ForeignDataDirectory: the directory has other contents, or is of a newer release
     RootCredentialsError: the credentials for a new root user cannot be used
-    ShardEnded:          a shard thread ended while the server ran
+    ShardEnded:           a shard thread ended while the server ran
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ class EmbeddedError(Exception):
     """The embedded server cannot start or continue. The message contains the reason."""
 
 
-class DataFolderInUse(EmbeddedError):
+class DataDirectoryInUse(EmbeddedError):
     """Another server uses the data directory."""
 
 
-class ForeignDataFolder(EmbeddedError):
+class ForeignDataDirectory(EmbeddedError):
     """The data directory has other contents, or was written by a newer release."""
 
 

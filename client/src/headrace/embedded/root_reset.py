@@ -74,7 +74,7 @@ def username(catalog: Snapshot) -> str:
     return next(user.username for user in catalog.users if user.id == ROOT_USER_ID)
 
 
-def reset_in_folder(name: str, password: str) -> str:
+def reset_in_directory(name: str, password: str) -> str:
     """Reset root in the data directory of a stopped embedded server; return root's name.
 
     Raises:
@@ -82,11 +82,13 @@ def reset_in_folder(name: str, password: str) -> str:
     """
     path = Path(name).expanduser().absolute()
     if not (path / data_directory.METADATA).is_dir():
-        raise ResetError(f"{path} is not the data folder of a server: it has no folder {data_directory.METADATA}")
-    return asyncio.run(_reset_in_folder(name, password))
+        raise ResetError(
+            f"{path} is not the data directory of a server: it has no subdirectory {data_directory.METADATA}"
+        )
+    return asyncio.run(_reset_in_directory(name, password))
 
 
-async def _reset_in_folder(name: str, password: str) -> str:
+async def _reset_in_directory(name: str, password: str) -> str:
     try:
         with data_directory.opened(name) as path:
             async with await Replica.open(native_replica(load_config(None, {}).config, path)) as replica:
@@ -126,9 +128,7 @@ def check(command: Command, reply: Reply) -> None:
     if reply.status != Status.OK and not is_gone:
         info = find(reply.status)
         reason = info.name if info is not None else str(reply.status)
-        raise ResetError(
-            f"{operation} was refused: {reason}. Root is not reset altogether; the same can be tried again"
-        )
+        raise ResetError(f"{operation} was refused: {reason}. Root is only partly reset; repeat the command")
 
 
 def _tokens_of_root(tokens: Iterable[AccessToken]) -> list[AccessToken]:

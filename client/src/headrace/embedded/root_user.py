@@ -7,8 +7,8 @@ import string
 from dataclasses import dataclass
 
 from headrace.embedded.config import RootConfig
-from headrace.embedded.credentials import DirectCredentials
 from headrace.embedded.errors import RootCredentialsError
+from headrace.embedded.reads import DirectReads
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.root_user import RootUserError, create_root_user
 from headrace_metadata.replica import Replica
@@ -58,7 +58,7 @@ async def ensure_root_user(
     try:
         created = await create_root_user(
             proposer=replica,
-            credentials=DirectCredentials(replica.state),
+            credentials=DirectReads(replica.state),
             passwords=passwords,
             username=chosen.username,
             password=chosen.password.reveal(),

@@ -15,10 +15,9 @@ import headrace_core
 from headrace.embedded import data_directory, pipelines
 from headrace.embedded.commit_horizon import pass_horizon
 from headrace.embedded.config import EmbeddedConfig
-from headrace.embedded.credentials import DirectCredentials
 from headrace.embedded.errors import EmbeddedError, RootCredentialsError, ShardEnded
+from headrace.embedded.reads import DirectReads
 from headrace.embedded.root_user import RootCredentials, ensure_root_user
-from headrace.embedded.transactions import DirectTransactions
 from headrace_chassis.background import background
 from headrace_chassis.certificates import Certificates
 from headrace_chassis.errors import StartRefused
@@ -104,7 +103,7 @@ class Running:
         """``ip:port`` (UDP) of the binary protocol over QUIC, as actually bound; empty if not served."""
         return str(self.config.quic.address) if self.config.quic.enabled else ""
 
-    def door_statistics(self) -> dict[str, Any]:
+    def listener_statistics(self) -> dict[str, Any]:
         """Return the counters of each encrypted listener: connections, handshakes, failures by reason, bytes."""
         return self._edge.statistics()
 
@@ -161,19 +160,19 @@ async def running(
             hashing = Passwords(config.login.hashing_threads, remembered_seconds=config.login.remembered_for.seconds)
             passwords = await stack.enter_async_context(hashing)
             gateway_id = secrets.randbits(64)
-            doors = await stack.enter_async_context(taken(config, headrace_core.Edge))
+            listeners = await stack.enter_async_context(taken(config, headrace_core.Edge))
             # The ticket key is not shared: tickets are valid for the lifetime of the process.
             front = replace(
-                doors.front(gateway_id),
+                listeners.front(gateway_id),
                 cluster_name=config.cluster.name,
                 node_name=config.cluster.node_name,
                 cluster_secret=Secret(secrets.token_urlsafe(32)),
             )
-            native = headrace_core.Node(native_document(doors.config, front, data_path))
+            native = headrace_core.Node(native_document(listeners.config, front, data_path))
             plane = _control_plane(config, data_path, replica, passwords, gateway_id)
             node = Node(native, plane.control.handle)
             node.publish_snapshot(replica.state.subscribe(node.publish_update, node.publish_snapshot))
-            events = ShardEvents(native, doors.edge)
+            events = ShardEvents(native, listeners.edge)
             # Log the events of the shutdown, after the node has stopped.
             stack.callback(events.log)
             await stack.enter_async_context(node)
@@ -203,7 +202,7 @@ async def running(
                 )
             )
             pipelines_address = whole_batches.address if whole_batches is not None else None
-            opened = doors.opened(
+            opened = listeners.opened(
                 native,
                 node,
                 plane,
@@ -213,7 +212,7 @@ async def running(
                 release=version("headrace"),
                 collectors=(ReplicaCollector(replica.status),),
             )
-            door = await stack.enter_async_context(opened)
+            listener = await stack.enter_async_context(opened)
         except (
             MetadataError,
             NodeError,
@@ -223,7 +222,7 @@ async def running(
             OSError,
         ) as error:
             raise EmbeddedError(str(error)) from error
-        bound = _bound(door.config, pipelines_address)
+        bound = _bound(listener.config, pipelines_address)
         data_directory.write_current_config(data_path, to_toml(bound, origins=loaded.origins))
         yield Running(
             config=bound,
@@ -233,8 +232,8 @@ async def running(
             shards_count=node.shards_count,
             failures=tuple(node.failures()),
             root=root,
-            _edge=doors.edge,
-            _certificates=door.certificates,
+            _edge=listeners.edge,
+            _certificates=listener.certificates,
             _whole_batches=whole_batches,
             _replica=replica,
             _life=life,
@@ -263,6 +262,7 @@ def _control_plane(
     config: EmbeddedConfig, data_path: Path, replica: Replica, passwords: Passwords, gateway_id: int
 ) -> ControlPlane:
     topic, segment = config.system.topic, config.system.segment
+    reads = DirectReads(replica.state)
     try:
         revocations = RevocationsFile.open(data_path / data_directory.HTTP / "revoked_tokens")
     except ValueError as error:
@@ -277,22 +277,22 @@ def _control_plane(
         ),
         Metadata(
             proposer=replica,
-            credentials=DirectCredentials(replica.state),
-            transactions=DirectTransactions(replica.state),
+            credentials=reads,
+            transactions=reads,
             accounts=replica.state,
             streams=replica.state,
             members=replica.state,
             revocations=revocations,
         ),
         passwords,
-        Itself(gateway_id=gateway_id, gateway_name=_GATEWAY_NAME, data_folder=data_path, settings=to_toml(config)),
+        Itself(gateway_id=gateway_id, gateway_name=_GATEWAY_NAME, data_directory=data_path, settings=to_toml(config)),
     )
 
 
 def native_replica(config: EmbeddedConfig, data_path: Path) -> headrace_core.MetadataReplica:
     """Return a single replica: a quorum of one, without peers."""
     description = ReplicaDescription(
-        folder=data_path / data_directory.METADATA,
+        directory=data_path / data_directory.METADATA,
         cluster=ClusterSettings(),
         state=config.system.state,
         tls=ReplicaTlsSettings(),

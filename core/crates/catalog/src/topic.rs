@@ -12,6 +12,9 @@ use headrace_wire::CompressionAlgorithm;
 
 use crate::ApplyError;
 
+/// Durability in the record of a topic that has the setting of the server.
+const UNSPECIFIED_DURABILITY: i32 = v1::Durability::Unspecified as i32;
+
 /// A topic: settings and partitions.
 #[derive(Debug, Clone)]
 pub struct Topic {
@@ -129,13 +132,13 @@ impl Topic {
             max_size_is_default: record.max_size_is_default,
             replication_factor: u8::try_from(record.replication_factor)
                 .map_err(|_| invalid("its replication factor exceeds 255"))?,
-            durability: match v1::Durability::try_from(record.durability) {
-                Ok(v1::Durability::Unspecified) => None,
-                Ok(v1::Durability::Memory) => Some(Durability::Memory),
-                Ok(v1::Durability::Os) => Some(Durability::Os),
-                Ok(v1::Durability::Fsync) => Some(Durability::Fsync),
+            durability: match record.durability {
+                UNSPECIFIED_DURABILITY => None,
                 // A fallback to the default could promise less than was requested.
-                Err(_) => return Err(invalid("its durability is not known")),
+                code => Some(
+                    Durability::from_code(code)
+                        .ok_or_else(|| invalid("its durability is not known"))?,
+                ),
             },
             purge_epoch: record.purge_epoch,
             partitions,
@@ -218,13 +221,7 @@ impl Topic {
             message_expiry_is_default: self.message_expiry_is_default,
             max_size_is_default: self.max_size_is_default,
             replication_factor: u32::from(self.replication_factor),
-            durability: match self.durability {
-                None => v1::Durability::Unspecified,
-                Some(Durability::Memory) => v1::Durability::Memory,
-                Some(Durability::Os) => v1::Durability::Os,
-                Some(Durability::Fsync) => v1::Durability::Fsync,
-            }
-            .into(),
+            durability: (self.durability).map_or(UNSPECIFIED_DURABILITY, Durability::code),
             purge_epoch: self.purge_epoch,
             partitions: self.partitions.iter().map(Partition::to_record).collect(),
         }
@@ -379,6 +376,17 @@ mod tests {
         // The shard may not have processed the purge yet.
         old.partitions[0].statistics.set_messages_count(5);
         assert_eq!(new.totals().messages_count, 0);
+    }
+
+    #[test]
+    fn the_levels_of_durability_are_those_of_the_records() {
+        for code in 1..100 {
+            let recorded = v1::Durability::try_from(code).ok();
+            let name = recorded.map(|level| level.as_str_name().to_owned());
+            let level = Durability::from_code(code)
+                .map(|level| format!("DURABILITY_{}", level.name().to_uppercase()));
+            assert_eq!(level, name);
+        }
     }
 
     #[test]

@@ -38,10 +38,10 @@ pub enum StartError {
         source: io::Error,
     },
     /// The threads cannot be started.
-    #[error("the threads of the doors cannot be started: {0}")]
+    #[error("the threads of the listeners cannot be started: {0}")]
     Threads(io::Error),
     /// The listeners were started before.
-    #[error("the doors were opened before")]
+    #[error("the listeners are already open")]
     AlreadyStarted,
 }
 

@@ -19,7 +19,7 @@ mod trace;
 mod view;
 mod wait;
 
-pub use call::{PartitionRef, RequestId};
+pub use call::{CallHeader, PartitionRef, RequestId};
 pub use codec::{DecodeError, MESSAGES_HEAD_BYTES_MAX, SmallToNode, VERSION, refusal};
 pub use membership::Membership;
 pub use refusal::Refusal;

@@ -5,9 +5,7 @@ use headrace_partition::{Poll, Request};
 
 #[cfg(doc)]
 use crate::ToGateway;
-use crate::{
-    EndWait, Membership, PartitionRef, RequestId, Scope, TraceContext, WatchedState, WhenReady,
-};
+use crate::{CallHeader, EndWait, PartitionRef, RequestId, Scope, WatchedState, WhenReady};
 
 /// Message from a shard of a gateway to a shard of a node, sent after the connection was opened with `OpenLink` and
 /// answered with [`Welcome`](ToGateway::Welcome).
@@ -15,28 +13,18 @@ use crate::{
 /// Messages about one partition are processed in the order in which they were sent.
 #[derive(Debug)]
 pub enum ToNode {
-    /// A request for a partition. Answered with [`Answer`](ToGateway::Answer) or [`NotHere`](ToGateway::NotHere).
+    /// A request for a partition. Answered with [`Answer`](ToGateway::Answer) or [`WrongNode`](ToGateway::WrongNode).
     Request {
-        /// Request id.
-        call: RequestId,
-        /// The partition.
-        place: PartitionRef,
-        /// Membership, if the request is on behalf of a member of a consumer group.
-        member: Option<Membership>,
-        /// Parent span, if the request is traced.
-        trace: Option<TraceContext>,
+        /// Head of the request.
+        header: CallHeader,
         /// Operation to execute.
         request: Request,
     },
-    /// Poll that may wait at its partition. Answered with [`ToGateway::Answer`] or, with [`WhenReady::Tell`], with
-    /// [`ToGateway::Told`]; or with [`ToGateway::NotHere`].
+    /// Poll that may wait at its partition. Answered with [`ToGateway::Answer`] or, with [`WhenReady::Notify`], with
+    /// [`ToGateway::PollReady`]; or with [`ToGateway::WrongNode`].
     Wait {
-        /// Request id.
-        call: RequestId,
-        /// The partition.
-        place: PartitionRef,
-        /// Membership, if the request is on behalf of a member of a consumer group.
-        member: Option<Membership>,
+        /// Head of the request.
+        header: CallHeader,
         /// Poll, with a minimum.
         poll: Poll,
         /// Reaction when enough messages are available.
@@ -51,7 +39,7 @@ pub enum ToNode {
         /// Reaction of the poll.
         reaction: EndWait,
     },
-    /// Report once when the state of a partition differs from `seen`: [`Seen`](ToGateway::Seen), or
+    /// Report once when the state of a partition differs from `last_state`: [`StateChanged`](ToGateway::StateChanged), or
     /// [`NotWatched`](ToGateway::NotWatched). A link has at most one watch per partition; a new one replaces the old
     /// one.
     Watch {

@@ -91,7 +91,7 @@ pub enum Notice {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
     /// Too many bytes are queued for writing, or no memory is free. Wait and retry.
-    #[error("too much waits to be written")]
+    #[error("too many bytes wait to be written")]
     Busy,
     /// The batch does not match its count and lengths.
     #[error("the batch is malformed")]
@@ -105,7 +105,7 @@ pub enum AppendError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// Too many reads are under way, or no memory is free. Wait and retry.
-    #[error("too many reads are under way")]
+    #[error("too many reads are in progress")]
     Busy,
     /// A stored message is damaged. Others can still be read.
     #[error("partition {namespace}: message {offset} in {file} at byte {position} is damaged")]

@@ -9,25 +9,25 @@ use alloc::vec::Vec;
 
 use fastrand::Rng;
 use headrace_buffer::BufferPool;
-use headrace_model::{Durability, Offset, Timestamp};
+use headrace_model::{Offset, Timestamp};
 
-use crate::caches::MemoryAccounts;
 use crate::config::LogConfig;
 use crate::error::{Failure, Notice};
-use crate::foreign::SegmentList;
 use crate::manifest::Generation;
 use crate::operations::Operations;
-use crate::read::Reads;
-use crate::recover::{Recovery, Step};
-use crate::remove::{Removals, Wipe};
-use crate::retention::{Removed, RetentionRequest};
+use crate::reading::caches::MemoryAccounts;
+use crate::reading::read::Reads;
+use crate::recovery::foreign::SegmentList;
+use crate::recovery::recover::{Recovery, Step};
+use crate::removal::remove::{Removals, Wipe};
+use crate::removal::retention::{Removed, RetentionRequest};
 use crate::segment::Segment;
-use crate::shortage::OutOfSpace;
 use crate::storage::{
     FileName, StorageCompletion, StorageError, StorageErrorKind, StorageOperation, StorageRequest,
 };
-use crate::sync::Saving;
-use crate::tail::Tail;
+use crate::writing::shortage::OutOfSpace;
+use crate::writing::sync::Saving;
+use crate::writing::tail::Tail;
 
 /// A segmented append-only log.
 ///
@@ -145,7 +145,7 @@ pub(crate) enum Pending {
     Maintenance(Offset),
     Remove,
     Wipe,
-    Read(crate::read::ReadId),
+    Read(crate::reading::read::ReadId),
     Load,
     /// The header of a segment's first message is being read.
     FirstMessage(Offset),
@@ -290,7 +290,7 @@ impl Log {
     pub fn close(&mut self, now: Timestamp, out: &mut Vec<StorageRequest>) {
         self.closing = true;
         self.flush(true);
-        if self.config.durability == Durability::Memory {
+        if self.config.durability.delays_writes() {
             // Retry now: acknowledged messages may still be in memory only.
             self.retry_now();
         }

@@ -3,7 +3,7 @@
 use headrace_model::Offset;
 
 use crate::index::Index;
-use crate::verified::Verified;
+use crate::reading::verified::Verified;
 
 /// State of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

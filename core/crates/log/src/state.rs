@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 
-use headrace_model::{Durability, Offset};
+use headrace_model::{LogEnd, Offset};
 
 use alloc::vec::Vec;
 
@@ -72,10 +72,10 @@ impl Log {
 
     /// End of the messages that are as durable as promised: those before it are acknowledged and can be read (LOG-15).
     pub fn visible_end(&self) -> Offset {
-        match self.config.durability {
-            Durability::Memory => self.next_offset,
-            Durability::Os => self.written_end,
-            Durability::Fsync => self.synced_end,
+        match self.config.durability.acknowledged_end() {
+            LogEnd::Appended => self.next_offset,
+            LogEnd::Written => self.written_end,
+            LogEnd::Synced => self.synced_end,
         }
     }
 

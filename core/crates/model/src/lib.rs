@@ -11,7 +11,7 @@ mod namespace;
 mod placement;
 mod statistics;
 
-pub use durability::{Durability, UnknownDurability};
+pub use durability::{Durability, LogEnd, UnknownDurability};
 pub use identifiers::{
     ClientId, ClientKey, GroupId, NodeId, Offset, PartitionId, ShardId, StageId, StreamId,
     Timestamp, TopicId, UserId,

@@ -88,7 +88,7 @@ fn produce(criterion: &mut Criterion) {
     let small = packed(10, 100);
     let large = packed(1000, 1000);
     group.throughput(Throughput::Elements(10));
-    for durability in [Durability::Memory, Durability::Os, Durability::Fsync] {
+    for durability in Durability::ALL {
         let mut host = Host::new(&pool, durability);
         let mut received = small.clone();
         group.bench_function(format!("10x100B/{}", durability.name()), |bencher| {

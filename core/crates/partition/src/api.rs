@@ -222,7 +222,7 @@ pub enum PartitionError {
         source: StorageError,
     },
     /// The stage does not exist: it expired, was published or aborted, was incomplete at a restart, or never existed.
-    #[error("there is no such stage")]
+    #[error("the stage does not exist")]
     StageNotFound,
     /// The chunk does not follow the preceding ones, or the stage is complete. The request had no effect.
     #[error("chunk {expected} of the stage is expected")]
@@ -234,7 +234,7 @@ pub enum PartitionError {
     #[error("the stage is too large")]
     StageTooLarge,
     /// The partition has too many stages, or they are too large together. The request had no effect.
-    #[error("the partition has too much that is staged")]
+    #[error("the partition has too many staged messages")]
     StagesExhausted,
     /// The storage failed, and the stage with it.
     #[error("partition {namespace}: {file} cannot be stored: {source}")]

@@ -9,7 +9,7 @@ use headrace_log::storage::{FileName, StorageCompletion};
 use headrace_log::{
     AppendError, Appended, Batch, Failure, Generation, Log, LogConfig, RemovalProgress,
 };
-use headrace_model::{Durability, Namespace, Offset, PartitionStatistics, Timestamp};
+use headrace_model::{Namespace, Offset, PartitionStatistics, Timestamp};
 
 use crate::api::{ConsumerKey, Outbox, PartitionError, Request, RequestId, Response, StoredOffset};
 use crate::offsets::StoredOffsets;
@@ -518,7 +518,7 @@ impl Partition {
             return respond(out, ticket, Err(PartitionError::TooManyConsumers));
         }
         let change = self.offsets.change(consumer, offset);
-        let synced = self.log.config().durability == Durability::Fsync;
+        let synced = self.log.config().durability.awaits_offset_sync();
         self.respond_when_stored(ticket, change, synced, Response::Done, out);
     }
 
@@ -531,7 +531,7 @@ impl Partition {
         response: Response,
         out: &mut Outbox,
     ) {
-        if self.log.config().durability == Durability::Memory {
+        if !self.log.config().durability.awaits_offset_write() {
             return respond(out, ticket, Ok(response));
         }
         if synced {

@@ -23,7 +23,9 @@ impl Edge {
     #[new]
     fn new(python: Python<'_>, config_json: &str) -> PyResult<Self> {
         let config: EdgeConfig = serde_json::from_str(config_json).map_err(|error| {
-            StartError::new_err(format!("the settings of the doors are wrong: {error}"))
+            StartError::new_err(format!(
+                "the settings of the listeners are invalid: {error}"
+            ))
         })?;
         let edge = python
             .detach(|| NativeEdge::bind(config))

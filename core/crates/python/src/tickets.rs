@@ -10,7 +10,7 @@ create_exception!(
     headrace_core,
     TicketError,
     CoreError,
-    "A text is no ticket of this cluster that is valid now."
+    "A text is not a valid ticket of this cluster."
 );
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -7,15 +7,15 @@ use thiserror::Error;
 /// Advice for the operator about a data directory that has lost data.
 ///
 /// With peers, never restore a backup: the copy is consistent, but lacks what this replica has acknowledged since.
-pub(crate) const REPLACE_DATA_DIRECTORY: &str = "Nothing was changed. With peers that are whole, move the folder away and start with an \
+pub(crate) const REPLACE_DATA_DIRECTORY: &str = "Nothing was changed. With intact peers, move the directory away and start with an \
                                          empty one; do not put an older copy in its place, which has forgotten what was \
-                                         acknowledged since. A replica that is alone: restore the folder from a backup";
+                                         acknowledged since. A replica that is alone: restore the directory from a backup";
 
 /// Refusal to start. The text describes the problem and the remedy.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// A setting is invalid.
-    #[error("the settings of the metadata replica are wrong: {0}")]
+    #[error("the settings of the metadata replica are invalid: {0}")]
     Settings(String),
     /// Another process uses the data directory.
     #[error(
@@ -27,7 +27,7 @@ pub enum StartError {
     },
     /// The data directory belongs to a replica of another cluster.
     #[error(
-        "{directory} belongs to another cluster than {cluster:?}: check the name of the cluster, or use another folder"
+        "{directory} belongs to another cluster than {cluster:?}: check the name of the cluster, or use another directory"
     )]
     OtherCluster {
         /// Data directory of the replica.
@@ -38,7 +38,7 @@ pub enum StartError {
     /// The data directory belongs to another replica of this cluster.
     #[error(
         "{directory} belongs to replica {found} of {found_of}, and the settings say replica {replica} of {replicas}: \
-         use the folder of that replica"
+         use the directory of that replica"
     )]
     OtherReplica {
         /// Data directory of the replica.
@@ -105,7 +105,7 @@ impl StartError {
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Settings(_) => "settings",
-            Self::DirectoryInUse { .. } => "folder_in_use",
+            Self::DirectoryInUse { .. } => "directory_in_use",
             Self::OtherCluster { .. } => "other_cluster",
             Self::OtherReplica { .. } => "other_replica",
             Self::Damaged { .. } => "damaged",

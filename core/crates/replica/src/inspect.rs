@@ -128,8 +128,8 @@ pub fn inspect(
     let Some(opened) = read_superblock(directory)? else {
         return Err(StartError::Damaged {
             path: directory.path().to_owned(),
-            finding: "there is no metadata replica in this folder".to_owned(),
-            advice: "Name the folder that holds the file `superblock`",
+            finding: "this directory contains no metadata replica".to_owned(),
+            advice: "Give the directory that contains the file `superblock`",
         });
     };
     let superblock = opened.superblock;
@@ -315,7 +315,6 @@ fn name_of(operation: Operation) -> &'static str {
         Operation::REGISTER => "register",
         Operation::UNREGISTER => "unregister",
         Operation::NOOP => "noop",
-        Operation::RECONFIGURE => "reconfigure",
         Operation::RELEASE => "release",
         Operation::ADVANCE_TIME => "pulse",
         operation if operation.is_metadata() => "commands",

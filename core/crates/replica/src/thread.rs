@@ -219,7 +219,7 @@ impl ReplicaThread {
         let (level, line) = match change {
             TrustChange::Nothing => return,
             TrustChange::DiskWasLost => {
-                let line = "the folder is empty and the group is not: this metadata replica fetches the state, and does \
+                let line = "the directory is empty and the group is not: this metadata replica fetches the state, and does \
                             not vote until all other replicas have been heard in one view; when one of them is gone for \
                             good, name it in `cluster.given_up`";
                 self.shared.rejoining(true);

@@ -20,10 +20,10 @@ use crate::{
     connector::Connector,
     driver::{Completion, Driver, Operation, Outcome, TaskOutput},
     events::Events,
-    gauges::ShardGauges,
-    giving_back::GivingBack,
     listener::Listener,
     mailbox::{Receiver, Sender},
+    memory::giving_back::GivingBack,
+    metrics::gauges::ShardGauges,
     sockets::Sockets,
     storage::Storage,
     token::Token,
@@ -338,8 +338,9 @@ impl Host {
             return;
         };
         if let Outcome::Task(Err(error)) = outcome {
-            let message =
-                format!("the folder of deleted partition {namespace} cannot be removed: {error}");
+            let message = format!(
+                "the directory of deleted partition {namespace} cannot be removed: {error}"
+            );
             self.events.push(Level::Warning, message);
         }
         self.state
@@ -576,7 +577,7 @@ impl Host {
             }
         }
         for namespace in self.state.failing.difference(&failing) {
-            let message = format!("partition {namespace} does not fail any more");
+            let message = format!("partition {namespace} recovered from its failure");
             self.events.push(Level::Info, message);
         }
         self.state.failing = failing;

@@ -29,16 +29,16 @@ use crate::{
     cpus::Placement,
     driver::{DriverChoice, DriverUnavailable, Selection, Waker, Workers},
     events::{Event, Events},
-    freed_memory::keep_freed_memory,
-    gauges::ShardGauges,
     host::Message,
     listener::{self, Listener},
     mailbox,
+    memory::freed_memory::keep_freed_memory,
+    metrics::gauges::ShardGauges,
+    metrics::report::{NodeReport, memory_by_purpose},
+    metrics::traffic::TrafficReport,
     open_files::{OpenFilesLimit, raise_open_files_limit},
-    report::{NodeReport, memory_by_purpose},
     shard_threads::{ShardHandle, ThreadParts, cut_off, deliver},
     storage::{Storage, create_durably},
-    traffic::TrafficReport,
 };
 
 /// Maximum number of messages that wait for one shard.
@@ -64,7 +64,7 @@ pub enum StartError {
         source: io::Error,
     },
     /// The data directory cannot be used.
-    #[error("the data folder {path} cannot be used: {source}")]
+    #[error("the data directory {path} cannot be used: {source}")]
     DataDirectory {
         /// Path of the directory.
         path: String,

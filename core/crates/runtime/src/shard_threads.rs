@@ -21,10 +21,10 @@ use crate::{
     connector::Connector,
     driver::{Selection, Waker, Workers},
     events::Events,
-    gauges::ShardGauges,
-    giving_back::GivingBack,
     host::{Host, HostState, Message},
     mailbox::{Receiver, Sender},
+    memory::giving_back::GivingBack,
+    metrics::gauges::ShardGauges,
     storage::Storage,
 };
 

@@ -9,8 +9,8 @@ use headrace_model::{Namespace, ShardId, Timestamp};
 use headrace_partition::{Poll, Request, Response};
 use headrace_proto::control::v1 as control;
 
-use crate::arrival::Arrival;
-use crate::connection::{Connection, Sequence};
+use crate::sessions::arrival::Arrival;
+use crate::sessions::connection::Connection;
 
 /// A connection of this shard. The host chooses the key and never reuses it after the connection closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +25,10 @@ pub struct ConnectionKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkNumber(pub u32);
 
+/// Sequence number of a request on its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sequence(pub u64);
+
 /// One request of one connection of one shard: the destination of the response, and the identity behind the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
@@ -38,6 +42,38 @@ pub struct Origin {
     pub member: Option<Membership>,
     /// Number of the traced request within the shard; `None` if the request is not traced.
     pub trace: Option<NonZeroU32>,
+}
+
+/// A call of a partition: the same envelope from the connection that asks to the partition that executes it, on this
+/// shard, on another one, or at the other end of a link.
+#[derive(Debug, Clone, Copy)]
+pub struct PartitionCall<R = Request> {
+    /// Destination of the answer, and the identity behind the call.
+    pub origin: Origin,
+    /// Partition that is called.
+    pub namespace: Namespace,
+    /// Operation on the partition.
+    pub request: R,
+}
+
+/// A poll that may wait at its partition.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitingPoll {
+    /// Poll parameters, including the minimum to wait for.
+    pub poll: Poll,
+    /// Action once the minimum is available.
+    pub when_ready: WhenReady,
+}
+
+/// Answer to a call of a partition.
+#[derive(Debug)]
+pub struct PartitionAnswer {
+    /// Call that is answered.
+    pub origin: Origin,
+    /// Partition that answers.
+    pub namespace: Namespace,
+    /// Outcome of the call.
+    pub result: Result<Response, Refusal>,
 }
 
 /// An event that the host feeds into the shard.
@@ -223,35 +259,12 @@ impl fmt::Debug for MovedConnection {
 /// A message from one shard to another.
 #[derive(Debug)]
 pub enum Mail {
-    /// A request for a partition that the receiver owns.
-    Request {
-        /// Destination of the answer.
-        origin: Origin,
-        /// Partition of the request.
-        namespace: Namespace,
-        /// Operation on the partition.
-        request: Request,
-    },
-    /// An answer to a request.
-    Answer {
-        /// Request that is answered.
-        origin: Origin,
-        /// Partition that answered.
-        namespace: Namespace,
-        /// Outcome of the request.
-        result: Result<Response, Refusal>,
-    },
+    /// A call of a partition that the receiver owns.
+    Call(PartitionCall),
+    /// An answer to a call.
+    Answer(PartitionAnswer),
     /// A poll that may wait at a partition that the receiver owns.
-    Wait {
-        /// Destination of the answer.
-        origin: Origin,
-        /// Partition to poll.
-        namespace: Namespace,
-        /// Poll parameters, including the minimum to wait for.
-        poll: Poll,
-        /// Action once the minimum is available.
-        when_ready: WhenReady,
-    },
+    Wait(PartitionCall<WaitingPoll>),
     /// End a waiting poll.
     StopWaiting {
         /// Request of the poll.

@@ -7,7 +7,7 @@ use headrace_partition::PartitionConfig;
 use headrace_ticket::Key;
 use headrace_websocket::Limits;
 
-use crate::links::LinksConfig;
+use crate::routing::links::LinksConfig;
 
 /// Partitions that the shards of a process host.
 #[derive(Debug, Clone, PartialEq, Eq)]

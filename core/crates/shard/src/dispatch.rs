@@ -32,7 +32,7 @@ use headrace_link::{Membership, TraceContext};
 use headrace_model::{ClientId, StreamId, TopicId, UserId, limits};
 use headrace_proto::control::v1::{self as proto_control, request::Operation};
 use headrace_proto::metadata::v1::{self as proto_metadata, command::Meant};
-use headrace_wire::{Command, CommandCode, Identifier, Status, WatchAction};
+use headrace_wire::{Command, CommandCode, Identifier, Status, WatchAction, command::Attributes};
 
 pub use holders::issuer_may;
 
@@ -46,13 +46,15 @@ use lookups::{LookedUp, find_stream, stream_number};
 
 use crate::{
     Shard,
-    api::{ConnectionKey, Effect, Origin},
-    catching_up::may_be_stale_catalog,
-    connection::{
-        Pipeline, Session, Standing, UNAUTHENTICATED_PAYLOAD_BYTES_MAX, payload_response,
-        status_response,
+    api::{Effect, Origin, PartitionCall},
+    routing::served::Opening,
+    sessions::{
+        catching_up::may_be_stale_catalog,
+        connection::{
+            Requester, Session, Standing, UNAUTHENTICATED_PAYLOAD_BYTES_MAX, payload_response,
+            status_response,
+        },
     },
-    served::Opening,
 };
 
 /// Command whose payload may be large and of which several may be in flight.
@@ -71,12 +73,8 @@ pub(crate) enum Outcome {
     Partition {
         namespace: headrace_model::Namespace,
         request: headrace_partition::Request,
-    },
-    /// Answered by a partition, for a member of a consumer group.
-    Member {
-        namespace: headrace_model::Namespace,
-        request: headrace_partition::Request,
-        membership: Membership,
+        /// Set if the caller asks as a member of a consumer group.
+        member: Option<Membership>,
     },
     /// Answered by one of these partitions as soon as it has enough messages.
     Wait { plan: Plan, micros: u64 },
@@ -294,16 +292,11 @@ impl Shard {
             return Some(Status::INVALID_COMMAND);
         };
         // A response to any other command could not be distinguished from a notification.
-        let goes_with_watching =
-            matches!(command, CommandCode::Ping | CommandCode::WatchPartitions);
-        if session.is_watching && !goes_with_watching {
+        let attributes = command.attributes();
+        if session.is_watching && !attributes.has(Attributes::WHILE_WATCHING) {
             return Some(Status::INVALID_COMMAND);
         }
-        let has_messages = matches!(
-            command,
-            CommandCode::SendMessages | CommandCode::StageMessages
-        );
-        if !has_messages {
+        if !attributes.has(Attributes::CARRIES_MESSAGES) {
             if payload_bytes > limits::CONTROL_PAYLOAD_SIZE_BYTES_MAX as usize {
                 return Some(Status::INVALID_COMMAND);
             }
@@ -331,19 +324,19 @@ impl Shard {
     /// Handle one request whose payload is `payload`. Returns false if it stays in the inbox to be tried again.
     pub(crate) fn dispatch(
         &mut self,
-        key: ConnectionKey,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
+        requester: &mut Requester<'_>,
         code: u32,
         payload: &mut [u8],
         effects: &mut Vec<Effect>,
     ) -> bool {
         if code == SEND_MESSAGES {
-            return self.send_in_place(key, session, pipeline, payload, effects);
+            return self.send_in_place(requester, payload, effects);
         }
-        if self.gather((key, session, pipeline), code, payload, effects) {
+        if self.gather(requester, code, payload, effects) {
             return true;
         }
+        let key = requester.key;
+        let session = &mut *requester.session;
         let was_anybody = session.is_authenticated();
         let outcome =
             Command::decode(code, payload).and_then(|command| self.handle(session, &command));
@@ -357,76 +350,70 @@ impl Shard {
         if misses_something && self.catches_up(key, session, effects) {
             return false;
         }
-        let origin = |pipeline: &mut Pipeline| Origin {
-            shard: self.config.shard,
-            connection: key,
-            sequence: pipeline.begin_alone(),
-            member: None,
-            trace: pipeline.traced_last(),
-        };
         match outcome {
             Err(status) => {
                 self.note_refusal(session, code, status, effects);
-                pipeline.respond(status_response(status));
+                requester.pipeline.respond(status_response(status));
             }
             Ok(Outcome::Respond(response)) => {
                 notes::note_disconnection(session, code, payload, effects);
-                pipeline.respond(response);
+                requester.pipeline.respond(response);
             }
-            Ok(Outcome::Missing) => pipeline.respond(status_response(Status::OK)),
+            Ok(Outcome::Missing) => requester.pipeline.respond(status_response(Status::OK)),
             Ok(Outcome::Control(operation)) => {
-                let origin = origin(pipeline);
+                let origin = requester.begin_alone();
+                let session = &mut *requester.session;
                 if is_join(&operation) {
                     session.may_be_member = true;
                     session.standing = Standing::Registered;
                 }
                 session.changes_password = is_own_password(session, &operation);
                 let mut request = control_request(session, operation);
-                request.trace = pipeline.context_last().map(trace_of);
+                request.trace = requester.pipeline.context_last().map(trace_of);
                 effects.push(Effect::Control { origin, request });
             }
-            Ok(Outcome::Partition { namespace, request }) => {
-                notes::note_partition_change(session, code, namespace, effects);
-                let origin = origin(pipeline);
-                let owner = self.owner(namespace);
-                self.count_affinity(session, owner);
-                self.route((owner, pipeline), origin, namespace, request, effects);
-            }
-            Ok(Outcome::Member {
+            Ok(Outcome::Partition {
                 namespace,
                 request,
-                membership,
+                member,
             }) => {
+                notes::note_partition_change(session, code, namespace, effects);
                 let origin = Origin {
-                    member: Some(membership),
-                    ..origin(pipeline)
+                    member,
+                    ..requester.begin_alone()
+                };
+                let call = PartitionCall {
+                    origin,
+                    namespace,
+                    request,
                 };
                 let owner = self.owner(namespace);
-                self.count_affinity(session, owner);
-                self.route((owner, pipeline), origin, namespace, request, effects);
+                self.count_affinity(requester.session, owner);
+                self.route(requester.pipeline, owner, call, effects);
             }
             Ok(Outcome::Trace(context)) => {
+                let pipeline = &mut *requester.pipeline;
                 pipeline.respond(status_response(Status::OK));
                 pipeline.trace(context.filter(|_| self.meter.tracer.is_on()));
             }
-            Ok(Outcome::Nothing) => pipeline.respond_nothing(),
+            Ok(Outcome::Nothing) => requester.pipeline.respond_nothing(),
             Ok(Outcome::Explain) => {
-                pipeline.explain();
-                pipeline.respond(status_response(Status::OK));
+                requester.pipeline.explain();
+                requester.pipeline.respond(status_response(Status::OK));
             }
-            Ok(Outcome::Link(opening)) => self.link_wanted = Some(opening),
+            Ok(Outcome::Link(opening)) => self.sessions.request_link(opening),
             Ok(Outcome::Wait { plan, micros }) => {
-                self.begin_wait((key, session, pipeline), plan, micros, payload, effects);
+                self.begin_wait(requester, plan, micros, payload, effects);
             }
             Ok(Outcome::Watch { action, places }) => {
-                self.watch((key, session, pipeline), action, &places, effects);
+                self.watch(requester, action, &places, effects);
             }
         }
         true
     }
 
     fn handle(&mut self, session: &mut Session, command: &Command<'_>) -> Handled {
-        self.register_again(session);
+        self.sessions.register_again(self.now, session);
         match command {
             Command::Ping => {
                 session.last_heartbeat = self.now;
@@ -452,7 +439,7 @@ impl Shard {
             session.login = None;
             session.ticket = None;
             session.route = None;
-            self.clients.set_user(session.client, None);
+            self.sessions.clients().set_user(session.client, None);
             return Ok(Outcome::empty());
         }
         let catalog = Arc::clone(self.catalog.load());

@@ -4,47 +4,40 @@
 //! executes the [`Effect`]s that come out; the shard itself does no I/O, reads no clock and starts no thread, so the
 //! same object runs in production and under simulation. A request for a partition of another shard travels there
 //! as [`Mail`] with its bytes, and its answer travels back.
+//!
+//! The state lies in three parts (decision 62): `sessions` turns bytes into requests and answers into bytes, `routing`
+//! carries a [`PartitionCall`] to its partition and the [`PartitionAnswer`] back, and `hosting` has the partitions.
+//! `dispatch` decides, command by command, who answers a request.
 
 mod api;
-mod arrival;
-mod catching_up;
-mod closing;
 mod config;
-mod connection;
-mod connections;
-mod damage;
 mod dispatch;
-mod links;
-mod mail;
-mod members;
+mod hosting;
 mod memory;
 mod meter;
 mod owner;
-mod partitions;
 mod progress;
-pub mod proxy;
-mod registry;
-mod retention;
-mod served;
+mod routing;
 mod sessions;
 mod shard;
 mod tracer;
-mod waits;
-mod watches;
 
-pub use api::{ConnectionKey, Effect, Input, LinkNumber, Mail, MovedConnection, Origin};
-pub use arrival::{Arrival, Framing};
+pub use api::{
+    ConnectionKey, Effect, Input, LinkNumber, Mail, MovedConnection, Origin, PartitionAnswer,
+    PartitionCall, Sequence, WaitingPoll,
+};
 pub use config::{ClusterView, Hosting, NodeView, RetentionConfig, ShardConfig, WebSocketConfig};
-pub use connection::Sequence;
 pub use dispatch::{Refusals, issuer_may};
 pub use headrace_link::{
     EndWait, MESSAGES_HEAD_BYTES_MAX, Membership, Refusal, TraceContext, WatchedState, WhenReady,
 };
-pub use links::LinksConfig;
+pub use hosting::panic_message;
 pub use memory::Memory;
 pub use meter::{LATENCY_BOUNDS_MICROS, Latencies, Meter, Reading};
-pub use partitions::panic_message;
 pub use progress::Progress;
-pub use registry::{Client, ClientRegistry};
+pub use routing::links::LinksConfig;
+pub use sessions::arrival::{Arrival, Framing};
+pub use sessions::proxy;
+pub use sessions::registry::{Client, ClientRegistry};
 pub use shard::Shard;
 pub use tracer::{Key, PartitionTrace, RequestTrace, TraceRecord, Tracer};

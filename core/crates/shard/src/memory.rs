@@ -21,11 +21,11 @@ use headrace_model::{ShardId, Timestamp};
 use crate::{
     Shard,
     api::{ConnectionKey, Effect, Mail},
-    links::Peer,
+    routing::links::Peer,
 };
 
-use shares::Shares;
-pub(crate) use shares::{Claim, Excess, Share};
+pub(crate) use shares::{Claim, Share};
+use shares::{Excess, Shares};
 
 /// Divisor of the budget: at least this fraction is reclaimed in addition to what is missing.
 const RECLAIM_DIVISOR: u64 = 16;
@@ -206,7 +206,7 @@ impl Drop for Turn {
 
 /// State of a shard's periodic work on memory.
 #[derive(Debug)]
-pub(crate) struct MemoryWork {
+struct MemoryWork {
     reclaim_at: Timestamp,
     count_at: Timestamp,
     catalog: MemoryAccount,
@@ -217,7 +217,7 @@ pub(crate) struct MemoryWork {
 }
 
 impl MemoryWork {
-    pub(crate) fn new(pool: &BufferPool) -> Self {
+    fn new(pool: &BufferPool) -> Self {
         let holding = |purpose| MemoryAccount::new(pool.clone(), purpose);
         Self {
             reclaim_at: Timestamp(0),
@@ -227,6 +227,35 @@ impl MemoryWork {
             subscriptions: holding(Purpose::Subscriptions),
             called: 0,
         }
+    }
+}
+
+/// Memory of the process as one shard uses it.
+pub(crate) struct MemoryUse {
+    shared: Memory,
+    work: MemoryWork,
+    /// Connections whose users have used up their memory share.
+    excess: Excess,
+}
+
+impl MemoryUse {
+    pub(crate) fn new(shared: Memory) -> Self {
+        Self {
+            work: MemoryWork::new(shared.pool()),
+            shared,
+            excess: Excess::default(),
+        }
+    }
+
+    /// Memory that is shared with other shards.
+    pub(crate) fn shared(&self) -> &Memory {
+        &self.shared
+    }
+
+    /// Pool of the buffers.
+    #[inline]
+    pub(crate) fn pool(&self) -> &BufferPool {
+        &self.shared.pool
     }
 }
 
@@ -249,10 +278,10 @@ impl Shard {
         if pool.is_eviction_requested() || pool.caches_excess_bytes() > 0 {
             self.reclaim(effects);
         }
-        if !self.excess.is_empty() {
+        if !self.memory.excess.is_empty() {
             self.serve_excess();
         }
-        if self.memory.is_waiting() {
+        if self.memory.shared.is_waiting() {
             self.serve_memory_queue(effects);
         }
     }
@@ -260,10 +289,10 @@ impl Shard {
     /// Have the caches of all shards release what is missing and a reserve, so that reclaiming is not needed for each
     /// request.
     fn reclaim(&mut self, effects: &mut Vec<Effect>) {
-        if self.now < self.memory_work.reclaim_at {
+        if self.now < self.memory.work.reclaim_at {
             return;
         }
-        self.memory_work.reclaim_at = Timestamp(self.now.0 + RECLAIM_PAUSE_MICROS);
+        self.memory.work.reclaim_at = Timestamp(self.now.0 + RECLAIM_PAUSE_MICROS);
         let pool = self.memory.pool();
         let missing = pool.take_eviction_request().max(pool.caches_excess_bytes());
         let bytes = missing + pool.capacity_bytes() / RECLAIM_DIVISOR;
@@ -282,15 +311,15 @@ impl Shard {
 
     /// Serve waiting receivers in order, as long as memory is available.
     fn serve_memory_queue(&mut self, effects: &mut Vec<Effect>) {
-        while let Some(first) = self.memory.first() {
+        while let Some(first) = self.memory.shared.first() {
             let pool = self.memory.pool();
             if !pool.has_room_to_receive(first.bytes) {
                 pool.request_eviction(first.bytes);
                 return;
             }
             if first.place.shard != self.config.shard {
-                if self.memory_work.called != first.number {
-                    self.memory_work.called = first.number;
+                if self.memory.work.called != first.number {
+                    self.memory.work.called = first.number;
                     let to = first.place.shard;
                     let mail = Mail::MemoryAvailable;
                     effects.push(Effect::Mail { to, mail });
@@ -302,39 +331,39 @@ impl Shard {
                 Receiver::Link(peer) => self.read_link(peer, effects),
             }
             let is_first = |now: Waiter| now.number == first.number;
-            if self.memory.first().is_some_and(is_first)
+            if self.memory.shared.first().is_some_and(is_first)
                 && self.memory.pool().has_room_to_receive(first.bytes)
             {
                 // The receiver does not need memory now. It queues again when it does.
-                self.memory.leave(first.number);
+                self.memory.shared.leave(first.number);
             }
         }
     }
 
     /// Run work on memory that is due by time.
     pub(crate) fn tick_memory(&mut self) {
-        if self.now < self.memory_work.count_at {
+        if self.now < self.memory.work.count_at {
             return;
         }
-        self.memory_work.count_at = Timestamp(self.now.0 + COUNT_PAUSE_MICROS);
+        self.memory.work.count_at = Timestamp(self.now.0 + COUNT_PAUSE_MICROS);
         if self.memory.pool().has_too_many_indexes() {
             self.partitions.unload_indexes();
         }
-        let work = &mut self.memory_work;
+        let work = &mut self.memory.work;
         if self.config.shard == ShardId(0) {
             // The catalog is shared by all shards and counted once.
             work.catalog.set(catalog_bytes(self.catalog.load()) as u64);
         }
-        work.links.set(self.links.memory_bytes() as u64);
-        let subscriptions = self.waits.cost() + self.watches.cost();
+        work.links.set(self.routing.links.memory_bytes() as u64);
+        let subscriptions = self.routing.subscriptions_count();
         work.subscriptions
             .set((subscriptions * SUBSCRIPTION_BYTES) as u64);
     }
 
     /// Return whether something waits for memory, so that the next check must come soon.
     pub(crate) fn waits_for_memory(&self) -> bool {
-        self.memory.is_waiting()
-            || !self.excess.is_empty()
+        self.memory.shared.is_waiting()
+            || !self.memory.excess.is_empty()
             || self.memory.pool().is_eviction_requested()
     }
 }

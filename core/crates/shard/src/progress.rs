@@ -37,17 +37,17 @@ impl Shard {
 
     /// Return whether a connection waits for memory.
     pub fn is_starved(&self) -> bool {
-        self.retry_at.is_some() || self.links.is_starved() || self.waits_for_memory()
+        self.sessions.is_starved() || self.routing.links.is_starved() || self.waits_for_memory()
     }
 
     /// Number of live connections.
     pub fn connections_count(&self) -> usize {
-        self.connections_count
+        self.sessions.count()
     }
 
     /// Return whether the first step of shutdown is complete: no connection is left.
     pub fn is_drained(&self) -> bool {
-        self.shutting_down && self.connections_count == 0
+        self.sessions.is_drained()
     }
 
     /// Return whether shutdown is complete: no connection is left and every partition is closed.

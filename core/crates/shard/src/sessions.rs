@@ -1,117 +1,160 @@
-//! End of sessions before their connections close: when the user, the password or the access token is revoked or
-//! expires.
+//! Client connections: from the bytes that arrive to whole requests, and from answers to the bytes that leave.
 
-use std::sync::Arc;
+pub(crate) mod arrival;
+pub(crate) mod catching_up;
+pub(crate) mod closing;
+pub(crate) mod connection;
+mod connections;
+mod driving;
+mod expiry;
+pub mod proxy;
+pub(crate) mod registry;
 
-use headrace_catalog::Changes;
-use headrace_model::Timestamp;
+use std::{cmp::Reverse, collections::BinaryHeap};
 
-use crate::{
-    Shard,
-    api::{ConnectionKey, Effect},
-    closing::client_gone,
-    config::Hosting,
-    dispatch::TICKET_HOLDER,
-};
+use headrace_model::{ShardId, Timestamp};
+use headrace_wire::Status;
 
-impl Shard {
-    /// Apply a new catalog: end the sessions whose user or credential it no longer contains.
-    pub(crate) fn review_sessions(&mut self, changes: &Changes, effects: &mut Vec<Effect>) {
-        if !changes.has_users() {
-            return;
-        }
-        let is_touched = |user| changes.has_user(user) || user == TICKET_HOLDER;
-        let keys: Vec<ConnectionKey> = (self.connections.iter().flatten())
-            .filter(|connection| {
-                let session = &connection.session;
-                let user = session.user().or(session.ticket.map(|_| TICKET_HOLDER));
-                user.is_some_and(is_touched)
-            })
-            .map(|connection| connection.key)
-            .collect();
-        for key in keys {
-            self.review_session(key, effects);
+use self::{closing::DeadlineKind, connection::Connection, registry::ClientRegistry};
+use crate::{api::ConnectionKey, dispatch::Refusals, routing::served::Opening};
+
+/// Interval between retries of connections that found the buffer pool empty.
+const STARVED_RETRY_MICROS: u64 = 5_000;
+
+/// Connections of a shard, and everything that is due for them.
+pub(crate) struct Sessions {
+    clients: ClientRegistry,
+    connections: Vec<Option<Box<Connection>>>,
+    counts: Counts,
+    touched: Vec<ConnectionKey>,
+    /// Connections that wait for their peer to close.
+    lingering: Vec<ConnectionKey>,
+    /// Deadlines of connections, with the condition that each must meet.
+    deadlines: BinaryHeap<Reverse<(Timestamp, ConnectionKey, DeadlineKind)>>,
+    /// Connections that found no buffer, and the time at which they try again.
+    starved: Vec<ConnectionKey>,
+    retry_at: Option<Timestamp>,
+    heartbeats_at: Timestamp,
+    stale_members_at: Timestamp,
+    /// Earliest expiry of a login on this shard; possibly of a session that has already ended.
+    logins_expire_at: Option<Timestamp>,
+    /// Number of disconnect requests at the last check.
+    disconnections_seen: u64,
+    /// Rate limit of reported refusals.
+    pub(crate) refusals: Refusals,
+    /// True while mail to other shards is blocked.
+    congested: bool,
+    shutting_down: bool,
+    transition: Transition,
+}
+
+/// Numbers of connections.
+#[derive(Debug, Default)]
+struct Counts {
+    all: usize,
+    /// Connections that count against the limit: all but in-process ones and links.
+    limited: usize,
+    /// Connections that are links of gateways.
+    links: usize,
+}
+
+/// Change of the connection whose request is being handled; it takes effect after the request.
+#[derive(Debug, Default)]
+struct Transition {
+    /// Set if the connection should move.
+    shard: Option<ShardId>,
+    /// Set if the connection is to become a link.
+    link: Option<Result<Opening, Status>>,
+}
+
+impl Sessions {
+    /// Create a table without connections.
+    pub(crate) fn new(clients: ClientRegistry) -> Self {
+        Self {
+            clients,
+            connections: Vec::new(),
+            counts: Counts::default(),
+            touched: Vec::new(),
+            lingering: Vec::new(),
+            deadlines: BinaryHeap::new(),
+            starved: Vec::new(),
+            retry_at: None,
+            heartbeats_at: Timestamp(0),
+            stale_members_at: Timestamp(0),
+            logins_expire_at: None,
+            disconnections_seen: 0,
+            refusals: Refusals::default(),
+            congested: false,
+            shutting_down: false,
+            transition: Transition::default(),
         }
     }
 
-    /// End one session if its login is no longer valid. The caller reviews its waiting requests.
-    pub(crate) fn review_session(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
-        let (catalog, now) = (Arc::clone(self.catalog.load()), self.now);
-        let closes = matches!(self.config.hosting, Hosting::Placed { .. });
-        let Some(connection) = self.connection_mut(key) else {
-            return;
-        };
-        let session = &mut connection.session;
-        let holds = match (&session.login, &session.ticket) {
-            (Some(login), _) => session.changes_password || login.holds(&catalog, now),
-            (None, Some(holder)) => holder.holds(&catalog),
-            (None, None) => true,
-        };
-        if holds {
-            return;
-        }
-        let client = session.client;
-        if core::mem::take(&mut session.may_be_member) {
-            effects.push(client_gone(client));
-        }
-        session.route = None;
-        // An in-process session resumes when its user becomes active again.
-        if !session.arrival.is_in_process() {
-            session.login = None;
-            session.ticket = None;
-            connection.closing |= closes;
-            self.clients.set_user(client, None);
-        }
-        self.touch(key);
+    /// Clients of all shards.
+    pub(crate) fn clients(&self) -> &ClientRegistry {
+        &self.clients
     }
 
-    /// Note the time at which a login expires.
-    pub(crate) fn note_login_expiry(&mut self, expires_at: Option<Timestamp>) {
-        if let Some(expires_at) = expires_at {
-            let next = self.logins_expire_at.unwrap_or(expires_at);
-            self.logins_expire_at = Some(next.min(expires_at));
+    /// Number of live connections.
+    pub(crate) fn count(&self) -> usize {
+        self.counts.all
+    }
+
+    /// Number of connections that are links of gateways.
+    pub(crate) fn links_count(&self) -> usize {
+        self.counts.links
+    }
+
+    /// Return whether a connection waits for a buffer.
+    pub(crate) fn is_starved(&self) -> bool {
+        self.retry_at.is_some()
+    }
+
+    /// Return whether the shard shuts down and no connection is left.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.shutting_down && self.counts.all == 0
+    }
+
+    /// Return whether a connection has pending work.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
+    /// Take the connections with pending work.
+    pub(crate) fn take_touched(&mut self) -> Vec<ConnectionKey> {
+        core::mem::take(&mut self.touched)
+    }
+
+    /// Stop or resume to start requests, because mail to other shards is blocked or flows again.
+    pub(crate) fn set_congested(&mut self, congested: bool) {
+        self.congested = congested;
+        if !congested {
+            self.touch_all();
         }
     }
 
-    /// End expired sessions.
-    pub(crate) fn end_expired_sessions(&mut self, effects: &mut Vec<Effect>) {
-        if self.logins_expire_at.is_none_or(|at| at > self.now) {
-            return;
+    /// Turn the connection of the current request into a link after the request.
+    pub(crate) fn request_link(&mut self, opening: Result<Opening, Status>) {
+        self.transition.link = Some(opening);
+    }
+
+    /// Have a connection that found no buffer try again soon.
+    fn starve(&mut self, now: Timestamp, key: ConnectionKey) {
+        if !self.starved.contains(&key) {
+            self.starved.push(key);
         }
-        self.logins_expire_at = None;
-        let now = self.now;
-        let expiring: Vec<_> = (self.connections.iter().flatten())
-            .filter_map(|connection| {
-                let session = &connection.session;
-                Some((connection.key, session.user()?, session.expires_at()?))
-            })
-            .collect();
-        for (key, user, expires_at) in expiring {
-            if expires_at <= now {
-                self.review_session(key, effects);
-                let changes = Changes::of_user(user);
-                self.review_waits(&changes, effects);
-                self.review_watches(&changes, effects);
-            } else {
-                self.note_login_expiry(Some(expires_at));
+        self.retry_at
+            .get_or_insert(Timestamp(now.0 + STARVED_RETRY_MICROS));
+    }
+
+    /// Resume the connections that found no buffer when that is due.
+    pub(crate) fn retry_starved(&mut self, now: Timestamp) {
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.retry_at = None;
+            for key in core::mem::take(&mut self.starved) {
+                self.touch(key);
             }
-        }
-    }
-
-    /// Close the connections of clients for which a disconnect was requested.
-    pub(crate) fn end_unwanted(&mut self, effects: &mut Vec<Effect>) {
-        let disconnections = self.clients.disconnections();
-        if disconnections == self.disconnections_seen {
-            return;
-        }
-        self.disconnections_seen = disconnections;
-        let unwanted = self.clients.to_disconnect();
-        let keys: Vec<ConnectionKey> = (self.connections.iter().flatten())
-            .filter(|connection| unwanted.contains(&connection.session.client))
-            .map(|connection| connection.key)
-            .collect();
-        for key in keys {
-            self.close(key, effects);
         }
     }
 }

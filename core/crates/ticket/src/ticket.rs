@@ -68,13 +68,13 @@ pub struct InvalidHolder;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTicket {
     /// The text does not have the format of a ticket.
-    #[error("the text is no ticket")]
+    #[error("the text is not a ticket")]
     Malformed,
     /// The signature is not one of this cluster, or the text was changed.
-    #[error("the ticket is not one of this cluster")]
+    #[error("the ticket belongs to another cluster")]
     Forged,
     /// The ticket has expired.
-    #[error("the ticket's time is over")]
+    #[error("the ticket has expired")]
     Expired,
 }
 

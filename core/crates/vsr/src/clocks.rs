@@ -4,7 +4,7 @@
 //! between clocks that are right. The reply to a ping carries the wall clock of the peer, with an error bounded by the
 //! round-trip time. The reading is advanced on the local monotonic clock until a newer one arrives. While some clocks
 //! have not been read the median is unknown, but an earliest and a latest possible time are: a [`Window`]. Log
-//! timestamps advance with the monotonic clock and are clamped to the window (`replica/prepare.rs`).
+//! timestamps advance with the monotonic clock and are clamped to the window (`replica/normal/prepare.rs`).
 
 use alloc::vec::Vec;
 

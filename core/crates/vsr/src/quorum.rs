@@ -1,6 +1,6 @@
 //! Quorum sizes.
 
-/// Quorum sizes of the steps of the protocol. A replica counts itself, learners never count.
+/// Quorum sizes of the steps of the protocol. A replica counts itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quorums {
     /// Number of members of the group.

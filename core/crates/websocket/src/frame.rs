@@ -96,7 +96,7 @@ pub enum ProtocolError {
     #[error("a control frame carries at most 125 bytes")]
     ControlTooLong,
     /// A continuation without a message.
-    #[error("there is no message to continue")]
+    #[error("no message is in progress to continue")]
     NothingToContinue,
     /// A new message inside a fragmented one.
     #[error("the message before is not at its end")]

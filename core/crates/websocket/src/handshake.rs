@@ -23,19 +23,19 @@ pub struct Upgrade {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The received bytes are not an HTTP request.
-    #[error("this is no HTTP request")]
+    #[error("this is not an HTTP request")]
     NotHttp,
     /// The HTTP version is below 1.1.
     #[error("an upgrade needs HTTP/1.1")]
     OldHttp,
     /// The method is not GET.
-    #[error("the only method here is GET")]
+    #[error("the method must be GET")]
     NotGet,
     /// The request does not ask for an upgrade.
-    #[error("this port speaks WebSocket only: the request has to ask for an upgrade")]
+    #[error("this port accepts only WebSocket: the request must ask for an upgrade")]
     NotUpgrade,
     /// The WebSocket version is not 13.
-    #[error("the version of the WebSocket protocol has to be 13")]
+    #[error("the version of the WebSocket protocol must be 13")]
     Version,
     /// The key is missing or does not have 16 bytes.
     #[error("the header Sec-WebSocket-Key is missing or is not a key")]

@@ -95,7 +95,7 @@ class Certificates:
         self._lock = threading.Lock()
         self._new: _Shown | None = None
         self._contexts: list[ssl.SSLContext] = []
-        _log.info("%s: shows the certificate of %s", files.section, _described(self._shown.chain))
+        _log.info("%s: certificate of %s in use", files.section, _described(self._shown.chain))
 
     def credentials(self) -> grpc.ServerCredentials:
         """Credentials for a gRPC server."""
@@ -142,9 +142,7 @@ class Certificates:
             except FileNotFoundError as error:
                 if not files.self_signed:
                     raise
-                _log.warning(
-                    "%s: %s does not exist; a certificate that was made is shown", files.section, error.filename
-                )
+                _log.warning("%s: %s does not exist, a generated certificate is used", files.section, error.filename)
                 return _made(self._authorities())
         except OSError as error:
             raise CertificateError(f"{files.section}: {error.filename}: {error.strerror}") from error
@@ -152,7 +150,7 @@ class Certificates:
             raise CertificateError(f"{files.section}: {error}") from error
         outdated = _outdated(shown.chain, self._now())
         if outdated:
-            _log.warning("%s: the certificate %s; clients that verify refuse it", files.section, outdated)
+            _log.warning("%s: the certificate %s; clients that verify it will refuse it", files.section, outdated)
         return shown
 
     def _look(self) -> None:
@@ -169,14 +167,12 @@ class Certificates:
             if shown != self._shown:
                 self._load_into_contexts()
         except (OSError, ValueError) as error:
-            _log.warning("%s: the new certificate is not used: %s", self._files.section, error)
+            _log.warning("%s: new certificate rejected, the previous one stays in use: %s", self._files.section, error)
             return
         if shown != self._shown:
             with self._lock:
                 self._shown = self._new = shown
-            _log.info(
-                "%s: new connections are shown the certificate of %s", self._files.section, _described(shown.chain)
-            )
+            _log.info("%s: certificate replaced by that of %s", self._files.section, _described(shown.chain))
 
     def _load_into_contexts(self) -> None:
         chain, key = self._files.chain, self._files.key
@@ -198,7 +194,7 @@ class Certificates:
     def _read(self) -> _Shown:
         files = self._files
         if files.chain is None or files.key is None:
-            raise AssertionError("they are given together")
+            raise AssertionError("set both or neither")
         chain, key = files.chain.read_bytes(), files.key.read_bytes()
         try:
             leaf = x509.load_pem_x509_certificates(chain)[0]

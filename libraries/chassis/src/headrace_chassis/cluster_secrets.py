@@ -21,11 +21,11 @@ def check_secrets(secret: Secret | None, accepted: Secret | None) -> None:
     for name, given in (("secret", secret), ("accepted_secret", accepted)):
         if given is not None and len(given.reveal().encode()) < SECRET_BYTES_MIN:
             raise ValueError(
-                f"the {name} has less than {SECRET_BYTES_MIN} bytes: make one with `openssl rand -hex 32`, and give it "
-                "to every service of the cluster"
+                f"the {name} has fewer than {SECRET_BYTES_MIN} bytes: create one with `openssl rand -hex 32`, and give "
+                "it to every service of the cluster"
             )
     if accepted is not None and secret is None:
-        raise ValueError("accepted_secret needs secret: it is for the time in which that is changed")
+        raise ValueError("accepted_secret needs secret: it is only used while the secret is rotated")
 
 
 def secrets_of(secret: Secret | None, accepted: Secret | None) -> tuple[str, ...]:

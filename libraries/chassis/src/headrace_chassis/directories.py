@@ -46,10 +46,10 @@ def replace_file(path: Path, text: str) -> None:
         file.flush()
         os.fsync(descriptor)
     unfinished.rename(path)
-    sync_folder(path.parent)
+    sync_directory(path.parent)
 
 
-def make_folder(path: Path) -> None:
+def make_directory(path: Path) -> None:
     """Create a directory and its parents, unless they exist: durable, and accessible to their owner only.
 
     After a power failure a synced file is lost if the name of its directory was not synced. An existing directory and
@@ -59,17 +59,17 @@ def make_folder(path: Path) -> None:
         OSError: It cannot be created.
     """
     if path.is_dir():
-        sync_folder(path)
+        sync_directory(path)
     else:
-        make_folder(path.parent)
+        make_directory(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
-    sync_folder(path.parent)
+    sync_directory(path.parent)
 
 
-def sync_folder(path: Path) -> None:
+def sync_directory(path: Path) -> None:
     """Make the names in a directory durable."""
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(folder)
+        os.fsync(directory)
     finally:
-        os.close(folder)
+        os.close(directory)

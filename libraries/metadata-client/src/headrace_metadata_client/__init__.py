@@ -10,18 +10,18 @@ from headrace_metadata_client.errors import (
     MetadataUnreachableError,
     OutcomeUnknownError,
     SessionEndedError,
-    StrangerError,
+    UnauthenticatedError,
 )
 from headrace_metadata_client.pool import SessionPool
 from headrace_metadata_client.reads import Reads
 from headrace_metadata_client.session import Session
-from headrace_metadata_client.watch import CatalogueEvent, CatalogueWatch
+from headrace_metadata_client.watch import CatalogEvent, CatalogWatch
 
 __all__ = [
     "CHANNEL_OPTIONS",
     "AuthorityError",
-    "CatalogueEvent",
-    "CatalogueWatch",
+    "CatalogEvent",
+    "CatalogWatch",
     "ClusterSettings",
     "CommandNotTakenError",
     "Connections",
@@ -33,6 +33,6 @@ __all__ = [
     "Session",
     "SessionEndedError",
     "SessionPool",
-    "StrangerError",
+    "UnauthenticatedError",
     "connected",
 ]

@@ -58,7 +58,7 @@ class MetadataTarget:
             # gRPC accepts any content, and with an invalid one trusts no certificate.
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem.decode("ascii"))
         except (ssl.SSLError, ValueError) as error:
-            raise AuthorityError(f"{self.authority} holds no certificate in the form of PEM: {error}") from error
+            raise AuthorityError(f"{self.authority} contains no PEM certificate: {error}") from error
         return pem
 
     @staticmethod

@@ -41,17 +41,17 @@ class ClusterSettings(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if not self.metadata:
-            raise ValueError("metadata is empty: at least one replica has to be known")
+            raise ValueError("metadata is empty: list at least one replica")
         if len(set(self.metadata)) < len(self.metadata):
-            raise ValueError("a replica stands in metadata twice")
+            raise ValueError("a replica is listed twice in metadata")
         check_secrets(self.secret, self.accepted_secret)
         distant = [address for address in self.metadata if not _LOOPBACK.fullmatch(address)]
         if distant and self.secret is None:
             raise ValueError(f"the replica {distant[0]} is not on loopback: secret is needed")
         if distant and self.authority is None and not self.trusted_network:
             raise ValueError(
-                f"the replica {distant[0]} is not on loopback: authority is needed, as whoever reads the traffic "
-                "could give commands; trusted_network = true does without"
+                f"the replica {distant[0]} is not on loopback: set authority, because unencrypted traffic exposes "
+                "the secret; or trusted_network = true if the network is private"
             )
         return self
 

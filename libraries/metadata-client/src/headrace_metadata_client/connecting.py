@@ -77,7 +77,7 @@ class Renewal:
             pem = await asyncio.to_thread(self._target.authority_pem)
         except AuthorityError as error:
             if str(error) != self._complaint:
-                _log.warning("the new authority of the cluster is not used: %s", error)
+                _log.warning("new cluster authority rejected, the previous one stays in use: %s", error)
             self._complaint = str(error)
             return
         self._complaint = ""
@@ -87,7 +87,7 @@ class Renewal:
         before = self._channels
         self._open(pem)
         self._connections.generation += 1
-        _log.info("replicas of the metadata service are trusted by what %s holds now", self._target.authority)
+        _log.info("cluster authority replaced by the one in %s", self._target.authority)
         task = asyncio.create_task(_close(before), name="metadata-channels")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

@@ -2,7 +2,7 @@
 
     MetadataClientError
     ├── AuthorityError              the file with the authority cannot be read or used
-    ├── StrangerError               the replicas refuse the caller's credentials
+    ├── UnauthenticatedError        the replicas refuse the caller's credentials
     ├── MetadataUnreachableError    no replica has answered a read in time
     ├── CommandNotTakenError        no replica has accepted the command in time: it is not applied
     └── OutcomeUnknownError         the command may or may not be applied
@@ -29,7 +29,7 @@ class AuthorityError(MetadataClientError):
     """The file with the authority cannot be read or used."""
 
 
-class StrangerError(MetadataClientError):
+class UnauthenticatedError(MetadataClientError):
     """The replicas refuse the caller's credentials: its secret or the name of its cluster differs."""
 
 

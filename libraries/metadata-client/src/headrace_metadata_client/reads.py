@@ -38,7 +38,7 @@ class Reads:
     """Linearizable reads: an answer reflects every command that was acknowledged to any client before the read.
 
     Any number of reads may be in flight. Each raises `MetadataUnreachableError` if no replica has answered in time, and
-    `StrangerError` if the replicas refuse the caller's credentials.
+    `UnauthenticatedError` if the replicas refuse the caller's credentials.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Reads:
         self._timeout_seconds = timeout_seconds
 
     async def credentials_of(self, user_id: int) -> CredentialsRecord | None:
-        """Return the credentials of a user; None if there is no such user."""
+        """Return the credentials of a user; None if the user does not exist."""
         return await self._credentials(CredentialsQuery(user_id=user_id))
 
     async def credentials_named(self, username: str) -> CredentialsRecord | None:
@@ -105,7 +105,7 @@ class Reads:
     async def _read(self, request: ReadRequest) -> ReadResponse:
         request.consistency = CONSISTENCY_LINEARIZABLE
         deadline = time.monotonic() + self._timeout_seconds
-        reason = "there was no time"
+        reason = "the deadline has passed"
         while True:
             try:
                 response: ReadResponse = await self._replicas.ask(

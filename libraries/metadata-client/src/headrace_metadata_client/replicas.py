@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import grpc
 from grpc import aio
 
-from headrace_metadata_client.errors import StrangerError
+from headrace_metadata_client.errors import UnauthenticatedError
 from headrace_proto.cluster_token import PRIMARY_METADATA
 from headrace_proto.trace_context import traceparent
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _Response = TypeVar("_Response")
 
-STRANGER: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+CREDENTIALS_REFUSED: Final = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 """Status codes with which a replica refuses a caller's credentials."""
 
 _NOT_TAKEN: Final = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.RESOURCE_EXHAUSTED)
@@ -76,7 +76,7 @@ class Replicas:
         Raises:
             AskAgain: No answer; the next attempt uses another replica.
             OutOfTime: The deadline has expired.
-            StrangerError: The replica refuses the caller's credentials.
+            UnauthenticatedError: The replica refuses the caller's credentials.
             AioRpcError: The replica refuses the request.
         """
         left = deadline - time.monotonic()
@@ -87,8 +87,8 @@ class Replicas:
         try:
             response = await call(self._stubs[target], metadata=self._carried(), timeout=timeout)
         except aio.AioRpcError as error:
-            if error.code() in STRANGER:
-                raise StrangerError(error.details()) from error
+            if error.code() in CREDENTIALS_REFUSED:
+                raise UnauthenticatedError(error.details()) from error
             if error.code() not in _NOT_TAKEN and error.code() not in _IN_DOUBT:
                 raise
             await self._turn_from(target, error)

@@ -69,7 +69,7 @@ class Session:
             OutcomeUnknownError: It may or may not be applied: no replica has reported its outcome in time.
             SessionEndedError: It may or may not be applied, and the replicas have removed the session. The next
                 command opens another one.
-            StrangerError: The replicas refuse the caller's credentials.
+            UnauthenticatedError: The replicas refuse the caller's credentials.
             AioRpcError: The replicas refuse the command.
         """
         deadline = time.monotonic() + timeout_seconds
@@ -87,8 +87,8 @@ class Session:
                     is_in_doubt |= again.is_in_doubt
                 except OutOfTime:
                     if is_in_doubt:
-                        raise OutcomeUnknownError("no replica said in time what came of the command") from None
-                    raise CommandNotTakenError("no replica has taken the command in time") from None
+                        raise OutcomeUnknownError("no replica reported the result of the command in time") from None
+                    raise CommandNotTakenError("no replica accepted the command in time") from None
                 except SessionEndedError:
                     self._session = 0
                     if is_in_doubt:

@@ -22,7 +22,7 @@ def _cpu_allocation(text: str) -> str:
     # Only the syntax is checked here: the available CPUs and nodes are known when the threads are started.
     if not _CPU_ALLOCATION.fullmatch(text):
         raise ValueError(
-            f"{text!r} is none of: all, a number of cores, a range such as 0..4 (end exclusive), numa:auto, "
+            f"{text!r} is not valid: give all, a number of cores, a range such as 0..4 (end exclusive), numa:auto, "
             "numa:nodes=0,1 with optional ;cores=4 and ;no_ht=true"
         )
     start, dots, end = text.partition("..")
@@ -50,7 +50,7 @@ class PartitionConfig(Section):
     tail_cache_size: Annotated[Size, Between(high=Size.parse("1 GiB"))] = Size.parse("16 MiB")
     """Memory in which each partition may keep the most recently written messages, so that consumers near the end are
     served without reading files. All partitions together keep at most half of the memory pool, and less when memory is
-    short. 0: none.
+    short. 0 disables the cache.
     """
     max_consumers: Annotated[int, Between(1, 1_000_000)] = 100_000
     """Maximum number of consumers with a stored offset in one partition; one more is refused (status 20003). Consumer

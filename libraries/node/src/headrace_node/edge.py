@@ -12,7 +12,7 @@ from headrace_node.edge_config import EdgeSettings
 NativeNode_contra = TypeVar("NativeNode_contra", contravariant=True)
 """Native node behind the listeners, which this module only passes on."""
 
-_GOODBYE_SECONDS = 3.0
+_CLOSE_SECONDS = 3.0
 """Time for clients to receive the node's disconnect notice."""
 
 _log = logging.getLogger(__name__)
@@ -83,8 +83,8 @@ class Edge(Generic[NativeNode_contra]):
 
     async def stop(self) -> None:
         """End the threads after the last client has received the node's disconnect notice, or after a timeout."""
-        if not await asyncio.to_thread(self.native.stop, _GOODBYE_SECONDS):
-            _log.warning("some encrypted connections were cut off %g s after the goodbye", _GOODBYE_SECONDS)
+        if not await asyncio.to_thread(self.native.stop, _CLOSE_SECONDS):
+            _log.warning("encrypted connections closed before their shutdown completed within %g s", _CLOSE_SECONDS)
 
 
 def edge_fields(settings: EdgeSettings) -> dict[str, Any]:

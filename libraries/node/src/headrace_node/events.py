@@ -52,5 +52,5 @@ class ShardEvents:
         while True:
             ended = self.log()
             if ended is not None:
-                raise ShardEnded(f"{ended}; the process cannot go on without it")
+                raise ShardEnded(f"{ended}; the process cannot continue without it")
             await asyncio.sleep(_INTERVAL_SECONDS)

@@ -11,23 +11,23 @@ from prometheus_client.registry import Collector
 from headrace_proto.errors import Status, find
 
 Statistics = Callable[[], Mapping[str, Any]]
-"""Counters of the node by their native names; under `doors` those of the encrypted listeners."""
+"""Counters of the node by their native names; under `listeners` those of the encrypted listeners."""
 
 _MICROS: Final = 1_000_000
 _COUNTERS: Final = {
-    "accepted_connections": "Connections that came, those of the process with itself included.",
+    "accepted_connections": "Accepted connections, including those of the process to itself.",
     "received_bytes": "Bytes from connections, after decryption.",
     "sent_bytes": "Bytes to connections, before encryption.",
     "appended_messages": "Messages that were appended and acknowledged.",
     "appended_bytes": "Bytes of the requests that appended messages.",
-    "polled_messages": "Messages that were given to consumers.",
+    "polled_messages": "Messages sent to consumers.",
     "polled_bytes": "Bytes of these messages.",
     "published_messages": "Messages that were appended because their transactions were committed.",
-    "missing_stages": "Stages of committed transactions that were not there: their messages are lost.",
-    "traces_dropped": "Records of traces that were dropped as nobody took them in time.",
+    "missing_stages": "Missing stages of committed transactions, whose messages are lost.",
+    "traces_dropped": "Trace records dropped because they were not collected in time.",
 }
-_DOOR_COUNTERS: Final = {
-    "accepted": "Peers that came to the encrypted door; `links`: nodes that were connected to.",
+_LISTENER_COUNTERS: Final = {
+    "accepted": "Peers that connected to the encrypted listener; for `links`, nodes that were connected to.",
     "handshakes": "Handshakes that were completed.",
     "bytes_in": "Bytes of the protocol that peers sent, decrypted.",
     "bytes_out": "Bytes of the protocol that were sent to peers.",
@@ -50,7 +50,7 @@ class NodeCollector(Collector):
         yield from _driver(statistics)
         yield from _gauges(statistics)
         yield from _traffic(statistics.get("traffic", {}))
-        yield from _doors(statistics.get("doors", {}))
+        yield from _listeners(statistics.get("listeners", {}))
 
 
 def _driver(statistics: Mapping[str, Any]) -> Iterator[Metric]:
@@ -58,7 +58,7 @@ def _driver(statistics: Mapping[str, Any]) -> Iterator[Metric]:
         return
     driver = GaugeMetricFamily(
         "headrace_node_driver_info",
-        "1: how the shards do input and output, and why it is not io_uring where it is not.",
+        "Always 1; the labels are the I/O driver of the shards, and the reason if it is not io_uring.",
         labels=["driver", "reason"],
     )
     driver.add_metric([statistics["driver"], statistics.get("driver_reason", "")], 1)
@@ -78,11 +78,11 @@ def _gauges(statistics: Mapping[str, Any]) -> Iterator[Metric]:
                 )
                 family.add_metric([str(shard)], value)
     yield from by_shard.values()
-    memory = GaugeMetricFamily("headrace_memory_bytes", "Memory of the budget, by what it is for.", labels=["purpose"])
+    memory = GaugeMetricFamily("headrace_memory_bytes", "Memory of the budget by purpose.", labels=["purpose"])
     for purpose, size_bytes in statistics.get("memory_bytes", {}).items():
         memory.add_metric([purpose], size_bytes)
     yield memory
-    waiting = GaugeMetricFamily("headrace_shard_mailbox_messages", "Messages that wait, by shard.", labels=["shard"])
+    waiting = GaugeMetricFamily("headrace_shard_mailbox_messages", "Queued messages by shard.", labels=["shard"])
     for shard, count in enumerate(statistics.get("mailboxes", [])):
         waiting.add_metric([str(shard)], count)
     yield waiting
@@ -93,7 +93,7 @@ def _traffic(traffic: Mapping[str, Any]) -> Iterator[Metric]:
         return
     durations = HistogramMetricFamily(
         "headrace_command_duration_seconds",
-        "Time from the start of a request of the binary protocol, through whatever door, to its answer.",
+        "Time from the start of a request of the binary protocol, on any listener, to its response.",
         labels=["command"],
     )
     bounds = [f"{micros / _MICROS:g}" for micros in traffic["latency_bounds_micros"]] + ["+Inf"]
@@ -111,9 +111,7 @@ def _traffic(traffic: Mapping[str, Any]) -> Iterator[Metric]:
     for code, count in traffic["refusals"].items():
         refusals.add_metric([code, _name_of(int(code))], count)
     yield refusals
-    connections = GaugeMetricFamily(
-        "headrace_connections", "Connections of clients, by what they are connected by.", labels=["transport"]
-    )
+    connections = GaugeMetricFamily("headrace_connections", "Client connections by transport.", labels=["transport"])
     for transport, count in traffic["connections"].items():
         connections.add_metric([transport], count)
     yield connections
@@ -125,21 +123,21 @@ def _name_of(code: int) -> str:
     return Status(code).name.lower() if find(code) is not None else "other"
 
 
-def _doors(doors: Mapping[str, Any]) -> Iterator[Metric]:
-    if not doors:
+def _listeners(listeners: Mapping[str, Any]) -> Iterator[Metric]:
+    if not listeners:
         return
     counters = {
         name: CounterMetricFamily(f"headrace_door_{name}", meaning, labels=["door"])
-        for name, meaning in _DOOR_COUNTERS.items()
+        for name, meaning in _LISTENER_COUNTERS.items()
     }
     failures = CounterMetricFamily(
         "headrace_door_failures", "Peers that did not become connections.", labels=["door", "reason"]
     )
     connections = GaugeMetricFamily("headrace_door_connections", "Open connections.", labels=["door"])
-    for door, found in doors.items():
+    for listener, found in listeners.items():
         for name, family in counters.items():
-            family.add_metric([door], found[name])
-        connections.add_metric([door], found["open"])
+            family.add_metric([listener], found[name])
+        connections.add_metric([listener], found["open"])
         for reason, count in found["failures"].items():
-            failures.add_metric([door, reason], count)
+            failures.add_metric([listener, reason], count)
     yield from (*counters.values(), connections, failures)

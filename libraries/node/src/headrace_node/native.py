@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from headrace_node.config import ShardsConfig
+from headrace_node.events import EventSource
 from headrace_settings import Address, Duration, Secret, Size
 
 Hosting: TypeAlias = Literal["everything", "placed", "nothing"]
 """Hosted partitions: all of them, those that the catalog assigns to the node of this name, or none."""
 
 
-class NativeNode(Protocol):
+class NativeNode(EventSource, Protocol):
     """Interface of `headrace_core.Node`: threads, sockets and files of a node. Methods are thread-safe."""
 
     def publish_snapshot(self, snapshot: bytes) -> int:
@@ -56,6 +57,9 @@ class NativeNode(Protocol):
 
     def stats_json(self) -> str:
         """Counters as JSON."""
+
+    def take_traces(self) -> Sequence[tuple[Any, ...]]:
+        """Return the trace records collected since the last call."""
 
     def stop(self, timeout_seconds: float) -> bool:
         """Refuse new work, answer requests in flight, flush, end the threads; return whether that was in time."""

@@ -177,7 +177,7 @@ class Node:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
         if not in_time:
-            _log.warning("stopped after %g s, before everything was answered", self._stop_timeout_seconds)
+            _log.warning("stopped after %g s with requests still unanswered", self._stop_timeout_seconds)
 
     def _take_requests(self) -> None:
         for request_id, encoded in self._native.take_requests():

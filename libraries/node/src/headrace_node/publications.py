@@ -59,17 +59,17 @@ class Publications:
             await self._came.wait()
             self._came.clear()
             while self._waiting:
-                told = dict(list(self._waiting.items())[:_PARTITIONS_MAX])
-                command = PublicationsApplied(partitions=told.values())
+                reported = dict(list(self._waiting.items())[:_PARTITIONS_MAX])
+                command = PublicationsApplied(partitions=reported.values())
                 try:
                     await self._propose(Command(actor_user_id=ROOT_USER_ID, publications_applied=command))
                 except Exception as error:  # noqa: BLE001  (whatever it is, what was committed stays on the list)
-                    _log.warning("the metadata service did not hear what was appended, trying again: %s", error)
+                    _log.warning("published offsets were not reported to the metadata service, retrying: %s", error)
                     await asyncio.sleep(pause_seconds)
                     pause_seconds = min(2 * pause_seconds, _RETRY_SECONDS_MAX)
                     continue
                 pause_seconds = _RETRY_SECONDS
-                for place, done in told.items():
+                for place, done in reported.items():
                     # A newer publication of the same partition may have been added meanwhile.
                     if self._waiting[place] is done:
                         del self._waiting[place]

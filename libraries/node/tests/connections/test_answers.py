@@ -114,7 +114,7 @@ async def test_what_was_there_before_the_end_is_taken(connected, rest):
         await answers.written()
 
 
-async def test_who_waits_is_told_of_the_end(connected):
+async def test_a_waiting_caller_is_notified_of_the_end(connected):
     _, transport, answers = connected
     taking = asyncio.create_task(answers.take())
     await asyncio.sleep(0)

@@ -14,7 +14,7 @@ from headrace_proto.catalog.v1 import GlobalPermissions, Permissions, Snapshot, 
 from headrace_proto.errors import Status
 
 PING, GET_CLUSTER_METADATA, GET_ME, GET_CLIENTS, GET_USERS = 1, 12, 20, 22, 32
-ROOT, GUEST, NOBODY = 0, 7, 8
+ROOT, GUEST, ANONYMOUS = 0, 7, 8
 
 
 @pytest.fixture(params=["auto", "poll"])
@@ -50,7 +50,7 @@ async def sessions(node):
 async def test_a_session_has_the_rights_of_its_user(sessions):
     assert (await sessions.call(ROOT, GET_USERS)).status == Status.OK
     assert (await sessions.call(GUEST, GET_USERS)).status == Status.UNAUTHORIZED
-    assert (await sessions.call(NOBODY, GET_USERS)).status == Status.UNAUTHENTICATED
+    assert (await sessions.call(ANONYMOUS, GET_USERS)).status == Status.UNAUTHENTICATED
     status, payload = await sessions.call(GUEST, GET_CLUSTER_METADATA)
     assert status == Status.OK
     assert b"iggy-node" in payload
@@ -87,12 +87,12 @@ async def test_who_does_not_come_back_makes_room_for_those_who_do(node):
         return socket.socket(fileno=node.open_session(user_id))
 
     async with Sessions(connect, idle_max=2) as sessions:
-        for user in (ROOT, GUEST, NOBODY, GUEST, NOBODY, NOBODY, GUEST):
+        for user in (ROOT, GUEST, ANONYMOUS, GUEST, ANONYMOUS, ANONYMOUS, GUEST):
             await sessions.call(user, PING)
-        assert opened == [ROOT, GUEST, NOBODY]
+        assert opened == [ROOT, GUEST, ANONYMOUS]
         await sessions.call(ROOT, PING)
         await sessions.call(GUEST, PING)
-        assert opened == [ROOT, GUEST, NOBODY, ROOT]
+        assert opened == [ROOT, GUEST, ANONYMOUS, ROOT]
 
 
 async def test_a_cancelled_command_takes_its_session_with_it(sessions):
@@ -115,7 +115,7 @@ async def test_a_node_that_stops_ends_its_sessions(node, sessions):
             assert (await session.call(PING)).status == Status.DISCONNECTED
             await session.call(PING)
             pytest.fail("it answers although the node has stopped")
-    with pytest.raises(SessionLost, match="takes no session"):
+    with pytest.raises(SessionLost, match="refused the session"):
         await sessions.call(ROOT, PING)
 
 
@@ -142,7 +142,7 @@ def other_end():
         there.close()
 
 
-async def test_a_goodbye_is_nobodys_answer(other_end):
+async def test_a_disconnection_answers_no_request(other_end):
     """A disconnect notice that arrives while the session is idle ends it; so does one in place of an answer."""
     async with Sessions(other_end.connect) as sessions:
         other_end_of_call = asyncio.ensure_future(sessions.call(ROOT, PING))

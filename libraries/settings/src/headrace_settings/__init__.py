@@ -22,7 +22,7 @@ from headrace_settings.section import Path, Section, Setting, settings_of
 from headrace_settings.units.address import Address
 from headrace_settings.units.duration import Duration, Expiry
 from headrace_settings.units.secret import Secret
-from headrace_settings.units.size import Size, SizeLimit
+from headrace_settings.units.size import Size, SizeLimit, parse_size, print_size
 
 __all__ = [
     "Address",
@@ -51,6 +51,8 @@ __all__ = [
     "json_schema",
     "listed",
     "load",
+    "parse_size",
+    "print_size",
     "settings_of",
     "to_markdown",
     "to_toml",

@@ -83,7 +83,7 @@ class NotServerDefault(Constraint):
     def check(self, value: Any) -> Any:
         """Refuse ``server_default``."""
         if value.is_server_default:
-            raise ValueError('"server_default" says nothing here: this is the server\'s default')
+            raise ValueError('"server_default" is not valid here: this setting is the server\'s default')
         return value
 
 

@@ -24,14 +24,14 @@ class TcpConfig(Section):
     """`tcp`: the binary protocol over TCP."""
 
     enabled: bool = True
-    """Listen for TCP connections."""
+    """Enable the TCP listener."""
     address: Address = Address.parse("127.0.0.1:8090")
     """Address to listen on; port 0 picks a free port."""
     max_connections: Annotated[int, Between(1, 1_000_000)] = 10_000
     """Maximum number of connected clients; further connections are refused."""
     login_timeout: Annotated[Duration, Between(Duration(0), Duration.parse("1 day"))] = Duration.parse("10 s")
-    """Time after which a client that has not logged in is disconnected, regardless of its other requests; `0 s`: never.
-    Applies to `websocket` and `quic`, too.
+    """Time after which a client that has not logged in is disconnected, regardless of its other requests; `0 s`
+    disables this. Applies to `websocket` and `quic`, too.
     """
     max_request_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("128 MiB")
     """Maximum size of a request to send messages; a larger request is skipped and refused."""
@@ -46,7 +46,7 @@ class GrpcConfig(Section):
     """`grpc`: the gRPC API."""
 
     enabled: bool = True
-    """Listen for gRPC connections."""
+    """Enable the gRPC listener."""
     address: Address = Address.parse("127.0.0.1:8094")
     """Address to listen on; port 0 picks a free port."""
     max_request_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("8 MiB")
@@ -89,7 +89,7 @@ class WebsocketConfig(Section):
     """`websocket`: the binary protocol in WebSocket messages."""
 
     enabled: bool = True
-    """Listen for WebSocket connections."""
+    """Enable the WebSocket listener."""
     address: Address = Address.parse("127.0.0.1:8092")
     """Address to listen on; port 0 picks a free port. The limits of `tcp` apply here, too."""
     max_frame_size: Annotated[Size, Between(Size.parse("64 KiB"), Size.parse("512 MiB"))] = Size.parse("16 MiB")
@@ -144,12 +144,12 @@ class LoginConfig(Section):
     """Number of passwords that are verified concurrently; each takes one core for about 30 ms, and 19 MiB of memory."""
     remembered_for: Annotated[Duration, Between(Duration.parse("0 s"), Duration.parse("1 day"))] = Duration.parse("5 m")
     """Time for which a verified password is cached, so that a client that reconnects costs no hash. The cache is in
-    memory and holds digests keyed with a key of the process; an entry ends when the password of the user changes. `0
-    s`: every login is hashed.
+    memory and holds digests keyed with a key of the process; an entry ends when the password of the user changes.
+    `0 s` disables the cache.
     """
     failures_max: Annotated[int, Between(0, 1_000_000)] = 10
     """Number of failed logins in a row of one user from one address after which further logins are refused for a while;
-    0: unlimited. Ten times as many failures of all users from one address block that address, except for users who
+    0 means unlimited. Ten times as many failures of all users from one address block that address, except for users who
     logged in from there recently. Ten times as many failures of one user from all addresses limit each address new to
     that user to one attempt. An IPv6 address counts by its first 64 bits.
     """
@@ -171,8 +171,8 @@ class ConsumerGroupConfig(Section):
     rebalancing_check_interval: Annotated[Duration, Between(Duration.parse("100 ms"), Duration.parse("1 m"))] = (
         Duration.parse("5 s")
     )
-    """Interval at which expired rebalances are looked for, and at which this gateway sends its heartbeat and its
-    members'.
+    """Interval between checks for expired rebalances, and between heartbeats of this gateway and of
+    its members.
     """
     gateway_timeout: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 h"))] = Duration.parse("20 s")
     """Time without a heartbeat of a gateway after which its members are removed from their groups."""
@@ -191,7 +191,7 @@ class TokenCleanerConfig(Section):
     """Remove expired access tokens. They are refused in any case, but count against the limit until they are removed.
     """
     interval: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 day"))] = Duration.parse("1 m")
-    """Interval at which expired access tokens are looked for."""
+    """Interval between removals of expired access tokens."""
 
 
 class PersonalAccessTokenConfig(Section):
@@ -294,8 +294,8 @@ class GatewayConfig(Section):
         plain = [setting for setting, is_encrypted in self.beyond_loopback.items() if not is_encrypted]
         if plain and not self.trusted_network:
             raise ValueError(
-                f"{', '.join(plain)}: not loopback and not encrypted, so whoever sees the packets reads passwords; "
-                "tls.enabled = true encrypts it, and trusted_network = true says that nobody else reads the network"
+                f"{', '.join(plain)}: not loopback and not encrypted, so passwords can be read from the network; "
+                "tls.enabled = true encrypts it, and trusted_network = true declares the network private"
             )
         return self
 

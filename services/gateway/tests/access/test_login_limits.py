@@ -44,7 +44,7 @@ def test_an_address(limits):
     assert limits.refused_for_micros("another", THERE, 0) == 0
 
 
-def test_failures_elsewhere_keep_nobody_out(limits):
+def test_failures_elsewhere_keep_no_user_out(limits):
     """Failures from many addresses slow down guessing from new addresses, and lock out no user."""
     limits.succeeded("ann", "203.0.113.1", 0)
     for number in range(40):

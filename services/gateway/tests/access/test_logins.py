@@ -43,7 +43,7 @@ async def test_the_right_password(login, ann):
     assert reply.WhichOneof("body") == "user_id"
 
 
-async def test_root_is_user_0_and_told_so(login, metadata, passwords):
+async def test_root_is_user_0_and_reported_so(login, metadata, passwords):
     metadata.put_user(0, "root", await passwords.hash(b"secret"))
     assert (await login("root", b"secret")).WhichOneof("body") == "user_id"
 
@@ -76,7 +76,7 @@ async def test_lengths_come_first(login, ann, passwords):
     assert passwords.verified == 0
 
 
-async def test_an_inactive_user_is_told_before_the_password_is_looked_at(login, ann, metadata, passwords):
+async def test_an_inactive_user_is_refused_before_the_password_is_looked_at(login, ann, metadata, passwords):
     metadata.change_user(ann, is_active=False)
     assert (await login("ann", b"wrong")).status == Status.USER_INACTIVE
     assert passwords.verified == 0
@@ -105,7 +105,7 @@ async def test_what_happens_while_the_password_is_verified_counts(login, ann, me
     assert (await login("ann", b"secret")).status == expected
 
 
-async def test_a_damaged_hash_lets_nobody_in(login, metadata, caplog):
+async def test_a_damaged_hash_grants_no_access(login, metadata, caplog):
     metadata.put_user(5, "ann", "not a hash")
     assert (await login("ann", b"secret")).status == Status.INVALID_CREDENTIALS
     assert "a stored password hash cannot be used" in caplog.text
@@ -147,7 +147,7 @@ async def test_the_documented_parameters():
         assert (len(salt), len(digest)) == (22, 43), "16 and 32 bytes in base64 without padding"
         assert await passwords.verify(password_hash, b"secret")
         assert not await passwords.verify(password_hash, b"Secret")
-        assert len(passwords._hash_of_nobody) == len(password_hash)
+        assert len(passwords._placeholder_hash) == len(password_hash)
 
 
 async def test_access_tokens(login_with_token, metadata):

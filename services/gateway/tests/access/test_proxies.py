@@ -17,7 +17,7 @@ def test_a_balancers_word_counts(proxies):
     assert proxies.source_of("fd00::5", ["203.0.113.9", "10.0.0.7"]) == "203.0.113.9"
 
 
-def test_a_strangers_word_does_not_count(proxies):
+def test_headers_of_untrusted_peers_do_not_count(proxies):
     """Forwarded addresses of an untrusted client are ignored, sent directly or through a proxy."""
     assert proxies.source_of("203.0.113.9", ["198.51.100.1"]) == "203.0.113.9"
     assert proxies.source_of("10.0.0.7", ["198.51.100.1, 203.0.113.9"]) == "203.0.113.9"

@@ -83,5 +83,5 @@ async def test_who_does_not_wait_does_not_stop_it(tmp_path):
 def test_a_damaged_file_is_not_ignored(tmp_path, contents):
     file = tmp_path / "revoked"
     file.write_bytes(contents)
-    with pytest.raises(ValueError, match="does not hold revoked tokens"):
+    with pytest.raises(ValueError, match="is not a list of revoked tokens"):
         RevocationsFile.open(file)

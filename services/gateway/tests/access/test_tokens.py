@@ -158,7 +158,7 @@ def test_claims_that_are_not_ours_are_no_good(gateway, metadata, claims):
     assert not is_good(tokens, jwt.encode(good | claims, KEY, "HS256"))
 
 
-def test_a_token_of_somebody_else_who_has_the_secret_says_nothing_of_passwords(gateway, metadata):
+def test_a_token_of_another_user_who_has_the_secret_says_nothing_of_passwords(gateway, metadata):
     metadata.put_user(5, "ann", "hash")
     tokens = gateway()
     claims = jwt.decode(tokens.issue(5, 1).text, options={"verify_signature": False})
@@ -189,7 +189,7 @@ async def test_what_another_gateway_knew_is_waited_for(gateway, metadata):
     assert asked == [9, 9]
 
 
-async def test_nobody_waits_for_what_is_known_to_be_over(gateway, metadata):
+async def test_no_caller_waits_for_what_is_known_to_be_over(gateway, metadata):
     metadata.put_user(5, "ann", "hash")
     metadata.version = 9
     text = gateway().issue(5, 1).text

@@ -6,7 +6,7 @@ import grpc
 import pytest
 from grpc import aio
 
-from headrace_gateway.catalog.follower import Catalogue
+from headrace_gateway.catalog.follower import Catalog
 from headrace_gateway.catalog.refresh import CatchingUp
 from headrace_gateway.ports import NoAnswer
 from headrace_gateway.service.remote_metadata import (
@@ -35,7 +35,7 @@ class Watch:
     """Delivers the events of a test."""
 
     def __init__(self):
-        self.told = asyncio.Queue()
+        self.reported = asyncio.Queue()
         self.expected = []
         self.age_seconds = 0.0
 
@@ -44,7 +44,7 @@ class Watch:
 
     async def events(self):
         while True:
-            yield await self.told.get()
+            yield await self.reported.get()
 
 
 class Shards:
@@ -92,20 +92,20 @@ class Behind:
 
     def __init__(self, reach_seconds=10.0):
         self.watch, self.shards, self.replica = Watch(), Shards(), Replica()
-        self.catalogue = Catalogue(self.watch, reach_seconds=reach_seconds)
+        self.catalog = Catalog(self.watch, reach_seconds=reach_seconds)
         self.connections = Connections(("replica:1",), (self.replica,), ())
-        self.proposer = RemoteProposer(SessionPool(self.connections, timeout_seconds=0.3), self.catalogue)
+        self.proposer = RemoteProposer(SessionPool(self.connections, timeout_seconds=0.3), self.catalog)
 
-    def tell(self, version, *deltas):
-        self.watch.told.put_nowait(Update(version=version, deltas=deltas or [Delta(stream_put=Stream(id=1))]))
+    def publish(self, version, *deltas):
+        self.watch.reported.put_nowait(Update(version=version, deltas=deltas or [Delta(stream_put=Stream(id=1))]))
 
 
 @pytest.fixture
 async def behind():
     it = Behind()
-    following = asyncio.create_task(it.catalogue.follow(it.shards))
-    it.watch.told.put_nowait(Snapshot(version=5))
-    await it.catalogue.begun()
+    following = asyncio.create_task(it.catalog.follow(it.shards))
+    it.watch.reported.put_nowait(Snapshot(version=5))
+    await it.catalog.begun()
     yield it
     following.cancel()
     await asyncio.wait({following})
@@ -128,23 +128,23 @@ async def settled(task):
 async def test_a_command_is_answered_when_the_shards_show_it(behind):
     proposing = asyncio.create_task(behind.proposer.propose(create()))
     assert not await settled(proposing)
-    assert behind.watch.expected == [6], "the watch is told that there is something to come"
-    behind.tell(6)
+    assert behind.watch.expected == [6], "the watch is notified of what is to come"
+    behind.publish(6)
     assert (await proposing).status == 0
     assert behind.shards.version == 6
 
 
 async def test_those_who_wait_are_woken_by_their_own_version(behind):
-    waiting = [asyncio.create_task(behind.catalogue.reach(version)) for version in (8, 6, 7, 6)]
+    waiting = [asyncio.create_task(behind.catalog.reach(version)) for version in (8, 6, 7, 6)]
     await settled(waiting[0])
-    behind.tell(6)
+    behind.publish(6)
     await asyncio.wait(waiting, timeout=0.05)
     assert [task.done() for task in waiting] == [False, True, False, True]
     # A cancelled waiter does not affect the others.
     waiting[2].cancel()
-    behind.watch.told.put_nowait(Snapshot(version=9))
+    behind.watch.reported.put_nowait(Snapshot(version=9))
     await asyncio.wait_for(waiting[0], 10)
-    await behind.catalogue.reach(9)
+    await behind.catalog.reach(9)
 
 
 async def test_what_does_not_come_is_said_to_be_in_doubt():
@@ -153,7 +153,7 @@ async def test_what_does_not_come_is_said_to_be_in_doubt():
         await it.proposer.propose(create())
     assert error.value.is_in_doubt
     with pytest.raises(NoAnswer):
-        await it.catalogue.reach(99)
+        await it.catalog.reach(99)
 
 
 @pytest.mark.parametrize(
@@ -165,19 +165,19 @@ async def test_what_does_not_come_is_said_to_be_in_doubt():
         (grpc.StatusCode.INVALID_ARGUMENT, False),
     ],
 )
-async def test_what_nobody_knows_is_told_from_what_was_not_done(behind, code, is_in_doubt):
+async def test_an_unknown_outcome_is_distinguished_from_what_was_not_done(behind, code, is_in_doubt):
     behind.replica.failure = failed(code)
     with pytest.raises(CommandFailed) as error:
         await behind.proposer.propose(create())
     assert error.value.is_in_doubt is is_in_doubt
     with pytest.raises(NoAnswer):
-        await ClusterRevocations(behind.proposer, behind.catalogue).add("t", 1, expired_before=0)
+        await ClusterRevocations(behind.proposer, behind.catalog).add("t", 1, expired_before=0)
 
 
-async def test_a_question_that_nobody_answers_is_said_to_be(behind):
+async def test_a_query_without_an_answer_is_reported(behind):
     behind.replica.failure = failed(grpc.StatusCode.UNAUTHENTICATED)
     with pytest.raises(NoAnswer):
-        await RemoteCredentials(behind.connections, behind.catalogue).credentials_of(7)
+        await RemoteCredentials(behind.connections, behind.catalog).credentials_of(7)
 
 
 async def test_what_was_committed_is_asked_for(behind):
@@ -188,18 +188,18 @@ async def test_what_was_committed_is_asked_for(behind):
         await RemoteTransactions(behind.connections).transaction(1, "t")
 
 
-async def test_credentials_are_given_when_the_catalogue_is_not_older(behind):
+async def test_credentials_are_given_when_the_catalog_is_not_older(behind):
     behind.replica.version = 7
-    asking = asyncio.create_task(RemoteCredentials(behind.connections, behind.catalogue).credentials_named("ann"))
+    asking = asyncio.create_task(RemoteCredentials(behind.connections, behind.catalog).credentials_named("ann"))
     assert not await settled(asking)
-    behind.tell(6)
+    behind.publish(6)
     assert not await settled(asking)
-    behind.tell(7)
+    behind.publish(7)
     assert (await asking).user_id == 7
 
 
 async def test_a_login_that_is_taken_back_is_over_from_the_call_on_and_everywhere(behind):
-    revocations = ClusterRevocations(behind.proposer, behind.catalogue)
+    revocations = ClusterRevocations(behind.proposer, behind.catalog)
     adding = asyncio.create_task(revocations.add("the token", 1000, expired_before=0))
     await settled(adding)
     assert revocations.holds("the token")
@@ -208,27 +208,27 @@ async def test_a_login_that_is_taken_back_is_over_from_the_call_on_and_everywher
     assert revoke.expires_at_micros > 1000 * 1_000_000
     # Another gateway learns of the revocation from the catalog.
     elsewhere = Behind()
-    elsewhere.catalogue.picture.replace(Snapshot(version=5))
-    there = ClusterRevocations(elsewhere.proposer, elsewhere.catalogue)
+    elsewhere.catalog.view.replace(Snapshot(version=5))
+    there = ClusterRevocations(elsewhere.proposer, elsewhere.catalog)
     assert not there.holds("the token")
     delta = Delta(revoked_login_put=RevokedLogin(digest=revoke.digest, expires_at_micros=revoke.expires_at_micros))
-    elsewhere.catalogue.picture.update(Update(version=6, deltas=[delta]))
+    elsewhere.catalog.view.update(Update(version=6, deltas=[delta]))
     assert there.holds("the token")
-    behind.tell(6, delta)
+    behind.publish(6, delta)
     await adding
     assert revocations.holds("the token")
-    behind.tell(7, Delta(revoked_login_deleted=revoke.digest))
-    await behind.catalogue.reach(7)
+    behind.publish(7, Delta(revoked_login_deleted=revoke.digest))
+    await behind.catalog.reach(7)
     assert not revocations.holds("the token")
 
 
 async def test_what_another_gateway_has_made_has_come_when_one_has_caught_up(behind):
     behind.replica.version = 7
-    catching_up = asyncio.create_task(CatchingUp(RemoteNewest(behind.connections, behind.catalogue).reach).catch_up())
+    catching_up = asyncio.create_task(CatchingUp(RemoteNewest(behind.connections, behind.catalog).reach).catch_up())
     assert not await settled(catching_up)
-    behind.tell(6)
+    behind.publish(6)
     assert not await settled(catching_up)
-    behind.tell(7)
+    behind.publish(7)
     await catching_up
     assert behind.shards.version == 7
 
@@ -264,7 +264,7 @@ async def test_a_question_serves_those_who_came_before_it():
 
 async def test_a_refusal_does_not_wait_for_long(behind, caplog):
     behind.replica.failure = failed(grpc.StatusCode.UNAUTHENTICATED)
-    await CatchingUp(RemoteNewest(behind.connections, behind.catalogue).reach).catch_up()
-    assert "may have been made elsewhere" in caplog.text
-    silent = CatchingUp(asyncio.Event().wait, patience_seconds=0.05)
+    await CatchingUp(RemoteNewest(behind.connections, behind.catalog).reach).catch_up()
+    assert "refusals are unconfirmed" in caplog.text
+    silent = CatchingUp(asyncio.Event().wait, timeout_seconds=0.05)
     await asyncio.wait_for(asyncio.gather(silent.catch_up(), silent.catch_up()), 10)

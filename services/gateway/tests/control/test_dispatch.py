@@ -76,11 +76,11 @@ async def test_transactions_and_pins_are_passed_on_and_asked_for(ask, command, c
     assert (await ask(3, get_transaction=GetTransaction(stream_id=1, name="t"))).transaction == done
     missing = await ask(3, get_transaction=GetTransaction(stream_id=1, name="u"))
     assert (missing.status, missing.WhichOneof("body")) == (Status.OK, None)
-    stranger = await control.handle(Request(get_transaction=GetTransaction(stream_id=1, name="t")))
-    assert stranger.status == Status.UNAUTHENTICATED
+    unauthenticated = await control.handle(Request(get_transaction=GetTransaction(stream_id=1, name="t")))
+    assert unauthenticated.status == Status.UNAUTHENTICATED
 
 
-async def test_what_was_appended_is_told_the_metadata_service(control, metadata, publications):
+async def test_what_was_appended_is_reported_to_the_metadata_service(control, metadata, publications):
     appended = PublicationsApplied(partitions=[AppliedPublications(partition_id=3, number=7)])
     assert (await control.handle(Request(publications_applied=appended))).status == Status.OK
     async with asyncio.timeout(10), background(publications.run(), "publications"):

@@ -139,7 +139,7 @@ async def test_nothing_is_proposed_when_there_are_no_members(memberships, metada
     assert metadata.commands == []
 
 
-async def test_members_are_kept_alive_and_time_is_told(memberships, metadata):
+async def test_members_are_kept_alive_and_time_is_reported(memberships, metadata):
     metadata.members = {GATEWAY: {CLIENT}}
     await memberships.check()
     metadata.pulse_due_at = NOW

@@ -35,8 +35,8 @@ def test_the_first_match_decides(stream, topic, durability):
     ("text", "message"),
     [
         ("orders/*", "has no =level"),
-        ("orders/*=sync", "'sync' in 'orders/[*]=sync' is not a level"),
-        ("orders/*=", "is not a level"),
+        ("orders/*=sync", "'sync' in 'orders/[*]=sync' is not a durability level"),
+        ("orders/*=", "is not a durability level"),
         ("orders=fsync", "is not stream/topic"),
         ("/x=fsync", "is not stream/topic"),
         ("orders/ =fsync", "is not stream/topic"),

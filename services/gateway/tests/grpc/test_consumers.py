@@ -25,7 +25,7 @@ from headrace_proto.gateway import v1
         ("unix:/run/socket", ("", 0)),
     ],
 )
-def test_addresses_are_those_of_the_other_doors(peer, address):
+def test_addresses_are_those_of_the_other_listeners(peer, address):
     assert address_of(peer) == address
 
 

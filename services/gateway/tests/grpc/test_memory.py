@@ -11,16 +11,16 @@ from headrace_gateway.grpc.memory import Pool
 from headrace_proto.errors import Status
 
 
-async def test_nobody_has_more_than_half():
+async def test_no_user_has_more_than_half():
     pool = Pool(100)
     async with pool.held_by("ann") as first, pool.held_by("ann") as second, pool.held_by("bob") as other:
         await first.grow(30)
         with pytest.raises(Refused) as refused:
-            await second.grow(21, patience_seconds=0.01)
+            await second.grow(21, timeout_seconds=0.01)
         assert refused.value.status == Status.TOO_MANY_WAITS
         assert refused.value.retry_after_seconds > 0
-        await second.grow(20, patience_seconds=1)
-        await other.grow(50, patience_seconds=1)
+        await second.grow(20, timeout_seconds=1)
+        await other.grow(50, timeout_seconds=1)
         assert pool.used_bytes == 100
     assert pool.used_bytes == 0
 
@@ -45,7 +45,7 @@ async def test_what_is_larger_than_a_share_counts_as_one():
     """Otherwise the request would wait forever, or would be refused although all memory is free."""
     pool = Pool(100)
     async with pool.held_by("ann") as ann:
-        await ann.grow(1000, patience_seconds=1)
+        await ann.grow(1000, timeout_seconds=1)
         assert pool.used_bytes == 50
         async with ann.holding(0):
             pass
@@ -65,7 +65,7 @@ async def test_in_any_order():
         size = rng.randrange(1, 400)
         async with pool.held_by(user) as held:
             try:
-                await held.grow(size, patience_seconds=rng.choice([None, 0.001, 0.02]))
+                await held.grow(size, timeout_seconds=rng.choice([None, 0.001, 0.02]))
             except Refused:
                 return
             held_by[user] = held_by.get(user, 0) + size

@@ -56,7 +56,7 @@ def test_what_is_too_long_is_cut(logs, log):
     assert len(record.message) == 8192
 
 
-def test_a_wrong_format_string_hurts_nobody(logs):
+def test_a_wrong_format_string_does_no_harm(logs):
     logs.emit(logging.makeLogRecord({"msg": "%d", "args": ("x",), "levelno": logging.INFO}))
     assert logs.after(0, count=9)[0].message == "%d"
 

@@ -133,7 +133,7 @@ class MetadataService(MetadataServicer):
         await self._reach(request.consistency, context)
         response = answer(self._replica.state, request)
         if response is None:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the request holds no query of this release")
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the request has no query that this release knows")
         return response
 
     async def Watch(self, request: WatchRequest, _context: _Context) -> AsyncIterator[WatchResponse]:  # noqa: N802
@@ -212,7 +212,7 @@ class MetadataService(MetadataServicer):
         if consistency == CONSISTENCY_LINEARIZABLE:
             await self._replica.synchronise()
         elif consistency != CONSISTENCY_STALE:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "this consistency is not known to this release")
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "this release does not know the consistency level")
 
 
 def _client(encoded: bytes) -> int:

@@ -18,7 +18,7 @@ from headrace_chassis.grpc.server import Served
 from headrace_chassis.lifecycle import Lifecycle
 from headrace_metadata.api import MetadataService
 from headrace_metadata.config import MetadataConfig
-from headrace_metadata.expiry_ticker import telling_the_time
+from headrace_metadata.expiry_ticker import proposing_the_time
 from headrace_metadata.metrics import Metrics
 from headrace_metadata.native import NativeReplica, ReplicaDescription
 from headrace_metadata.peer_certificates import PeerCertificates
@@ -77,7 +77,7 @@ async def running(config: MetadataConfig, make_native: MakeNative) -> AsyncItera
         Exception: Start errors of the native replica.
     """
     description = ReplicaDescription(
-        folder=Path(config.system.path), cluster=config.cluster, state=config.system.state, tls=config.tls
+        directory=Path(config.system.path), cluster=config.cluster, state=config.system.state, tls=config.tls
     )
     facts = ReplicaFacts(
         cluster_name=config.cluster.name,
@@ -95,7 +95,7 @@ async def running(config: MetadataConfig, make_native: MakeNative) -> AsyncItera
         if config.tls.files is not None:
             interval_seconds = config.tls.certificate_check_interval.seconds
             await stack.enter_async_context(peer_certificates.watched(interval_seconds))
-        await stack.enter_async_context(telling_the_time(replica))
+        await stack.enter_async_context(proposing_the_time(replica))
         metrics = Metrics(replica.status)
         replica.on_applied(metrics.applied)
         tracing = await stack.enter_async_context(recorded(config.tracing, None, release=RELEASE))

@@ -193,22 +193,22 @@ class AppliedState:
 
     def stream_id_named(self, name: str) -> int | None:
         """Return the id of the stream with this name; None if there is none."""
-        return self._machine.state.catalogue.stream_id_named(name)
+        return self._machine.state.catalog.stream_id_named(name)
 
     def stream_with_topics(self, stream_id: int) -> tuple[Stream, list[Topic]] | None:
         """Return a stream and its topics, ascending by id; None if the stream does not exist."""
-        catalogue = self._machine.state.catalogue
-        stream = catalogue.find_stream(stream_id)
-        return (stream, list(catalogue.topics_of(stream_id))) if stream is not None else None
+        catalog = self._machine.state.catalog
+        stream = catalog.find_stream(stream_id)
+        return (stream, list(catalog.topics_of(stream_id))) if stream is not None else None
 
     def stream_name(self, stream_id: int) -> str | None:
         """Return the name of a stream; None if the stream does not exist."""
-        stream = self._machine.state.catalogue.find_stream(stream_id)
+        stream = self._machine.state.catalog.find_stream(stream_id)
         return stream.name if stream is not None else None
 
     def find_topic(self, stream_id: int, topic: int | str) -> Topic | None:
         """Return a topic of a stream by id or name; None if it does not exist."""
-        return self._machine.state.catalogue.find_topic(stream_id, topic)
+        return self._machine.state.catalog.find_topic(stream_id, topic)
 
     def nodes(self) -> list[NodeRecord]:
         """Return the partition nodes with their leases and numbers of placed replicas, ascending by id."""
@@ -240,7 +240,7 @@ class AppliedState:
         """Return the last transaction committed under a name, if any."""
         return self._machine.state.transactions.find(stream_id, name)
 
-    def figures(self) -> dict[str, int]:
+    def metrics(self) -> dict[str, int]:
         """Return object counts for the metrics."""
         state = self._machine.state
         return {

@@ -80,15 +80,17 @@ class ClusterSettings(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if len(self.members) not in _MEMBERS_COUNTS:
-            raise ValueError(f"there are {len(self.members)} members: one, three or five are possible")
+            raise ValueError(f"there are {len(self.members)} members: one, three or five are allowed")
         if len(set(self.members)) < len(self.members):
-            raise ValueError("a member stands in the list twice")
+            raise ValueError("a member is listed twice")
         if self.replica >= len(self.members):
-            raise ValueError(f"replica = {self.replica}, but the members are 0 to {len(self.members) - 1}")
+            raise ValueError(
+                f"replica = {self.replica} is not an index of members, which are 0 to {len(self.members) - 1}"
+            )
         if self.replica in self.given_up or any(member >= len(self.members) for member in self.given_up):
-            raise ValueError("given_up names other members, by their place in the list")
+            raise ValueError("given_up must list indexes of other members")
         if len(set(self.given_up)) > len(self.members) // 2:
-            raise ValueError("a majority of the members must be left: fewer can be given up")
+            raise ValueError("given_up must leave a majority of the members")
         check_secrets(self.secret, self.accepted_secret)
         if self.secret is None and len(self.members) > 1:
             raise ValueError("several replicas need a secret")
@@ -187,7 +189,7 @@ class MetadataConfig(Section):
         if self.cluster.replicas_address is not None and self.tls.files is None:
             raise ValueError(
                 f"{self.cluster.replicas_address} is not loopback: tls.cert_file, tls.key_file and tls.authority "
-                "are needed, as whoever reads and changes what replicas send each other could give commands"
+                "are needed, because messages between replicas could be read and forged"
             )
         if self.grpc.address.ip.is_loopback:
             return self
@@ -196,7 +198,7 @@ class MetadataConfig(Section):
         if self.tls.files is None:
             raise ValueError(
                 f"grpc.address = {self.grpc.address} is not loopback: tls.cert_file, tls.key_file and tls.authority "
-                "are needed, as whoever reads the traffic could give commands"
+                "are needed, because unencrypted traffic exposes the secret that authorizes commands"
             )
         return self
 

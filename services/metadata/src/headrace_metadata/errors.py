@@ -90,7 +90,7 @@ class UnsupportedCommandError(MetadataError):
     """A committed command is unknown to this release. Skipping it would make this replica diverge."""
 
     def __init__(self, op: int) -> None:
-        super().__init__(f"op {op} holds an unknown command; start the release that wrote it, or a newer one")
+        super().__init__(f"op {op} is an unknown command; start the release that wrote it, or a newer one")
 
 
 class ReplicaStoppedError(MetadataError):

@@ -20,9 +20,9 @@ _log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def telling_the_time(replica: Replica, check_seconds: float = CHECK_SECONDS) -> AsyncIterator[None]:
+async def proposing_the_time(replica: Replica, check_seconds: float = CHECK_SECONDS) -> AsyncIterator[None]:
     """Propose a `Pulse` command whenever one is due, for the duration of an ``async with`` block; primary only."""
-    task = asyncio.create_task(_tell(replica, check_seconds), name="metadata-time")
+    task = asyncio.create_task(_propose_time(replica, check_seconds), name="metadata-time")
     try:
         yield
     finally:
@@ -31,7 +31,7 @@ async def telling_the_time(replica: Replica, check_seconds: float = CHECK_SECOND
             await task
 
 
-async def _tell(replica: Replica, check_seconds: float) -> None:
+async def _propose_time(replica: Replica, check_seconds: float) -> None:
     while True:
         await asyncio.sleep(check_seconds)
         # The log's time decides when a `Pulse` is due, because the clock of this machine may be wrong.
@@ -41,4 +41,4 @@ async def _tell(replica: Replica, check_seconds: float) -> None:
             await replica.propose(Command(actor_user_id=ROOT_USER_ID, pulse=Pulse()))
         except MetadataError as error:
             # Another replica has become the primary, or this one stops.
-            _log.debug("a pulse was not taken: %s", error)
+            _log.debug("heartbeat not accepted: %s", error)

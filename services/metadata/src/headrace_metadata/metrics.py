@@ -34,7 +34,7 @@ class Metrics:
         self.registry: Final = registry(ReplicaCollector(status))
         """All metrics of the process."""
         self._commands = Counter(
-            f"{_PREFIX}commands", "Proposed commands by what came of them.", ["outcome"], registry=self.registry
+            f"{_PREFIX}commands", "Proposed commands by outcome.", ["outcome"], registry=self.registry
         )
         self._seconds = Histogram(
             f"{_PREFIX}propose_seconds",
@@ -99,7 +99,7 @@ class ReplicaCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read the status of the replica."""
         status = self._status()
-        role = GaugeMetricFamily(f"{_PREFIX}role", "1 for what this replica is now", labels=["role"])
+        role = GaugeMetricFamily(f"{_PREFIX}role", "1 for the current state of this replica", labels=["role"])
         for name in _ROLES:
             role.add_metric([name], float(status.get("role") == name))
         yield role

@@ -76,7 +76,7 @@ class NativeReplica(Protocol):
 class ReplicaDescription:
     """Configuration of a native replica."""
 
-    folder: Path
+    directory: Path
     """Data directory of this replica alone."""
     cluster: ClusterSettings
     state: StateSettings
@@ -88,7 +88,7 @@ class ReplicaDescription:
         alone = len(self.cluster.members) == 1
         return json.dumps(
             {
-                "directory": str(self.folder),
+                "directory": str(self.directory),
                 "cluster": self.cluster.name,
                 "replica": self.cluster.replica,
                 "replicas": [""] if alone else list(self.cluster.members),

@@ -33,12 +33,12 @@ class PeerCertificates:
             renewed = await asyncio.to_thread(self._native.renew_certificates)
         except Exception as error:  # noqa: BLE001 - the native module has its own, which nothing here may import
             if str(error) != self._complaint:
-                _log.warning("tls: the new certificate is not used between replicas: %s", error)
+                _log.warning("tls: new replica certificate rejected, the previous one stays in use: %s", error)
             self._complaint = str(error)
             return
         if renewed:
             self._complaint = ""
-            _log.info("tls: new connections between replicas are made with the certificate that was found")
+            _log.info("tls: replica certificate replaced")
 
     @asynccontextmanager
     async def watched(self, interval_seconds: float) -> AsyncIterator[None]:

@@ -233,7 +233,7 @@ class Replica:
     def status(self) -> dict[str, Any]:
         """Return the status of the native replica, with counts of the applied state; may be called from any thread."""
         status: dict[str, Any] = json.loads(self._native.status_json())
-        return status | {"state": self.state.figures()}
+        return status | {"state": self.state.metrics()}
 
     async def wait_stopped(self) -> None:
         """Wait until the replica was closed.
@@ -349,7 +349,7 @@ class Replica:
         self._checkpoints.discard(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception) and not self._closing:
-            _log.error("no checkpoint of the metadata could be taken", exc_info=error)
+            _log.error("metadata checkpoint failed", exc_info=error)
             self._stop(error)
 
     def _changed_role(self, role: str, view: int, primary: int) -> None:
@@ -421,11 +421,11 @@ def _refusal(reason: str, primary: int) -> Exception:
             return ReplicaBusyError("too many commands are in flight")
         case "storage":
             return AppendFailedError(
-                "the disk of this metadata replica is full: the command was not taken. Free some space and propose it "
-                "again"
+                "the disk of this metadata replica is full: the command was not accepted. Free some space and propose "
+                "it again"
             )
         case "session_ended":
-            return SessionEndedError("there is no such session: it was closed, or forgotten for others")
+            return SessionEndedError("the session does not exist: it was closed, or evicted in favour of others")
         case "session_fenced":
             return SessionEndedError("the client has opened a newer session")
         case "stale":
@@ -433,7 +433,7 @@ def _refusal(reason: str, primary: int) -> Exception:
         case "reused":
             return RequestReusedError("the number belongs to another command")
         case _:
-            return OutcomeUnknownError("the replicas chose another primary meanwhile: it is not known what came of it")
+            return OutcomeUnknownError("another primary was elected: the outcome of the command is unknown")
 
 
 def _gone(error: Exception) -> ReplicaStoppedError:

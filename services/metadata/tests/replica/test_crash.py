@@ -71,11 +71,11 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path):
     """LOG-13: several runs, each killed during proposals of eight tasks."""
     script = tmp_path / "proposer.py"
     script.write_text(PROPOSER)
-    folder = tmp_path / "state"
+    directory = tmp_path / "state"
     existing, deleted, incarnations = set(), set(), set()
     for life in range(4):
         process = subprocess.Popen(
-            [sys.executable, str(script), str(folder), str(life), str(Path(__file__).parents[1])],
+            [sys.executable, str(script), str(directory), str(life), str(Path(__file__).parents[1])],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -96,7 +96,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path):
             else:
                 existing.discard(name)
                 deleted.add(name)
-        names = asyncio.run(recovered_names(folder))
+        names = asyncio.run(recovered_names(directory))
         # Commands in flight at the kill may or may not have been applied: at most one for each task.
         assert len(existing - names) <= 8
         assert not deleted & names
@@ -107,8 +107,8 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path):
     assert len(incarnations) > 200
 
 
-async def recovered_names(folder):
-    async with await Replica.open(alone(folder)) as replica:
+async def recovered_names(directory):
+    async with await Replica.open(alone(directory)) as replica:
         await replica.wait_recovered()
         return {stream.name for stream in replica.state.catalog().streams}
 

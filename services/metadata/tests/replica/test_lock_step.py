@@ -47,10 +47,10 @@ class ReplicasInLockStep(RuleBasedStateMachine):
             create_topic(0, "one", partitions),
             Command(create_consumer_group=CreateConsumerGroup(name="one", revocation_timeout_micros=10_000)),
         ):
-            self.tell(command, 1)
+            self.propose(command, 1)
 
     @rule(command=commands(), pause=pauses)
-    def tell(self, command, pause):
+    def propose(self, command, pause):
         self.now += pause
         contents = command.SerializeToString()
         applied = self.machines[0].apply(self.machines[0].op + 1, self.now, command)
@@ -91,11 +91,11 @@ class ReplicasInLockStep(RuleBasedStateMachine):
         self.left_behind.append((original, encoded(original.snapshot())))
 
     @invariant()
-    def whoever_follows_the_updates_sees_the_catalogue(self):
+    def a_follower_of_the_updates_sees_the_catalog(self):
         assert encoded(self.projection.snapshot()) == encoded(self.machines[0].catalog())
 
     @invariant()
-    def whoever_is_up_to_date_is_the_same(self):
+    def up_to_date_replicas_are_the_same(self):
         newest = encoded(self.machines[0].snapshot())
         for machine, missed in zip(self.machines, self.missed, strict=True):
             assert missed or encoded(machine.snapshot()) == newest
@@ -105,7 +105,7 @@ class ReplicasInLockStep(RuleBasedStateMachine):
             return
         for which in range(1, REPLICAS):
             self.catch_up(which, len(self.missed[which]))
-        self.whoever_is_up_to_date_is_the_same()
+        self.up_to_date_replicas_are_the_same()
         for machine, contents in self.left_behind:
             assert encoded(machine.snapshot()) == contents, "what happens to a fork does not reach the original"
 

@@ -20,7 +20,7 @@ def test_every_command_has_a_release_and_none_a_later_one_than_this():
     assert all(release.endswith(".0") for release in releases.COMMANDS), "patches bring no commands"
 
 
-def test_releases_are_packed_as_in_folders():
+def test_releases_are_packed_as_in_directories():
     assert releases.packed("1.20.3") == 1 << 16 | 20 << 8 | 3
     assert releases.since(create_stream("s")) == releases.packed("0.1.0")
     assert releases.since(Command()) is None
@@ -38,7 +38,7 @@ class Gate(FakeNative):
         tickets = list(range(self.tickets + 1, self.tickets + 1 + len(commands)))
         self.tickets += len(commands)
         for ticket in tickets:
-            self.tell("refused", ticket, "release", -1)
+            self.emit("refused", ticket, "release", -1)
         return tickets
 
     def request_many(self, requests):
@@ -55,7 +55,7 @@ async def test_a_command_of_a_release_that_is_not_in_force_is_refused_by_name():
         assert native.asked == [releases.packed("0.1.0")] * 2
 
 
-async def test_a_command_of_a_later_release_is_told_from_none():
+async def test_a_command_of_a_later_release_is_distinguished_from_none():
     native = Gate()
     async with await Replica.open(native) as replica:
         assert (await replica.propose(Command())).status == Status.INVALID_COMMAND

@@ -22,8 +22,8 @@ from headrace_proto.metadata.v1 import Command, Reply, StateSnapshot
 class Following:
     def __init__(self, replica):
         self.updates = []
-        self.catalogues = []
-        self.snapshot = replica.state.subscribe(self.updates.append, self.catalogues.append)
+        self.catalogs = []
+        self.snapshot = replica.state.subscribe(self.updates.append, self.catalogs.append)
 
     @property
     def versions(self):
@@ -84,7 +84,7 @@ async def test_two_replicas_of_one_log_are_equal_byte_for_byte():
     assert replies[0] == replies[1]
 
 
-async def test_refusals_are_told_apart():
+async def test_refusals_are_distinguished():
     native = FakeNative(primary=2)
     async with await Replica.open(native) as replica:
         with pytest.raises(NotPrimaryError) as refused:
@@ -102,12 +102,12 @@ async def test_refusals_are_told_apart():
         for reason, error in reasons.items():
             proposal = asyncio.create_task(replica.propose(create_stream("s")))
             await handed_over()
-            native.tell("refused", native.tickets, reason, -1)
+            native.emit("refused", native.tickets, reason, -1)
             with pytest.raises(error):
                 await proposal
         proposal = asyncio.create_task(replica.propose(create_stream("s")))
         await handed_over()
-        native.tell("refused", native.tickets, "oversize", -1)
+        native.emit("refused", native.tickets, "oversize", -1)
         assert (await proposal).status == Status.INVALID_COMMAND
     assert stream_names(replica) == []
 
@@ -123,7 +123,7 @@ async def test_a_checkpoint_is_of_its_op_while_applying_goes_on_and_can_be_resto
     native = FakeNative()
     async with await Replica.open(native) as replica:
         native.commit([(0, create_stream("before").SerializeToString())])
-        native.tell("checkpoint", 1)
+        native.emit("checkpoint", 1)
         native.commit([(0, create_stream("after").SerializeToString())])
         while not native.checkpoints:
             await asyncio.sleep(0.001)
@@ -140,7 +140,7 @@ async def test_a_checkpoint_is_of_its_op_while_applying_goes_on_and_can_be_resto
         assert following.versions[-1] == 2
 
 
-async def test_subscribers_are_told_the_catalogue_when_the_state_is_replaced():
+async def test_subscribers_receive_the_catalog_when_the_state_is_replaced():
     """CTL-5: a replica that lagged too far behind is sent a checkpoint while it runs."""
     native = FakeNative()
     async with await Replica.open(native) as replica:
@@ -150,9 +150,9 @@ async def test_subscribers_are_told_the_catalogue_when_the_state_is_replaced():
         for number in range(1, 6):
             ahead.apply(number, number * 10, create_stream(f"s{number}"))
         native.op = 9
-        native.tell("restore", 9, ahead.snapshot().SerializeToString())
+        native.emit("restore", 9, ahead.snapshot().SerializeToString())
         assert (await replica.propose(create_stream("new"))).stream.incarnation == 6
-        assert [len(catalogue.streams) for catalogue in following.catalogues] == [5]
+        assert [len(catalog.streams) for catalog in following.catalogs] == [5]
         assert following.versions == [1, 6]
 
 
@@ -175,7 +175,7 @@ async def test_a_halt_fails_what_is_in_flight():
     async with await Replica.open(native) as replica:
         proposal = asyncio.create_task(replica.propose(create_stream("s")))
         await handed_over()
-        native.tell("stopped", "the disk is gone")
+        native.emit("stopped", "the disk is gone")
         with pytest.raises(ReplicaStoppedError, match="the disk is gone"):
             await proposal
         native.fail_with = RuntimeError("stopped")
@@ -222,13 +222,13 @@ async def test_closing_waits_for_what_is_in_flight_and_hands_over():
         await replica.propose(create_stream("t"))
 
 
-async def test_roles_are_told():
+async def test_roles_are_reported():
     native = FakeNative()
     async with await Replica.open(native) as replica:
         roles = []
         replica.on_role(roles.append)
-        native.tell("role", "view_change", 2, -1)
-        native.tell("role", "backup", 2, 1)
+        native.emit("role", "view_change", 2, -1)
+        native.emit("role", "backup", 2, 1)
         await replica.synchronise()
         assert roles == ["recovering", "primary", "view_change", "backup"]
         assert replica.role == "backup"

@@ -13,8 +13,8 @@ from headrace_metadata.replica import Replica
 from headrace_proto.metadata.v1 import Command, CreateStream
 
 
-async def opened(folder, **state):
-    replica = await Replica.open(alone(folder, **state))
+async def opened(directory, **state):
+    replica = await Replica.open(alone(directory, **state))
     await replica.wait_recovered()
     return replica
 
@@ -67,16 +67,16 @@ async def test_files_are_for_their_owner_only(tmp_path):
         assert path.stat().st_mode & 0o077 == 0, path
 
 
-async def test_a_folder_has_one_owner(tmp_path):
+async def test_a_directory_has_one_owner(tmp_path):
     async with await opened(tmp_path):
         with pytest.raises(headrace_core.ReplicaError) as refused:
             await Replica.open(alone(tmp_path))
-        assert refused.value.reason == "folder_in_use"
+        assert refused.value.reason == "directory_in_use"
     async with await opened(tmp_path):
         pass
 
 
-async def test_a_folder_of_another_cluster_is_refused(tmp_path):
+async def test_a_directory_of_another_cluster_is_refused(tmp_path):
     """CTL-6: the name must match."""
     async with await opened(tmp_path) as replica:
         await replica.propose(create_stream("s"))

@@ -32,10 +32,10 @@ FACTS = ReplicaFacts(cluster_name="headrace", replica=0, members=("a:1",), relea
 
 
 @asynccontextmanager
-async def served(folder):
+async def served(directory):
     """Yield the stub of a single replica."""
     async with AsyncExitStack() as stack:
-        replica = await stack.enter_async_context(await Replica.open(alone(folder)))
+        replica = await stack.enter_async_context(await Replica.open(alone(directory)))
         await replica.wait_recovered()
         service = MetadataService(replica, FACTS, Metrics(replica.status))
         serves = serving(service, replica, ANY_PORT, ClusterSettings(), ReplicaTlsSettings())
@@ -84,7 +84,7 @@ async def test_a_request_that_is_sent_again_has_the_same_reply(tmp_path):
         assert (await caller.propose(9, create_stream("c"))).stream.id == 2
 
 
-async def test_what_a_session_is_refused_for_is_told_by_the_status_of_the_call(tmp_path):
+async def test_what_a_session_is_refused_for_is_reported_by_the_status_of_the_call(tmp_path):
     async with served(tmp_path) as stub:
         caller = await Caller(stub).open()
         await caller.propose(5, create_stream("a"))

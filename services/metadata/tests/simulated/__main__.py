@@ -58,22 +58,22 @@ class Simulated:
 
     def _apply(self, question: bytes) -> bytes:
         _, timestamp_nanos, count = struct.unpack_from("<QQI", question)
-        told, replies, place = hashlib.blake2b(digest_size=16), [], 20
+        reported, replies, place = hashlib.blake2b(digest_size=16), [], 20
         for _ in range(count):
             (length,) = struct.unpack_from("<I", question, place)
             command = Command.FromString(question[place + 4 : place + 4 + length])
             place += 4 + length
             reply = self._state.apply_committed(timestamp_nanos, command)
             for update in self._updates:
-                told.update(update.SerializeToString(deterministic=True))
+                reported.update(update.SerializeToString(deterministic=True))
             self._rules.check(self._machine, command, reply, self._updates)
             self._updates.clear()
             encoded = reply.SerializeToString(deterministic=True)
             replies.append(struct.pack("<II", reply.status, len(encoded)) + encoded)
-        return self._digest() + told.digest() + b"".join(replies)
+        return self._digest() + reported.digest() + b"".join(replies)
 
     def _snapshot(self) -> bytes:
-        self._rules.check_picture(self._machine.catalog())
+        self._rules.check_view(self._machine.catalog())
         return encode(self._state.fork_machine())
 
     def _digest(self) -> bytes:

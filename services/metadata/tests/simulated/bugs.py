@@ -49,7 +49,7 @@ class ForgetfulSnapshot(_Double):
         return snapshot
 
 
-class Impatient(_Double):
+class Hasty(_Double):
     """Moves a partition while its owner still processes it. All replicas agree."""
 
     def apply(self, op, timestamp_micros, command):
@@ -86,6 +86,6 @@ BUGS = {
     "set-order": SetOrder,
     "wall-clock": WallClock,
     "forgetful-snapshot": ForgetfulSnapshot,
-    "impatient": Impatient,
+    "hasty": Hasty,
     "careless": Careless,
 }

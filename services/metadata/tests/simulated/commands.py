@@ -93,11 +93,11 @@ class Client:
         return self.chance.choice(found) if found and self.chance.random() < 0.9 else otherwise
 
     def stream_id(self) -> int:
-        return self.existing((stream.id for stream in self.machine.state.catalogue.streams()), self.number())
+        return self.existing((stream.id for stream in self.machine.state.catalog.streams()), self.number())
 
     def topic(self) -> dict[str, int]:
-        catalogue = self.machine.state.catalogue
-        topics = (topic for stream in catalogue.streams() for topic in catalogue.topics_of(stream.id))
+        catalog = self.machine.state.catalog
+        topics = (topic for stream in catalog.streams() for topic in catalog.topics_of(stream.id))
         keys = ((topic.stream_id, topic.id) for topic in topics)
         stream_id, topic_id = self.existing(keys, (self.number(), self.number()))
         return {"stream_id": stream_id, "topic_id": topic_id}
@@ -229,8 +229,8 @@ class Client:
         return max(self.machine.timestamp_micros + expires_in, 0).to_bytes(8, "big") + self.chance.randbytes(8)
 
     def batch(self) -> dict[str, object]:
-        catalogue = self.machine.state.catalogue
-        topics = (topic for stream in catalogue.streams() for topic in catalogue.topics_of(stream.id))
+        catalog = self.machine.state.catalog
+        topics = (topic for stream in catalog.streams() for topic in catalog.topics_of(stream.id))
         nowhere = Topic(
             stream_id=self.number(), id=self.number(), partitions=[Partition(id=self.number(), incarnation=1)]
         )

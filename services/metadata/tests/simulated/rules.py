@@ -10,17 +10,17 @@ from headrace_proto.catalog.v1 import NODE_STATUS_SILENT, Snapshot
 class Rules:
     """Follows the updates as a subscriber does, and compares each group with its previous record."""
 
-    def __init__(self, catalogue: Snapshot) -> None:
-        self._version = catalogue.version
-        self._streams = {stream.id: stream for stream in catalogue.streams}
-        self._topics = {(topic.stream_id, topic.id): topic for topic in catalogue.topics}
-        self._users = {user.id: user for user in catalogue.users}
-        self._tokens = {(token.user_id, token.name): token for token in catalogue.access_tokens}
-        self._groups = {path(group): group for group in catalogue.consumer_groups}
-        self._nodes = {node.id: node for node in catalogue.nodes}
-        self._revoked = {login.digest: login for login in catalogue.revoked_logins}
-        self._placements = {(placed.stream_id, placed.topic_id): placed for placed in catalogue.topic_placements}
-        self._staging = StagingRules(catalogue, self._topics)
+    def __init__(self, catalog: Snapshot) -> None:
+        self._version = catalog.version
+        self._streams = {stream.id: stream for stream in catalog.streams}
+        self._topics = {(topic.stream_id, topic.id): topic for topic in catalog.topics}
+        self._users = {user.id: user for user in catalog.users}
+        self._tokens = {(token.user_id, token.name): token for token in catalog.access_tokens}
+        self._groups = {path(group): group for group in catalog.consumer_groups}
+        self._nodes = {node.id: node for node in catalog.nodes}
+        self._revoked = {login.digest: login for login in catalog.revoked_logins}
+        self._placements = {(placed.stream_id, placed.topic_id): placed for placed in catalog.topic_placements}
+        self._staging = StagingRules(catalog, self._topics)
 
     def check(self, machine, command, reply, updates) -> None:
         """Check one command by its updates."""
@@ -46,23 +46,23 @@ class Rules:
         remembered = {record.gateway.id for record in machine.state.groups.gateways()}
         assert remembered == with_members, "gateways are remembered for as long as they have members"
 
-    def check_picture(self, catalogue: Snapshot) -> None:
+    def check_view(self, catalog: Snapshot) -> None:
         """Check that a follower of the updates has the same catalog."""
-        assert self._version == catalogue.version
+        assert self._version == catalog.version
         for mine, theirs in (
-            (self._streams, catalogue.streams),
-            (self._topics, catalogue.topics),
-            (self._users, catalogue.users),
-            (self._tokens, catalogue.access_tokens),
-            (self._groups, catalogue.consumer_groups),
-            (self._nodes, catalogue.nodes),
-            (self._placements, catalogue.topic_placements),
-            (self._revoked, catalogue.revoked_logins),
-            (self._staging.publications, catalogue.publications),
-            (self._staging.aborted, catalogue.aborted_stages),
+            (self._streams, catalog.streams),
+            (self._topics, catalog.topics),
+            (self._users, catalog.users),
+            (self._tokens, catalog.access_tokens),
+            (self._groups, catalog.consumer_groups),
+            (self._nodes, catalog.nodes),
+            (self._placements, catalog.topic_placements),
+            (self._revoked, catalog.revoked_logins),
+            (self._staging.publications, catalog.publications),
+            (self._staging.aborted, catalog.aborted_stages),
         ):
-            assert [mine[key] for key in sorted(mine)] == list(theirs), "the updates lead to another catalogue"
-        names = Counter(stream.name for stream in catalogue.streams)
+            assert [mine[key] for key in sorted(mine)] == list(theirs), "the updates lead to another catalog"
+        names = Counter(stream.name for stream in catalog.streams)
         assert all(count == 1 for count in names.values()), "names of streams are unique"
 
     def _take(self, delta):  # noqa: PLR0912  (a table)
@@ -139,7 +139,9 @@ class Rules:
                 held.discard(command.remove_node.node_id)
             assert held <= set(holding), "who holds a replica is not forgotten before the others have everything"
             if was.holder_node_id in held and (partition_id, was.epoch) not in completed:
-                assert placed.holder_node_id == was.holder_node_id, "nobody serves a partition before it has everything"
+                assert placed.holder_node_id == was.holder_node_id, (
+                    "no node serves a partition before it has everything"
+                )
 
     def _group(self, machine, group, previous, completed) -> None:
         members = {member.id: member for member in group.members}

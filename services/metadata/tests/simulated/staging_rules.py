@@ -9,16 +9,16 @@ _DROPPING = {"publications_applied", "purge_topic", "purge_stream", "delete_part
 class StagingRules:
     """Tracks pending and aborted stages, and the last commit under each name."""
 
-    def __init__(self, catalogue, topics) -> None:
+    def __init__(self, catalog, topics) -> None:
         """Begin with a catalog; earlier commits are unknown.
 
         Args:
-            catalogue: Current catalog.
+            catalog: Current catalog.
             topics: Topics by stream and topic id, kept up to date by the caller.
         """
         self._topics = topics
-        self.publications = {_key(record): record for record in catalogue.publications}
-        self.aborted = {_key(record): record for record in catalogue.aborted_stages}
+        self.publications = {_key(record): record for record in catalog.publications}
+        self.aborted = {_key(record): record for record in catalog.aborted_stages}
         # Last committed batch by stream incarnation, name and query.
         self._progress = {}
 
@@ -69,7 +69,7 @@ class StagingRules:
     def _publication(self, machine, record) -> None:
         assert record.number == machine.op, "publications are in the order of their commits"
         assert all(_expiry(stage_id) > machine.timestamp_micros for stage_id in record.stage_ids), (
-            "nobody has dropped what is committed"
+            "no command has dropped what is committed"
         )
         for others, why in (
             (self.publications, "a stage is in one publication"),
@@ -80,7 +80,7 @@ class StagingRules:
         self.publications[_key(record)] = record
 
     def _deleted(self, command, key) -> None:
-        assert command.WhichOneof("operation") in _DROPPING, "what is committed stays until somebody has appended it"
+        assert command.WhichOneof("operation") in _DROPPING, "what is committed stays until a node has appended it"
         *place, number = _key(key)
         gone = [key for key in self.publications if list(key[:3]) == place and key[3] <= number]
         assert gone, "there was something to take off the list"

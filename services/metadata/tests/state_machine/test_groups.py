@@ -60,8 +60,8 @@ class Cluster:
         return self.run(status, create_consumer_group=command)
 
     def join(self, client, *, gateway=HERE, group=0, status=Status.OK, actor=0):
-        told = Gateway(id=gateway, name=GATEWAYS[gateway], timeout_micros=GATEWAY_MICROS)
-        command = JoinConsumerGroup(stream_id=0, topic_id=0, group_id=group, gateway=told, client_id=client)
+        reported = Gateway(id=gateway, name=GATEWAYS[gateway], timeout_micros=GATEWAY_MICROS)
+        command = JoinConsumerGroup(stream_id=0, topic_id=0, group_id=group, gateway=reported, client_id=client)
         return self.run(status, actor=actor, join_consumer_group=command)
 
     def leave(self, client, *, gateway=HERE, group=0, status=Status.OK):
@@ -281,8 +281,8 @@ def test_a_timeout_beyond_the_end_of_time_is_no_deadline():
     command = CreateConsumerGroup(stream_id=0, topic_id=1, name="g", revocation_timeout_micros=2**64 - 1)
     group.run(create_consumer_group=command)
     for client in (1, 2):
-        told = Gateway(id=HERE, name="here", timeout_micros=2**64 - 1)
-        join = JoinConsumerGroup(stream_id=0, topic_id=1, group_id=0, gateway=told, client_id=client)
+        reported = Gateway(id=HERE, name="here", timeout_micros=2**64 - 1)
+        join = JoinConsumerGroup(stream_id=0, topic_id=1, group_id=0, gateway=reported, client_id=client)
         group.run(join_consumer_group=join)
     first, _ = group.machine.state.groups.find_group((0, 1, 0)).members
     assert [revocation.deadline_micros for revocation in first.revocations] == [2**64 - 1]

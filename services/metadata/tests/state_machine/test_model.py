@@ -354,16 +354,16 @@ class StateMachineAgainstModel(RuleBasedStateMachine):
         assert encode(original) == before
 
     @invariant()
-    def the_catalogue_is_that_of_the_model(self):
-        assert picture_of(self.machine.catalog()) == expected_picture(self.model)
+    def the_catalog_is_that_of_the_model(self):
+        assert view_of(self.machine.catalog()) == expected_view(self.model)
         accounts = self.machine.state.accounts
         assert {user_id: accounts.password_hash(user_id) for user_id in self.model.users} == {
             user_id: user["hash"] for user_id, user in self.model.users.items()
         }
 
     @invariant()
-    def whoever_follows_the_updates_sees_the_same(self):
-        assert picture_of(self.projection.snapshot()) == picture_of(self.machine.catalog())
+    def a_follower_of_the_updates_sees_the_same(self):
+        assert view_of(self.projection.snapshot()) == view_of(self.machine.catalog())
         assert self.projection.version == self.machine.version
 
     def teardown(self):
@@ -387,7 +387,7 @@ def as_sets(rights):
     return None if rights is None else {stream_id: set(topics) for stream_id, topics in rights.items()}
 
 
-def picture_of(catalog):
+def view_of(catalog):
     """Return a catalog as plain values; as lists, because the order counts."""
     return {
         "streams": [(stream.id, stream.name) for stream in catalog.streams],
@@ -412,7 +412,7 @@ def picture_of(catalog):
     }
 
 
-def expected_picture(model):
+def expected_view(model):
     model = copy.deepcopy(model)
     return {
         "streams": [(stream_id, stream["name"]) for stream_id, stream in sorted(model.streams.items())],

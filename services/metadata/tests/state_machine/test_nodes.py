@@ -161,7 +161,7 @@ def test_a_topic_gets_the_replicas_that_it_lacks(do):
     assert do.leaving() == [[]] * 4
 
 
-def test_who_joins_moves_nothing_before_it_is_told(three):
+def test_who_joins_moves_nothing_before_it_is_reported(three):
     before = three.replicas()
     three(register("d"))
     assert three.replicas() == before
@@ -203,7 +203,7 @@ def test_a_lost_node_is_replaced_where_it_was(three):
         assert was == now or 2 in was
 
 
-def test_where_nobody_is_left_it_stays_with_who_was_to_give_it_up(do):
+def test_where_no_member_is_left_it_stays_with_who_was_to_give_it_up(do):
     do(register("a"), register("b"), create_stream("s"), create_topic(0, "t", 1, replication_factor=2))
     do.now += LEASE_MICROS
     do(pulse(), update_topic(*TOPIC, "t", replication_factor=1))
@@ -213,7 +213,7 @@ def test_where_nobody_is_left_it_stays_with_who_was_to_give_it_up(do):
     assert (list(placed.node_ids), list(placed.leaving_node_ids), placed.holder_node_id) == ([], [left], left)
 
 
-def test_what_somebody_has_chosen_stays(three):
+def test_a_chosen_placement_stays(three):
     chosen = [[3, 1]]
     three(place(TOPIC, 0, 3, 1))
     assert three.replicas()[:1] == chosen

@@ -27,22 +27,22 @@ class NodesUnderChange(RuleBasedStateMachine):
         self.ids = {}
         self.runs = {}
         self.before = {}
-        self.told_to_move = True
+        self.asked_to_move = True
         self.completed = {}
         self.removed = None
-        self.tell(create_stream("s"))
-        self.tell(create_topic(0, "t0", partitions, replication_factor=factor))
-        self.tell(create_topic(0, "t1", 3, replication_factor=3))
+        self.propose(create_stream("s"))
+        self.propose(create_topic(0, "t0", partitions, replication_factor=factor))
+        self.propose(create_topic(0, "t1", 3, replication_factor=3))
 
-    def tell(self, command, status=Status.OK):
+    def propose(self, command, status=Status.OK):
         self.now += 1
         applied = self.machine.apply(self.machine.op + 1, self.now, command)
         assert applied.reply.status == status
         return applied.reply
 
     def topic(self, path):
-        catalogue = self.machine.state.catalogue
-        return next((topic for topic in catalogue.topics_of(0) if (topic.stream_id, topic.id) == path), None)
+        catalog = self.machine.state.catalog
+        return next((topic for topic in catalog.topics_of(0) if (topic.stream_id, topic.id) == path), None)
 
     def placements(self, machine=None):
         """Return placements by topic, its incarnation and partition."""
@@ -70,7 +70,7 @@ class NodesUnderChange(RuleBasedStateMachine):
     @rule(name=names, shards=st.sampled_from([1, 2, 8]))
     def register(self, name, shards):
         run = self.runs.get(name, 0) + 1
-        node = self.tell(register(name, run, shards=shards)).node
+        node = self.propose(register(name, run, shards=shards)).node
         if name in self.ids:
             assert node.id == self.ids[name]
         else:
@@ -82,18 +82,18 @@ class NodesUnderChange(RuleBasedStateMachine):
     def renew(self, number, is_late):
         name = sorted(self.ids)[number % len(self.ids)]
         run = self.runs[name] - is_late
-        self.tell(renew(self.ids[name], run), Status.NODE_REPLACED if is_late else Status.OK)
+        self.propose(renew(self.ids[name], run), Status.NODE_REPLACED if is_late else Status.OK)
 
     @rule(micros=st.sampled_from([1, LEASE_MICROS // 2, LEASE_MICROS]))
     def time_passes(self, micros):
         self.now += micros
-        self.tell(pulse())
+        self.propose(pulse())
         assert not is_pulse_due(self.machine.state, self.now)
 
     @precondition(lambda self: self.ids)
     @rule(number=numbers, is_draining=st.booleans())
     def drain(self, number, is_draining):
-        self.tell(drain(self.a_node(number), is_draining=is_draining))
+        self.propose(drain(self.a_node(number), is_draining=is_draining))
 
     @precondition(lambda self: self.ids)
     @rule(number=numbers, with_replicas=st.booleans())
@@ -103,9 +103,9 @@ class NodesUnderChange(RuleBasedStateMachine):
             node in placed.node_ids or node in placed.leaving_node_ids for placed in self.placements().values()
         )
         if is_named and not with_replicas:
-            self.tell(remove(node), Status.NODE_IN_USE)
+            self.propose(remove(node), Status.NODE_IN_USE)
             return
-        self.tell(remove(node, with_replicas=with_replicas))
+        self.propose(remove(node, with_replicas=with_replicas))
         self.removed = node
         self.completed.setdefault("gone", []).append(node)
         self.ids = {name: node_id for name, node_id in self.ids.items() if node_id != node}
@@ -115,14 +115,14 @@ class NodesUnderChange(RuleBasedStateMachine):
     @rule(path=topics, count=st.integers(1, 3))
     def add_partitions(self, path, count):
         if self.topic(path) is not None:
-            self.tell(create_partitions(*path, count))
+            self.propose(create_partitions(*path, count))
 
     @rule(path=topics, count=st.integers(1, 3))
     def remove_partitions(self, path, count):
         topic = self.topic(path)
         if topic is not None and len(topic.partitions) >= count:
             stream_id, topic_id = path
-            self.tell(
+            self.propose(
                 Command(
                     delete_partitions=DeletePartitions(stream_id=stream_id, topic_id=topic_id, partitions_count=count)
                 )
@@ -131,13 +131,13 @@ class NodesUnderChange(RuleBasedStateMachine):
     @rule(path=topics, count=st.integers(0, 4), factor=factors)
     def make_again(self, path, count, factor):
         if self.topic(path) is not None:
-            self.tell(delete_topic(*path))
-        assert self.tell(create_topic(0, f"t{path[1]}", count, replication_factor=factor)).topic.id == path[1]
+            self.propose(delete_topic(*path))
+        assert self.propose(create_topic(0, f"t{path[1]}", count, replication_factor=factor)).topic.id == path[1]
 
     @rule(path=topics, factor=factors)
     def want_another_number_of_replicas(self, path, factor):
-        self.told_to_move = True
-        self.tell(update_topic(*path, f"t{path[1]}", replication_factor=factor))
+        self.asked_to_move = True
+        self.propose(update_topic(*path, f"t{path[1]}", replication_factor=factor))
 
     # ---- placements
 
@@ -152,8 +152,8 @@ class NodesUnderChange(RuleBasedStateMachine):
         present = self.machine.state.nodes.placement(*path).partitions[partition]
         allowed = {*self.eligible(), *present.node_ids}
         is_fine = len(nodes) <= topic.replication_factor and len(set(nodes)) == len(nodes) and set(nodes) <= allowed
-        self.told_to_move = True
-        self.tell(place(path, partition, *nodes), Status.OK if is_fine else Status.INVALID_PLACEMENT)
+        self.asked_to_move = True
+        self.propose(place(path, partition, *nodes), Status.OK if is_fine else Status.INVALID_PLACEMENT)
         placed = self.machine.state.nodes.placement(*path).partitions[partition]
         if is_fine and nodes:
             assert placed.node_ids[: len(nodes)] == nodes
@@ -162,8 +162,8 @@ class NodesUnderChange(RuleBasedStateMachine):
 
     @rule(path=topics, at_most=st.integers(0, 3))
     def rebalance(self, path, at_most):
-        self.told_to_move = True
-        reply = self.tell(rebalance(path, at_most)).rebalanced
+        self.asked_to_move = True
+        reply = self.propose(rebalance(path, at_most)).rebalanced
         assert at_most == 0 or reply.moved_count <= at_most
 
     @rule(path=topics, partition=numbers, is_late=st.booleans())
@@ -172,7 +172,7 @@ class NodesUnderChange(RuleBasedStateMachine):
         if found is not None and partition < len(found.partitions):
             epoch = found.partitions[partition].epoch
             is_late = is_late and epoch > 0
-            self.tell(complete(path, {partition: epoch - is_late}))
+            self.propose(complete(path, {partition: epoch - is_late}))
             if not is_late:
                 self.completed["now"] = (path, partition)
 
@@ -206,7 +206,7 @@ class NodesUnderChange(RuleBasedStateMachine):
     @invariant()
     def nothing_moves_by_itself_and_no_holder_is_forgotten(self):
         before, self.before = self.before, self.placements()
-        told, self.told_to_move = self.told_to_move, False
+        reported, self.asked_to_move = self.asked_to_move, False
         completed, removed, self.removed = self.completed.pop("now", None), self.removed, None
         eligible = self.eligible()
         for key, was in before.items():
@@ -221,7 +221,7 @@ class NodesUnderChange(RuleBasedStateMachine):
             assert held <= {*now.node_ids, *now.leaving_node_ids}
             if was.holder_node_id in held and completed != key[:2]:
                 assert now.holder_node_id == was.holder_node_id
-            if not told:
+            if not reported:
                 kept = [node for node in was.node_ids if node != removed]
                 assert now.node_ids[: len(kept)] == kept
 

@@ -87,14 +87,14 @@ class PermissionsUnderChange(RuleBasedStateMachine):
         self.projection = Projection(self.machine.catalog())
         self.held = {}
         self.streams = {}
-        self.tell(create_user("root"))
+        self.propose(create_user("root"))
         for stream in PLACES[:2]:
             self.create_stream()
             for _ in PLACES[:2]:
                 self.create_topic(stream)
         self.create_user(grant)
 
-    def tell(self, command):
+    def propose(self, command):
         machine = self.machine
         applied = machine.apply(machine.op + 1, machine.timestamp_micros + 1, command)
         if applied.update is not None:
@@ -103,47 +103,47 @@ class PermissionsUnderChange(RuleBasedStateMachine):
 
     @rule(grant=grants)
     def create_user(self, grant):
-        user = self.tell(create_user(f"user {self.machine.op}", permissions=record_of(grant))).user
+        user = self.propose(create_user(f"user {self.machine.op}", permissions=record_of(grant))).user
         self.held[user.id] = granted(grant)
 
     @rule(user=users, grant=grants)
     def grant(self, user, grant):
         update = UpdatePermissions(user_id=user, permissions=record_of(grant))
-        status = self.tell(Command(update_permissions=update)).status
+        status = self.propose(Command(update_permissions=update)).status
         assert (status == 0) == (user in self.held)
         if user in self.held:
             self.held[user] = granted(grant)
 
     @rule(user=users)
     def rename_user(self, user):
-        self.tell(Command(update_user=UpdateUser(user_id=user, username=f"user {self.machine.op}")))
+        self.propose(Command(update_user=UpdateUser(user_id=user, username=f"user {self.machine.op}")))
 
     @rule(user=users)
     def delete_user(self, user):
-        self.tell(Command(delete_user=DeleteUser(user_id=user)))
+        self.propose(Command(delete_user=DeleteUser(user_id=user)))
         self.held.pop(user, None)
 
     @rule()
     def create_stream(self):
-        stream = self.tell(create_stream(f"stream {self.machine.op}")).stream
+        stream = self.propose(create_stream(f"stream {self.machine.op}")).stream
         self.streams[stream.id] = set()
 
     @rule(stream=places)
     def delete_stream(self, stream):
-        if self.tell(delete_stream(stream)).status == 0:
+        if self.propose(delete_stream(stream)).status == 0:
             del self.streams[stream]
             for rights in self.held.values():
                 rights.forget_stream(stream)
 
     @rule(stream=places)
     def create_topic(self, stream):
-        reply = self.tell(create_topic(stream, f"topic {self.machine.op}"))
+        reply = self.propose(create_topic(stream, f"topic {self.machine.op}"))
         if reply.status == 0:
             self.streams[stream].add(reply.topic.id)
 
     @rule(stream=places, topic=places)
     def delete_topic(self, stream, topic):
-        if self.tell(delete_topic(stream, topic)).status == 0:
+        if self.propose(delete_topic(stream, topic)).status == 0:
             self.streams[stream].remove(topic)
             for rights in self.held.values():
                 rights.forget_topic(stream, topic)

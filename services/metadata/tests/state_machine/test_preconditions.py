@@ -27,23 +27,23 @@ def driver():
     return it
 
 
-def catalogue(driver):
+def catalog(driver):
     return driver.machine.catalog()
 
 
 def test_a_stream_that_took_the_place_of_another_is_left_alone(driver):
-    meant = catalogue(driver).streams[0].incarnation
+    meant = catalog(driver).streams[0].incarnation
     driver(delete_stream(0), create_stream("another"))
     for operation in ({"delete_stream": DeleteStream()}, {"update_stream": UpdateStream(name="mine")}):
         assert driver.status(Command(stream_incarnation=meant, **operation)) == Status.STREAM_ID_NOT_FOUND
-    assert [stream.name for stream in catalogue(driver).streams] == ["another"]
-    meant = catalogue(driver).streams[0].incarnation
+    assert [stream.name for stream in catalog(driver).streams] == ["another"]
+    meant = catalog(driver).streams[0].incarnation
     assert driver.status(Command(stream_incarnation=meant, delete_stream=DeleteStream())) == Status.OK
     assert driver.status(Command(stream_incarnation=meant, delete_stream=DeleteStream())) == Status.STREAM_ID_NOT_FOUND
 
 
 def test_a_topic_that_took_the_place_of_another_is_left_alone(driver):
-    meant = catalogue(driver).topics[0].incarnation
+    meant = catalog(driver).topics[0].incarnation
     driver(delete_topic(0, 0), create_topic(0, "another"))
     for operation in (
         {"delete_topic": DeleteTopic()},
@@ -57,7 +57,7 @@ def test_a_topic_that_took_the_place_of_another_is_left_alone(driver):
 
 
 def test_a_group_that_took_the_place_of_another_is_left_alone(driver):
-    meant = catalogue(driver).consumer_groups[0].key
+    meant = catalog(driver).consumer_groups[0].key
     delete = DeleteConsumerGroup(**GROUP)
     driver(Command(delete_consumer_group=delete), Command(create_consumer_group=CreateConsumerGroup(name="another")))
     join = JoinConsumerGroup(**GROUP, client_id=1)

@@ -111,7 +111,7 @@ def test_a_batch_is_committed_once(do):
     assert do.outcome(commit(2**64 - 1)) == TRANSACTION_OUTCOME_COMMITTED
 
 
-def test_names_tell_transactions_apart(do):
+def test_names_distinguish_transactions(do):
     do(create_stream("other"))
     do(commit(5), commit(1, name="u"), commit(1, stream_id=1))
     assert (do.last().batch_id, do.last("u").batch_id) == (5, 1)
@@ -381,10 +381,10 @@ def test_no_more_transactions_than_can_be_remembered(do, monkeypatch):
     assert do.machine.state.transactions.count == 3
 
 
-def test_figures(do):
+def test_metrics(do):
     do(commit(1, at(A, stage(LATER), stage(LATER, 1)), at(B, stage(LATER, 2))), abort(2, at(A, stage(LATER, 3))))
-    figures = AppliedState(do.machine).figures()
-    assert figures == {
+    metrics = AppliedState(do.machine).metrics()
+    assert metrics == {
         "pending_publications": 2,
         "pending_stages": 3,
         "aborted_stages": 1,

@@ -59,11 +59,11 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         # By stage, the partitions to which it was committed, and those where it really was staged.
         self.committed = {}
         self.promised = set()
-        self.tell(create_stream("s"))
-        self.tell(create_topic(0, "t", PARTITIONS))
+        self.propose(create_stream("s"))
+        self.propose(create_topic(0, "t", PARTITIONS))
         self.partitions = [Partition(self.machine.op) for _ in range(PARTITIONS)]
 
-    def tell(self, command, passed=10):
+    def propose(self, command, passed=10):
         self.now += passed
         done = self.machine.apply(self.machine.op + 1, self.now, command)
         if done.update is not None:
@@ -109,7 +109,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
     def commit(self, data, name, query, step, fence):
         batch = self.batch(name, query, step)
         chosen = self.chosen(data)
-        reply = self.tell(commit(batch, *self.at(chosen), name=name, query_id=query, fence=fence))
+        reply = self.propose(commit(batch, *self.at(chosen), name=name, query_id=query, fence=fence))
         result = reply.transaction_result
         pending = {one for partition in self.pending() for _, ids in partition for one in ids}
         if self.is_committed(name, query, batch):
@@ -142,7 +142,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         batch = self.batch(name, query, step)
         chosen = self.chosen(data)
         pending = {one for partition in self.pending() for _, ids in partition for one in ids}
-        reply = self.tell(abort(batch, *self.at(chosen), name=name, query_id=query))
+        reply = self.propose(abort(batch, *self.at(chosen), name=name, query_id=query))
         if self.is_committed(name, query, batch):
             assert reply.transaction_result.outcome == TRANSACTION_OUTCOME_ALREADY_COMMITTED
         elif any(one in pending for _, one in chosen):
@@ -155,7 +155,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
 
     @rule(name=names)
     def forget(self, name):
-        self.tell(delete_transaction(name))
+        self.propose(delete_transaction(name))
         self.writers.pop(name, None)
         for query in ("q", "r"):
             self.progress.pop((name, query), None)
@@ -185,7 +185,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
             partition.applied = publication
         if heard != "nothing" and pending:
             up_to = pending[0 if heard == "first" else -1][0]
-            self.tell(applied((0, number, partition.incarnation), up_to))
+            self.propose(applied((0, number, partition.incarnation), up_to))
             assert self.pending()[number] == (pending[1:] if heard == "first" else [])
 
     @rule(number=places)
@@ -202,12 +202,12 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
 
     @rule(passed=st.sampled_from([50, 500, 6_000]))
     def time_passes(self, passed):
-        self.tell(pulse(), passed)
+        self.propose(pulse(), passed)
         assert not is_pulse_due(self.machine.state, self.now)
 
     @rule()
     def purge(self):
-        self.tell(Command(purge_topic=PurgeTopic()))
+        self.propose(Command(purge_topic=PurgeTopic()))
         assert not any(self.pending())
         for partition in self.partitions:
             partition.log.clear()
@@ -217,13 +217,13 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def lose_a_partition(self):
-        if self.tell(Command(delete_partitions=DeletePartitions(partitions_count=1))).status == 0:
+        if self.propose(Command(delete_partitions=DeletePartitions(partitions_count=1))).status == 0:
             self.forget_stages_of(len(self.partitions) - 1)
 
     @rule()
     def gain_a_partition(self):
         if len(self.partitions) < PARTITIONS:
-            assert self.tell(create_partitions(0, 0, 1)).status == 0
+            assert self.propose(create_partitions(0, 0, 1)).status == 0
             self.partitions.append(Partition(self.machine.op))
 
     def forget_stages_of(self, number):
@@ -241,7 +241,7 @@ class TransactionsAgainstModel(RuleBasedStateMachine):
         assert self.machine.snapshot().SerializeToString(deterministic=True) == encoded
 
     @invariant()
-    def whoever_follows_the_updates_sees_the_catalogue(self):
+    def a_follower_of_the_updates_sees_the_catalog(self):
         assert self.projection.snapshot() == self.machine.catalog()
 
     @invariant()

@@ -83,7 +83,7 @@ def test_root_is_created_once_whatever_its_name(do):
     assert do.status(command) == Status.USER_ALREADY_EXISTS
 
 
-def test_ids_end_before_the_one_that_means_nobody(with_root):
+def test_ids_end_before_the_one_that_means_no_user(with_root):
     with_root.machine.state.accounts.next_user_id = USER_ID_MAX
     assert with_root(create_user("last")).reply.user.id == 2**32 - 2
     assert with_root.status(create_user("one too many")) == Status.USERS_LIMIT_REACHED
@@ -135,7 +135,7 @@ def test_what_does_not_exist_is_not_found(with_root):
         assert with_root.status(command) == Status.RESOURCE_NOT_FOUND
 
 
-def test_the_catalogue_tells_that_a_password_was_changed_and_nothing_else_of_it(with_root):
+def test_the_catalog_records_that_a_password_was_changed_and_nothing_else_of_it(with_root):
     before = with_root.read.credentials_of(0)
     applied = with_root(Command(change_password=ChangePassword(user_id=0, password_hash="new")))
     assert applied.reply.status == 0
@@ -227,13 +227,13 @@ def test_token_names_are_per_user_and_digests_are_not(with_root):
     assert with_root.read.access_token(b"digest 1") is not None
 
 
-def test_the_catalogue_shows_no_secret(with_root):
+def test_the_catalog_shows_no_secret(with_root):
     applied = with_root(create_token(0, "one", b"the digest", expires_at_micros=7))
     shown = applied.update.deltas[0].access_token_put
     assert (shown.user_id, shown.name, shown.expires_at_micros) == (0, "one", 7)
-    catalogue = with_root.machine.catalog().SerializeToString()
-    assert b"the digest" not in catalogue + applied.update.SerializeToString()
-    assert b"hash of root" not in catalogue
+    catalog = with_root.machine.catalog().SerializeToString()
+    assert b"the digest" not in catalog + applied.update.SerializeToString()
+    assert b"hash of root" not in catalog
 
 
 def test_expired_tokens_are_removed_by_the_time_of_the_operation(with_root):
@@ -295,10 +295,12 @@ def test_a_login_is_exchanged_once(with_root):
     first, second, third = (bytes([number]) * 16 for number in (1, 2, 3))
     assert with_root.status(revoke(first, now + 1000, once=True)) == Status.OK
     assert with_root.status(revoke(first, now + 1000, once=True)) == Status.INVALID_ACCESS_TOKEN
-    assert with_root.status(revoke(first, now + 1000)) == Status.OK, "as often as somebody logs out with it"
+    assert with_root.status(revoke(first, now + 1000)) == Status.OK, "as often as a client logs out with it"
     with_root(revoke(second, now + 1000))
     assert with_root.status(revoke(second, now + 1000, once=True)) == Status.INVALID_ACCESS_TOKEN
-    assert with_root.status(revoke(third, now, once=True)) == Status.INVALID_ACCESS_TOKEN, "nobody would remember it"
+    assert with_root.status(revoke(third, now, once=True)) == Status.INVALID_ACCESS_TOKEN, (
+        "no revocation would be remembered"
+    )
 
 
 def test_logins_that_are_over_go_with_access_tokens_that_are(with_root):
@@ -308,7 +310,7 @@ def test_logins_that_are_over_go_with_access_tokens_that_are(with_root):
     assert changes(applied) == [("revoked_login_deleted", b"a" * 16)]
 
 
-def test_a_command_that_is_not_known_stops_whoever_applies(do):
+def test_a_command_that_is_not_known_stops_the_replica(do):
     with pytest.raises(UnknownCommandError):
         do(Command(actor_user_id=1))
     assert do.machine.op == 0
@@ -318,7 +320,7 @@ def test_ops_and_timestamps_follow_each_other(do):
     do(create_stream("s"))
     with pytest.raises(ValueError, match="op 3 does not follow"):
         do.machine.apply(3, 1000, create_stream("t"))
-    with pytest.raises(ValueError, match="does not lie after"):
+    with pytest.raises(ValueError, match="is not after"):
         do.machine.apply(2, do.machine.timestamp_micros, create_stream("t"))
 
 

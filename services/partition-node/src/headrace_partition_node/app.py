@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -15,7 +15,7 @@ from headrace_chassis.cluster_secrets import metrics_authorizations
 from headrace_chassis.grpc.server import Served
 from headrace_chassis.lifecycle import Lifecycle
 from headrace_metadata_client import (
-    CatalogueWatch,
+    CatalogWatch,
     Connections,
     Reads,
     Session,
@@ -24,13 +24,12 @@ from headrace_metadata_client import (
 from headrace_node import Front, Horizon, NativeNode, Node, Publications, Recovery, ShardEvents, native_document
 from headrace_node.connections.sessions import Sessions
 from headrace_node.edge import Edge, NativeEdge
-from headrace_node.events import EventSource
 from headrace_node.native import NO_SECRET
 from headrace_node.tracing import recorded
 from headrace_partition_node import data_directory, directory_check
-from headrace_partition_node.catalog_follower import Catalogue
+from headrace_partition_node.catalog_follower import Catalog
 from headrace_partition_node.config import PartitionNodeConfig
-from headrace_partition_node.data_directory import DataFolder, HighestVersion
+from headrace_partition_node.data_directory import DataDirectory, HighestVersion
 from headrace_partition_node.encryption import edge_document
 from headrace_partition_node.grpc import listener
 from headrace_partition_node.grpc.memory import Memory
@@ -53,13 +52,6 @@ RELEASE: Final = version("headrace")
 _log = logging.getLogger(__name__)
 
 
-class NativeShards(NativeNode, EventSource, Protocol):
-    """`headrace_core.Node`."""
-
-    def take_traces(self) -> Sequence[tuple[Any, ...]]:
-        """Return the trace records collected since the last call."""
-
-
 class MakeTicketKey(Protocol):
     """Constructor of `headrace_core.TicketKey` or a substitute."""
 
@@ -71,7 +63,7 @@ class MakeTicketKey(Protocol):
 class Natives:
     """Constructors of native objects."""
 
-    node: Callable[[str], NativeShards]
+    node: Callable[[str], NativeNode]
     """Creates a node from its configuration document."""
     ticket_key: MakeTicketKey
     """Derives a ticket key from the secret and the name of a cluster."""
@@ -139,37 +131,37 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
     life = Lifecycle()
     # Contexts in `outer` end after the shards have stopped, because shards report events until then.
     async with AsyncExitStack() as outer, AsyncExitStack() as inner:
-        folder = outer.enter_context(
+        directory = outer.enter_context(
             data_directory.opened(config.system.path, node_name=config.node.name, cluster_name=config.cluster.name)
         )
-        highest_version = outer.enter_context(HighestVersion.opened(folder.path))
+        highest_version = outer.enter_context(HighestVersion.opened(directory.path))
         connections = await outer.enter_async_context(connected(config.cluster.target))
         commands = await outer.enter_async_context(_session(connections))
         lease = await outer.enter_async_context(_session(connections))
         edge = Edge(natives.edge(edge_document(config)))
         outer.push_async_callback(edge.stop)
-        native = natives.node(_document(config, folder, edge.addresses))
+        native = natives.node(_document(config, directory, edge.addresses))
         this = _this_node(config, native, connections, highest_version, commands=commands, lease=lease)
         node = this.node
         pages = admin_http.serving(
             config.http.address,
             health=life.health,
             metrics=registry(
-                lambda: this.figures(is_ready=life.state == "running"),
-                lambda: node.statistics() | {"doors": edge.statistics()},
+                lambda: this.metrics(is_ready=life.state == "running"),
+                lambda: node.statistics() | {"listeners": edge.statistics()},
             ),
             authorizations=metrics_authorizations(config.cluster.secrets, config.cluster.name),
         )
         http_address = await outer.enter_async_context(pages)
         await directory_check.check(
             Reads(connections),
-            folder,
+            directory,
             node_name=config.node.name,
             highest_version=highest_version.value,
             is_loss_expected=config.node.expect_loss,
         )
         begun = asyncio.Event()
-        following = await outer.enter_async_context(life.essential(this.catalogue.follow(begun), "catalogue"))
+        following = await outer.enter_async_context(life.essential(this.catalog.follow(begun), "catalogue"))
         await life.until(begun.wait())
 
         events = ShardEvents(native, edge)
@@ -198,14 +190,14 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
                 node=this,
             )
         )
-        await asyncio.to_thread(folder.registering, this.registration.incarnation)
+        await asyncio.to_thread(directory.registering, this.registration.incarnation)
         binary_address = edge.addresses.get("binary", node.tcp_address)
         registered = await this.registration.register(
             binary_address=config.binary.advertised or binary_address,
             grpc_address=config.grpc.advertised or str(grpc.address),
             shards_count=node.shards_count,
         )
-        await asyncio.to_thread(folder.registered)
+        await asyncio.to_thread(directory.registered)
         await outer.enter_async_context(life.essential(this.registration.keep(registered), "lease"))
 
         def recovering(_recovery: Recovery) -> None:
@@ -225,7 +217,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
 
 def _this_node(
     config: PartitionNodeConfig,
-    native: NativeShards,
+    native: NativeNode,
     connections: Connections,
     highest_version: HighestVersion,
     *,
@@ -237,16 +229,16 @@ def _this_node(
     horizon = Horizon(native.pass_stage_horizon)
     node = Node(native, Control(notices, publications).handle, stop_timeout_seconds=config.node.stop_timeout.seconds)
     placements = Placements(config.node.name)
-    watch = CatalogueWatch(connections, version_min=highest_version.value)
-    catalogue = Catalogue(watch, node, placements, highest_version, horizon)
+    watch = CatalogWatch(connections, version_min=highest_version.value)
+    catalog = Catalog(watch, node, placements, highest_version, horizon)
     registration = Registration(
-        lease, name=config.node.name, lease_seconds=config.node.lease.seconds, known=catalogue.known
+        lease, name=config.node.name, lease_seconds=config.node.lease.seconds, known=catalog.known
     )
     return ThisNode(
         name=config.node.name,
         node=node,
         placements=placements,
-        catalogue=catalogue,
+        catalog=catalog,
         reconciler=Reconciler(node, placements),
         registration=registration,
         notices=notices,
@@ -258,7 +250,7 @@ def _this_node(
     )
 
 
-def _document(config: PartitionNodeConfig, folder: DataFolder, encrypted: Mapping[str, str]) -> str:
+def _document(config: PartitionNodeConfig, directory: DataDirectory, encrypted: Mapping[str, str]) -> str:
     binary = encrypted.get("binary")
     front = Front(
         tcp_address=config.binary.address if binary is None else None,
@@ -281,7 +273,7 @@ def _document(config: PartitionNodeConfig, folder: DataFolder, encrypted: Mappin
         node_name=config.node.name,
         tracing=config.tracing.enabled,
     )
-    return native_document(config, front, folder.path)
+    return native_document(config, front, directory.path)
 
 
 def _ticket_key(config: PartitionNodeConfig, natives: Natives) -> TicketKey:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Final, NoReturn, Protocol
 
-from headrace_metadata_client import CatalogueEvent, CatalogueWatch
+from headrace_metadata_client import CatalogEvent, CatalogWatch
 from headrace_node import Horizon
 from headrace_partition_node.data_directory import HighestVersion
 from headrace_partition_node.placements import Placements
@@ -30,7 +30,7 @@ class Shards(Protocol):
         """Apply the next version; returns when every shard uses it."""
 
 
-class Catalogue:
+class Catalog:
     """Passes the catalog and its updates to the shards: in order, without duplicates, and never an older version.
 
     A version is written to disk before the shards use it, so that the next run accepts no older one. Updates that
@@ -39,7 +39,7 @@ class Catalogue:
 
     def __init__(
         self,
-        watch: CatalogueWatch,
+        watch: CatalogWatch,
         shards: Shards,
         placements: Placements,
         highest_version: HighestVersion,
@@ -79,17 +79,17 @@ class Catalogue:
             begun: Set as soon as the shards have a catalog.
 
         Raises:
-            StrangerError: The metadata service does not accept this node.
+            UnauthenticatedError: The metadata service does not accept this node.
             OSError: The version cannot be written.
         """
-        waiting: asyncio.Queue[CatalogueEvent] = asyncio.Queue(_WAITING_MAX)
+        waiting: asyncio.Queue[CatalogEvent] = asyncio.Queue(_WAITING_MAX)
         async with aclosing(self._watch.events()) as events:
-            reading = asyncio.create_task(_read(events, waiting), name="catalogue-watch")
+            reading = asyncio.create_task(_read(events, waiting), name="catalog-watch")
             try:
                 while True:
-                    told = await _taken(waiting, reading)
-                    await asyncio.to_thread(self._highest_version.raise_to, told[-1].version)
-                    for event in told:
+                    reported = await _taken(waiting, reading)
+                    await asyncio.to_thread(self._highest_version.raise_to, reported[-1].version)
+                    for event in reported:
                         self._act_on(event)
                     begun.set()
             finally:
@@ -97,25 +97,25 @@ class Catalogue:
                 with suppress(asyncio.CancelledError):
                     await reading
 
-    def _act_on(self, event: CatalogueEvent) -> None:
+    def _act_on(self, event: CatalogEvent) -> None:
         # Update both together, so that readers of placements and shards see one version.
         if isinstance(event, Update):
             self._shards.publish_update(event)
             self._placements.update(event)
         else:
-            _log.info("the catalogue begins with version %d", event.version)
+            _log.info("catalog starts at version %d", event.version)
             self._shards.publish_snapshot(event)
             self._placements.replace(event)
         self._version = event.version
         self._horizon.reached(event.version)
 
 
-async def _read(events: AsyncGenerator[CatalogueEvent, None], waiting: asyncio.Queue[CatalogueEvent]) -> None:
+async def _read(events: AsyncGenerator[CatalogEvent, None], waiting: asyncio.Queue[CatalogEvent]) -> None:
     async for event in events:
         await waiting.put(event)
 
 
-async def _taken(waiting: asyncio.Queue[CatalogueEvent], reading: asyncio.Task[None]) -> list[CatalogueEvent]:
+async def _taken(waiting: asyncio.Queue[CatalogEvent], reading: asyncio.Task[None]) -> list[CatalogEvent]:
     """Return all waiting events, at least one."""
     if waiting.empty():
         taking = asyncio.create_task(waiting.get())
@@ -126,7 +126,7 @@ async def _taken(waiting: asyncio.Queue[CatalogueEvent], reading: asyncio.Task[N
                 taking.cancel()
         if not taking.done() or taking.cancelled():
             reading.result()
-            raise AssertionError("the catalogue has no end")
+            raise AssertionError("the catalog watch does not end")
         taken = [taking.result()]
     else:
         taken = []

@@ -71,7 +71,7 @@ class BinaryTlsSettings(TlsSettings):
     @model_validator(mode="after")
     def _revocations_need_certificates(self) -> Self:
         if self.client_certificates == "none" and self.client_crl_file is not None:
-            raise ValueError("client_crl_file needs client_certificates: clients are not asked for one")
+            raise ValueError("client_crl_file needs client_certificates: otherwise clients present no certificate")
         return self
 
 
@@ -194,14 +194,14 @@ class PartitionNodeConfig(ShardsConfig):
             return self
         if "binary.address" in open_addresses and not self.binary.tls.enabled:
             raise ValueError(
-                f"binary.address = {self.binary.address} is not loopback, and what goes over it is not encrypted: "
-                "binary.tls.enabled = true encrypts it, and cluster.trusted_network = true says that nobody else reads "
-                "the network between the services"
+                f"binary.address = {self.binary.address} is not loopback, and its traffic is not encrypted: "
+                "binary.tls.enabled = true encrypts it, and cluster.trusted_network = true declares the network "
+                "between the services private"
             )
         if "grpc.address" in open_addresses and self.tls.files is None:
             raise ValueError(
                 f"grpc.address = {self.grpc.address} is not loopback: tls.cert_file and tls.key_file are needed, or "
-                "cluster.trusted_network = true if nobody else reads the network between the services"
+                "cluster.trusted_network = true if the network between the services is private"
             )
         return self
 
@@ -210,8 +210,8 @@ class PartitionNodeConfig(ShardsConfig):
         for name, section in (("binary", self.binary), ("grpc", self.grpc)):
             if section.address.ip.is_unspecified and section.advertised is None:
                 raise ValueError(
-                    f"{name}.address = {section.address} is every address of this machine: {name}.advertised has to "
-                    "say where others find it"
+                    f"{name}.address = {section.address} covers all addresses of this machine: set {name}.advertised "
+                    "to the address that others connect to"
                 )
         return self
 

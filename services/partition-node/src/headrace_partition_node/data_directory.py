@@ -19,8 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Self
 
-from headrace_chassis.directories import LOCK, locked, make_folder, replace_file
-from headrace_partition_node.errors import ForeignFolder
+from headrace_chassis.directories import LOCK, locked, make_directory, replace_file
+from headrace_partition_node.errors import ForeignDirectory
 
 PRODUCT: Final = "headrace-partition-node"
 _RELEASE: Final = version("headrace")
@@ -53,7 +53,7 @@ class Info:
     """Incarnation of the last run that requested registration; the request may have succeeded."""
 
 
-class DataFolder:
+class DataDirectory:
     """The data directory of this process."""
 
     def __init__(self, path: Path, info: Info) -> None:
@@ -78,15 +78,15 @@ class DataFolder:
         """Assign the directory to this cluster, if it belongs to none yet.
 
         Raises:
-            ForeignFolder: The directory belongs to another cluster.
+            ForeignDirectory: The directory belongs to another cluster.
         """
         if self._info.cluster_id == cluster_id:
             return
         if self._info.cluster_id:
-            raise ForeignFolder(
+            raise ForeignDirectory(
                 f"{self._path} belongs to another cluster with the name {self._info.cluster_name!r} "
                 f"(id {self._info.cluster_id}; this one has {cluster_id}). Nothing was changed. Check "
-                "cluster.metadata, or use another folder (system.path)"
+                "cluster.metadata, or use another directory (system.path)"
             )
         self._write(replace(self._info, cluster_id=cluster_id))
 
@@ -104,7 +104,7 @@ class DataFolder:
 
 
 @contextmanager
-def opened(name: str, *, node_name: str, cluster_name: str) -> Iterator[DataFolder]:
+def opened(name: str, *, node_name: str, cluster_name: str) -> Iterator[DataDirectory]:
     """Lock the data directory for the duration of a ``with`` block; create it if missing.
 
     Args:
@@ -114,12 +114,12 @@ def opened(name: str, *, node_name: str, cluster_name: str) -> Iterator[DataFold
 
     Raises:
         DirectoryInUse: Another process uses the directory.
-        ForeignFolder: The directory belongs to another node, or was written by a newer release.
+        ForeignDirectory: The directory belongs to another node, or was written by a newer release.
         OSError: The directory cannot be created or written.
     """
     path = Path(name).expanduser().absolute()
     # Messages are confidential, so the directory is created private. The mode of an existing directory is kept.
-    make_folder(path)
+    make_directory(path)
     with locked(path):
         info = _read_info(path)
         if info is None:
@@ -137,11 +137,11 @@ def opened(name: str, *, node_name: str, cluster_name: str) -> Iterator[DataFold
             ("cluster", info.cluster_name, cluster_name),
         ):
             if found != configured:
-                raise ForeignFolder(
+                raise ForeignDirectory(
                     f"{path} belongs to the {what} {found!r}, and this process is configured as {configured!r} "
-                    f"({what}.name). Nothing was changed. Correct the name, or use another folder (system.path)"
+                    f"({what}.name). Nothing was changed. Correct the name, or use another directory (system.path)"
                 )
-        yield DataFolder(path, info)
+        yield DataDirectory(path, info)
 
 
 def _read_info(path: Path) -> Info | None:
@@ -150,26 +150,28 @@ def _read_info(path: Path) -> Info | None:
         found = json.loads(file.read_text(encoding="utf-8"))
         product, format_version = found["product"], int(found["format_version"])
     except FileNotFoundError:
-        strangers = sorted(entry.name for entry in path.iterdir() if entry.name not in {LOCK, f"{_INFO}.unfinished"})
-        if strangers:
-            raise ForeignFolder(
-                f"{path} is not a partition node's data folder: it holds {strangers[0]!r} and no {_INFO}. Use an empty "
-                "folder (system.path)"
+        foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in {LOCK, f"{_INFO}.unfinished"})
+        if foreign:
+            raise ForeignDirectory(
+                f"{path} is not the data directory of a partition node: it contains {foreign[0]!r} and no {_INFO}. "
+                "Use an empty directory (system.path)"
             ) from None
         return None
     except (ValueError, KeyError, TypeError) as error:
-        raise ForeignFolder(f"{file} cannot be understood: {error!r}. Restore it, or use another folder") from error
+        raise ForeignDirectory(
+            f"{file} cannot be parsed: {error!r}. Restore it, or use another data directory"
+        ) from error
     if product != PRODUCT:
-        raise ForeignFolder(f"{path} belongs to {product!r}. Use another folder (system.path)")
+        raise ForeignDirectory(f"{path} belongs to {product!r}. Use another directory (system.path)")
     if format_version > FORMAT_VERSION:
-        raise ForeignFolder(
+        raise ForeignDirectory(
             f"{path} has format {format_version}, written by release {found.get('version', 'unknown')}; this release "
-            f"({_RELEASE}) knows format {FORMAT_VERSION}. Start the newer release, or use another folder"
+            f"({_RELEASE}) reads format {FORMAT_VERSION}. Start the newer release, or use another directory"
         )
     try:
         return Info(**found)
     except TypeError as error:
-        raise ForeignFolder(f"{file} cannot be understood: {error}. Restore it, or use another folder") from error
+        raise ForeignDirectory(f"{file} cannot be parsed: {error}. Restore it, or use another directory") from error
 
 
 class HighestVersion:
@@ -186,14 +188,14 @@ class HighestVersion:
 
     @classmethod
     @contextmanager
-    def opened(cls, folder: Path) -> Iterator[Self]:
+    def opened(cls, directory: Path) -> Iterator[Self]:
         """Open the file for the duration of a ``with`` block.
 
         Raises:
-            ForeignFolder: The file is damaged.
+            ForeignDirectory: The file is damaged.
             OSError: The file cannot be read or created.
         """
-        path = folder / _VERSION
+        path = directory / _VERSION
         if not path.exists():
             replace_file(path, _encoded(0) * _SLOTS_COUNT)
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -202,9 +204,9 @@ class HighestVersion:
             versions = [_decoded(stored[slot * _SLOT_BYTES :][:_SLOT_BYTES]) for slot in range(_SLOTS_COUNT)]
             known = [(version, slot) for slot, version in enumerate(versions) if version is not None]
             if not known:
-                raise ForeignFolder(
-                    f"{path} is damaged. Without it nobody knows which catalogue is too old for this folder. Remove it "
-                    "when all replicas of the metadata service are up to date"
+                raise ForeignDirectory(
+                    f"{path} is damaged. Without it, a catalog too old for this directory cannot be detected. Remove "
+                    "it when all replicas of the metadata service are up to date"
                 )
             yield cls(descriptor, *max(known))
         finally:

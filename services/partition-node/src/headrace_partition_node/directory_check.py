@@ -11,7 +11,7 @@ import logging
 from typing import Final
 
 from headrace_metadata_client import MetadataUnreachableError, Reads
-from headrace_partition_node.data_directory import DataFolder
+from headrace_partition_node.data_directory import DataDirectory
 from headrace_partition_node.errors import AnotherCluster, DataLost
 from headrace_proto.metadata.v1 import NodeRecord
 
@@ -21,53 +21,53 @@ _log = logging.getLogger(__name__)
 
 
 async def check(
-    reads: Reads, folder: DataFolder, *, node_name: str, highest_version: int, is_loss_expected: bool
+    reads: Reads, directory: DataDirectory, *, node_name: str, highest_version: int, is_loss_expected: bool
 ) -> None:
     """Compare the records of directory and cluster; waits for the metadata service.
 
     Args:
         reads: Queries to the metadata service.
-        folder: Data directory of this node.
+        directory: Data directory of this node.
         node_name: Name of this node.
         highest_version: Newest catalog version ever used here.
         is_loss_expected: The operator knows that this is not the node's former directory.
 
     Raises:
-        StrangerError: The metadata service does not accept the caller.
-        ForeignFolder: The directory belongs to another cluster.
+        UnauthenticatedError: The metadata service does not accept the caller.
+        ForeignDirectory: The directory belongs to another cluster.
         AnotherCluster: The metadata service is older than the directory's state.
         DataLost: The directory is not the one that the node had.
     """
     cluster_id, version, node = await _known(reads, node_name)
-    await asyncio.to_thread(folder.claim, cluster_id)
+    await asyncio.to_thread(directory.claim, cluster_id)
     if version < highest_version:
         raise AnotherCluster(
-            f"the newest catalogue of the metadata service has version {version}, and {folder.path} has followed one "
+            f"the newest catalog of the metadata service has version {version}, and {directory.path} has followed one "
             f"up to version {highest_version}: it is another cluster of the same name, or it has lost its data. "
-            "Nothing was changed. Check cluster.metadata, or use another folder (system.path)"
+            "Nothing was changed. Check cluster.metadata, or use another directory (system.path)"
         )
     if is_loss_expected:
         return
     advice = (
-        "Use the folder that this node had (system.path), or another node.name; node.expect_loss = true gives up for "
-        "lost what is not in this folder"
+        "Use the former data directory of this node (system.path), or another node.name; node.expect_loss = true "
+        "accepts the loss of what is not in this directory"
     )
     if node is None:
-        if folder.was_registered:
+        if directory.was_registered:
             raise DataLost(
-                f"{folder.path} was used by node {node_name!r}, which the cluster does not know any more: it was "
-                "removed, or this is another cluster of the same name. Use an empty folder (system.path); "
+                f"{directory.path} was used by node {node_name!r}, which the cluster no longer knows: it was "
+                "removed, or this is another cluster of the same name. Use an empty directory (system.path); "
                 "node.expect_loss = true uses this one, and removes from it what the cluster does not know"
             )
-    elif folder.was_registered:
-        if not folder.is_of(node.node.incarnation):
+    elif directory.was_registered:
+        if not directory.is_of(node.node.incarnation):
             raise DataLost(
-                f"node {node_name!r} has run with another folder since it used {folder.path}, or this is another "
-                f"cluster of the same name. {advice}"
+                f"node {node_name!r} has run with another data directory since it used {directory.path}, or this is "
+                f"another cluster of the same name. {advice}"
             )
-    elif not folder.is_of(node.node.incarnation) and (count := node.replicas_count + node.leaving_count):
+    elif not directory.is_of(node.node.incarnation) and (count := node.replicas_count + node.leaving_count):
         raise DataLost(
-            f"the cluster expects {count} partitions on node {node_name!r}, and {folder.path} is new. {advice}"
+            f"the cluster expects {count} partitions on node {node_name!r}, and {directory.path} is new. {advice}"
         )
 
 

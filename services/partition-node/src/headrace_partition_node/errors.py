@@ -1,7 +1,7 @@
 """Errors that prevent the start of a partition node, or stop it.
 
 PartitionNodeError
-    ForeignFolder:  the data directory does not belong to this node
+    ForeignDirectory:  the data directory does not belong to this node
     AnotherCluster: the metadata service is not the one that this directory has followed
     DataLost:       the directory is not the one that the cluster expects on this node
     NodeReplaced:   a later run of this node has registered
@@ -16,7 +16,7 @@ class PartitionNodeError(Exception):
     """The partition node cannot start or continue. The message contains the reason."""
 
 
-class ForeignFolder(PartitionNodeError):
+class ForeignDirectory(PartitionNodeError):
     """The data directory does not belong to this node."""
 
 

@@ -17,7 +17,7 @@ _PREFIX: Final = "headrace_partition_node_"
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class Metrics:
     """Snapshot of the node's metrics."""
 
     is_ready: bool
@@ -37,38 +37,38 @@ class Figures:
 
 
 _MEANINGS: Final = {
-    "is_ready": "1 when it serves what is placed here.",
-    "is_registered": "1 when the cluster knows this run of the node.",
-    "lease_age_seconds": "Time since the cluster has heard from it.",
-    "catalogue_version": "Version of the catalogue that the shards act on.",
-    "catalogue_age_seconds": "Time since it was seen that there is no newer one.",
-    "placed_partitions": "Partitions that the catalogue places here.",
-    "open_partitions": "Partitions that the shards have, open or recovering.",
-    "recovering_partitions": "Partitions that recover.",
-    "failed_partitions": "Partitions that closed themselves.",
-    "waiting_notices": "Partitions of consumer groups that may move, of which the metadata service has not heard.",
-    "waiting_publications": "Partitions that have appended what was committed, and the metadata service has not heard.",
+    "is_ready": "1 if the node serves its partitions.",
+    "is_registered": "1 if this run of the node is registered with the cluster.",
+    "lease_age_seconds": "Time since the last acknowledged heartbeat of the node.",
+    "catalogue_version": "Version of the catalog that the shards use.",
+    "catalogue_age_seconds": "Time since the catalog was last known to be current.",
+    "placed_partitions": "Partitions that the catalog places on this node.",
+    "open_partitions": "Partitions that the shards hold, open or recovering.",
+    "recovering_partitions": "Partitions that are recovering.",
+    "failed_partitions": "Partitions that closed after a failure.",
+    "waiting_notices": "Group partitions that may move, and are not yet reported to the metadata service.",
+    "waiting_publications": "Partitions with appended commits that are not yet reported to the metadata service.",
     "horizon_seconds": "Time, since the Unix epoch, up to which the shards know every commit.",
-    "grpc_calls": "Calls under way.",
-    "grpc_memory_bytes": "Bytes of batches that calls hold.",
+    "grpc_calls": "Calls in progress.",
+    "grpc_memory_bytes": "Bytes of batches held by calls.",
 }
 
 
 class _Collector(Collector):
-    def __init__(self, figures: Callable[[], Figures]) -> None:
-        self._figures = figures
+    def __init__(self, current: Callable[[], Metrics]) -> None:
+        self._current = current
 
     def collect(self) -> Iterator[Metric]:
-        figures = self._figures()
+        current = self._current()
         for name, meaning in _MEANINGS.items():
-            yield GaugeMetricFamily(f"{_PREFIX}{name}", meaning, value=float(getattr(figures, name)))
+            yield GaugeMetricFamily(f"{_PREFIX}{name}", meaning, value=float(getattr(current, name)))
 
 
-def registry(figures: Callable[[], Figures], statistics: Statistics) -> CollectorRegistry:
+def registry(current: Callable[[], Metrics], statistics: Statistics) -> CollectorRegistry:
     """Return the registry of `/metrics`.
 
     Args:
-        figures: Returns the metrics of this node; called in any thread.
+        current: Returns the metrics of this node; called in any thread.
         statistics: Returns the counters of the shards; called in any thread.
     """
-    return metrics.registry(_Collector(figures), NodeCollector(statistics))
+    return metrics.registry(_Collector(current), NodeCollector(statistics))

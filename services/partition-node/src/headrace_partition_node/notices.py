@@ -63,15 +63,15 @@ class Notices:
             self._came.clear()
             while self._waiting:
                 group, partitions = next(iter(self._waiting.items()))
-                told = {number: partitions[number] for number in sorted(partitions)}
-                if await self._tell(group, told):
-                    self._forget(group, told)
+                reported = {number: partitions[number] for number in sorted(partitions)}
+                if await self._report(group, reported):
+                    self._forget(group, reported)
                     pause_seconds = _RETRY_SECONDS
                 else:
                     await asyncio.sleep(pause_seconds)
                     pause_seconds = min(2 * pause_seconds, _RETRY_SECONDS_MAX)
 
-    async def _tell(self, group: _Group, partitions: dict[int, CompletedRevocation]) -> bool:
+    async def _report(self, group: _Group, partitions: dict[int, CompletedRevocation]) -> bool:
         stream_id, topic_id, group_id, group_key = group
         command = CompleteRevocation(
             stream_id=stream_id,
@@ -83,16 +83,18 @@ class Notices:
         try:
             response = await self._proposer.propose(Command(actor_user_id=ROOT_USER_ID, complete_revocation=command))
         except MetadataClientError as error:
-            _log.warning("the metadata service did not hear that partitions of a group may move: %s", error)
+            _log.warning("movable group partitions were not reported to the metadata service: %s", error)
             return False
         if response.reply.status != Status.OK:
             # The group was deleted, including the ownership of its members.
-            _log.debug("partitions of a group that may move: status %d", response.reply.status)
+            _log.debug(
+                "movable group partitions were refused by the metadata service: status %d", response.reply.status
+            )
         return True
 
-    def _forget(self, group: _Group, told: dict[int, CompletedRevocation]) -> None:
+    def _forget(self, group: _Group, reported: dict[int, CompletedRevocation]) -> None:
         waiting = self._waiting[group]
-        for number, revocation in told.items():
+        for number, revocation in reported.items():
             # Keep the entry if another revocation of the same partition has arrived meanwhile.
             if waiting[number] == revocation:
                 del waiting[number]

@@ -72,7 +72,7 @@ class Reconciler:
         for partition, reason in sorted(failed - self._failed):
             _log.error("partition %s is closed: %s", partition, reason)
         for partition, _ in sorted(self._failed - failed):
-            _log.info("partition %s is not closed any more", partition)
+            _log.info("partition %s is open again", partition)
         self._failed = failed
         if state.is_settled != self._was_settled:
             self._was_settled = state.is_settled

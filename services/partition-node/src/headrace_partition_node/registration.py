@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NoReturn, Protocol
 
-from headrace_metadata_client import MetadataClientError, StrangerError
+from headrace_metadata_client import MetadataClientError, UnauthenticatedError
 from headrace_partition_node.errors import NodeRemoved, NodeReplaced, RegistrationRefused
 from headrace_proto.catalog.v1 import Node
 from headrace_proto.errors import Status, find
@@ -75,7 +75,7 @@ class Registration:
 
         Raises:
             RegistrationRefused: The cluster refuses this node.
-            StrangerError: The metadata service does not accept the caller.
+            UnauthenticatedError: The metadata service does not accept the caller.
         """
         command = RegisterNode(
             name=self._name,
@@ -95,7 +95,7 @@ class Registration:
             pause_seconds = min(2 * pause_seconds, _RETRY_SECONDS_MAX)
         status = response.reply.status
         if status != Status.OK:
-            raise RegistrationRefused(f"the cluster does not take node {self._name!r}: {_meaning(status)}")
+            raise RegistrationRefused(f"the cluster refused node {self._name!r}: {_meaning(status)}")
         self._node = response.reply.node
         _log.info("registered as node %d (%s), incarnation %d", self._node.id, self._name, self.incarnation)
         return self._node
@@ -117,10 +117,10 @@ class Registration:
             await asyncio.sleep(interval_seconds)
             try:
                 response = await self._attempt(Command(actor_user_id=ROOT_USER_ID, renew_node_lease=renewal))
-            except StrangerError as error:
+            except UnauthenticatedError as error:
                 # The node was accepted before: a change of the secret is in progress, and the partitions are still
                 # needed.
-                _log.error("the metadata service does not accept this node any more: %s", error)
+                _log.error("the metadata service no longer accepts this node: %s", error)
                 continue
             if response is None:
                 continue
@@ -140,7 +140,7 @@ class Registration:
     async def _attempt(self, command: Command) -> ProposeResponse | None:
         try:
             response = await self._proposer.propose(command, timeout_seconds=self._lease_seconds)
-        except StrangerError:
+        except UnauthenticatedError:
             raise
         except MetadataClientError as error:
             _log.warning("the metadata service did not answer (%s): %s", command.WhichOneof("operation"), error)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from headrace_chassis.grpc.status import Refused
 from headrace_metadata_client import MetadataClientError
 from headrace_node import Horizon, Node, Publications
-from headrace_partition_node.catalog_follower import Catalogue
+from headrace_partition_node.catalog_follower import Catalog
 from headrace_partition_node.grpc.memory import Memory
 from headrace_partition_node.grpc.service import Calls
-from headrace_partition_node.metrics import Figures
+from headrace_partition_node.metrics import Metrics
 from headrace_partition_node.notices import Notices
 from headrace_partition_node.placements import Placements
 from headrace_partition_node.reconciler import Reconciler
@@ -28,7 +28,7 @@ class ThisNode:
     name: str
     node: Node
     placements: Placements
-    catalogue: Catalogue
+    catalog: Catalog
     reconciler: Reconciler
     registration: Registration
     notices: Notices
@@ -38,15 +38,15 @@ class ThisNode:
     memory: Memory
     calls: Calls
 
-    def figures(self, *, is_ready: bool) -> Figures:
+    def metrics(self, *, is_ready: bool) -> Metrics:
         """Return the node's metrics."""
         state = self.reconciler.state
-        return Figures(
+        return Metrics(
             is_ready=is_ready,
             is_registered=self.registration.node is not None,
             lease_age_seconds=self.registration.age_seconds,
-            catalogue_version=self.catalogue.version,
-            catalogue_age_seconds=self.catalogue.age_seconds,
+            catalogue_version=self.catalog.version,
+            catalogue_age_seconds=self.catalog.age_seconds,
             placed_partitions=state.placed_count,
             open_partitions=state.open_count,
             recovering_partitions=state.recovering_count,
@@ -66,7 +66,7 @@ class ThisNode:
             node_name=self.name,
             node_id=registered.id if registered is not None else 0,
             incarnation=self.registration.incarnation,
-            catalog_version=self.catalogue.version,
+            catalog_version=self.catalog.version,
             shards_count=self.node.shards_count,
             placed_count=state.placed_count,
             open_count=state.open_count,
@@ -91,4 +91,4 @@ class ThisNode:
             raise Refused(error.code, str(error)) from error
         if response.reply.status != Status.OK:
             raise Refused(response.reply.status)
-        self.catalogue.known(response.version, response.timestamp_micros)
+        self.catalog.known(response.version, response.timestamp_micros)

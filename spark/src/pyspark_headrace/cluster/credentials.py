@@ -45,7 +45,7 @@ def bearer(options: ConnectionOptions, channel: grpc.Channel, *, renewed: bool =
     """
     given = _given(options)
     if given is None:
-        raise OptionError("gateways let nobody in without tokenFile, tokenEnv or username")
+        raise OptionError("no credentials: gateways need tokenFile, tokenEnv or username")
     if options.username is None:
         return given
     key = (os.getpid(), options.username, options.servers)
@@ -78,5 +78,5 @@ def _secret(kind: str, path: str | None, variable: str | None) -> str:
         return found
     found = os.environ.get(variable or "", "")
     if not found:
-        raise OptionError(f"option {kind}Env: there is no variable {variable} where this runs")
+        raise OptionError(f"option {kind}Env: the environment variable {variable} is not set where this runs")
     return found

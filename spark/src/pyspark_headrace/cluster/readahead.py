@@ -56,7 +56,7 @@ class ReadAhead:
             try:
                 item = self._queue.get(timeout=self._timeout_seconds)
             except queue.Empty:
-                raise StalledError(f"nothing has come for {self._timeout_seconds} s") from None
+                raise StalledError(f"no data has arrived for {self._timeout_seconds} s") from None
             if isinstance(item, bytes):
                 yield item
             elif isinstance(item, grpc.RpcError):

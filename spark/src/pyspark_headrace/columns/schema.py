@@ -57,7 +57,7 @@ def ddl(options: ReadOptions) -> str:
     columns = list(options.columns or DEFAULT_COLUMNS)
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown:
-        raise OptionError(f"option columns: there is no {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
+        raise OptionError(f"option columns: there is no column {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
     if options.include_headers and "headers" not in columns:
         columns.append("headers")
     return _ddl(COLUMNS, columns)

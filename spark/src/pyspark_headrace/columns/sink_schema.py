@@ -46,14 +46,14 @@ def check_rows(schema: StructType, options: WriteOptions) -> None:
         if name not in TAKEN:
             raise SchemaError(
                 f"column {name} is not a part of a message: there are {', '.join(TAKEN)}; "
-                f"{', '.join(PASSED_OVER)} are passed over"
+                f"{', '.join(PASSED_OVER)} are ignored"
             )
         if kind not in TAKEN[name]:
             raise SchemaError(f"column {name} is {kind}; it has to be {' or '.join(TAKEN[name])}")
     if options.topics is not None and kinds.get("topic") != "string":
         raise SchemaError("option topics needs a column topic, a string that names one of them in each row")
     if "value" not in kinds:
-        raise SchemaError("there is no column value, which messages are made of")
+        raise SchemaError("there is no column value, which contains the payloads of messages")
     if options.partitioner == "column" and "partition" not in kinds:
         raise SchemaError("partitioner = column needs a column partition")
     if options.include_headers and "headers" not in kinds:

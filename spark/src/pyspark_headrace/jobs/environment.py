@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PATIENCE: Final = "OBJECT_STORE_PATIENCE"
+RETRY_TIMEOUT: Final = "OBJECT_STORE_PATIENCE"
 """Time for which requests to an unresponsive store are retried, like ``30s``."""
 NAMES: Final = (
     "AWS_ALLOW_HTTP",
@@ -28,7 +28,7 @@ NAMES: Final = (
     "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
     "AZURE_STORAGE_ACCOUNT_NAME",
     "AZURE_STORAGE_ENDPOINT",
-    PATIENCE,
+    RETRY_TIMEOUT,
 )
 """Variables that are passed on. None of them is secret."""
 

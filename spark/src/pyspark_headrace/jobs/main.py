@@ -26,26 +26,28 @@ class Entry:
 
 JOBS: Final[dict[str, Entry]] = {
     "archive": Entry(
-        "pyspark_headrace.jobs.archive.job", "topics into files of Parquet, or tables of Iceberg or Delta Lake"
+        "pyspark_headrace.jobs.archive.job", "archives topics to Parquet files, or to Iceberg or Delta Lake tables"
     ),
     "compact": Entry(
-        "pyspark_headrace.jobs.compact.job", "merges small files of an archive, and removes what is old or left over"
+        "pyspark_headrace.jobs.compact.job",
+        "merges small files of an archive, and removes expired and unreferenced files",
     ),
     "backfill": Entry(
         "pyspark_headrace.jobs.backfill.job",
-        "messages of an archive, or of a range of a topic, into a topic once more",
+        "replays messages of an archive, or of a range of a topic, into a topic",
     ),
-    "usage": Entry("pyspark_headrace.jobs.usage.job", "what tenants have sent and stored, counted from the log itself"),
-    "audit": Entry("pyspark_headrace.jobs.audit.job", "looks for holes, doubles and damage in topics and archives"),
+    "usage": Entry(
+        "pyspark_headrace.jobs.usage.job", "counts the messages and bytes that tenants have sent and stored"
+    ),
+    "audit": Entry("pyspark_headrace.jobs.audit.job", "checks topics and archives for gaps, duplicates and damage"),
     "transform": Entry(
-        "pyspark_headrace.jobs.transform.job", "applies a query of SQL to each message, from topics to a topic"
+        "pyspark_headrace.jobs.transform.job",
+        "applies an SQL query to each message of topics, and writes the rows to a topic",
     ),
     "aggregate": Entry(
-        "pyspark_headrace.jobs.aggregate.job", "computes figures by key and time, from topics to a topic"
+        "pyspark_headrace.jobs.aggregate.job", "computes aggregates by key and time window, from topics to a topic"
     ),
-    "dedupe": Entry(
-        "pyspark_headrace.jobs.dedupe.job", "leaves out messages that were there before, from topics to a topic"
-    ),
+    "dedupe": Entry("pyspark_headrace.jobs.dedupe.job", "copies topics to a topic without duplicate messages"),
 }
 """Jobs by name, in listing order."""
 
@@ -87,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(_completion(found.print_completion))  # noqa: T201 - this is the output
         return 0
     parser.print_usage(sys.stderr)
-    print(f"{_PROGRAM}: error: which job?", file=sys.stderr)  # noqa: T201 - as for wrong arguments
+    print(f"{_PROGRAM}: error: no job given", file=sys.stderr)  # noqa: T201 - as for wrong arguments
     return 2
 
 
@@ -96,12 +98,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=_PROGRAM,
         description="Pipeline jobs of Headrace on Spark.",
-        epilog=f"{_PROGRAM} JOB --help tells the arguments of a job.",
+        epilog=f"{_PROGRAM} JOB --help lists the arguments of a job.",
         allow_abbrev=False,
     )
     ways = parser.add_mutually_exclusive_group()
-    ways.add_argument("--script", action="store_true", help="print the path of the program for spark-submit")
-    ways.add_argument("--print-completion", choices=_SHELLS, help="print what completes arguments in a shell")
+    ways.add_argument("--script", action="store_true", help="print the path of the program to give to spark-submit")
+    ways.add_argument("--print-completion", choices=_SHELLS, help="print a script for shell completion of arguments")
     commands = parser.add_subparsers(title="jobs", metavar="JOB")
     for name, entry in JOBS.items():
         commands.add_parser(name, help=entry.summary, add_help=False)

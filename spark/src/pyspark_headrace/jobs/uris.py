@@ -23,10 +23,10 @@ def uri(text: str) -> str:
         try:
             parts = urlsplit(text)
         except ValueError:
-            raise OptionError("this is no URI") from None
+            raise OptionError("this is not a URI") from None
         if parts.password is not None or parts.query:
             raise OptionError(
-                "a URI has no password and no signature in it: everybody could see them. Credentials are for the "
+                "a URI must not contain a password or signature: other users could read them. Credentials are for the "
                 "environment"
             )
     return words(text)

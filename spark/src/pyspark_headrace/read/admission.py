@@ -42,7 +42,7 @@ def shared_out(limit: int, backlog: Mapping[_K, int]) -> dict[_K, int]:
     return {key: shares[key] for key in having}
 
 
-class Patience:
+class TriggerDelay:
     """Trigger condition of ``minOffsetsPerTrigger`` and ``maxTriggerDelay``: enough messages, or enough time."""
 
     def __init__(self, minimum: int | None, delay_ms: int, clock: Callable[[], float] = time.monotonic) -> None:

@@ -52,7 +52,7 @@ class Holder:
             UnreachableError: No server answers.
         """
         attempts = Attempts(self._options)
-        patience_seconds = min(self._options.fetch_timeout_ms / 1000, _CALL_SECONDS)
+        timeout_seconds = min(self._options.fetch_timeout_ms / 1000, _CALL_SECONDS)
         request = v1.GetOffsetsRequest(
             stream_id=self._split.stream_id, topic_id=self._split.topic_id, partition_ids=[self._split.partition_id]
         )
@@ -60,7 +60,7 @@ class Holder:
             stub = PartitionStub(runtime().node(self._address, self._options))
             try:
                 response = stub.GetOffsets(
-                    request, metadata=((TICKET_METADATA, self._ticket),), timeout=patience_seconds
+                    request, metadata=((TICKET_METADATA, self._ticket),), timeout=timeout_seconds
                 )
                 return response.partitions[0]
             except grpc.RpcError as error:
@@ -95,14 +95,14 @@ class Holder:
             return
         except ServerRefusedError as error:
             if is_missing(error):
-                raise DataLossError(f"{self._split.title}: the topic is not there any more") from error
+                raise DataLossError(f"{self._split.title}: the topic no longer exists") from error
             raise
         for partition in topic.partitions:
             if partition.partition_id == self._split.partition_id and partition.incarnation == self._split.incarnation:
                 self._address = partition.address or self._address
                 break
         else:
-            raise DataLossError(f"{self._split.title}: the partition is not there any more; there is one with its name")
+            raise DataLossError(f"{self._split.title}: the partition no longer exists; there is one with its name")
         if needs_ticket:
             self._ticket = gateway.ticket(topic, READ).text
             self._is_ticket_new = True

@@ -43,8 +43,8 @@ class Planner:
             UnreachableError: No server answers.
         """
         wanted = selection_text(self.options)
-        told = json.dumps({"selection": wanted, "offsets": offsets.to_json()}, separators=(",", ":"))
-        kept = json.loads(self._gateway.pin(self.options.stream, reader, told.encode()))
+        encoded = json.dumps({"selection": wanted, "offsets": offsets.to_json()}, separators=(",", ":"))
+        kept = json.loads(self._gateway.pin(self.options.stream, reader, encoded.encode()))
         if kept["selection"] != wanted:
             raise OptionError(
                 f"option readerId: {reader} began to read {kept['selection']}, this query reads {wanted}; "

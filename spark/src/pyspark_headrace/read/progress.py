@@ -51,7 +51,7 @@ def followed(start: Offsets, described: Description, options: ReadOptions) -> Of
             key[0], incarnation_of(described, key[0])
         ) == incarnation_of(described, key[0])
         if not is_same:
-            _lost(options, f"topic {key[0]}, partition {key[1]}, was purged or made anew")
+            _lost(options, f"topic {key[0]}, partition {key[1]}, was purged or created again")
             positions[key] = partition.first_offset
         elif start.at(key) > partition.next_offset:
             _lost(
@@ -63,7 +63,7 @@ def followed(start: Offsets, described: Description, options: ReadOptions) -> Of
         else:
             positions[key] = start.at(key)
     for name, number in start.next.keys() - positions.keys():
-        _lost(options, f"topic {name}, partition {number}, is not there any more, or not among what is read")
+        _lost(options, f"topic {name}, partition {number}, no longer exists, or not among what is read")
     return Offsets.of(start.stream, described, positions)
 
 

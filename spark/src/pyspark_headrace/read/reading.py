@@ -95,5 +95,5 @@ def _count(before: int, records: Records, attempts: Attempts) -> None:
 def _same(holder: Holder, split: Split) -> PartitionOffsets:
     bounds = holder.bounds()
     if (bounds.incarnation, bounds.purge_epoch) != (split.incarnation, split.purge_epoch):
-        raise DataLossError(f"{split.title}: the topic was purged or made anew since the task was planned")
+        raise DataLossError(f"{split.title}: the topic was purged or created again since the task was planned")
     return bounds

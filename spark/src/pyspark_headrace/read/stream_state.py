@@ -10,7 +10,7 @@ from pyspark_headrace.cluster.gateway import is_missing
 from pyspark_headrace.errors import DataLossError, ServerRefusedError
 from pyspark_headrace.options.reading import ReadOptions
 from pyspark_headrace.options.values import LATEST
-from pyspark_headrace.read.admission import Patience
+from pyspark_headrace.read.admission import TriggerDelay
 from pyspark_headrace.read.offsets import Offsets
 from pyspark_headrace.read.planning import Planner
 from pyspark_headrace.read.progress import admitted, backlog, followed, ranges
@@ -26,7 +26,7 @@ class Following:
     def __init__(self, options: ReadOptions, planner: Planner | None = None) -> None:
         self._options = options
         self._planner = planner or Planner(options)
-        self._patience = Patience(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
+        self._trigger_delay = TriggerDelay(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
         self._initial: Offsets | None = None
         self._is_pinned = False
         self._frozen: Offsets | None = None
@@ -89,7 +89,7 @@ class Following:
             return None
         if not is_limited:
             return Offsets.of(start.stream, described, {key: max(end, at.at(key)) for key, end in ends.items()})
-        if self._frozen is None and not self._patience.is_over(available):
+        if self._frozen is None and not self._trigger_delay.is_over(available):
             return None
         return Offsets.of(start.stream, described, admitted(at, ends, described, self._options))
 

@@ -159,7 +159,7 @@ class _Call:
         self._requests: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
         self.unsent = 0
         self._call: Staging = stage(destination.channel(), self._given(), destination.ticket)
-        self._call.add_done_callback(self._tell)
+        self._call.add_done_callback(self._finish)
 
     @property
     def is_over(self) -> bool:
@@ -191,6 +191,6 @@ class _Call:
                 self.unsent -= 1
                 self._moved.notify_all()
 
-    def _tell(self, _: object) -> None:
+    def _finish(self, _: object) -> None:
         with self._moved:
             self._moved.notify_all()

@@ -58,7 +58,7 @@ def stage(
         # Drain the input: Spark discards a worker that leaves data in its pipe.
         for _ in rows:
             continue
-        return _told(transaction, stream_id, attempt, (), Counted(), is_committed=True)
+        return _report(transaction, stream_id, attempt, (), Counted(), is_committed=True)
     staging = _Staging(targets, options)
     try:
         for packed in pack(rows, targets, options, task=attempt.task):
@@ -66,10 +66,10 @@ def stage(
         parts = staging.finish()
     finally:
         staging.close()
-    return _told(transaction, stream_id, attempt, parts, staging.counted, is_committed=False)
+    return _report(transaction, stream_id, attempt, parts, staging.counted, is_committed=False)
 
 
-def _told(
+def _report(
     transaction: Transaction,
     stream_id: int,
     attempt: Attempt,

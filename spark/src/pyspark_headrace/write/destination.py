@@ -99,5 +99,5 @@ class Destination:
             # The leader may become reachable sooner than a gateway.
             return
         if found.topic.incarnation != before.incarnation:
-            raise ServerRefusedError(f"{self.title}: the topic was made anew since the task was planned")
+            raise ServerRefusedError(f"{self.title}: the topic was created again since the task was planned")
         self._target = found

@@ -109,9 +109,9 @@ def _by_topic(
     for name in named:
         if name not in targets:
             at = pc.indices_nonzero(pc.is_null(chosen) if name is None else pc.equal(chosen, name))
-            told = "NULL" if name is None else repr(name)
+            shown = "NULL" if name is None else repr(name)
             raise RowRefusedError(
-                f"row {before + at[0].as_py()} of task {task}, column topic: {told} is none of {', '.join(targets)}"
+                f"row {before + at[0].as_py()} of task {task}, column topic: {shown} is not one of {', '.join(targets)}"
             )
     for name in named:
         if len(named) == 1:

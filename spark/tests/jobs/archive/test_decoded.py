@@ -75,7 +75,7 @@ def test_values_become_columns() -> None:
     ("value", "reason"),
     [
         (b"", "Expecting value"),
-        (b"[1]", "no object"),
+        (b"[1]", "not a JSON object"),
         (b'{"id":1}{"id":1}', "Extra data"),
         (b'{"id":{"x":1}', "Expecting ',' delimiter"),
         (b'"id":3}', "Extra data"),
@@ -139,14 +139,17 @@ def test_what_is_bad_does_not_depend_on_the_rest(pieces: list[bytes]) -> None:
             assert isinstance(json.loads(piece), dict)
 
 
-def decoding_in(folder: Path, text: str) -> Decoding:
+def decoding_in(directory: Path, text: str) -> Decoding:
     """Return the decoder for a schema file with this text."""
-    (folder / "columns").write_text(text, encoding="utf-8")
-    return decoding_of(read_schema(str(folder / "columns")))
+    (directory / "columns").write_text(text, encoding="utf-8")
+    return decoding_of(read_schema(str(directory / "columns")))
 
 
 def test_schemas_that_json_has_nothing_for(spark: SparkSession, tmp_path: Path) -> None:
-    for ddl, what in (("a MAP<STRING, INT>", "a: there is no way"), ("a STRUCT<b: INT NOT NULL>", "a.b: only columns")):
+    for ddl, what in (
+        ("a MAP<STRING, INT>", "a: JSON cannot be converted"),
+        ("a STRUCT<b: INT NOT NULL>", "a.b: only columns"),
+    ):
         with pytest.raises(ValueError, match=what):
             decoding_in(tmp_path, ddl)
     assert decoding_in(tmp_path, "a INT NOT NULL, b ARRAY<STRUCT<c: DATE>>").schema.field("a").nullable is False
@@ -252,10 +255,12 @@ def test_bad_records(
     assert Counter(payload for payload, _ in found) == Counter(
         {b"{oops %d" % at: 2 for at in range(200) if at % 10 == 3}
     )
-    places: list[Any] = [(int(told["x-dead-letter-partition"]), int(told["x-dead-letter-offset"])) for _, told in found]
+    places: list[Any] = [
+        (int(reported["x-dead-letter-partition"]), int(reported["x-dead-letter-offset"])) for _, reported in found
+    ]
     assert sorted(places) == [(partition, at) for partition in range(2) for at in range(3, 200, 10)]
-    assert {told["x-dead-letter-topic"] for _, told in found} == {b"a"}
-    assert all(told["x-dead-letter-reason"].startswith(b"Expecting property name") for _, told in found)
+    assert {reported["x-dead-letter-topic"] for _, reported in found} == {b"a"}
+    assert all(reported["x-dead-letter-reason"].startswith(b"Expecting property name") for _, reported in found)
     assert archived_rows(tmp_path / "archive").num_rows == 360
 
 
@@ -275,7 +280,7 @@ def test_arguments(spark: SparkSession, orders: Place, tmp_path: Path, capsys: p
         ({"mode": "decoded", "schema": str(tmp_path / "none")}, "--schema"),
         ({"mode": "decoded", "schema": str(tmp_path / "wrong")}, "--schema"),
         ({"mode": "decoded", "schema": str(tmp_path / "twice")}, "several columns are named id"),
-        ({"mode": "decoded", "schema": str(tmp_path / "odd")}, "it is no schema"),
+        ({"mode": "decoded", "schema": str(tmp_path / "odd")}, "it is not a schema"),
         ({"on_bad_record": "count"}, "are for --mode decoded"),
         ({"on_bad_record": "dlq:"}, "fail, count or like dlq:TOPIC"),
         ({"mode": "decoded", "schema": "s", "on_bad_record": "dlq:a"}, "among those that are archived"),

@@ -33,39 +33,39 @@ from pyspark_headrace.jobs.running.job import FAILED
 from pyspark_headrace.read.splits import NOTHING
 
 
-def catalog_uri(folder: Path) -> str:
-    return f"sqlite:///{folder}/catalog.db"
+def catalog_uri(directory: Path) -> str:
+    return f"sqlite:///{directory}/catalog.db"
 
 
-def open_table(kind: str, folder: Path, decoding: Decoding | None = None) -> Table:
+def open_table(kind: str, directory: Path, decoding: Decoding | None = None) -> Table:
     match kind:
         case "iceberg":
-            catalog = catalog_of(catalog_uri(folder), [("warehouse", str(folder))])
+            catalog = catalog_of(catalog_uri(directory), [("warehouse", str(directory))])
             rows = Columns(decoding, IcebergTable.columns).schema
-            return IcebergTable(catalog, "lake.a", str(folder / "archive"), rows, create=True)
+            return IcebergTable(catalog, "lake.a", str(directory / "archive"), rows, create=True)
         case "delta":
-            return DeltaLakeTable(str(folder / "archive"), Columns(decoding).schema, create=True)
+            return DeltaLakeTable(str(directory / "archive"), Columns(decoding).schema, create=True)
         case _:
-            return ManifestTable(str(folder / "archive"), create=True)
+            return ManifestTable(str(directory / "archive"), create=True)
 
 
-def read(kind: str, folder: Path) -> pa.Table:
+def read(kind: str, directory: Path) -> pa.Table:
     """Read a table with the library of its format."""
     match kind:
         case "iceberg":
-            return load_catalog("default", uri=catalog_uri(folder)).load_table("lake.a").scan().to_arrow()
+            return load_catalog("default", uri=catalog_uri(directory)).load_table("lake.a").scan().to_arrow()
         case "delta":
-            return DeltaTable(str(folder / "archive")).to_pyarrow_table()
+            return DeltaTable(str(directory / "archive")).to_pyarrow_table()
         case _:
-            return archived_rows(folder / "archive")
+            return archived_rows(directory / "archive")
 
 
-def versions(kind: str, folder: Path) -> int:
+def versions(kind: str, directory: Path) -> int:
     match kind:
         case "iceberg":
-            return len(load_catalog("default", uri=catalog_uri(folder)).load_table("lake.a").snapshots())
+            return len(load_catalog("default", uri=catalog_uri(directory)).load_table("lake.a").snapshots())
         case _:
-            return DeltaTable(str(folder / "archive")).version()
+            return DeltaTable(str(directory / "archive")).version()
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
@@ -97,10 +97,10 @@ def test_a_table_has_each_message_once(
     assert versions(kind, tmp_path) == before + 1
 
 
-def written(folder: Path, table: Table, start: int, count: int, decoding: Decoding | None = None) -> Batch:
+def written(directory: Path, table: Table, start: int, count: int, decoding: Decoding | None = None) -> Batch:
     """A micro-batch with written, uncommitted files."""
     options = FileOptions(mode=RAW if decoding is None else DECODED)
-    writer = RangeWriter(Store.open(str(folder / "archive"), create=True), KEY, start + count, options)
+    writer = RangeWriter(Store.open(str(directory / "archive"), create=True), KEY, start + count, options)
     split = replace(NOTHING, stream=KEY.stream, topic=KEY.topic)
     given = messages(start, count)
     if decoding is not None:

@@ -42,8 +42,8 @@ def partitions(draw: st.DrawFn) -> list[Message]:
 @settings(max_examples=25, deadline=None)
 @given(of=partitions(), cuts=st.lists(st.integers(0, 40)), level=st.sampled_from([None, 1, 3]))
 def test_files_hold_what_was_written(of: list[Message], cuts: list[int], level: int | None) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        archive = Archive.open(folder)
+    with tempfile.TemporaryDirectory() as directory:
+        archive = Archive.open(directory)
         writer = archive.writer(KEY, of[-1].offset + 1, FileOptions(compression_level=level))
         bounds = sorted({0, len(of), *(cut for cut in cuts if cut < len(of))})
         for begin, end in pairwise(bounds):
@@ -164,7 +164,7 @@ def test_what_is_replaced_stays_for_its_readers(tmp_path: Path) -> None:
     before = archive.state()
     (merged,) = write(archive, messages(0, 200))
     archive.commit([merged], remove=[first.path, second.path], job="compact")
-    (tmp_path / "notes.parquet").write_text("of somebody else")
+    (tmp_path / "notes.parquet").write_text("of another user")
     now = datetime.datetime.now(datetime.UTC)
     assert archive.orphans(HOUR) == []
     assert sum(archive.read_table(file).num_rows for file in before.files.values()) == 200

@@ -22,7 +22,7 @@ from obstore.store import MemoryStore
 
 from pyspark_headrace.jobs.archive_format import manifest
 from pyspark_headrace.jobs.archive_format.archive import AlreadyCommitted, Archive, Committed
-from pyspark_headrace.jobs.archive_format.entries import FOLDER, path_of
+from pyspark_headrace.jobs.archive_format.entries import DIRECTORY, path_of
 from pyspark_headrace.jobs.archive_format.errors import (
     ArchiveError,
     ManifestError,
@@ -37,12 +37,12 @@ from pyspark_headrace.jobs.archive_format.stores import Store
 HOUR = datetime.timedelta(hours=1)
 
 
-def opened(folder: Path) -> Archive:
-    return Archive.open(str(folder), create=True)
+def opened(directory: Path) -> Archive:
+    return Archive.open(str(directory), create=True)
 
 
-def files_of(folder: Path) -> set[str]:
-    return set(Archive.open(str(folder)).state().files)
+def files_of(directory: Path) -> set[str]:
+    return set(Archive.open(str(directory)).state().files)
 
 
 def test_a_batch_is_in_the_archive_once_however_often_it_comes(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_no_message_is_there_twice(tmp_path: Path) -> None:
     # Replaced files are not committed any more.
     removed = [described(0, 10).path, described(10, 20).path]
     archive.commit([described(0, 20)], remove=removed, job="compact")
-    with pytest.raises(ReplacedError, match="do not count any more"):
+    with pytest.raises(ReplacedError, match="are no longer referenced"):
         archive.commit([described(0, 20, token=9)], remove=removed, job="compact")
     assert [(file.start, file.end) for file in archive.state().partitions[KEY]] == [(0, 20), (20, 30)]
 
@@ -90,7 +90,7 @@ def test_snapshots_change_nothing_but_how_much_is_read(tmp_path: Path, monkeypat
     for number in range(20):
         archive.commit([described(number, number + 1)], job="test", query=f"q{number % 3}", batch=number)
     archive.commit([described(0, 2, token=1)], remove=[described(0, 1).path, described(1, 2).path], job="compact")
-    snapshots = sorted(tmp_path.glob(f"{FOLDER}/*.snapshot.json"))
+    snapshots = sorted(tmp_path.glob(f"{DIRECTORY}/*.snapshot.json"))
     assert [path.name for path in snapshots] == [f"{number:020d}.snapshot.json" for number in (8, 16)]
     expected = archive.state()
     read: list[str] = []
@@ -116,12 +116,12 @@ def test_snapshots_change_nothing_but_how_much_is_read(tmp_path: Path, monkeypat
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_damaged_entry_is_named(data: st.DataObject) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        archive = Archive.open(folder)
+    with tempfile.TemporaryDirectory() as directory:
+        archive = Archive.open(directory)
         for number in range(3):
             archive.commit([described(number, number + 1)], job="tést", query="q", batch=number)
         number = data.draw(st.integers(1, 3), label="entry")
-        path = Path(folder) / path_of(number)
+        path = Path(directory) / path_of(number)
         content = path.read_bytes()
         damaged = data.draw(
             st.one_of(
@@ -142,11 +142,11 @@ def test_a_damaged_entry_is_named(data: st.DataObject) -> None:
         )
         path.write_bytes(damaged)
         before = {described(number, number + 1).path for number in range(3)}
-        archive = Archive.open(folder)
+        archive = Archive.open(directory)
         try:
             state = archive.state()
         except ManifestError:
-            with pytest.raises(ManifestError, match=rf"^{FOLDER}/0{{19}}[{number}-3].json: "):
+            with pytest.raises(ManifestError, match=rf"^{DIRECTORY}/0{{19}}[{number}-3].json: "):
                 archive.commit([described(7, 8)], job="test")
         else:
             # Text in the same form, such as the name of the job, does not become a file.
@@ -189,8 +189,8 @@ class TwoWriters(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.place = tempfile.TemporaryDirectory()
-        self.folder = Path(self.place.name)
-        self.archives = [opened(self.folder), opened(self.folder)]
+        self.directory = Path(self.place.name)
+        self.archives = [opened(self.directory), opened(self.directory)]
         self.files: dict[str, ArchivedFile] = {}
         self.batches: dict[str, int] = {}
         self.next = 0
@@ -234,8 +234,8 @@ class TwoWriters(RuleBasedStateMachine):
             self.archives[1 - who].commit([], remove=[chosen[0].path], job="expire")
 
     @invariant()
-    def everybody_sees_the_same(self) -> None:
-        fresh = opened(self.folder).state()
+    def all_readers_see_the_same(self) -> None:
+        fresh = opened(self.directory).state()
         assert fresh.files == self.files
         assert fresh.batches == self.batches
         assert self.archives[0].state() == fresh
@@ -251,8 +251,8 @@ from archived import KEY, described
 from pyspark_headrace.jobs.archive_format.archive import Archive
 from pyspark_headrace.jobs.archive_format.errors import OverlapError
 
-folder, who, batches = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-archive = Archive.open(folder)
+directory, who, batches = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+archive = Archive.open(directory)
 print("ready", flush=True)
 sys.stdin.readline()
 for batch in range(batches):
@@ -348,8 +348,8 @@ from archived import KEY, NOON, Message, batch, messages, write
 from pyspark_headrace.jobs.archive_format import stores
 from pyspark_headrace.jobs.archive_format.archive import Archive
 
-folder, step = sys.argv[1:3]
-archive = Archive.open(folder)
+directory, step = sys.argv[1:3]
+archive = Archive.open(directory)
 archive.state()
 
 
@@ -361,7 +361,7 @@ if step == "in a file":
     writer = archive.writer(KEY, 1000)
     for offset in range(1000):
         writer.write(batch([Message(offset, NOON, None, os.urandom(1_000_000))]))
-        if list(Path(folder).rglob("*#*")):
+        if list(Path(directory).rglob("*#*")):
             die()
 files = write(archive, messages(0, 100))
 if step == "before the entry":
@@ -436,10 +436,10 @@ def test_an_answer_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(files_of(tmp_path)) == 2
 
 
-def test_whoever_is_always_late_gives_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_that_is_always_late_gives_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark_headrace.jobs.archive_format.archive._WAIT_SECONDS", (0.0, 0.0))
     monkeypatch.setattr(Store, "create", lambda *arguments: False)
-    with pytest.raises(ArchiveError, match="others were quicker 200 times"):
+    with pytest.raises(ArchiveError, match="other writers committed first, 200 times"):
         opened(tmp_path).commit([described(0, 10)], job="test")
 
 
@@ -465,7 +465,7 @@ def test_an_object_store() -> None:
 
 
 def test_places(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is no such folder"):
+    with pytest.raises(StoreError, match="the directory does not exist"):
         Archive.open(str(tmp_path / "none"))
     with pytest.raises(StoreError, match="nonsense"):
         Archive.open("nonsense://somewhere")

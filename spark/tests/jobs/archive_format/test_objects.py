@@ -30,7 +30,7 @@ from pyspark_headrace.jobs.archive_format.failures import said
 from pyspark_headrace.jobs.archive_format.reading import batches
 from pyspark_headrace.jobs.archive_format.stores import Store
 from pyspark_headrace.jobs.archive_format.writing import FileOptions
-from pyspark_headrace.jobs.environment import PATIENCE
+from pyspark_headrace.jobs.environment import RETRY_TIMEOUT
 
 HOUR = datetime.timedelta(hours=1)
 PLACE = "s3://lake/some/shop"
@@ -46,7 +46,7 @@ def objects() -> Iterator[ObjectServer]:
 def lake(objects: ObjectServer) -> Iterator[ObjectServer]:
     """The server with an empty bucket, and environment variables for it."""
     objects.empty("lake")
-    given = objects.settings() | objects.credentials() | {PATIENCE: "150ms"}
+    given = objects.settings() | objects.credentials() | {RETRY_TIMEOUT: "150ms"}
     with environment(given):
         yield objects
     objects.fault = None
@@ -96,7 +96,7 @@ def test_names_of_every_kind(lake: ObjectServer) -> None:
     archive.delete(orphans)
     assert [name for name in lake.keys("lake") if "stream=" in name] == []
     # Includes the location itself. Without signatures, which the server computes wrongly for such queries.
-    with lake.letting_everybody_in():
+    with lake.letting_all_in():
         odd = Archive.open("s3://lake/a b/größe=1+2")
         odd.commit(write(odd, messages(0, 10)), job="test")
         assert Archive.open("s3://lake/a b/größe=1+2").state().rows == 10
@@ -216,7 +216,7 @@ def test_an_answer_that_never_comes(lake: ObjectServer) -> None:
 
 def test_a_store_that_is_busy_for_a_while(lake: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that every kind of request is retried."""
-    monkeypatch.setenv(PATIENCE, "20s")
+    monkeypatch.setenv(RETRY_TIMEOUT, "20s")
     seen: Counter[tuple[str, str]] = Counter()
 
     def busy(asked: Asked) -> int | None:
@@ -301,7 +301,7 @@ def test_what_tasks_have_written_somewhere_else(lake: ObjectServer, tmp_path: Pa
         refused(check, f"{uri}: stream=s/none: is not there", of=[{"stream=s/none": 3}])
 
 
-def test_places_that_are_not_there_or_not_for_everybody(lake: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_that_are_not_there_or_not_for_all(lake: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that each error names location and reason, and no secrets."""
     secret = lake.credentials()["AWS_SECRET_ACCESS_KEY"]
     for uri in ("s3://nobody", "s3://nobody/some/prefix"):
@@ -335,15 +335,15 @@ def test_places_that_are_not_there_or_not_for_everybody(lake: ObjectServer, monk
         patch.setenv("AWS_METADATA_ENDPOINT", "http://169.254.169.254.invalid")
         refused(Archive.open(PLACE).state, PLACE, "there are no credentials")
     with monkeypatch.context() as patch:
-        patch.setenv(PATIENCE, "for ever")
-        refused(lambda: Archive.open(PLACE), f"{PATIENCE}: 'for ever' is not")
+        patch.setenv(RETRY_TIMEOUT, "for ever")
+        refused(lambda: Archive.open(PLACE), f"{RETRY_TIMEOUT}: 'for ever' is not")
     for uri in ("memory:///a", "http://127.0.0.1/a", "hdfs://a/b"):
         refused(Store.open, f"{uri}: this is not a path, file:///..., s3://...", of=[uri])
     # None of these attempts has written anything.
     assert lake.keys("lake") == {}
 
 
-def test_what_a_store_says_is_not_told_on_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_store_says_is_not_repeated_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that error texts are filtered. Unlike moto, S3 returns the signed string, with the session token."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "a-token")

@@ -56,11 +56,11 @@ def place(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
                         some = [b"%s %d %d " % (topic.encode(), number, one) for one in range(start, start + 10)]
                         place.client.send("s", topic, [one.ljust(900, b"x") for one in some], partition=number)
         server.stop()
-        folders = [server.partition_folder(0, 1, number) for number in range(PARTITIONS)]
+        directories = [server.partition_directory(0, 1, number) for number in range(PARTITIONS)]
         for number, edit in enumerate((planted.hole, planted.overlap, planted.same_id, planted.time_back)):
-            planted.rewrite(planted.sealed(folders[number]), edit)
-        planted.flipped(planted.sealed(folders[4]))
-        planted.sealed(folders[5]).unlink()
+            planted.rewrite(planted.sealed(directories[number]), edit)
+        planted.flipped(planted.sealed(directories[4]))
+        planted.sealed(directories[5]).unlink()
         server.start()
         yield place
 
@@ -68,8 +68,8 @@ def place(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture(scope="module")
 def archived(spark: SparkSession, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An archive of the clean topic."""
-    folder = tmp_path_factory.mktemp("archive")
-    archive = Archive.open(str(folder))
+    directory = tmp_path_factory.mktemp("archive")
+    archive = Archive.open(str(directory))
     given = place.options(subscribe="clean")
     frame = spark.read.format("headrace").options(**given, emit="ranges").schema("split BINARY").load()
     for row in frame.collect():
@@ -78,7 +78,7 @@ def archived(spark: SparkSession, place: Place, tmp_path_factory: pytest.TempPat
         key = key_of(split)
         for start, end in pairwise(CUTS):
             archive.commit(write(archive, key, rows.slice(start, end - start)), job="test")
-    return folder
+    return directory
 
 
 def key_of(split: Split) -> PartitionKey:
@@ -153,7 +153,7 @@ def test_what_is_clean_has_no_findings(
 def test_each_fault_of_a_topic_is_found_at_its_place(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     report = audit(capsys, *of(place, "--topics", "faulty"), code=3)
     assert report["status"] == "findings"
-    log = planted.sealed(place.server.partition_folder(0, 1, 8))
+    log = planted.sealed(place.server.partition_directory(0, 1, 8))
     first, following = planted.offset_of(log, 0), planted.offset_of(log, -1) + 1
     at = first + planted.INSIDE
     found = {

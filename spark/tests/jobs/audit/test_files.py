@@ -36,10 +36,10 @@ Written = tuple[Archive, ArchivedFile, bytes, pa.Table]
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    folder = tmp_path_factory.mktemp("archive")
-    archive = Archive.open(str(folder))
+    directory = tmp_path_factory.mktemp("archive")
+    archive = Archive.open(str(directory))
     (file,) = write(archive, messages(0, 300))
-    return archive, file, (folder / file.path).read_bytes(), archive.read_table(file)
+    return archive, file, (directory / file.path).read_bytes(), archive.read_table(file)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -63,7 +63,7 @@ def test_a_changed_byte_is_found_or_changes_nothing(written: Written, place: int
 def test_messages_that_are_not_where_they_belong(tmp_path: Path) -> None:
     archive = Archive.open(str(tmp_path))
     (file,) = write(archive, messages(100, 50))
-    told = file.to_json()
+    reported = file.to_json()
     for change, expected in (
         ({"end": 130, "rows": 30}, Problem("offset 130 is not where it belongs", 130)),
         ({"start": 120, "rows": 30}, Problem("offset 100 is not where it belongs", 100)),
@@ -71,7 +71,7 @@ def test_messages_that_are_not_where_they_belong(tmp_path: Path) -> None:
         ({"digest": "0" * 16}, Problem(f"digest of its messages is {file.digest:016x}, and {'0' * 16} in the log")),
         ({"date": "2026-11-22"}, Problem("message 100 is of 2026-11-21, and not of 2026-11-22", 100)),
     ):
-        problems = verified(archive, ArchivedFile.from_json(told | change))
+        problems = verified(archive, ArchivedFile.from_json(reported | change))
         assert expected in problems
         assert pickle.loads(pickle.dumps(problems)) == problems
     # Decoded values are not compared; offsets, days and numbers of rows are.
@@ -130,5 +130,5 @@ def test_a_partition_that_changes_while_it_is_read(tmp_path: Path) -> None:
             assert json.loads(cut.to_text())["null_keys"] == 140 - first
             connection.ok(Code.PURGE_TOPIC, topic)
         place.client.send("s", "t", [b"y"] * 200, partition=0)
-        with pytest.raises(DataLossError, match=r"purged or made anew|not there any more"):
+        with pytest.raises(DataLossError, match=r"purged or created again|no longer exists"):
             scanning.scanned(split)

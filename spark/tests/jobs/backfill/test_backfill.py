@@ -80,12 +80,12 @@ def test_order_and_content(
         assert {where[bytes(row.key)] for row in rows if row.key is not None} == {partition}
         of_key: dict[tuple[bytes, str], list[int]] = {}
         for row in rows:
-            told = origin(row)
+            reported = origin(row)
             assert len(row.headers) == 3
-            assert told["x-replay-job"] == "third"
-            source = told["x-replay-source"]
+            assert reported["x-replay-job"] == "third"
+            source = reported["x-replay-source"]
             assert source.startswith(f"topic:{place.stream}/b/")
-            old = after[int(source.rpartition("/")[2])][int(told["x-replay-offset"])]
+            old = after[int(source.rpartition("/")[2])][int(reported["x-replay-offset"])]
             assert (bytes(old.id), bytes(old.value)) == (bytes(row.id), bytes(row.value))
             if row.key is not None:
                 of_key.setdefault((bytes(row.key), source), []).append(old.offset)
@@ -205,12 +205,12 @@ def test_what_is_refused(spark: SparkSession, place: Place, tmp_path: Path, capf
     refused("is not some of key, headers", "--preserve", "key,colour")
     refused("is not archive:URI or topic:NAME", "--from", "a")
     refused("--since is after --until", "--since", "2", "--until", "1")
-    refused("there is no such folder", "--from", f"archive:{tmp_path}/nothing", code=1)
+    refused("the directory does not exist", "--from", f"archive:{tmp_path}/nothing", code=1)
     refused("describing topics of", "--from", "topic:missing", code=1)
 
     one = ("--offsets", '{"0": [0, 10]}', "--batch-messages", "4")
     run(capfd, arguments(place, tmp_path / "one", *one))
-    refused("go on with --resume, or choose another one", *one, checkpoint="one")
+    refused("continue it with --resume, or choose another checkpoint", *one, checkpoint="one")
     refused("of a backfill with another --offsets, --preserve", "--resume", "--preserve", "none", checkpoint="one")
     # The transactional id is free again, but not that of an incomplete backfill.
     run(capfd, arguments(place, tmp_path / "two", *one))
@@ -221,7 +221,7 @@ def test_what_is_refused(spark: SparkSession, place: Place, tmp_path: Path, capf
     eventually("both are there", lambda: payloads(place, "b").total() == 20)
     place.client.delete_topic(place.stream, "b")
     place.topic("b", 0)
-    refused("was made anew since the backfill was planned", *one, "--resume", checkpoint="three", code=1)
+    refused("was created again since the backfill was planned", *one, "--resume", checkpoint="three", code=1)
     assert payloads(place, "b") == Counter()
 
 
@@ -344,9 +344,9 @@ def test_from_an_archive(spark: SparkSession, place: Place, tmp_path: Path, capf
             assert new.origin_timestamp.astimezone(UTC) == EPOCH + timedelta(microseconds=old.timestamp)
             # 0 stands for a missing id.
             assert bytes(new.id) == old.offset.to_bytes(16, "big") or old.offset == 0
-            told = origin(new)
-            assert told["x-replay-source"] == f"archive:shop/orders/{number}"
-            assert told["x-replay-offset"] == str(old.offset)
+            reported = origin(new)
+            assert reported["x-replay-source"] == f"archive:shop/orders/{number}"
+            assert reported["x-replay-offset"] == str(old.offset)
 
     # Times within files, and after all of them.
     since, until = ((EPOCH + timedelta(microseconds=night + at)).isoformat() for at in (250_500, 900_000))
@@ -365,4 +365,4 @@ def test_from_an_archive(spark: SparkSession, place: Place, tmp_path: Path, capf
     archive.commit(
         archived.write(archive, archived.messages(0, 5), key=keys[1]._replace(generation="1.1")), job="archive"
     )
-    assert "shop/orders, partition 1, was purged or made anew" in run(capfd, [*given, "--dry-run"], 1)["error"]
+    assert "shop/orders, partition 1, was purged or created again" in run(capfd, [*given, "--dry-run"], 1)["error"]

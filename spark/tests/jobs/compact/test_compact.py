@@ -71,13 +71,13 @@ def digests(archive: Archive, state: ArchiveState) -> dict[PartitionKey, tuple[i
 
 
 @contextmanager
-def archiving(folder: Path) -> Iterator[list[int]]:
+def archiving(directory: Path) -> Iterator[list[int]]:
     """Append to the archive concurrently, as fast as possible."""
     is_over = threading.Event()
     added: list[int] = []
 
     def archive() -> None:
-        own, key, now = Archive.open(str(folder)), KEY._replace(partition=7), int(time.time() * 1e6)
+        own, key, now = Archive.open(str(directory)), KEY._replace(partition=7), int(time.time() * 1e6)
         while not is_over.is_set():
             number = len(added)
             own.commit([described(number, number + 1, key=key, at=now)], job="a", query="q", batch=number)
@@ -261,7 +261,7 @@ def test_delta_lake(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureF
     assert content.num_rows == len(written) == 120
     assert digest(content) == digest_of(written)
     assert not stray.exists()
-    assert fresh.exists(), "somebody may be about to commit it"
+    assert fresh.exists(), "a writer may be about to commit it"
     assert before.to_pyarrow_table(columns=["offset"]).num_rows == 200, "a reader that began before"
     again = run(capsys, *arguments)
     assert again["counts"]["merged_files"] == 0

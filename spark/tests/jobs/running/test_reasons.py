@@ -39,5 +39,5 @@ def test_all_lines_of_it() -> None:
 @pytest.mark.parametrize(
     "text", ["", "plain", "Traceback (most recent call last):\n", "Traceback (most recent call last):\n  File: a\n"]
 )
-def test_what_nobody_has_wrapped(text: str) -> None:
+def test_an_unwrapped_error(text: str) -> None:
     assert reason(ValueError(text)) == f"ValueError: {text}"

@@ -23,7 +23,7 @@ from sample_job import JOB, PLAIN
 from pyspark_headrace.jobs import main as program
 from pyspark_headrace.jobs.running.config import JobConfig, StreamJobConfig, Trigger
 from pyspark_headrace.jobs.running.job import DONE, FAILED, FOUND, WRONG_ARGUMENTS
-from pyspark_headrace.jobs.running.metrics import Figures
+from pyspark_headrace.jobs.running.metrics import Metrics
 from pyspark_headrace.jobs.running.streaming import LagClock
 
 SAMPLE = Path(sample_job.__file__)
@@ -53,18 +53,18 @@ def test_a_job_that_ends_well(capfd: pytest.CaptureFixture[str], tmp_path: Path)
     path = tmp_path / "report.json"
     arguments = ["--name", "first", "-n", "3", "--dry-run", "--report", str(path), "--catalog", "http://u:hunter2@c"]
     assert PLAIN.main(arguments) == DONE
-    told = capfd.readouterr()
-    report = report_of(told.out)
+    reported = capfd.readouterr()
+    report = report_of(reported.out)
     assert (report["job"], report["name"], report["status"]) == ("plain", "first", "done")
     assert report["dry_run"] is True
     assert report["counts"] == {"steps": 3}
     assert report["error"] is None
-    assert path.read_text(encoding="utf-8") == told.out
+    assert path.read_text(encoding="utf-8") == reported.out
     assert list(tmp_path.iterdir()) == [path]
     # All other output is on stderr, where each log line is a JSON object; secrets appear nowhere.
-    assert "noise on stdout" in told.err
-    assert "hunter2" not in told.out + told.err
-    lines = [json.loads(line) for line in told.err.splitlines() if line.startswith("{")]
+    assert "noise on stdout" in reported.err
+    assert "hunter2" not in reported.out + reported.err
+    lines = [json.loads(line) for line in reported.err.splitlines() if line.startswith("{")]
     (begins,) = [line for line in lines if line["event"] == "begins"]
     assert begins["count"] == "3"
     assert begins["catalog"] == "..."
@@ -97,11 +97,11 @@ def test_findings(capsys: pytest.CaptureFixture[str], found: str, fail_on: str, 
 
 def test_a_job_that_fails(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert PLAIN.main(["--end", "fail", "--report", str(tmp_path / "r")]) == FAILED
-    told = capsys.readouterr()
-    report = report_of(told.out)
+    reported = capsys.readouterr()
+    report = report_of(reported.out)
     assert report["status"] == "failed"
     assert report["error"] == "RuntimeError: line one\nline two"
-    assert "Traceback" in told.err
+    assert "Traceback" in reported.err
     assert json.loads((tmp_path / "r").read_text(encoding="utf-8")) == report
     # A report file that cannot be written is a failure.
     assert PLAIN.main(["--report", str(tmp_path / "none" / "r")]) == FAILED
@@ -141,10 +141,10 @@ WRONG = [
 @pytest.mark.parametrize(("arguments", "said"), WRONG)
 def test_wrong_arguments(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
     assert PLAIN.main(arguments) == WRONG_ARGUMENTS
-    told = capsys.readouterr()
-    assert said in told.err
-    assert "headrace-spark plain: error: " in told.err
-    assert not told.out
+    reported = capsys.readouterr()
+    assert said in reported.err
+    assert "headrace-spark plain: error: " in reported.err
+    assert not reported.out
 
 
 def test_jobs_do_not_go_through_connect(
@@ -178,7 +178,7 @@ def test_wrong_arguments_of_streaming_jobs(capsys: pytest.CaptureFixture[str], a
     assert said in capsys.readouterr().err
 
 
-def test_what_the_data_source_is_told() -> None:
+def test_what_the_data_source_receives() -> None:
     config = StreamJobConfig(
         servers="a:1",
         stream="shop",
@@ -248,7 +248,7 @@ def test_the_program(capsys: pytest.CaptureFixture[str], jobs: None) -> None:
     assert program.main(["--help"]) == 0
     assert re.search(r"^ +copy +notes micro-batches$", capsys.readouterr().out, re.MULTILINE)
     assert program.main([]) == 2
-    assert "which job?" in capsys.readouterr().err
+    assert "no job given" in capsys.readouterr().err
     assert program.main(["copies"]) == 2
     assert "invalid choice" in capsys.readouterr().err
     assert program.main(["copy", "--help"]) == 0
@@ -257,8 +257,8 @@ def test_the_program(capsys: pytest.CaptureFixture[str], jobs: None) -> None:
     assert "headrace-spark copy: error" in capsys.readouterr().err
     assert program.main(["--script"]) == 0
     path = Path(capsys.readouterr().out.strip())
-    told = subprocess.run([sys.executable, path, "--script"], capture_output=True, text=True, check=True)
-    assert told.stdout == f"{path}\n"
+    reported = subprocess.run([sys.executable, path, "--script"], capture_output=True, text=True, check=True)
+    assert reported.stdout == f"{path}\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
@@ -273,8 +273,8 @@ def test_completion(capsys: pytest.CaptureFixture[str], jobs: None, shell: str, 
             "_shtab_headrace_spark; echo ${COMPREPLY[@]}\n",
             encoding="utf-8",
         )
-        told = subprocess.run(["bash", tmp_path / "completion"], capture_output=True, text=True, check=True)
-        assert told.stdout.split() == ["--checkpoint"]
+        reported = subprocess.run(["bash", tmp_path / "completion"], capture_output=True, text=True, check=True)
+        assert reported.stdout.split() == ["--checkpoint"]
 
 
 def test_jobs_are_listed_without_spark_and_say_the_same_of_themselves() -> None:
@@ -349,14 +349,14 @@ def test_signals_are_left_alone_afterwards_and_in_other_threads() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_figures_over_a_socket(capsys: pytest.CaptureFixture[str]) -> None:
-    with Figures("archive", "eu") as figures:
-        url = figures.listen("127.0.0.1", 0)
-        figures.lag({("shop/orders", 1): 5}, 2.5)
-        figures.batch(0.75)
-        figures.add(rows=10, bytes=1000)
-        figures.counter("files", "Files.").inc()
-        figures.gauge("open_files", "Files.").set(2)
+def test_metrics_over_a_socket(capsys: pytest.CaptureFixture[str]) -> None:
+    with Metrics("archive", "eu") as metrics:
+        url = metrics.listen("127.0.0.1", 0)
+        metrics.lag({("shop/orders", 1): 5}, 2.5)
+        metrics.batch(0.75)
+        metrics.add(rows=10, bytes=1000)
+        metrics.counter("files", "Files.").inc()
+        metrics.gauge("open_files", "Files.").set(2)
         with urllib.request.urlopen(url, timeout=10) as response:
             lines = set(response.read().decode().splitlines())
         assert {

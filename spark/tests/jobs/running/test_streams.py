@@ -26,8 +26,8 @@ from pyspark_headrace.jobs.running.job import DONE, FAILED
 WAIT_SECONDS = 500.0
 
 
-def arguments(place: Place, folder: Path, **more: Any) -> list[str]:
-    given = {"topic": "a", "checkpoint": folder / "cp", "journal": folder / "journal"} | more
+def arguments(place: Place, directory: Path, **more: Any) -> list[str]:
+    given = {"topic": "a", "checkpoint": directory / "cp", "journal": directory / "journal"} | more
     return job_runs.arguments(place, **given)
 
 
@@ -84,14 +84,14 @@ def test_a_signal_in_the_middle_of_a_micro_batch(place: Place, tmp_path: Path) -
         url = re.search(r"http://127\.0\.0\.1:\d+/metrics", (tmp_path / "err").read_text(encoding="utf-8"))
         assert url is not None
 
-        def figures() -> str:
+        def metrics() -> str:
             with urllib.request.urlopen(url[0], timeout=10) as response:
                 return str(response.read().decode())
 
         lag = f'headrace_job_lag_messages{{job="copy",name="eu",partition="0",topic="{place.stream}/a"}} 700.0'
-        wait_for(lambda: lag in figures(), process)
-        assert 'headrace_job_rows_total{job="copy",name="eu"} 300.0' in figures()
-        assert 'headrace_job_batch_seconds_count{job="copy",name="eu"} 1.0' in figures()
+        wait_for(lambda: lag in metrics(), process)
+        assert 'headrace_job_rows_total{job="copy",name="eu"} 300.0' in metrics()
+        assert 'headrace_job_batch_seconds_count{job="copy",name="eu"} 1.0' in metrics()
         process.send_signal(signal.SIGINT)
         assert process.wait(WAIT_SECONDS) == 0
     finally:

@@ -63,8 +63,8 @@ DELETE /streams/{stream_id}/topics/{topic_id}/consumer-groups/{group_id}
 """The routes of the release whose clients must work, transcribed by hand."""
 
 
-async def described(nobody: Api) -> dict[str, dict]:
-    document = await nobody.ok("GET", "/openapi.json")
+async def described(anonymous: Api) -> dict[str, dict]:
+    document = await anonymous.ok("GET", "/openapi.json")
     return {
         f"{method.upper()} {path}": operation
         for path, methods in document["paths"].items()
@@ -72,21 +72,21 @@ async def described(nobody: Api) -> dict[str, dict]:
     }
 
 
-async def test_every_route_of_the_reference_is_there(nobody: Api) -> None:
-    operations = await described(nobody)
+async def test_every_route_of_the_reference_is_there(anonymous: Api) -> None:
+    operations = await described(anonymous)
     assert set(REFERENCE.split("\n")) - {""} <= operations.keys()
     assert {f"{route.method} {route.path}" for route in ROUTES} <= operations.keys()
     names = [operation["operationId"] for operation in operations.values()]
     assert len(names) == len(set(names))
 
 
-async def test_what_is_described_is_served(nobody: Api, root: Api) -> None:
+async def test_what_is_described_is_served(anonymous: Api, root: Api) -> None:
     """A described path without a handler would be answered with 404 without a body, a method with 405."""
-    for entry, operation in (await described(nobody)).items():
+    for entry, operation in (await described(anonymous)).items():
         method, path = entry.split()
         concrete = re.sub(r"{(partition_id|client_id)}", "7", path).replace("{fsync}", "true")
         concrete = re.sub(r"{\w+}", "nothing", concrete)
-        answer = await nobody(method, concrete)
+        answer = await anonymous(method, concrete)
         assert (answer.status == 401) == bool(operation["security"]), entry
         if "logout" not in path:
             answer = await root(method, concrete)
@@ -95,22 +95,24 @@ async def test_what_is_described_is_served(nobody: Api, root: Api) -> None:
             assert str(answer.status) in operation["responses"], (entry, answer.status)
 
 
-async def test_the_description_is_sound(nobody: Api) -> None:
-    document = await nobody.ok("GET", "/openapi.json")
+async def test_the_description_is_sound(anonymous: Api) -> None:
+    document = await anonymous.ok("GET", "/openapi.json")
     assert document["openapi"].startswith("3.1.")
     schemas = document["components"]["schemas"]
     for schema in schemas.values():
         meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema)
-    references = set(re.findall(r'"#/components/schemas/(\w+)"', (await nobody("GET", "/openapi.json")).body.decode()))
+    references = set(
+        re.findall(r'"#/components/schemas/(\w+)"', (await anonymous("GET", "/openapi.json")).body.decode())
+    )
     assert references <= schemas.keys()
     assert set(schemas["ErrorBody"]["properties"]) == set(ErrorBody.__struct_fields__)
-    for entry, operation in (await described(nobody)).items():
+    for entry, operation in (await described(anonymous)).items():
         assert operation["summary"].endswith("."), entry
 
 
 @pytest.mark.parametrize("outside", ["<script", "http://", "https://", "src=", "@import"])
-async def test_the_page_needs_nothing_from_elsewhere(nobody: Api, outside: str) -> None:
-    answer = await nobody("GET", "/docs")
+async def test_the_page_needs_nothing_from_elsewhere(anonymous: Api, outside: str) -> None:
+    answer = await anonymous("GET", "/docs")
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
     page = answer.body.decode()

@@ -30,7 +30,7 @@ def queries(dashboard: dict[str, Any]) -> list[str]:
     return shown + [variable["query"]["query"] for variable in dashboard["templating"]["list"][1:]]
 
 
-async def test_every_metric_is_told(root: Api, shared_server: ServerProcess, dashboard: dict[str, Any]) -> None:
+async def test_every_metric_is_reported(root: Api, shared_server: ServerProcess, dashboard: dict[str, Any]) -> None:
     topic = await root.create_topic("shown")
     await root.ok("POST", f"{topic}/consumer-groups", {"name": "g"})
     await root.ok("POST", f"{topic}/messages", batch(b"m", partition=0))
@@ -38,19 +38,19 @@ async def test_every_metric_is_told(root: Api, shared_server: ServerProcess, das
     with RawConnection.as_root(shared_server.address):
         text = (await root("GET", "/metrics")).body.decode()
     families = list(text_string_to_metric_families(text))
-    told = {sample.name for family in families for sample in family.samples}
+    reported = {sample.name for family in families for sample in family.samples}
     # The exporter announces counters before their first sample.
-    told |= {f"{family.name}_total" for family in families if family.type == "counter"}
+    reported |= {f"{family.name}_total" for family in families if family.type == "counter"}
     used = {name for query in queries(dashboard) for name in METRIC.findall(query)}
     assert len(used) > 30
-    assert used - told == set()
+    assert used - reported == set()
 
 
-async def test_every_label_is_there(root: Api, nobody: Api, dashboard: dict[str, Any]) -> None:
+async def test_every_label_is_there(root: Api, anonymous: Api, dashboard: dict[str, Any]) -> None:
     """Every label in a grouping or a legend is a label of the metric."""
     topic = await root.create_topic("labelled")
     await root.ok("POST", f"{topic}/consumer-groups", {"name": "g"})
-    await nobody("GET", "/streams")
+    await anonymous("GET", "/streams")
     text = (await root("GET", "/metrics")).body.decode()
     labels: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text):

@@ -14,7 +14,7 @@ async def sent(root: Api, topic: str, *payloads: bytes, partition: int = 0) -> N
     await root.ok("POST", f"{topic}/messages", batch(*payloads, partition=partition))
 
 
-def figures(lag: dict[str, Any]) -> list[tuple[Any, ...]]:
+def metrics(lag: dict[str, Any]) -> list[tuple[Any, ...]]:
     return [
         (it["partition_id"], it["stored_offset"], it["last_offset"], it["lag_messages"]) for it in lag["partitions"]
     ]
@@ -25,13 +25,13 @@ async def test_a_consumer_by_itself(root: Api) -> None:
     url = f"{topic}/consumers/me/lag"
     none = await root.ok("GET", url)
     assert (none["lag_messages"], none["lag_seconds"]) == (0, 0)
-    assert figures(none) == [(0, None, None, 0), (1, None, None, 0), (2, None, None, 0)]
+    assert metrics(none) == [(0, None, None, 0), (1, None, None, 0), (2, None, None, 0)]
 
     await sent(root, topic, b"a", b"b", b"c")
     await sent(root, topic, b"x", partition=2)
     await root.ok("PUT", f"{topic}/consumer-offsets", {"consumer_id": "me", "partition_id": 0, "offset": 1})
     lag = await root.ok("GET", url)
-    assert figures(lag) == [(0, 1, 2, 1), (1, None, None, 0), (2, None, 0, 1)]
+    assert metrics(lag) == [(0, 1, 2, 1), (1, None, None, 0), (2, None, 0, 1)]
     assert lag["lag_messages"] == 2
     assert [it["member"] for it in lag["partitions"]] == [None] * 3
     assert lag["partitions"][1]["lag_seconds"] == 0
@@ -74,7 +74,7 @@ async def test_a_group_with_its_members(root: Api) -> None:
     polled = await root.ok("GET", f"{group}/members/{member}/messages?count=1&auto_commit=true&partition_id=1")
     assert polled["count"] == 1
     lag = await root.ok("GET", f"{group}/lag")
-    assert figures(lag) == [(0, None, 1, 2), (1, 0, 1, 1)]
+    assert metrics(lag) == [(0, None, 1, 2), (1, 0, 1, 1)]
     (owner,) = (await root.ok("GET", group))["members"]
     assert [it["member"] for it in lag["partitions"]] == [owner["id"]] * 2
 
@@ -111,7 +111,7 @@ async def test_what_is_not_there(root: Api) -> None:
     assert (await root("GET", f"{topic}/consumers/{'x' * 256}/lag")).status == 400
 
 
-async def test_who_may_see_it(root: Api, nobody: Api) -> None:
+async def test_who_may_see_it(root: Api, anonymous: Api) -> None:
     """The lag requires the rights of the commands that compute it: read the topic, and poll messages."""
     topic = await root.create_topic("lag-for-some")
     await root.ok("POST", f"{topic}/consumer-groups", {"name": "g"})
@@ -119,7 +119,7 @@ async def test_who_may_see_it(root: Api, nobody: Api) -> None:
     reader = await root.create_user("lag-reader", rights("read_topics"))
     poller = await root.create_user("lag-poller", rights("poll_messages"))
     for path in (f"{topic}/consumer-groups/g/lag", f"{topic}/consumers/1/lag"):
-        assert (await nobody("GET", path)).status == 401
+        assert (await anonymous("GET", path)).status == 401
         assert (await reader.ok("GET", path))["lag_messages"] == 1
         assert (await poller("GET", path)).code == 41
 
@@ -129,8 +129,8 @@ async def test_the_lag_of_groups_in_metrics(start_server: StartServer, reach: Re
     result.
     """
     settings = {"HTTP_METRICS_LAG_PARTITIONS": "4", "HTTP_METRICS_LAG_INTERVAL": "300 ms"}
-    nobody = reach(start_server(settings))
-    root = await nobody.login()
+    anonymous = reach(start_server(settings))
+    root = await anonymous.login()
     topic = await root.create_topic("orders", partitions=2)
     for name in ("billing", 'odd "name"\\', "left-out"):
         await root.ok("POST", f"{topic}/consumer-groups", {"name": name})
@@ -160,12 +160,12 @@ async def test_the_lag_of_groups_in_metrics(start_server: StartServer, reach: Re
         name: value for name, value in again.items() if "partition_lag_messages" in name and "billing" in name
     }
     assert [value for _, value in sorted(of_partitions.items())] == [1, 2]
-    assert (await nobody("GET", "/metrics?detail=everything")).status == 400
+    assert (await anonymous("GET", "/metrics?detail=everything")).status == 400
 
 
 async def test_lags_are_worked_out_once_for_a_while(start_server: StartServer, reach: Reach) -> None:
-    nobody = reach(start_server({"HTTP_METRICS_LAG_INTERVAL": "1 h"}))
-    root = await nobody.login()
+    anonymous = reach(start_server({"HTTP_METRICS_LAG_INTERVAL": "1 h"}))
+    root = await anonymous.login()
     topic = await root.create_topic("orders")
     await root.ok("POST", f"{topic}/consumer-groups", {"name": "billing"})
 

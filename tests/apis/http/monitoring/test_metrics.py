@@ -14,8 +14,8 @@ from tests.server_process import ServerProcess
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
-async def scraped(nobody: Api) -> Samples:
-    text = (await nobody("GET", "/metrics")).body.decode()
+async def scraped(anonymous: Api) -> Samples:
+    text = (await anonymous("GET", "/metrics")).body.decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -27,9 +27,9 @@ def value(samples: Samples, name: str, /, **labels: str) -> float:
     return samples.get((f"headrace_{name}", tuple(sorted(labels.items()))), 0.0)
 
 
-async def test_requests_by_command_and_status(root: Api, nobody: Api, shared_server: ServerProcess) -> None:
+async def test_requests_by_command_and_status(root: Api, anonymous: Api, shared_server: ServerProcess) -> None:
     """Requests of every API are counted once, where they are executed."""
-    before = await scraped(nobody)
+    before = await scraped(anonymous)
     topic = await root.create_topic("measured")
     with RawConnection.as_root(shared_server.address) as connection:
         connection.send("measured", "t", 0, b"one", b"two")
@@ -37,7 +37,7 @@ async def test_requests_by_command_and_status(root: Api, nobody: Api, shared_ser
         await root.ok("POST", f"{topic}/messages", batch(b"three", partition=0))
         polled = await root.ok("GET", f"{topic}/messages?kind=first&count=10")
         assert polled["count"] == 3
-        after = await scraped(nobody)
+        after = await scraped(anonymous)
         assert value(after, "connections", transport="tcp") == 1
 
     def grown(name: str, /, **labels: str) -> float:
@@ -58,8 +58,8 @@ async def test_requests_by_command_and_status(root: Api, nobody: Api, shared_ser
     assert grown("accepted_connections_total") >= 1
 
 
-async def test_buckets_only_grow(nobody: Api) -> None:
-    samples = await scraped(nobody)
+async def test_buckets_only_grow(anonymous: Api) -> None:
+    samples = await scraped(anonymous)
     by_command: dict[str, list[tuple[float, float]]] = {}
     for (name, labels), count in samples.items():
         if name == "headrace_command_duration_seconds_bucket":
@@ -72,9 +72,9 @@ async def test_buckets_only_grow(nobody: Api) -> None:
         assert counts[-1] == value(samples, "command_duration_seconds_count", command=command)
 
 
-async def test_every_part_of_the_process(nobody: Api) -> None:
+async def test_every_part_of_the_process(anonymous: Api) -> None:
     """Metrics of metadata, memory, mailboxes, TLS listeners and the process."""
-    samples = await scraped(nobody)
+    samples = await scraped(anonymous)
     assert value(samples, "metadata_role", role="primary") == 1
     assert value(samples, "metadata_op") >= 1
     assert value(samples, "metadata_sessions") == 0
@@ -91,8 +91,8 @@ async def test_every_part_of_the_process(nobody: Api) -> None:
     assert (driver["driver"] == "uring") == (driver["reason"] == "")
 
 
-async def test_the_text_is_what_readers_expect(nobody: Api) -> None:
+async def test_the_text_is_what_readers_expect(anonymous: Api) -> None:
     """Each metric is described once, and its samples are adjacent."""
-    text = (await nobody("GET", "/metrics")).body.decode()
+    text = (await anonymous("GET", "/metrics")).body.decode()
     described = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
     assert len(described) == len(set(described))

@@ -17,7 +17,7 @@ function told(error: Error): string {
   if (error instanceof ApiError && error.status === 403)
     return "Your account does not have the right to this.";
   if (error instanceof ApiError && error.status === 404 && error.code === 404)
-    return "There is no such thing.";
+    return "The resource does not exist.";
   return error.message;
 }
 

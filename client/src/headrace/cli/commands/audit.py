@@ -13,7 +13,7 @@ import typer
 from headrace.cli import output
 from headrace.cli.http_target import DEFAULT_URL, UrlOption, logged_in
 from headrace.cli.target import PasswordOption, UsernameOption
-from headrace.embedded.audit_trail import Event, Wanted, decoded, encoded, read_folder
+from headrace.embedded.audit_trail import Event, Wanted, decoded, encoded, read_directory
 
 _NEVER: Final = 2**64 - 1
 
@@ -23,17 +23,34 @@ def audit(
     username: UsernameOption = None,
     password: PasswordOption = None,
     data: Annotated[
-        Path | None, typer.Option("--data", "-d", help="Read the trail in a data folder instead; its server may run.")
+        Path | None,
+        typer.Option(
+            "--data", "-d", help="Read the audit trail in this data directory instead; its server may be running."
+        ),
     ] = None,
-    since: Annotated[str | None, typer.Option("--since", help="ISO 8601; UTC if it names no zone.")] = None,
-    until: Annotated[str | None, typer.Option("--until", help="The same; before this time.")] = None,
-    event: Annotated[str | None, typer.Option("--event", help="login, refusal or change.")] = None,
-    action: Annotated[str | None, typer.Option("--action", help="Such as create_user, login_with_password.")] = None,
-    user: Annotated[str | None, typer.Option("--user", help="Name or id of who has acted.")] = None,
-    address: Annotated[str | None, typer.Option("--address", help="Where from.")] = None,
-    result: Annotated[str | None, typer.Option("--result", help="ok, failed, begun, or the name of a status.")] = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, max=100_000, help="The newest so many.")] = 1000,
-    as_json: Annotated[bool, typer.Option("--json", help="Lines of JSON, oldest first.")] = False,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", help="Show events from this time on (ISO 8601; UTC unless it has a time zone)."),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", help="Show events before this time (ISO 8601; UTC unless it has a time zone)."),
+    ] = None,
+    event: Annotated[
+        str | None, typer.Option("--event", help="Kind of event to show: login, refusal or change.")
+    ] = None,
+    action: Annotated[
+        str | None, typer.Option("--action", help="Action to show, such as create_user or login_with_password.")
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Name or id of the user who acted.")] = None,
+    address: Annotated[str | None, typer.Option("--address", help="IP address of the client.")] = None,
+    result: Annotated[
+        str | None, typer.Option("--result", help="Result to show: ok, failed, begun, or the name of a status.")
+    ] = None,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, max=100_000, help="Maximum number of events; the newest are shown.")
+    ] = 1000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, oldest first.")] = False,
 ) -> None:
     """Show logins, refusals for missing permissions, and changes; oldest first."""
     wanted = Wanted(
@@ -45,7 +62,7 @@ def audit(
         address=address,
         result=result,
     )
-    found = read_folder(data, wanted, count) if data is not None else _asked(url, username, password, wanted, count)
+    found = read_directory(data, wanted, count) if data is not None else _asked(url, username, password, wanted, count)
     found.reverse()
     if as_json:
         for one in found:
@@ -71,7 +88,9 @@ def _micros(text: str | None, default: int) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no time of ISO 8601, such as 2026-11-23T05:00:00Z") from error
+        raise typer.BadParameter(
+            f"{text!r} is not a time in ISO 8601: give a time such as 2026-11-23T05:00:00Z"
+        ) from error
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return max(0, round(moment.timestamp() * 1_000_000))
 

@@ -40,54 +40,72 @@ class Baseline(StrEnum):
 
 
 def bench(
-    mode: Annotated[Mode, typer.Argument(help="produce, consume (what is there), or both at once.")] = Mode.PRODUCE,
-    producers: Annotated[int, typer.Option("--producers", min=1, help="Producing connections.")] = 4,
-    consumers: Annotated[int, typer.Option("--consumers", min=1, help="Consuming connections.")] = 4,
-    stream: Annotated[str, typer.Option(help="Name of the stream; made when it is missing.")] = "bench",
-    topic: Annotated[str, typer.Option(help="Name of the topic; made when it is missing.")] = "bench",
-    partitions: Annotated[int, typer.Option(min=0, max=1000, help="Of a new topic; 0: one per connection.")] = 0,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Delete and make the stream first.")] = False,
-    keep: Annotated[bool, typer.Option("--keep/--delete", help="Keep the stream afterwards.")] = True,
+    mode: Annotated[Mode, typer.Argument(help="produce, consume (existing messages), or both at once.")] = Mode.PRODUCE,
+    producers: Annotated[int, typer.Option("--producers", min=1, help="Number of producing connections.")] = 4,
+    consumers: Annotated[int, typer.Option("--consumers", min=1, help="Number of consuming connections.")] = 4,
+    stream: Annotated[str, typer.Option(help="Name of the stream; created if it does not exist.")] = "bench",
+    topic: Annotated[str, typer.Option(help="Name of the topic; created if it does not exist.")] = "bench",
+    partitions: Annotated[
+        int,
+        typer.Option(min=0, max=1000, help="Partitions of the topic, if it is created; 0 means one per connection."),
+    ] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete the stream and create it again first.")] = False,
+    keep: Annotated[bool, typer.Option("--keep/--delete", help="Keep or delete the stream afterwards.")] = True,
     balanced: Annotated[
-        bool, typer.Option("--balanced/--pinned", help="The server chooses partitions; else producer n uses n.")
+        bool,
+        typer.Option(
+            "--balanced/--pinned", help="Let the server choose partitions, or pin each producer to one partition."
+        ),
     ] = False,
     message_size: Annotated[
-        Size, typer.Option(parser=Size.from_setting, metavar="SIZE", help="Payload of one message.")
+        Size, typer.Option(parser=Size.from_setting, metavar="SIZE", help="Payload size of each message.")
     ] = Size(1000),  # noqa: B008 - frozen
     batch: Annotated[int, typer.Option("--batch", "-b", min=1, help="Messages per request.")] = 1000,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Requests of each connection.")] = 1000,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Requests that each connection sends.")] = 1000,
     amount: Annotated[
         Size | None,
-        typer.Option(parser=Size.from_setting, metavar="SIZE", help="In place of --count: payload of all together."),
+        typer.Option(
+            parser=Size.from_setting, metavar="SIZE", help="Total payload of all connections, in place of --count."
+        ),
     ] = None,
     time: Annotated[
-        Duration | None, typer.Option(parser=Duration.from_setting, metavar="DURATION", help="In place of --count.")
+        Duration | None,
+        typer.Option(
+            parser=Duration.from_setting, metavar="DURATION", help="Duration of the measurement, in place of --count."
+        ),
     ] = None,
-    window: Annotated[int, typer.Option(min=1, max=1024, help="Requests of a producer in flight at once.")] = 1,
+    window: Annotated[
+        int, typer.Option(min=1, max=1024, help="Maximum number of requests in flight per producer.")
+    ] = 1,
     warm_up: Annotated[
         Duration,
-        typer.Option(parser=Duration.from_setting, metavar="DURATION", help="Work that is not counted, first."),
+        typer.Option(parser=Duration.from_setting, metavar="DURATION", help="Warm-up time before measuring."),
     ] = Duration(1_000_000),  # noqa: B008 - frozen
     rate_limit: Annotated[
         Size | None,
-        typer.Option(parser=Size.from_setting, metavar="SIZE", help="Payload per second of all producers together."),
+        typer.Option(
+            parser=Size.from_setting, metavar="SIZE", help="Limit of the payload per second of all producers together."
+        ),
     ] = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Check offsets and checksums of what is consumed.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Check offsets and checksums of consumed messages.")] = False,
     baseline: Annotated[
-        Baseline, typer.Option(help="null: the same load against a listener that reads and discards, first.")
+        Baseline, typer.Option(help="null: first run the same load against a listener that discards its input.")
     ] = Baseline.NONE,
     transport: Annotated[
-        Transport, typer.Option(help="What carries the requests; by websocket --server is that listener's address.")
+        Transport, typer.Option(help="Transport. With websocket, --server must be the WebSocket listener's address.")
     ] = Transport.TCP,
     server_pid: Annotated[
-        int | None, typer.Option(help="Process of the server, for its CPU time. [default: as the server says]")
+        int | None,
+        typer.Option(
+            help="Process id of the server, to measure its CPU time. (default: as reported by a server on this machine)"
+        ),
     ] = None,
     server: ServerOption = DEFAULT_SERVER,
     username: UsernameOption = None,
     password: PasswordOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Measure a server: throughput, latency percentiles, CPU time per GB."""
+    """Measure the throughput, latency percentiles and CPU time per GB of a server."""
     name, secret = credentials(username, password)
     config: dict[str, Any] = {
         "address": server,

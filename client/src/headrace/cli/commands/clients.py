@@ -11,7 +11,7 @@ from headrace.cli import output
 from headrace.cli.http_target import DEFAULT_URL, UrlOption, logged_in
 from headrace.cli.target import PasswordOption, UsernameOption
 
-app = typer.Typer(name="client", help="Connections of clients.", no_args_is_help=True)
+app = typer.Typer(name="client", help="List and close client connections.", no_args_is_help=True)
 
 _FIELDS = ("client_id", "user_id", "transport", "address", "consumer_groups_count")
 
@@ -35,7 +35,9 @@ def list_clients(
 
 @app.command()
 def disconnect(
-    client_id: Annotated[int, typer.Argument(min=1, max=2**32 - 1, help="Its number in the list.")],
+    client_id: Annotated[
+        int, typer.Argument(min=1, max=2**32 - 1, help="Id of the client, as listed by `headrace client list`.")
+    ],
     url: UrlOption = DEFAULT_URL,
     username: UsernameOption = None,
     password: PasswordOption = None,

@@ -17,8 +17,11 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-def completion(context: typer.Context, shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish.")]) -> None:
-    """Print the script that makes a shell complete commands and options.
+def completion(
+    context: typer.Context,
+    shell: Annotated[Shell, typer.Argument(help="Shell to print the script for: bash, zsh or fish.")],
+) -> None:
+    """Print a script for shell completion of commands and options.
 
     For bash: headrace completion bash > ~/.local/share/bash-completion/completions/headrace
     """

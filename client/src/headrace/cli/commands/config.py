@@ -15,13 +15,26 @@ from headrace.service_settings import SERVICES, Service, file_problems
 from headrace_settings import SettingsError, json_schema, settings_of, to_markdown, to_toml
 from headrace_settings.loading.iggy import mapping
 
-app = typer.Typer(name="config", help="The settings of a service, without starting it.", no_args_is_help=True)
+app = typer.Typer(
+    name="config", help="Check and show the settings of a service without starting it.", no_args_is_help=True
+)
 
 FileOption = Annotated[
-    Path | None, typer.Option("--config", "-c", envvar="HEADRACE_CONFIG", help="TOML file with settings.")
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        envvar="HEADRACE_CONFIG",
+        help="TOML file with settings; environment variables take precedence.",
+    ),
 ]
 ServiceOption = Annotated[
-    Service, typer.Option("--service", "-s", help="Whose settings: of `headrace up`, or of a process of a cluster.")
+    Service,
+    typer.Option(
+        "--service",
+        "-s",
+        help="Service that the settings belong to: embedded (`headrace up`), or a service of a cluster.",
+    ),
 ]
 
 
@@ -31,17 +44,22 @@ def check(
     service: ServiceOption = Service.EMBEDDED,
     with_files: Annotated[
         bool,
-        typer.Option("--files", help="Look at the certificates that are named, too; on the service's own machine."),
+        typer.Option(
+            "--files",
+            help="Also check the certificate files that the settings name; run this on the service's machine.",
+        ),
     ] = False,
 ) -> None:
-    """Check file and environment; all errors are listed, and the exit status is then 1."""
+    """Check the settings in the file and the environment; list all errors, and exit with status 1 if there are any."""
     loaded = SERVICES[service].load(file, os.environ)
     for warning in loaded.warnings:
         output.stderr().print(f"warning: {warning}", markup=False, soft_wrap=True)
     problems = file_problems(loaded) if with_files else []
     if problems:
         raise SettingsError(problems)
-    output.stdout().print(f"the settings are right; {len(loaded.origins)} differ from the defaults or repeat them")
+    output.stdout().print(
+        f"the settings are valid; {len(loaded.origins)} are set explicitly, all others have their defaults"
+    )
 
 
 @app.command()
@@ -53,7 +71,7 @@ def show(file: FileOption = None, service: ServiceOption = Service.EMBEDDED) -> 
 
 @app.command()
 def reference(service: ServiceOption = Service.EMBEDDED) -> None:
-    """Print every setting with its variable, default and meaning, as Markdown."""
+    """Print every setting with its environment variable, default and description, as Markdown."""
     settings = SERVICES[service]
     page = reference_page() if service is Service.EMBEDDED else to_markdown(settings.model, prefix=settings.prefix)
     typer.echo(page, nl=False)
@@ -61,24 +79,25 @@ def reference(service: ServiceOption = Service.EMBEDDED) -> None:
 
 @app.command()
 def schema(service: ServiceOption = Service.EMBEDDED) -> None:
-    """Print the JSON schema of the TOML file."""
+    """Print the JSON schema of the TOML file with settings."""
     typer.echo(json.dumps(json_schema(SERVICES[service].model), indent=2))
 
 
 def reference_page() -> str:
     """Return the contents of `docs/configuration.md`."""
-    return f"{REFERENCE_INTRODUCTION}\n{to_markdown(EmbeddedConfig)}\n{_classic_variables()}"
+    return f"{REFERENCE_INTRODUCTION}\n{to_markdown(EmbeddedConfig)}\n{_iggy_variables()}"
 
 
-def _classic_variables() -> str:
+def _iggy_variables() -> str:
     lines = [
-        "## Variables of the classic server",
+        "## Environment variables of Iggy",
         "",
-        "A server that is moved over keeps its variables. Those with a setting here are taken as if they had its own",
-        "name, which wins where both are given; each of the others is named in a warning at the start, and by",
-        "`headrace config check`. The services of a cluster take those that they have a setting for.",
+        "The environment variables of an Iggy server keep working. A variable with an equivalent setting sets that",
+        "setting; if the setting's own variable is present as well, the latter takes precedence. A variable without an",
+        "equivalent is reported in a warning at the start, and by `headrace config check`. Each service of a cluster",
+        "reads the variables that it has a setting for.",
         "",
-        "| variable | setting | instead |",
+        "| variable | setting | replacement |",
         "| --- | --- | --- |",
     ]
     for variable, setting, instead in mapping(settings_of(EmbeddedConfig), renamed=RENAMED):

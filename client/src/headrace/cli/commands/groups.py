@@ -16,10 +16,10 @@ from headrace.connection import identifier
 from headrace_core import ConsumerGroup
 
 app = typer.Typer(
-    name="group", help="Consumer groups: members that share the partitions of a topic.", no_args_is_help=True
+    name="group", help="Manage consumer groups, whose members share the partitions of a topic.", no_args_is_help=True
 )
 
-GroupArgument = Annotated[str, typer.Argument(help="Name or id of the group.")]
+GroupArgument = Annotated[str, typer.Argument(help="Name or id of the consumer group.")]
 
 _FIELDS = ("id", "name", "partitions_count", "members_count")
 
@@ -28,13 +28,13 @@ _FIELDS = ("id", "name", "partitions_count", "members_count")
 def create(
     stream: StreamArgument,
     topic: TopicArgument,
-    name: Annotated[str, typer.Argument(help="Name, unique in the topic.")],
+    name: Annotated[str, typer.Argument(help="Name of the new group, unique in the topic.")],
     server: ServerOption = DEFAULT_SERVER,
     username: UsernameOption = None,
     password: PasswordOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Create a group."""
+    """Create a consumer group."""
     with logged_in(server, username, password) as client:
         _print([client.create_group(identifier(stream), identifier(topic), name)], as_json=as_json)
 
@@ -48,7 +48,7 @@ def list_groups(
     password: PasswordOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """List the groups of a topic."""
+    """List the consumer groups of a topic."""
     with logged_in(server, username, password) as client:
         groups = client.groups(identifier(stream), identifier(topic))
         if not groups and client.topic(identifier(stream), identifier(topic)) is None:
@@ -66,7 +66,7 @@ def show(
     password: PasswordOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Show the owner and the progress of each partition. Needs the permission to poll."""
+    """Show the member, stored offset and lag of each partition. Needs the permission to poll messages."""
     with logged_in(server, username, password) as client:
         found = client.group(identifier(stream), identifier(topic), identifier(group))
         read = client.topic(identifier(stream), identifier(topic))
@@ -114,9 +114,9 @@ def lag(
     password: PasswordOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Show the lag of the group: in messages, and as the age of the oldest one by this machine's clock.
+    """Show the lag of a group in messages, and in seconds by the age of its oldest unread message.
 
-    Needs the permission to read the topic.
+    The age is relative to the clock of this machine. Needs the permission to read the topic.
     """
     with logged_in(server, username, password) as client:
         found = client.group(identifier(stream), identifier(topic), identifier(group))
@@ -154,7 +154,7 @@ def delete(
     username: UsernameOption = None,
     password: PasswordOption = None,
 ) -> None:
-    """Delete a group with its stored offsets; its members receive no more messages."""
+    """Delete a consumer group with its stored offsets; its members receive no more messages."""
     with logged_in(server, username, password) as client:
         client.delete_group(identifier(stream), identifier(topic), identifier(group))
 

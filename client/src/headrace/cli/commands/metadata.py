@@ -13,7 +13,7 @@ import grpc
 import typer
 
 from headrace.cli import output
-from headrace.cli.metadata_directory import print_records, verify_folder
+from headrace.cli.metadata_directory import print_records, verify_directory
 from headrace.metadata_connection import (
     MetadataFileError,
     MetadataReplica,
@@ -45,7 +45,9 @@ from headrace_proto.metadata.v1 import (
 
 Answer = TypeVar("Answer")
 
-app = typer.Typer(name="metadata", help="The replicas of the metadata service.", no_args_is_help=True)
+app = typer.Typer(
+    name="metadata", help="Inspect and repair the replicas of the metadata service.", no_args_is_help=True
+)
 
 DEFAULT_ADDRESS = "127.0.0.1:8111"
 
@@ -54,19 +56,31 @@ _STATUS_WITHOUT_COLUMN = frozenset({"cluster", "cluster_id", "started_at_micros"
 
 ReplicaOption = Annotated[
     list[str],
-    typer.Option("--replica", "-r", envvar="HEADRACE_METADATA_REPLICAS", help="host:port of its gRPC; repeatable."),
+    typer.Option(
+        "--replica",
+        "-r",
+        envvar="HEADRACE_METADATA_REPLICAS",
+        help="host:port of the gRPC listener of a replica; repeatable.",
+    ),
 ]
-ClusterOption = Annotated[str, typer.Option("--cluster", envvar="HEADRACE_METADATA_CLUSTER", help="Its name.")]
+ClusterOption = Annotated[
+    str, typer.Option("--cluster", envvar="HEADRACE_METADATA_CLUSTER", help="Name of the cluster.")
+]
 SecretOption = Annotated[
     Path | None,
     typer.Option("--secret-file", envvar="HEADRACE_METADATA_SECRET_FILE", help="File with the cluster's secret."),
 ]
 AuthorityOption = Annotated[
     Path | None,
-    typer.Option("--authority", envvar="HEADRACE_METADATA_AUTHORITY", help="PEM file that the certificates lead to."),
+    typer.Option(
+        "--authority",
+        envvar="HEADRACE_METADATA_AUTHORITY",
+        help="PEM file with the certificate authorities to trust; enables TLS.",
+    ),
 ]
-FolderOption = Annotated[
-    Path | None, typer.Option("--folder", "-f", help="Read a replica's folder instead; it may be running.")
+DirectoryOption = Annotated[
+    Path | None,
+    typer.Option("--folder", "-f", help="Read this data directory of a replica instead; the replica may be running."),
 ]
 
 
@@ -157,14 +171,17 @@ def log(
     cluster: ClusterOption = "headrace",
     secret_file: SecretOption = None,
     authority: AuthorityOption = None,
-    folder: FolderOption = None,
-    first: Annotated[int, typer.Option("--from", min=0, help="With --folder: the first op; 0 for the oldest.")] = 0,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="At most so many.")] = 20,
+    directory: DirectoryOption = None,
+    first: Annotated[
+        int,
+        typer.Option("--from", min=0, help="Op number of the first entry to show, with --folder; 0 for the oldest."),
+    ] = 0,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Maximum number of entries.")] = 20,
     as_json: output.JsonOption = False,
 ) -> None:
     """Show the last commands that a replica has applied, or the journal in its data directory."""
-    if folder is not None:
-        print_records(folder, first, count, as_json=as_json)
+    if directory is not None:
+        print_records(directory, first, count, as_json=as_json)
         return
 
     def last_commands(replica: MetadataReplica) -> list[LogEntry]:
@@ -196,13 +213,13 @@ def log(
 
 @app.command()
 def snapshot(
-    file: Annotated[Path, typer.Argument(help="Where it goes; must not exist. It holds password hashes.")],
+    file: Annotated[Path, typer.Argument(help="File to write, which must not exist. It will contain password hashes.")],
     replicas: ReplicaOption = [DEFAULT_ADDRESS],  # noqa: B006
     cluster: ClusterOption = "headrace",
     secret_file: SecretOption = None,
     authority: AuthorityOption = None,
 ) -> None:
-    """Write the whole state to a file; it contains every command acknowledged before."""
+    """Write the whole state to a file, including every command acknowledged before."""
 
     def current(replica: MetadataReplica) -> bytes:
         return _snapshot(replica, CONSISTENCY_LINEARIZABLE)
@@ -227,11 +244,11 @@ def verify(
     cluster: ClusterOption = "headrace",
     secret_file: SecretOption = None,
     authority: AuthorityOption = None,
-    folder: FolderOption = None,
+    directory: DirectoryOption = None,
 ) -> None:
     """Compare the states of the given replicas byte for byte, or check every file in a replica's data directory."""
-    if folder is not None:
-        raise typer.Exit(verify_folder(folder))
+    if directory is not None:
+        raise typer.Exit(verify_directory(directory))
 
     def state(replica: MetadataReplica) -> bytes:
         return _snapshot(replica, CONSISTENCY_STALE)
@@ -254,7 +271,7 @@ def verify(
         output.stderr().print("[bold red]error:[/] replicas that applied the same commands hold different states")
         raise typer.Exit(1)
     if len(by_command) > 1:
-        output.stderr().print("they stand at different commands: compare again when nothing changes")
+        output.stderr().print("the replicas are at different commands: compare again while nothing changes")
 
 
 @app.command("reset-root")
@@ -264,13 +281,14 @@ def reset_root(
     secret_file: SecretOption = None,
     authority: AuthorityOption = None,
     data: Annotated[
-        str | None, typer.Option("--data", "-d", help="The data folder of an embedded server that does not run.")
+        str | None, typer.Option("--data", "-d", help="Data directory of a stopped embedded server.")
     ] = None,
     password_file: Annotated[
-        Path | None, typer.Option("--password-file", help="File with the new password; without, one is generated.")
+        Path | None,
+        typer.Option("--password-file", help="File with the new password; without it, a password is generated."),
     ] = None,
 ) -> None:
-    """Give root a new password, delete root's access tokens, and make root active. All of root's logins end.
+    """Set a new password for root, delete its access tokens, end its logins, and activate it.
 
     Operates on the data directory of a stopped server, or on the replicas of a cluster, which order it like any other
     command. Access to the data directory or the secret of the cluster already grants full control.
@@ -279,10 +297,10 @@ def reset_root(
     from headrace.embedded import root_reset  # noqa: PLC0415
 
     if data is None and not replicas:
-        raise typer.BadParameter("give --data FOLDER of a stopped server, or --replica host:port of a cluster")
+        raise typer.BadParameter("give --data DIRECTORY of a stopped server, or --replica host:port of a cluster")
     password, is_generated = root_reset.new_password(password_file)
     if data is not None:
-        name = root_reset.reset_in_folder(data, password)
+        name = root_reset.reset_in_directory(data, password)
     else:
         with _connected(replicas, cluster, secret_file, authority) as connections:
             _, contents = next(_from_all(connections, lambda replica: _snapshot(replica, CONSISTENCY_LINEARIZABLE)))
@@ -291,7 +309,9 @@ def reset_root(
                 return next(_from_all(connections, lambda replica: _propose(replica, command)))[1]
 
             name = root_reset.reset_through(propose, StateSnapshot.FromString(contents).catalog, password)
-    output.stdout().print(f"root is {name!r}, and active; its logins and access tokens have ended", markup=False)
+    output.stdout().print(
+        f"root is {name!r} and active; its logins have ended, its access tokens are deleted", markup=False
+    )
     if is_generated:
         output.stdout().print(f"password: {password}", markup=False, highlight=False)
 

@@ -49,7 +49,8 @@ def parse_start(text: str) -> Start:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is none of next, first, last, an offset such as 42, a moment such as 2026-01-31T12:00"
+            f"{text!r} is not a start position: give next, first, last, an offset such as 42, or a time such as "
+            "2026-01-31T12:00"
         ) from None
     return Start("timestamp", int(moment.astimezone().timestamp() * 1_000_000))
 
@@ -58,28 +59,37 @@ def poll(
     stream: StreamArgument,
     topic: TopicArgument,
     start: Annotated[
-        str, typer.Option("--from", metavar="START", help="next, first, last, an offset, or a moment (ISO form).")
+        str,
+        typer.Option(
+            "--from", metavar="START", help="Start position: next, first, last, an offset, or a time (ISO 8601)."
+        ),
     ] = "next",
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="One partition; without it, all of them in turn.")
+        int | None,
+        typer.Option(
+            "--partition", "-p", min=0, help="Partition to read; without it, all partitions are read in turn."
+        ),
     ] = None,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=1, help="Messages per partition, at most; of a group: in all.")
+        int,
+        typer.Option("--count", "-n", min=1, help="Maximum number of messages per partition; with --group, in total."),
     ] = 10,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what arrives, until Ctrl-C.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing new messages as they arrive, until Ctrl-C.")
+    ] = False,
     consumer: Annotated[
         str | None,
         typer.Option(
             "--consumer",
             "-c",
             show_default=_CONSUMER,
-            help="Whose offset `next` means and --commit stores: name or id.",
+            help="Name or id of the consumer whose stored offset --from next continues and --commit updates.",
         ),
     ] = None,
     group: Annotated[
         str | None,
         typer.Option(
-            "--group", "-g", help="Read as a member of this consumer group, and store its offsets: name or id."
+            "--group", "-g", help="Name or id of a consumer group: read as a member of it, and store its offsets."
         ),
     ] = None,
     commit: Annotated[
@@ -87,10 +97,12 @@ def poll(
         typer.Option(
             "--commit/--no-commit",
             show_default="no-commit; a group always commits",
-            help="Store the offset of the last message for the consumer.",
+            help="Store the offset of the last message for the consumer, or do not.",
         ),
     ] = None,
-    form: Annotated[Format, typer.Option("--output", "-o", help="raw: payloads only, one per line.")] = Format.TEXT,
+    form: Annotated[
+        Format, typer.Option("--output", "-o", help="Output format: text, json, or raw (payloads only, one per line).")
+    ] = Format.TEXT,
     server: ServerOption = DEFAULT_SERVER,
     username: UsernameOption = None,
     password: PasswordOption = None,
@@ -100,8 +112,8 @@ def poll(
     if group is not None:
         if partition is not None or consumer is not None or commit is False or first != Start("next"):
             raise typer.BadParameter(
-                "a member of a group reads the partitions that it is given, behind the offsets that it stores: "
-                "--group goes without --partition, --consumer, --from and --no-commit"
+                "a member of a group reads its assigned partitions after the group's stored offsets: "
+                "--group excludes --partition, --consumer, --from and --no-commit"
             )
         with logged_in(server, username, password) as client:
             path = Group(identifier(stream), identifier(topic), identifier(group))

@@ -23,16 +23,25 @@ def send(
     stream: StreamArgument,
     topic: TopicArgument,
     messages: Annotated[
-        list[str] | None, typer.Argument(help="One message each; without any, lines are read from standard input.")
+        list[str] | None, typer.Argument(help="Messages to send; without any, lines of standard input are sent.")
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--file", "-f", exists=True, dir_okay=False, readable=True, help="One message per line."),
+        typer.Option(
+            "--file", "-f", exists=True, dir_okay=False, readable=True, help="File with one message per line."
+        ),
     ] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="The file (or standard input) is one message.")] = False,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Send to this partition.")] = None,
-    key: Annotated[str | None, typer.Option("--key", "-k", help="Send to the partition of this key.")] = None,
-    batch: Annotated[int, typer.Option("--batch", "-b", min=1, help="Messages per request, at most.")] = 1000,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Send the whole file (or standard input) as one message.")
+    ] = False,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="Id of the partition to send to.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", "-k", help="Key of the messages; messages with equal keys go to the same partition."),
+    ] = None,
+    batch: Annotated[int, typer.Option("--batch", "-b", min=1, help="Maximum number of messages per request.")] = 1000,
     server: ServerOption = DEFAULT_SERVER,
     username: UsernameOption = None,
     password: PasswordOption = None,
@@ -42,7 +51,7 @@ def send(
     Without --partition and --key, the server chooses the partition of each batch.
     """
     if messages and (file or whole):
-        raise typer.BadParameter("messages are arguments or come from a file, not both")
+        raise typer.BadParameter("give messages as arguments, or --file or --whole, not both")
     if partition is not None and key is not None:
         raise typer.BadParameter("--partition and --key exclude each other")
     encoded_key = key.encode() if key is not None else None

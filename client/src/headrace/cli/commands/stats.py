@@ -44,14 +44,14 @@ def stats(
     password: PasswordOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Show the server's statistics."""
+    """Show the statistics of a server."""
     with logged_in(server, username, password) as client:
         found = client.stats()
     values: dict[str, Any] = {name: getattr(found, name) for name in _SHOWN}
     if as_json:
         output.print_json(values)
         return
-    output.print_table(("what", "value"), [(_label(name), _shown(name, values[name])) for name in values])
+    output.print_table(("statistic", "value"), [(_label(name), _shown(name, values[name])) for name in values])
 
 
 def _label(name: str) -> str:

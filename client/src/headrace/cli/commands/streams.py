@@ -11,14 +11,14 @@ from headrace.cli.target import DEFAULT_SERVER, PasswordOption, ServerOption, Us
 from headrace.connection import identifier
 from headrace_core import Stream
 
-app = typer.Typer(name="stream", help="Streams: the outermost grouping of topics.", no_args_is_help=True)
+app = typer.Typer(name="stream", help="Manage streams, which are namespaces of topics.", no_args_is_help=True)
 
-StreamArgument = Annotated[str, typer.Argument(help="Name or id.")]
+StreamArgument = Annotated[str, typer.Argument(help="Name or id of the stream.")]
 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="Name, unique on the server.")],
+    name: Annotated[str, typer.Argument(help="Name of the new stream, unique on the server.")],
     server: ServerOption = DEFAULT_SERVER,
     username: UsernameOption = None,
     password: PasswordOption = None,
@@ -48,7 +48,7 @@ def delete(
     username: UsernameOption = None,
     password: PasswordOption = None,
 ) -> None:
-    """Delete a stream with everything in it."""
+    """Delete a stream with all its topics and messages."""
     with logged_in(server, username, password) as client:
         client.delete_stream(identifier(stream))
 

@@ -12,7 +12,7 @@ from headrace.connection import identifier
 from headrace_core import Client, Topic
 from headrace_settings import Expiry, SizeLimit
 
-app = typer.Typer(name="topic", help="Topics: partitioned logs of messages.", no_args_is_help=True)
+app = typer.Typer(name="topic", help="Manage topics, which are partitioned logs of messages.", no_args_is_help=True)
 
 StreamArgument = Annotated[str, typer.Argument(help="Name or id of the stream.")]
 TopicArgument = Annotated[str, typer.Argument(help="Name or id of the topic.")]
@@ -36,17 +36,23 @@ _PARTITION_FIELDS = ("id", "created_at_micros", "segments_count", "current_offse
 @app.command()
 def create(
     stream: StreamArgument,
-    name: Annotated[str, typer.Argument(help="Name, unique in the stream.")],
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, max=1000, help="How many.")] = 1,
+    name: Annotated[str, typer.Argument(help="Name of the new topic, unique in the stream.")],
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, max=1000, help="Number of partitions.")] = 1,
     message_expiry: Annotated[
         Expiry | None,
         typer.Option(
-            parser=Expiry.parse, metavar="DURATION", help='Such as "7 days", or never. [default: the server\'s]'
+            parser=Expiry.parse,
+            metavar="DURATION",
+            help='Age at which messages are deleted, such as "7 days"; never keeps them. (default: set by the server)',
         ),
     ] = None,
     max_size: Annotated[
         SizeLimit | None,
-        typer.Option(parser=SizeLimit.parse, metavar="SIZE", help='Such as "10 GiB". [default: the server\'s]'),
+        typer.Option(
+            parser=SizeLimit.parse,
+            metavar="SIZE",
+            help='Size above which the oldest segments are deleted, such as "10 GiB". (default: set by the server)',
+        ),
     ] = None,
     server: ServerOption = DEFAULT_SERVER,
     username: UsernameOption = None,
@@ -77,7 +83,7 @@ def list_topics(
     with logged_in(server, username, password) as client:
         topics = client.topics(identifier(stream))
         if not topics and not _is_there(client, identifier(stream)):
-            raise typer.BadParameter(f"there is no stream {stream!r}, or it is not for this user")
+            raise typer.BadParameter(f"there is no stream {stream!r}, or this user may not see it")
     _print(topics, as_json=as_json)
 
 
@@ -136,7 +142,7 @@ def delete(
     username: UsernameOption = None,
     password: PasswordOption = None,
 ) -> None:
-    """Delete a topic with everything in it."""
+    """Delete a topic with all its messages."""
     with logged_in(server, username, password) as client:
         client.delete_topic(identifier(stream), identifier(topic))
 

@@ -7,7 +7,7 @@ import os
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -18,31 +18,49 @@ from headrace.embedded import Recovery, Running, running
 from headrace.embedded.config import EmbeddedConfig, load_config
 from headrace_chassis import log_output
 from headrace_chassis.process import serve
+from headrace_node.config import Durability
 from headrace_settings import Loaded
 
 
 def up(
     config: FileOption = None,
-    data: Annotated[Path | None, typer.Option("--data", "-d", help="Data folder. [setting: system.path]")] = None,
+    data: Annotated[Path | None, typer.Option("--data", "-d", help="Data directory. (setting: system.path)")] = None,
     address: Annotated[
-        str | None, typer.Option("--address", "-a", metavar="IP:PORT", help="Where to listen. [setting: tcp.address]")
+        str | None,
+        typer.Option(
+            "--address", "-a", metavar="IP:PORT", help="Address that the TCP listener binds to. (setting: tcp.address)"
+        ),
     ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", "-p", min=0, max=65535, help="Only the port of it; 0 for any free one.")
+        int | None,
+        typer.Option(
+            "--port",
+            "-p",
+            min=0,
+            max=65535,
+            help="Port to listen on, keeping the configured host; 0 picks a free port.",
+        ),
     ] = None,
     driver: Annotated[
-        str | None, typer.Option("--driver", help="auto, uring or poll. [setting: runtime.driver]")
+        str | None, typer.Option("--driver", help="I/O driver: auto, uring or poll. (setting: runtime.driver)")
     ] = None,
     durability: Annotated[
-        str | None, typer.Option("--durability", help="memory, os or fsync. [setting: durability]")
+        str | None,
+        typer.Option(
+            "--durability",
+            help=f"Durability of acknowledged appends: {', '.join(get_args(Durability))}. (setting: durability)",
+        ),
     ] = (None),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Remove everything in the data folder first.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete everything in the data directory first.")] = False,
     default_root: Annotated[
         bool,
-        typer.Option("--with-default-root-credentials", help="A new root user is iggy with password iggy."),
+        typer.Option(
+            "--with-default-root-credentials",
+            help="Name the new root user iggy, with the password iggy; only applies to an empty data directory.",
+        ),
     ] = False,
 ) -> None:
-    """Run the whole server in this process, in the foreground. Ctrl-C stops it gracefully, a second Ctrl-C at once."""
+    """Run the server in the foreground. Ctrl-C shuts it down gracefully; a second Ctrl-C forces the exit."""
     chosen = {
         "system.path": ("--data", str(data) if data else None),
         "tcp.address": ("--address", address),
@@ -126,9 +144,9 @@ def _print_banner(server: Running, *, seconds: float, default_root: bool) -> Non
         console.print(f"  password    {server.root.password.reveal()}   (shown this once)", markup=False, style="bold")
     if server.root is None and default_root:
         console.print(
-            "  root user   is there already, with the password of then: --with-default-root-credentials is for an "
-            "empty folder (--fresh, or another --data)",
+            "  root user   already exists; its password is unchanged. --with-default-root-credentials only applies to "
+            "an empty data directory (use --fresh, or another --data)",
             markup=False,
             style="yellow",
         )
-    console.print("Ctrl-C stops it.", style="dim")
+    console.print("Press Ctrl-C to stop.", style="dim")

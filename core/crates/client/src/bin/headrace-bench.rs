@@ -15,7 +15,7 @@ use headrace_client::bench::{
 };
 
 #[derive(Parser)]
-#[command(about = "Measure a server of the classic binary protocol", version)]
+#[command(about = "Measure a server of the Iggy binary protocol", version)]
 struct Cli {
     #[command(subcommand)]
     command: Task,

@@ -42,13 +42,13 @@ pub enum CertificateProblem {
     #[error("the authorities of client certificates cannot be used: {0}")]
     Authorities(#[from] rustls::server::VerifierBuilderError),
     /// The name is not valid in a certificate.
-    #[error("{0:?} is no name of a host")]
+    #[error("{0:?} is not a valid host name")]
     Name(String),
     /// A self-signed certificate cannot be generated.
     #[error("a self-signed certificate cannot be made: {0}")]
     NotMade(#[from] rcgen::Error),
     /// QUIC needs AES-128-GCM in TLS 1.3.
-    #[error("there is no cipher for QUIC")]
+    #[error("the TLS library has no cipher for QUIC")]
     NoQuicCipher,
     /// The certificate has expired or is not valid yet.
     #[error("the certificate is valid from {from} to {until} only")]

@@ -202,7 +202,7 @@ impl Credentials for Identity {
         events.push(
             Level::Info,
             format!(
-                "{listener}: shows the certificate of {} ({origin}, valid until {})",
+                "{listener}: certificate of {} in use ({origin}, valid until {})",
                 facts.subject, facts.valid_until
             ),
         );

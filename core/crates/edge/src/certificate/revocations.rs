@@ -48,7 +48,7 @@ pub(super) fn revocations(
     let mut first_end = None;
     for list in &lists {
         let (_, parsed) = CertificateRevocationList::from_der(list)
-            .map_err(|error| content(path, &format!("it is no revocation list: {error}")))?;
+            .map_err(|error| content(path, &format!("it is not a revocation list: {error}")))?;
         revoked_count += parsed.iter_revoked_certificates().count();
         let Some(until) = parsed.next_update() else {
             return Err(content(

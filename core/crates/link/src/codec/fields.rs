@@ -131,7 +131,7 @@ impl Reader<'_> {
         })
     }
 
-    pub(super) fn asker(
+    pub(super) fn requester(
         &mut self,
     ) -> Result<(Option<Membership>, Option<TraceContext>), Malformed> {
         let flags = self.u8()?;

@@ -12,7 +12,7 @@ use headrace_wire::Malformed;
 use super::fields::Fields;
 use super::reader::Reader;
 use super::{DecodeError, begin, finish};
-use crate::{EndWait, Membership, PartitionRef, RequestId, Scope, ToNode, TraceContext, WhenReady};
+use crate::{CallHeader, EndWait, Scope, ToNode, WhenReady};
 
 const REQUEST: u32 = 11_001;
 const WAIT: u32 = 11_002;
@@ -43,14 +43,8 @@ const INLINE_BYTES_MAX: usize = 4096;
 pub enum SmallToNode<'a> {
     /// Request to append.
     Append {
-        /// Request id.
-        call: RequestId,
-        /// The partition.
-        place: PartitionRef,
-        /// Membership, if the request is on behalf of a member of a consumer group.
-        member: Option<Membership>,
-        /// Parent span, if the request is traced.
-        trace: Option<TraceContext>,
+        /// Head of the request.
+        header: CallHeader,
         /// Messages, in place.
         messages: &'a mut [u8],
         /// Announced number of messages.
@@ -65,19 +59,13 @@ impl SmallToNode<'_> {
     pub fn into_owned(self) -> ToNode {
         match self {
             Self::Append {
-                call,
-                place,
-                member,
-                trace,
+                header,
                 messages,
                 messages_count,
             } => {
                 let batch = Batch::copied(messages, messages_count);
                 ToNode::Request {
-                    call,
-                    place,
-                    member,
-                    trace,
+                    header,
                     request: Request::Append { batch },
                 }
             }
@@ -89,19 +77,13 @@ impl SmallToNode<'_> {
 /// A parsed frame, without the messages of a batch.
 enum Parsed {
     Append {
-        call: RequestId,
-        place: PartitionRef,
-        member: Option<Membership>,
-        trace: Option<TraceContext>,
+        header: CallHeader,
         messages_count: u32,
         /// Start of the messages in the payload.
         start: usize,
     },
     Stage {
-        call: RequestId,
-        place: PartitionRef,
-        member: Option<Membership>,
-        trace: Option<TraceContext>,
+        header: CallHeader,
         head: StageHead,
         /// Start of the messages in the payload.
         start: usize,
@@ -130,15 +112,21 @@ impl StageHead {
     }
 }
 
-fn head_of_request(
-    head: &mut Vec<u8>,
-    (call, place): (RequestId, PartitionRef),
-    member: Option<Membership>,
-    trace: Option<TraceContext>,
-) {
-    head.call(call);
-    head.place(place);
-    head.requester(member, trace);
+fn write_header(head: &mut Vec<u8>, header: &CallHeader) {
+    head.call(header.call);
+    head.place(header.place);
+    head.requester(header.member, header.trace);
+}
+
+fn read_header(reader: &mut Reader<'_>) -> Result<CallHeader, Malformed> {
+    let (call, place) = (reader.call()?, reader.place()?);
+    let (member, trace) = reader.requester()?;
+    Ok(CallHeader {
+        call,
+        place,
+        member,
+        trace,
+    })
 }
 
 impl ToNode {
@@ -150,14 +138,8 @@ impl ToNode {
     pub fn encode(self) -> Vec<Slice> {
         let mut head = begin(MESSAGES_HEAD_BYTES_MAX);
         let code = match self {
-            Self::Request {
-                call,
-                place,
-                member,
-                trace,
-                request,
-            } => {
-                head_of_request(&mut head, (call, place), member, trace);
+            Self::Request { header, request } => {
+                write_header(&mut head, &header);
                 match write_request(&mut head, request) {
                     None => {}
                     Some(messages) if messages.len() <= INLINE_BYTES_MAX => {
@@ -170,13 +152,12 @@ impl ToNode {
                 REQUEST
             }
             Self::Wait {
-                call,
-                place,
-                member,
+                header,
                 poll,
                 when_ready,
             } => {
-                head_of_request(&mut head, (call, place), member, None);
+                let trace = None;
+                write_header(&mut head, &CallHeader { trace, ..header });
                 head.u8(match when_ready {
                     WhenReady::Answer => 1,
                     WhenReady::AnswerNow => 2,
@@ -238,35 +219,23 @@ impl ToNode {
     pub fn decode(code: u32, payload: &mut [u8]) -> Result<SmallToNode<'_>, DecodeError> {
         Ok(match parse(code, payload)? {
             Parsed::Append {
-                call,
-                place,
-                member,
-                trace,
+                header,
                 messages_count,
                 start,
             } => SmallToNode::Append {
-                call,
-                place,
-                member,
-                trace,
+                header,
                 messages: &mut payload[start..],
                 messages_count,
             },
             Parsed::Stage {
-                call,
-                place,
-                member,
-                trace,
+                header,
                 head,
                 start,
             } => {
                 let messages = Buffer::unpooled(&payload[start..]);
                 let range = 0..messages.len();
                 SmallToNode::Other(ToNode::Request {
-                    call,
-                    place,
-                    member,
-                    trace,
+                    header,
                     request: head.request(messages, range),
                 })
             }
@@ -278,38 +247,26 @@ impl ToNode {
     pub fn decode_owned(code: u32, payload: Buffer) -> Result<Self, DecodeError> {
         Ok(match parse(code, &payload)? {
             Parsed::Append {
-                call,
-                place,
-                member,
-                trace,
+                header,
                 messages_count,
                 start,
             } => {
                 let range = start..payload.len();
                 Self::Request {
-                    call,
-                    place,
-                    member,
-                    trace,
+                    header,
                     request: Request::Append {
                         batch: Batch::new(payload, range, messages_count),
                     },
                 }
             }
             Parsed::Stage {
-                call,
-                place,
-                member,
-                trace,
+                header,
                 head,
                 start,
             } => {
                 let range = start..payload.len();
                 Self::Request {
-                    call,
-                    place,
-                    member,
-                    trace,
+                    header,
                     request: head.request(payload, range),
                 }
             }
@@ -395,15 +352,11 @@ fn parse(code: u32, payload: &[u8]) -> Result<Parsed, DecodeError> {
 }
 
 fn read_request(reader: &mut Reader<'_>, payload_bytes: usize) -> Result<Parsed, Malformed> {
-    let (call, place) = (reader.call()?, reader.place()?);
-    let (member, trace) = reader.asker()?;
+    let header = read_header(reader)?;
     let request = match reader.u8()? {
         APPEND => {
             return Ok(Parsed::Append {
-                call,
-                place,
-                member,
-                trace,
+                header,
                 messages_count: reader.u32()?,
                 start: payload_bytes - reader.remaining(),
             });
@@ -440,29 +393,19 @@ fn read_request(reader: &mut Reader<'_>, payload_bytes: usize) -> Result<Parsed,
                 messages_count: reader.u32()?,
             };
             return Ok(Parsed::Stage {
-                call,
-                place,
-                member,
-                trace,
+                header,
                 head,
                 start: payload_bytes - reader.remaining(),
             });
         }
         kind => return Err(Malformed::UnknownCode(kind)),
     };
-    Ok(Parsed::Whole(ToNode::Request {
-        call,
-        place,
-        member,
-        trace,
-        request,
-    }))
+    Ok(Parsed::Whole(ToNode::Request { header, request }))
 }
 
 fn read_wait(reader: &mut Reader<'_>) -> Result<ToNode, Malformed> {
-    let (call, place) = (reader.call()?, reader.place()?);
-    let (member, trace) = reader.asker()?;
-    if trace.is_some() {
+    let header = read_header(reader)?;
+    if header.trace.is_some() {
         return Err(Malformed::ReservedNotZero);
     }
     let when_ready = match reader.u8()? {
@@ -472,9 +415,7 @@ fn read_wait(reader: &mut Reader<'_>) -> Result<ToNode, Malformed> {
         code => return Err(Malformed::UnknownCode(code)),
     };
     Ok(ToNode::Wait {
-        call,
-        place,
-        member,
+        header,
         poll: reader.poll()?,
         when_ready,
     })

@@ -8,7 +8,8 @@ mod samples;
 
 use headrace_buffer::{Buffer, BufferPool, Slice};
 use headrace_link::{
-    DecodeError, MESSAGES_HEAD_BYTES_MAX, RequestId, SmallToNode, ToGateway, ToNode, refusal,
+    CallHeader, DecodeError, MESSAGES_HEAD_BYTES_MAX, RequestId, SmallToNode, ToGateway, ToNode,
+    refusal,
 };
 use headrace_partition::{Batch, Request, Response};
 use headrace_wire::{
@@ -34,10 +35,13 @@ fn split(slices: &[Slice]) -> (u32, Vec<u8>) {
 /// Comparable form of a frame: its debug output, and the messages of a batch separately.
 fn comparable(frame: ToNode) -> (String, Option<Vec<u8>>) {
     if let ToNode::Request {
-        call,
-        place,
-        member,
-        trace,
+        header:
+            CallHeader {
+                call,
+                place,
+                member,
+                trace,
+            },
         request,
     } = frame
     {
@@ -193,10 +197,12 @@ fn messages_are_not_copied() {
     let address = received[500..].as_ptr();
     let batch = Batch::new(received, 500..69_000, 3);
     let frame = ToNode::Request {
-        call: RequestId(1),
-        place: place(),
-        member: None,
-        trace: None,
+        header: CallHeader {
+            call: RequestId(1),
+            place: place(),
+            member: None,
+            trace: None,
+        },
         request: Request::Append { batch },
     };
     let slices = frame.encode();
@@ -222,10 +228,12 @@ fn messages_are_not_copied() {
 fn small_batches_are_one_slice() {
     for (messages_bytes, slices) in [(0, 1), (4096, 1), (4097, 2)] {
         let frame = ToNode::Request {
-            call: RequestId(8),
-            place: place(),
-            member: None,
-            trace: None,
+            header: CallHeader {
+                call: RequestId(8),
+                place: place(),
+                member: None,
+                trace: None,
+            },
             request: Request::Append {
                 batch: Batch::copied(&vec![9; messages_bytes], 2),
             },

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use headrace_buffer::Slice;
 use headrace_link::{
-    EndWait, Membership, PartitionRef, Refusal, RequestId, Scope, StatisticsSnapshot, ToGateway,
-    ToNode, TraceContext, WatchedState, WhenReady,
+    CallHeader, EndWait, Membership, PartitionRef, Refusal, RequestId, Scope, StatisticsSnapshot,
+    ToGateway, ToNode, TraceContext, WatchedState, WhenReady,
 };
 use headrace_model::{
     ClientId, ClientKey, GroupId, Namespace, NodeId, Offset, PartitionId, StageId, StreamId,
@@ -87,10 +87,12 @@ impl Sample {
                 messages_count,
                 stage_chunk: part,
             } => ToNode::Request {
-                call,
-                place,
-                member,
-                trace,
+                header: CallHeader {
+                    call,
+                    place,
+                    member,
+                    trace,
+                },
                 request: with_messages(Batch::copied(&messages, messages_count), part),
             },
             Self::Other(other) => other.frame(),
@@ -115,16 +117,21 @@ impl Other {
     fn frame(self) -> ToNode {
         match self {
             Self::Request(call, place, member, trace, asked) => ToNode::Request {
-                call,
-                place,
-                member,
-                trace,
+                header: CallHeader {
+                    call,
+                    place,
+                    member,
+                    trace,
+                },
                 request: asked.request(),
             },
             Self::Wait(call, place, member, poll, when_ready) => ToNode::Wait {
-                call,
-                place,
-                member,
+                header: CallHeader {
+                    call,
+                    place,
+                    member,
+                    trace: None,
+                },
                 poll,
                 when_ready,
             },

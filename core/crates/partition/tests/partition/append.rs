@@ -7,12 +7,10 @@ use headrace_partition::{PartitionConfig, PartitionError, PollingStrategy, Reque
 use crate::support::messages::{batch, got, offsets, sent};
 use crate::support::world::{World, config};
 
-const ALL: [Durability; 3] = [Durability::Memory, Durability::Os, Durability::Fsync];
-
 /// LOG-1, LOG-3: offsets are dense from 0, timestamps never decrease, contents are unchanged.
 #[test]
 fn offsets_are_dense_and_start_at_zero() {
-    for durability in ALL {
+    for durability in Durability::ALL {
         let mut world = World::new(config(durability));
         for number in 0..5 {
             let answer = world.append(&[sent(number * 2, 20), sent(number * 2 + 1, 100)]);
@@ -42,7 +40,7 @@ fn offsets_are_dense_and_start_at_zero() {
 /// acknowledged messages.
 #[test]
 fn acknowledgements_come_when_the_promise_holds() {
-    for durability in ALL {
+    for durability in Durability::ALL {
         let mut world = World::new(config(durability));
         world.settle();
         let ticket = world.submit(Request::Append {
@@ -191,7 +189,7 @@ fn syncs_are_shared_and_do_not_stop_writes() {
 /// LOG-4: writes never exceed 4 MiB or 1024 slices (checked by the disk), however large a batch is.
 #[test]
 fn large_batches_are_written_in_parts_and_acknowledged_as_a_whole() {
-    for durability in ALL {
+    for durability in Durability::ALL {
         let mut world = World::new(config(durability));
         let large: Vec<_> = (0..10).map(|number| sent(number, 1_000_000)).collect();
         assert!(world.append(&large).is_ok());

@@ -275,7 +275,7 @@ fn batches_stay_in_order_where_the_pool_is_empty() {
 /// little later, whatever the partition's state.
 #[test]
 fn exhausted_resources_only_delay() {
-    for durability in [Durability::Memory, Durability::Os, Durability::Fsync] {
+    for durability in Durability::ALL {
         for failing in 0..30 {
             let mut world = World::new(PartitionConfig {
                 segment_size_bytes: 5_000,

@@ -203,7 +203,7 @@ fn case() -> impl Strategy<Value = Case> {
     ];
     let ranges = prop::collection::vec((0..2000_u64, 0..2000_u64, target), 1..6);
     (
-        prop::sample::select(vec![Durability::Memory, Durability::Os, Durability::Fsync]),
+        prop::sample::select(Durability::ALL.to_vec()),
         prop::sample::select(vec![
             IndexCaching::All,
             IndexCaching::OpenSegment,

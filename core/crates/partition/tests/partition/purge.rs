@@ -39,7 +39,7 @@ fn assert_empty(world: &mut World) {
 /// Protocol 6.2: all messages, including buffered ones, and all stored offsets are dropped; the next offset is 0.
 #[test]
 fn a_purge_leaves_nothing_and_starts_at_zero() {
-    for durability in [Durability::Memory, Durability::Os, Durability::Fsync] {
+    for durability in Durability::ALL {
         let mut world = filled(durability);
         let unanswered = world.submit_in_place(&[sent(30, 1000)]);
         world.end_of_turn();

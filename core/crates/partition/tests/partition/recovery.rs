@@ -505,7 +505,7 @@ fn an_empty_file_amid_the_segments_hides_nothing() {
 /// Closing writes, syncs and answers everything, and refuses new requests.
 #[test]
 fn closing_drains() {
-    for durability in [Durability::Memory, Durability::Os, Durability::Fsync] {
+    for durability in Durability::ALL {
         let mut world = World::new(config(durability));
         let tickets: Vec<_> = (0..10)
             .map(|number| world.submit_in_place(&[sent(number, 5000)]))

@@ -55,7 +55,7 @@ fn first(world: &World) -> u64 {
 /// A segment is removed once its newest message has expired, and not before.
 #[test]
 fn segments_go_when_their_newest_message_is_too_old() {
-    for durability in [Durability::Memory, Durability::Os, Durability::Fsync] {
+    for durability in Durability::ALL {
         let mut world = one_a_second(durability);
         // Message 3, the newest of the first segment, was appended in second 5.
         expire(&mut world, 5);

@@ -44,7 +44,7 @@ fn filled(durability: Durability, batches: u64) -> World {
 /// LOG-2: a segment is sealed when it is full; the batch that fills it stays in it as a whole.
 #[test]
 fn a_full_segment_is_sealed_and_the_next_one_begins() {
-    for durability in [Durability::Memory, Durability::Os, Durability::Fsync] {
+    for durability in Durability::ALL {
         let mut world = filled(durability, 7);
         assert_eq!(
             world.ask(Request::Flush { fsync: true }),

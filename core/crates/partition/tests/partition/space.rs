@@ -8,8 +8,6 @@ use crate::support::messages::{offsets, sent};
 use crate::support::world::{World, config};
 
 const ALICE: ConsumerKey = ConsumerKey::Consumer(1);
-const DURABILITIES: [Durability; 3] = [Durability::Memory, Durability::Os, Durability::Fsync];
-
 fn is_failed<T>(answer: &Result<T, PartitionError>) -> bool {
     matches!(answer, Err(PartitionError::Failed(_)))
 }
@@ -36,7 +34,7 @@ fn get_room(world: &mut World) {
 /// and existing messages keep their offsets.
 #[test]
 fn messages_are_taken_again_when_there_is_room() {
-    for durability in DURABILITIES {
+    for durability in Durability::ALL {
         for before in 0..4 {
             let mut world = World::new(PartitionConfig {
                 segment_size_bytes: 1000,
@@ -133,7 +131,7 @@ fn segments_are_removed_to_make_room() {
 /// A running partition waits for space; a closing one does not.
 #[test]
 fn a_stop_does_not_wait_for_room() {
-    for durability in DURABILITIES {
+    for durability in Durability::ALL {
         let mut world = World::new(config(durability));
         world.append(&[sent(0, 10)]).expect("appended");
         world.ask(Request::Flush { fsync: true }).expect("written");

@@ -8,8 +8,6 @@ use crate::support::disk::{Crash, Fault};
 use crate::support::messages::{Sent, got, offsets, sent};
 use crate::support::world::{LIFETIME_MICROS, World, config};
 
-const DURABILITIES: [Durability; 3] = [Durability::Memory, Durability::Os, Durability::Fsync];
-
 fn some(numbers: std::ops::Range<u64>, length: usize) -> Vec<Sent> {
     numbers.map(|number| sent(number, length)).collect()
 }
@@ -44,7 +42,7 @@ fn staged(answer: Result<Response, PartitionError>) -> (StageId, u64, u64) {
 /// Staged messages are invisible, survive a loss of power whatever the partition's durability, and are published once.
 #[test]
 fn what_is_staged_is_seen_when_it_is_published() {
-    for durability in DURABILITIES {
+    for durability in Durability::ALL {
         let mut world = World::new(config(durability));
         world.append(&some(0..3, 100)).expect("appended");
         let answer = world.stage_chunk(None, 0, false, &some(10..15, 100));
@@ -241,7 +239,7 @@ fn stages_are_dropped_when_nobody_can_commit_them() {
 /// Wherever publishing is interrupted, with concurrent appends: each message is published once, in order, without gaps.
 #[test]
 fn publishing_is_complete_wherever_it_is_interrupted() {
-    for durability in DURABILITIES {
+    for durability in Durability::ALL {
         for crash in [Crash::Kill, Crash::Power] {
             for steps in 0..40 {
                 let mut world = World::new(PartitionConfig {

@@ -360,7 +360,7 @@ fn read_user_headers(json: &str, out: &mut Vec<u8>, field: &str) -> Result<(), F
 
 fn read_field(json: &FieldJson<'_>, at: &dyn Fn() -> String) -> Result<(u8, Vec<u8>), Fault> {
     let kind = kind_code(&json.kind)
-        .ok_or_else(|| shape(at(), format!("{:?} is no kind of header", json.kind)))?;
+        .ok_or_else(|| shape(at(), format!("{:?} is not a header kind", json.kind)))?;
     let bytes = STANDARD
         .decode(json.value.as_bytes())
         .map_err(|error| shape(at(), error))?;

@@ -17,7 +17,7 @@ macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident { $($flag:ident),+ })+) => {
         $(
             $(#[$doc])*
-            #[pyclass(frozen, eq, get_all, module = "headrace_core")]
+            #[pyclass(frozen, from_py_object, eq, get_all, module = "headrace_core")]
             #[derive(Clone, Copy, PartialEq, Eq)]
             #[allow(clippy::struct_excessive_bools, reason = "independent rights")]
             pub(super) struct $name {
@@ -61,7 +61,7 @@ flags! {
 }
 
 /// Permissions on one stream and on its topics.
-#[pyclass(frozen, eq, get_all, module = "headrace_core")]
+#[pyclass(frozen, from_py_object, eq, get_all, module = "headrace_core")]
 #[derive(Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent rights")]
 pub(super) struct StreamPermissions {

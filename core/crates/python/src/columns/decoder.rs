@@ -152,7 +152,9 @@ fn handed_over(python: Python<'_>, batches: Vec<Batch>) -> PyResult<Vec<Py<Recor
 fn column(name: &str) -> PyResult<Column> {
     Column::named(name).ok_or_else(|| {
         let names = Column::ALL.map(Column::name).join(", ");
-        PyValueError::new_err(format!("there is no column {name:?}: there are {names}"))
+        PyValueError::new_err(format!(
+            "column {name:?} does not exist: the columns are {names}"
+        ))
     })
 }
 

@@ -53,7 +53,7 @@ impl Layout {
             "large_list" => Self::LargeList,
             "struct" => Self::Struct,
             _ => {
-                let text = format!("there is no layout {name:?}");
+                let text = format!("layout {name:?} does not exist");
                 return Err(PyValueError::new_err(text));
             }
         })

@@ -381,7 +381,7 @@ fn check_hello(us: &Identity, hello: &[u8]) -> Result<(u8, Standing), Failure> {
     }
     if us.given_up.contains(&from) {
         return Err(refuse(format!(
-            "replica {from} was given up: when it comes with an empty folder, take it out of `given_up` in the settings \
+            "replica {from} was given up: when it starts with an empty directory, take it out of `given_up` in the settings \
              of all replicas"
         )));
     }

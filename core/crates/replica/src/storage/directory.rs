@@ -64,7 +64,7 @@ impl DataDirectory {
     pub(crate) fn create_and_lock(&self) -> Result<DirectoryLock, StartError> {
         self.files
             .create_directory(&self.path)
-            .map_err(|source| StartError::storage("make the folder", &self.path, source))?;
+            .map_err(|source| StartError::storage("create the directory", &self.path, source))?;
         // The lock has its own file: the other files are replaced, and a lock belongs to the file that was opened.
         let path = self.join("replica.lock");
         match self.files.lock(&path) {

@@ -167,7 +167,7 @@ mod tests {
         fs::write(&path, &bytes).unwrap();
         let refusal = SuperblockFile::read(directory).unwrap_err();
         assert_eq!(refusal.reason(), "damaged");
-        assert!(refusal.to_string().contains("restore the folder"));
+        assert!(refusal.to_string().contains("restore the directory"));
         fs::write(&path, &bytes[..5000]).unwrap();
         assert_eq!(
             SuperblockFile::read(directory).unwrap_err().reason(),

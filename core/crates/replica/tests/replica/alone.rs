@@ -52,7 +52,7 @@ fn one_directory_serves_one_replica() {
     let group = Group::new(1);
     let node = group.start(0);
     let refusal = Node::start(group.configs[0].clone()).err().unwrap();
-    assert_eq!(refusal.reason(), "folder_in_use");
+    assert_eq!(refusal.reason(), "directory_in_use");
     node.kill();
     group.start(0);
 }

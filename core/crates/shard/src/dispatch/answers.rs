@@ -14,8 +14,9 @@ use headrace_wire::{
 
 use super::plans::planned_range;
 use crate::{
-    connection::{Pipeline, Sequence, explained_response, payload_response, status_response},
+    api::Sequence,
     meter::Meter,
+    sessions::connection::{Pipeline, explained_response, payload_response, status_response},
 };
 
 /// Count messages that were appended, or returned to a consumer.

@@ -1,8 +1,8 @@
 //! Replies of the control plane, and the conversion of their records in both directions.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use headrace_catalog::Credential;
+use headrace_catalog::{Credential, Permissions};
 use headrace_model::{Timestamp, UserId};
 use headrace_proto::{
     catalog::v1 as catalog,
@@ -10,9 +10,6 @@ use headrace_proto::{
 };
 use headrace_wire::{
     Status,
-    permissions::{
-        GlobalPermissions, Permissions, StreamPermissions, StreamRights, TopicPermissions,
-    },
     response::{
         GroupHeader, Identity, PartitionInfo, RawAccessToken, StreamHeader, TopicHeader,
         UserDetails, UserHeader,
@@ -23,7 +20,7 @@ use super::{topics::compression, transactions, users::user_status};
 use crate::{
     Shard,
     api::{Effect, Origin},
-    connection::{Login, payload_response, status_response},
+    sessions::connection::{Login, payload_response, status_response},
 };
 
 impl Shard {
@@ -41,9 +38,9 @@ impl Shard {
             Some(Body::HostStatistics(host)) => Some(self.stats_response(host)),
             _ => None,
         };
-        let clients = self.clients.clone();
+        let clients = self.sessions.clients().clone();
         let (catalog, now) = (Arc::clone(self.catalog.load()), self.now);
-        let Some(connection) = self.connection_mut(origin.connection) else {
+        let Some(connection) = self.sessions.get_mut(origin.connection) else {
             return;
         };
         let session = &mut connection.session;
@@ -83,8 +80,8 @@ impl Shard {
             }
         };
         connection.pipeline.answer_one(origin.sequence, response);
-        self.touch(origin.connection);
-        self.note_login_expiry(expires_at);
+        self.sessions.touch(origin.connection);
+        self.sessions.note_login_expiry(expires_at);
         if changed_password {
             // The review skipped this session while the change was in progress.
             self.review_session(origin.connection, effects);
@@ -122,7 +119,8 @@ fn encode_body(body: &Body, out: &mut Vec<u8>) {
                 status: user_status(u8::try_from(user.status).unwrap_or_default()),
                 username: &user.username,
             },
-            permissions: user.permissions.as_ref().map(permissions_to_wire),
+            permissions: (user.permissions.as_ref())
+                .map(|record| (&Permissions::from(record)).into()),
         }
         .encode(out),
         Body::UserId(user_id) => Identity { user_id: *user_id }.encode(out),
@@ -168,98 +166,5 @@ fn encode_new_topic(topic: &catalog::Topic, out: &mut Vec<u8>) {
             messages_count: 0,
         }
         .encode(out);
-    }
-}
-
-/// Convert permissions from the binary protocol for the metadata service.
-pub(super) fn permissions_to_proto(permissions: &Permissions) -> catalog::Permissions {
-    let global = &permissions.global;
-    catalog::Permissions {
-        global: Some(catalog::GlobalPermissions {
-            manage_servers: global.manage_servers,
-            read_servers: global.read_servers,
-            manage_users: global.manage_users,
-            read_users: global.read_users,
-            manage_streams: global.manage_streams,
-            read_streams: global.read_streams,
-            manage_topics: global.manage_topics,
-            read_topics: global.read_topics,
-            poll_messages: global.poll_messages,
-            send_messages: global.send_messages,
-        }),
-        streams: permissions
-            .streams
-            .iter()
-            .map(|(stream_id, stream)| catalog::StreamPermissions {
-                stream_id: *stream_id,
-                manage_stream: stream.rights.manage_stream,
-                read_stream: stream.rights.read_stream,
-                manage_topics: stream.rights.manage_topics,
-                read_topics: stream.rights.read_topics,
-                poll_messages: stream.rights.poll_messages,
-                send_messages: stream.rights.send_messages,
-                topics: stream
-                    .topics
-                    .iter()
-                    .map(|(topic_id, topic)| catalog::TopicPermissions {
-                        topic_id: *topic_id,
-                        manage_topic: topic.manage_topic,
-                        read_topic: topic.read_topic,
-                        poll_messages: topic.poll_messages,
-                        send_messages: topic.send_messages,
-                    })
-                    .collect(),
-            })
-            .collect(),
-    }
-}
-
-/// Convert permissions from the metadata service for the binary protocol.
-pub(super) fn permissions_to_wire(permissions: &catalog::Permissions) -> Permissions {
-    let global = permissions.global.unwrap_or_default();
-    Permissions {
-        global: GlobalPermissions {
-            manage_servers: global.manage_servers,
-            read_servers: global.read_servers,
-            manage_users: global.manage_users,
-            read_users: global.read_users,
-            manage_streams: global.manage_streams,
-            read_streams: global.read_streams,
-            manage_topics: global.manage_topics,
-            read_topics: global.read_topics,
-            poll_messages: global.poll_messages,
-            send_messages: global.send_messages,
-        },
-        streams: permissions
-            .streams
-            .iter()
-            .map(|stream| (stream.stream_id, stream_to_wire(stream)))
-            .collect(),
-    }
-}
-
-fn stream_to_wire(stream: &catalog::StreamPermissions) -> StreamPermissions {
-    StreamPermissions {
-        rights: StreamRights {
-            manage_stream: stream.manage_stream,
-            read_stream: stream.read_stream,
-            manage_topics: stream.manage_topics,
-            read_topics: stream.read_topics,
-            poll_messages: stream.poll_messages,
-            send_messages: stream.send_messages,
-        },
-        topics: stream
-            .topics
-            .iter()
-            .map(|topic| {
-                let rights = TopicPermissions {
-                    manage_topic: topic.manage_topic,
-                    read_topic: topic.read_topic,
-                    poll_messages: topic.poll_messages,
-                    send_messages: topic.send_messages,
-                };
-                (topic.topic_id, rights)
-            })
-            .collect::<BTreeMap<_, _>>(),
     }
 }

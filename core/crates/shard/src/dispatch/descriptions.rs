@@ -27,7 +27,9 @@ impl Context<'_> {
         let holder = self.catalog.leader(partition.namespace);
         let state = match self.shard.config.owner(self.catalog, partition.namespace) {
             Owner::Nowhere => PartitionState::Unplaced,
-            Owner::Remote { .. } if !holder.is_some_and(|node| self.shard.links.reaches(node)) => {
+            Owner::Remote { .. }
+                if !holder.is_some_and(|node| self.shard.routing.links.reaches(node)) =>
+            {
                 PartitionState::Unreachable
             }
             _ if statistics.failed() => PartitionState::Failed,

@@ -15,7 +15,7 @@ use headrace_wire::{
 };
 
 use super::{Context, Handled, Outcome, check_new_name, messages::poll_of};
-use crate::members::membership;
+use crate::hosting::members::membership;
 
 impl Context<'_> {
     /// Returns an empty success if the topic or the group does not exist.
@@ -134,10 +134,10 @@ impl Context<'_> {
         let Some(namespace) = partition.and_then(|partition| namespace_of(topic, partition)) else {
             return Ok(Outcome::Nothing);
         };
-        Ok(Outcome::Member {
+        Ok(Outcome::Partition {
             namespace,
             request: Request::Poll(poll_of(request, ConsumerKey::Group(group.key))),
-            membership: membership(group, member),
+            member: Some(membership(group, member)),
         })
     }
 
@@ -166,13 +166,13 @@ impl Context<'_> {
             .and_then(|partition| namespace_of(topic, partition))
             .ok_or(Status::NOT_RESOLVED_CONSUMER)?;
         let consumer = ConsumerKey::Group(group.key);
-        Ok(Outcome::Member {
+        Ok(Outcome::Partition {
             namespace,
             request: match offset {
                 Some(offset) => Request::StoreOffset { consumer, offset },
                 None => Request::DeleteOffset { consumer },
             },
-            membership: membership(group, member),
+            member: Some(membership(group, member)),
         })
     }
 }

@@ -6,10 +6,13 @@
 use headrace_catalog::{Action, Catalog, Credential, Partition, Topic, authorise};
 use headrace_model::{StreamId, TopicId, UserId};
 use headrace_ticket::{Access, Issuer, Scope, Ticket};
-use headrace_wire::{Command, ConsumerKind, Status, command::LoginWithTicket};
+use headrace_wire::{
+    Command, ConsumerKind, Status,
+    command::{Attributes, LoginWithTicket},
+};
 
 use super::{Handled, Outcome};
-use crate::{Shard, config::Hosting, connection::Session};
+use crate::{Shard, config::Hosting, sessions::connection::Session};
 
 /// User id of ticket holders. No user has this number, so it grants nothing by itself.
 pub(crate) const TICKET_HOLDER: UserId = UserId(u32::MAX);
@@ -116,26 +119,9 @@ pub(super) fn check_ticket_access(
 
 /// Return whether ticket holders may send this request.
 pub(super) fn is_allowed_with_ticket(command: &Command<'_>) -> bool {
-    let kind = match command {
-        Command::FlushUnsavedBuffer(_)
-        | Command::PlanRange(_)
-        | Command::StageMessages(_)
-        | Command::SetTraceContext(_)
-        | Command::LogoutUser => {
-            return true;
-        }
-        Command::PollMessages(request) => request.consumer.kind,
-        Command::WaitMessages(request) | Command::ReadMessages(request) => {
-            request.poll.consumer.kind
-        }
-        Command::GetConsumerOffset(path) | Command::DeleteConsumerOffset(path) => {
-            path.consumer.kind
-        }
-        Command::StoreConsumerOffset(request) => request.path.consumer.kind,
-        _ => return false,
-    };
     // Members of groups are known only to their gateways.
-    kind == ConsumerKind::Consumer
+    command.code().attributes().has(Attributes::TICKETS)
+        && (command.consumer()).is_none_or(|consumer| consumer.kind == ConsumerKind::Consumer)
 }
 
 impl Shard {
@@ -156,7 +142,7 @@ impl Shard {
         session.login = None;
         session.ticket = Some(holder);
         session.route = None;
-        self.clients.set_user(session.client, None);
+        self.sessions.clients().set_user(session.client, None);
         Ok(Outcome::empty())
     }
 }

@@ -19,11 +19,13 @@ use headrace_wire::{
 use super::{Context, Handled, Outcome, holders, lookups::LookedUp};
 use crate::{
     Shard,
-    api::{ConnectionKey, Effect, Mail, Origin},
-    catching_up::may_be_stale_catalog,
-    connection::{Pipeline, SendRoute, Session, status_response},
+    api::{Effect, Mail, Origin, PartitionCall},
+    hosting::BorrowedBatch,
     owner::Owner,
-    partitions::SmallBatch,
+    sessions::{
+        catching_up::may_be_stale_catalog,
+        connection::{Pipeline, Requester, SendRoute, Session, status_response},
+    },
 };
 
 /// A validated and authorised batch with its partition.
@@ -37,114 +39,105 @@ impl Shard {
     /// Send a batch whose bytes are in the receive buffer. Returns false if it stays there to be tried again.
     pub(super) fn send_in_place(
         &mut self,
-        key: ConnectionKey,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
+        requester: &mut Requester<'_>,
         payload: &mut [u8],
         effects: &mut Vec<Effect>,
     ) -> bool {
-        let prepared = match self.prepare_send(session, payload) {
+        let prepared = match self.prepare_send(requester.session, payload) {
             Ok(prepared) => prepared,
             Err(status) => {
-                if may_be_stale_catalog(status) && self.catches_up(key, session, effects) {
-                    return false;
-                }
-                self.note_refusal(session, super::SEND_MESSAGES, status, effects);
-                pipeline.respond(status_response(status));
-                return true;
+                return self.refuse_append(requester, super::SEND_MESSAGES, status, effects);
             }
         };
-        let origin = self.begin_append(key, pipeline, payload, &prepared);
-        let messages = &mut payload[prepared.messages];
+        let origin = self.begin_append(requester, payload, &prepared);
         let namespace = prepared.namespace;
         let owner = self.owner(namespace);
-        self.count_affinity(session, owner);
+        self.count_affinity(requester.session, owner);
+        let batch = BorrowedBatch {
+            messages: &mut payload[prepared.messages],
+            messages_count: prepared.messages_count,
+        };
         if owner == Owner::Here {
-            let appended = self.partitions.append_in_place(
-                self.catalog.load(),
+            let call = PartitionCall {
                 origin,
-                SmallBatch {
-                    namespace,
-                    messages: &mut *messages,
-                    messages_count: prepared.messages_count,
-                },
-                self.now,
-                effects,
-            );
-            if appended {
-                return true;
-            }
+                namespace,
+                request: batch,
+            };
+            let catalog = self.catalog.load();
+            self.partitions.append(catalog, call, self.now, effects);
+        } else {
+            let batch = batch.copy(self.memory.pool());
+            let call = PartitionCall {
+                origin,
+                namespace,
+                request: Request::Append { batch },
+            };
+            self.route(requester.pipeline, owner, call, effects);
         }
-        let batch = self.own_batch(messages, prepared.messages_count);
-        let request = Request::Append { batch };
-        self.route((owner, pipeline), origin, namespace, request, effects);
         true
-    }
-
-    /// Copy a batch out of a receive buffer.
-    pub(crate) fn own_batch(&self, messages: &[u8], messages_count: u32) -> Batch {
-        match self.pool.acquire(messages.len()) {
-            Ok(mut buffer) => {
-                buffer.copy_from_slice(messages);
-                Batch::new(buffer, 0..messages.len(), messages_count)
-            }
-            // Limited to the size of a receive buffer, and the batches of a connection are bounded.
-            Err(_) => Batch::copied(messages, messages_count),
-        }
     }
 
     /// Send a batch with a buffer of its own, without copying it. Returns the buffer if the batch is to be tried again.
     pub(crate) fn send_owned(
         &mut self,
-        key: ConnectionKey,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
+        requester: &mut Requester<'_>,
         payload: Buffer,
         effects: &mut Vec<Effect>,
     ) -> Option<Buffer> {
-        match self.prepare_send(session, &payload) {
-            Ok(prepared) => {
-                let origin = self.begin_append(key, pipeline, &payload, &prepared);
-                let Prepared {
-                    namespace,
-                    messages,
-                    messages_count,
-                } = prepared;
-                let owner = self.owner(namespace);
-                self.count_affinity(session, owner);
-                let batch = Batch::new(payload, messages, messages_count);
-                let request = Request::Append { batch };
-                self.route((owner, pipeline), origin, namespace, request, effects);
-            }
+        let prepared = match self.prepare_send(requester.session, &payload) {
+            Ok(prepared) => prepared,
             Err(status) => {
-                if may_be_stale_catalog(status) && self.catches_up(key, session, effects) {
-                    return Some(payload);
-                }
-                self.note_refusal(session, super::SEND_MESSAGES, status, effects);
-                pipeline.respond(status_response(status));
+                let taken = self.refuse_append(requester, super::SEND_MESSAGES, status, effects);
+                return (!taken).then_some(payload);
             }
-        }
+        };
+        let origin = self.begin_append(requester, &payload, &prepared);
+        let Prepared {
+            namespace,
+            messages,
+            messages_count,
+        } = prepared;
+        let owner = self.owner(namespace);
+        self.count_affinity(requester.session, owner);
+        let batch = Batch::new(payload, messages, messages_count);
+        let call = PartitionCall {
+            origin,
+            namespace,
+            request: Request::Append { batch },
+        };
+        self.route(requester.pipeline, owner, call, effects);
         None
+    }
+
+    /// Answer a batch that is refused. Returns false if it is to be tried again with a newer catalog instead.
+    pub(super) fn refuse_append(
+        &mut self,
+        requester: &mut Requester<'_>,
+        code: u32,
+        status: Status,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let key = requester.key;
+        if may_be_stale_catalog(status) && self.catches_up(key, requester.session, effects) {
+            return false;
+        }
+        self.note_refusal(requester.session, code, status, effects);
+        requester.pipeline.respond(status_response(status));
+        true
     }
 
     fn begin_append(
         &self,
-        key: ConnectionKey,
-        pipeline: &mut Pipeline,
+        requester: &mut Requester<'_>,
         payload: &[u8],
         prepared: &Prepared,
     ) -> Origin {
         self.meter.took(payload.len() as u64);
+        let pipeline = &mut *requester.pipeline;
         if self.meter.tracer.is_on() && !pipeline.is_traced() {
             pipeline.trace(TraceContext::of_first(&payload[prepared.messages.clone()]));
         }
-        Origin {
-            shard: self.config.shard,
-            connection: key,
-            sequence: pipeline.begin_append(payload.len()),
-            member: None,
-            trace: pipeline.traced_last(),
-        }
+        requester.begin_append(payload.len())
     }
 
     /// Perform every check of a send request, in the documented order.
@@ -188,24 +181,18 @@ impl Shard {
         })
     }
 
-    /// Route a request to the owner of its partition.
+    /// Route a call to the owner of its partition.
     pub(super) fn route(
         &mut self,
-        (owner, pipeline): (Owner, &Pipeline),
-        origin: Origin,
-        namespace: Namespace,
-        request: Request,
+        pipeline: &Pipeline,
+        owner: Owner,
+        call: PartitionCall,
         effects: &mut Vec<Effect>,
     ) {
-        if origin.trace.is_some() {
-            self.links.trace(pipeline.context_last());
+        if call.origin.trace.is_some() {
+            self.routing.links.trace(pipeline.context_last());
         }
-        let mail = Mail::Request {
-            origin,
-            namespace,
-            request,
-        };
-        self.route_mail(owner, mail, effects);
+        self.route_mail(owner, Mail::Call(call), effects);
     }
 }
 
@@ -260,6 +247,7 @@ impl Context<'_> {
             return self.poll_as_member(topic, request);
         }
         Ok(Outcome::Partition {
+            member: None,
             namespace: self.place_of(topic, request.partition_id, Access::READ)?,
             request: Request::Poll(poll_of(
                 request,
@@ -271,6 +259,7 @@ impl Context<'_> {
     pub(super) fn flush_unsaved_buffer(&self, request: &FlushUnsavedBuffer<'_>) -> Handled {
         let topic = self.topic(request.stream, request.topic, Action::Send)?;
         Ok(Outcome::Partition {
+            member: None,
             namespace: self.place_of(topic, Some(request.partition_id), Access::WRITE)?,
             request: Request::Flush {
                 fsync: request.fsync,
@@ -291,6 +280,7 @@ impl Context<'_> {
         let place = self.place_of(topic, request.partition_id, Access::READ);
         match (consumer, place) {
             (Ok(consumer), Ok(namespace)) => Ok(Outcome::Partition {
+                member: None,
                 namespace,
                 request: Request::GetOffset { consumer },
             }),
@@ -314,6 +304,7 @@ impl Context<'_> {
         }
         let consumer = ConsumerKey::Consumer(path.consumer.key());
         Ok(Outcome::Partition {
+            member: None,
             namespace: self.place_of(topic, path.partition_id, Access::READ)?,
             request: match offset {
                 Some(offset) => Request::StoreOffset { consumer, offset },

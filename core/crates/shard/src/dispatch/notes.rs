@@ -5,7 +5,7 @@ use headrace_proto::control::v1::{CertificateLogin, Noted, request::Operation};
 use headrace_wire::{CommandCode, Status};
 
 use super::control_request;
-use crate::{Shard, api::Effect, connection::Session};
+use crate::{Shard, api::Effect, sessions::connection::Session};
 
 /// Maximum burst of refusals reported by one shard. A user without permission may cause a million per second.
 const BURST: u32 = 32;
@@ -62,7 +62,7 @@ impl Shard {
         if status != Status::UNAUTHORIZED || session.arrival.is_in_process() {
             return;
         }
-        let Some(suppressed_count) = self.refusals.take(self.now) else {
+        let Some(suppressed_count) = self.sessions.refusals.take(self.now) else {
             return;
         };
         let noted = Noted {

@@ -50,6 +50,7 @@ impl Context<'_> {
             .partition(PartitionId(request.partition_id))
             .ok_or(Status::PARTITION_NOT_FOUND)?;
         Ok(Outcome::Partition {
+            member: None,
             namespace: partition.namespace,
             request: Request::DeleteSegments {
                 count: request.segments_count,

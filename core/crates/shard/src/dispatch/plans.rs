@@ -15,6 +15,7 @@ impl Context<'_> {
     pub(super) fn plan_range(&self, request: &PlanRange<'_>) -> Handled {
         let topic = self.topic(request.stream, request.topic, Action::Poll)?;
         Ok(Outcome::Partition {
+            member: None,
             namespace: self.place_of(topic, Some(request.partition_id), Access::READ)?,
             request: Request::PlanRange(RangeToPlan {
                 start: Offset(request.start),

@@ -12,9 +12,9 @@ use headrace_wire::{Command, Partitioning, Status, batch, command::StageMessages
 use super::{Context, Handled, Outcome, STAGE_MESSAGES, holders};
 use crate::{
     Shard,
-    api::{ConnectionKey, Effect, Origin},
-    catching_up::may_be_stale_catalog,
-    connection::{Pipeline, Session, status_response},
+    api::{Effect, PartitionCall},
+    hosting::copy_batch,
+    sessions::connection::{Requester, Session},
 };
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
@@ -48,8 +48,10 @@ impl Context<'_> {
     /// Store a chunk whose bytes are in the receive buffer.
     pub(super) fn stage_messages(&self, request: &StageMessages<'_>) -> Handled {
         let prepared = self.prepare_stage(request)?;
-        let batch = (self.shard).own_batch(request.batch.messages, prepared.messages_count);
+        let messages = request.batch.messages;
+        let batch = copy_batch(self.shard.memory.pool(), messages, prepared.messages_count);
         Ok(Outcome::Partition {
+            member: None,
             namespace: prepared.namespace,
             request: prepared.request(batch),
         })
@@ -91,37 +93,29 @@ impl Shard {
     /// again.
     pub(crate) fn stage_owned(
         &mut self,
-        key: ConnectionKey,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
+        requester: &mut Requester<'_>,
         payload: Buffer,
         effects: &mut Vec<Effect>,
     ) -> Option<Buffer> {
-        let prepared = match self.prepare_owned(session, &payload) {
+        let prepared = match self.prepare_owned(requester.session, &payload) {
             Ok(prepared) => prepared,
             Err(status) => {
-                if may_be_stale_catalog(status) && self.catches_up(key, session, effects) {
-                    return Some(payload);
-                }
-                self.note_refusal(session, STAGE_MESSAGES, status, effects);
-                pipeline.respond(status_response(status));
-                return None;
+                let taken = self.refuse_append(requester, STAGE_MESSAGES, status, effects);
+                return (!taken).then_some(payload);
             }
         };
-        let origin = Origin {
-            shard: self.config.shard,
-            connection: key,
-            sequence: pipeline.begin_alone(),
-            member: None,
-            trace: pipeline.traced_last(),
-        };
+        let origin = requester.begin_alone();
         let namespace = prepared.namespace;
         let owner = self.owner(namespace);
-        self.count_affinity(session, owner);
+        self.count_affinity(requester.session, owner);
         let messages = payload.len() - prepared.messages_bytes..payload.len();
         let batch = Batch::new(payload, messages, prepared.messages_count);
-        let request = prepared.request(batch);
-        self.route((owner, pipeline), origin, namespace, request, effects);
+        let call = PartitionCall {
+            origin,
+            namespace,
+            request: prepared.request(batch),
+        };
+        self.route(requester.pipeline, owner, call, effects);
         None
     }
 

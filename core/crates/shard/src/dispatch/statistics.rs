@@ -6,35 +6,27 @@ use headrace_buffer::Slice;
 use headrace_catalog::Action;
 use headrace_link::Scope;
 use headrace_model::UserId;
-use headrace_wire::{Command, CommandCode, Status};
+use headrace_wire::{Command, CommandCode, Status, command::Attributes};
 
 use super::{Context, Outcome, control_request};
 use crate::{
     Shard,
-    api::{ConnectionKey, Effect, Origin},
+    api::{Effect, Origin},
     config::Hosting,
-    connection::{Pipeline, Session, status_response},
-    links::Moment,
+    routing::links::Moment,
+    sessions::connection::{Requester, Session, status_response},
 };
 
 /// Return whether the response to a command contains statistics.
 fn needs_statistics(code: u32) -> bool {
-    matches!(
-        CommandCode::try_from(code),
-        Ok(CommandCode::GetStats
-            | CommandCode::GetStream
-            | CommandCode::GetStreams
-            | CommandCode::GetTopic
-            | CommandCode::GetTopics
-            | CommandCode::DescribePartitions)
-    )
+    CommandCode::try_from(code).is_ok_and(|code| code.attributes().has(Attributes::STATISTICS))
 }
 
 impl Shard {
     /// Gather the statistics that a request needs. Returns false if it needs none, or if all partitions are local.
     pub(super) fn gather(
         &mut self,
-        (key, session, pipeline): (ConnectionKey, &Session, &mut Pipeline),
+        requester: &mut Requester<'_>,
         code: u32,
         payload: &[u8],
         effects: &mut Vec<Effect>,
@@ -42,25 +34,24 @@ impl Shard {
         if self.config.hosting != Hosting::Nothing || !needs_statistics(code) {
             return false;
         }
-        let Some(user) = self.current_user(session) else {
+        let Some(user) = self.current_user(requester.session) else {
             return false;
         };
-        let Some(scope) = self.scope(session, user, code, payload) else {
+        let Some(scope) = self.scope(requester.session, user, code, payload) else {
             return false;
         };
         let origin = Origin {
-            shard: self.config.shard,
-            connection: key,
-            sequence: pipeline.begin_alone(),
-            member: None,
             trace: None,
+            ..requester.begin_alone()
         };
         let moment = Moment {
             catalog: self.catalog.load(),
             now: self.now,
         };
         let request = (code, payload.into());
-        self.links.gather(moment, origin, scope, request, effects);
+        self.routing
+            .links
+            .gather(moment, origin, scope, request, effects);
         true
     }
 
@@ -103,10 +94,11 @@ impl Shard {
     pub(crate) fn statistics_gathered(
         &mut self,
         origin: Origin,
-        (code, payload): (u32, &[u8]),
+        code: u32,
+        payload: &[u8],
         effects: &mut Vec<Effect>,
     ) {
-        let Some(mut connection) = self.take_connection(origin.connection) else {
+        let Some(mut connection) = self.sessions.take(origin.connection) else {
             return;
         };
         let session = &mut connection.session;
@@ -128,7 +120,7 @@ impl Shard {
             }),
             Ok(_) => debug_assert!(false, "nothing that shows figures asks a partition"),
         }
-        self.put_connection(connection);
-        self.touch(origin.connection);
+        self.sessions.put(connection);
+        self.sessions.touch(origin.connection);
     }
 }

@@ -15,7 +15,7 @@ use headrace_wire::{
 };
 
 use super::{Context, Handled, Outcome};
-use crate::{Client, Shard, connection::payload_response};
+use crate::{Client, Shard, sessions::connection::payload_response};
 
 fn client_header<'a>(client: &Client, address: &'a str, groups_count: u32) -> ClientHeader<'a> {
     ClientHeader {
@@ -105,7 +105,8 @@ impl Context<'_> {
     pub(super) fn get_me(&self) -> Handled {
         let client = self
             .shard
-            .clients
+            .sessions
+            .clients()
             .client(self.client)
             .ok_or(Status::CLIENT_NOT_FOUND)?;
         Ok(self.client_details(&client))
@@ -116,7 +117,11 @@ impl Context<'_> {
         if request.client_id == 0 {
             return Err(Status::INVALID_CLIENT_ID);
         }
-        let client = self.shard.clients.client(ClientId(request.client_id));
+        let client = self
+            .shard
+            .sessions
+            .clients()
+            .client(ClientId(request.client_id));
         Ok(client.map_or_else(Outcome::empty, |client| self.client_details(&client)))
     }
 
@@ -126,7 +131,12 @@ impl Context<'_> {
         if request.client_id == 0 {
             return Err(Status::INVALID_CLIENT_ID);
         }
-        if self.shard.clients.disconnect(ClientId(request.client_id)) {
+        if self
+            .shard
+            .sessions
+            .clients()
+            .disconnect(ClientId(request.client_id))
+        {
             Ok(Outcome::empty())
         } else {
             Err(Status::CLIENT_NOT_FOUND)
@@ -135,7 +145,7 @@ impl Context<'_> {
 
     pub(super) fn get_clients(&self) -> Handled {
         self.allow(Action::ReadServers)?;
-        let clients = self.shard.clients.clients();
+        let clients = self.shard.sessions.clients().clients();
         let mut groups_counts: BTreeMap<ClientId, u32> = BTreeMap::new();
         for member in self.catalog.groups().flat_map(|group| &group.members) {
             if member.client.gateway == self.shard.config.gateway {
@@ -183,7 +193,7 @@ impl Shard {
             partitions_count: totals.partitions_count,
             segments_count: totals.segments_count,
             messages_count: totals.messages_count,
-            clients_count: u32::try_from(self.clients.count()).unwrap_or(u32::MAX),
+            clients_count: u32::try_from(self.sessions.clients().count()).unwrap_or(u32::MAX),
             consumer_groups_count: u32::try_from(catalog.groups().count()).unwrap_or(u32::MAX),
             hostname: &host.hostname,
             os_name: &host.os_name,

@@ -7,7 +7,7 @@ use headrace_ticket::{Access, Issuer, Scope, Ticket};
 use headrace_wire::{Status, command::IssueTicket, response::IssuedTicket};
 
 use super::{Context, Handled, Outcome, lookups::LookedUp};
-use crate::{Shard, connection::Login};
+use crate::{Shard, sessions::connection::Login};
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
 /// Default lifetime of a ticket.

@@ -18,10 +18,7 @@ use headrace_wire::{
     response::{TokenInfo, UserDetails, UserHeader},
 };
 
-use super::{
-    Context, Handled, Outcome, check_new_name,
-    control::{permissions_to_proto, permissions_to_wire},
-};
+use super::{Context, Handled, Outcome, check_new_name};
 
 pub(super) fn login(request: &LoginUser<'_>) -> Handled {
     check_username(request.username)?;
@@ -105,10 +102,7 @@ impl Context<'_> {
         Ok(Outcome::payload(|out| {
             UserDetails {
                 user: user_header(user),
-                permissions: user
-                    .permissions
-                    .as_ref()
-                    .map(|permissions| permissions_to_wire(&permissions.to_record())),
+                permissions: user.permissions.as_ref().map(Into::into),
             }
             .encode(out);
         }))
@@ -152,7 +146,8 @@ impl Context<'_> {
         check_new_name(request.username, "").map_err(|_| Status::INVALID_USERNAME)?;
         check_password(request.password)?;
         let status = request.status()?;
-        let permissions = request.permissions.as_ref().map(permissions_to_proto);
+        let permissions = (request.permissions.as_ref())
+            .map(|permissions| Permissions::from(permissions).to_record());
         self.allow_granting(None, permissions.as_ref())?;
         Ok(Outcome::Control(Operation::CreateUser(
             control::CreateUser {
@@ -193,7 +188,8 @@ impl Context<'_> {
     pub(super) fn update_permissions(&self, request: &UpdatePermissions<'_>) -> Handled {
         self.allow(Action::ManageUsers)?;
         let user = self.user(request.user)?;
-        let permissions = request.permissions.as_ref().map(permissions_to_proto);
+        let permissions = (request.permissions.as_ref())
+            .map(|permissions| Permissions::from(permissions).to_record());
         self.allow_granting(user.permissions.as_ref(), permissions.as_ref())?;
         Ok(
             self.propose(Change::UpdatePermissions(metadata::UpdatePermissions {

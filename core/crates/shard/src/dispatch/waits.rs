@@ -7,12 +7,12 @@ use headrace_partition::{ConsumerKey, Poll};
 use headrace_ticket::Access;
 use headrace_wire::{
     CommandCode, ConsumerKind, Status,
-    command::{PollMessages, WaitMessages},
+    command::{PollMessages, ServedBy, WaitMessages},
     response::{Capabilities, Limit, LimitKind},
 };
 
 use super::{Context, Handled, Outcome, groups::namespace_of, messages::poll_of};
-use crate::{Shard, config::Hosting, connection::Session, members::membership};
+use crate::{Shard, config::Hosting, hosting::members::membership, sessions::connection::Session};
 
 /// Version of the extension numbers. A change of meaning requires another version.
 const EXTENSIONS_VERSION: u32 = 1;
@@ -42,16 +42,11 @@ impl Shard {
         // transactions.
         let takes_tickets = matches!(config.hosting, Hosting::Placed { .. });
         let makes_tickets = !takes_tickets && config.ticket_key.is_some();
-        let is_served = |code: CommandCode| match code {
-            CommandCode::OpenLink | CommandCode::LoginWithTicket => takes_tickets,
-            CommandCode::IssueTicket => makes_tickets,
-            CommandCode::CommitTransaction
-            | CommandCode::AbortTransaction
-            | CommandCode::GetTransaction
-            | CommandCode::DeleteTransaction
-            | CommandCode::PinReader
-            | CommandCode::UnpinReader => !takes_tickets,
-            _ => true,
+        let is_served = |code: CommandCode| match code.served_by() {
+            ServedBy::All => true,
+            ServedBy::PartitionNodes => takes_tickets,
+            ServedBy::TicketIssuers => makes_tickets,
+            ServedBy::Gateways => !takes_tickets,
         };
         let capabilities = Capabilities {
             version: EXTENSIONS_VERSION,

@@ -19,7 +19,7 @@ use super::Memory;
 use crate::{
     Shard,
     api::ConnectionKey,
-    connection::{Connection, Session},
+    sessions::connection::{Connection, Session},
 };
 
 /// Divisor of the budget that limits the large requests of one user.
@@ -138,24 +138,29 @@ impl Shard {
         if connection.share_turn > 0 {
             return false;
         }
-        let Some(share) = self.memory.share_of(&mut connection.session) else {
+        let Some(share) = self.memory.shared.share_of(&mut connection.session) else {
             return true;
         };
         let bytes = BufferPool::size_bytes(bytes);
         let user = share.0.user;
         // Earlier requests of the user come first.
-        if !self.excess.by_user.contains_key(&user)
+        if !self.memory.excess.by_user.contains_key(&user)
             && let Some(claim) = share.claim(bytes)
         {
             connection.inbox.hold(Some(claim));
             return true;
         }
-        self.excess.last_turn += 1;
-        connection.share_turn = self.excess.last_turn;
-        let waiting = self.excess.by_user.entry(user).or_insert_with(|| Waiting {
-            share,
-            requests: VecDeque::new(),
-        });
+        self.memory.excess.last_turn += 1;
+        connection.share_turn = self.memory.excess.last_turn;
+        let waiting = self
+            .memory
+            .excess
+            .by_user
+            .entry(user)
+            .or_insert_with(|| Waiting {
+                share,
+                requests: VecDeque::new(),
+            });
         waiting.requests.push_back(Request {
             key: connection.key,
             turn: connection.share_turn,
@@ -166,25 +171,25 @@ impl Shard {
 
     /// Resume requests whose users have room in their shares again.
     pub(super) fn serve_excess(&mut self) {
-        let mut by_user = core::mem::take(&mut self.excess.by_user);
+        let mut by_user = core::mem::take(&mut self.memory.excess.by_user);
         by_user.retain(|_, waiting| {
             while let Some(first) = waiting.requests.front().copied() {
                 let waits = |connection: &&mut Connection| {
                     connection.share_turn == first.turn && !connection.closing
                 };
-                if let Some(connection) = self.connection_mut(first.key).filter(waits) {
+                if let Some(connection) = self.sessions.get_mut(first.key).filter(waits) {
                     let Some(claim) = waiting.share.claim(first.bytes) else {
                         return true;
                     };
                     connection.share_turn = 0;
                     connection.inbox.hold(Some(claim));
-                    self.touch(first.key);
+                    self.sessions.touch(first.key);
                 }
                 waiting.requests.pop_front();
             }
             false
         });
-        self.excess.by_user = by_user;
+        self.memory.excess.by_user = by_user;
     }
 }
 

@@ -91,7 +91,7 @@ fn line_of(message: &str) -> Line {
         ("no majority agrees", Line::Clock),
         ("is full", Line::Alarm(Alarm::Full)),
         (
-            "the folder is empty and the group is not",
+            "the directory is empty and the group is not",
             Line::Alarm(Alarm::LostDisk),
         ),
         ("must not go on", Line::Alarm(Alarm::OlderCopy)),

@@ -82,9 +82,9 @@ impl Host {
     pub(super) fn found_out(&mut self, node: u8) {
         let now_ns = self.now_ns();
         self.trace
-            .explain(now_ns, node, || "the folder is an older copy".to_owned());
+            .explain(now_ns, node, || "the directory is an older copy".to_owned());
         if self.restored.take() != Some(node) {
-            let what = format!("the folder of replica {node} is taken for an older copy");
+            let what = format!("the directory of replica {node} is taken for an older copy");
             return self.fail(node, Violation::new(Check::Recovery, what));
         }
         self.tally.add("older copies found out");

@@ -10,16 +10,11 @@ pub struct FrameFlags(u32);
 impl FrameFlags {
     /// No flag set.
     pub const NONE: Self = Self(0);
-    /// The author may have lost operations that it acknowledged.
-    pub const SUSPECT: Self = Self(1);
     /// The author requests a [`CommitOk`](super::Command::CommitOk).
     pub const WANT_ACK: Self = Self(1 << 1);
-    /// The author is a learner.
-    pub const LEARNER: Self = Self(1 << 2);
-    /// The author's echoed time must not be used for a lease.
-    pub const NO_LEASE: Self = Self(1 << 3);
 
-    const KNOWN: u32 = 0b1111;
+    /// Bits 0, 2 and 3 are reserved for suspects, learners and leases, which are not built.
+    const KNOWN: u32 = 0b10;
 
     /// Flags with these bits, if all bits are known.
     pub const fn from_bits(bits: u32) -> Option<Self> {

@@ -61,11 +61,8 @@ pub const PIPELINE_MAX: u64 = 32;
 /// Maximum number of headers in a suffix: the pipeline and the committed prepare below it.
 pub const SUFFIX_MAX: usize = 33;
 
-/// Maximum number of members of a group, not counting learners.
+/// Maximum number of members of a group.
 pub const MEMBERS_MAX: usize = 7;
-
-/// Maximum number of learners of a group.
-pub const LEARNERS_MAX: usize = 5;
 
 /// Index that stands for "no replica".
 pub const NO_REPLICA: u8 = u8::MAX;

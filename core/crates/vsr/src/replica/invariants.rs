@@ -4,7 +4,7 @@ use crate::api::{FatalReason, Status};
 use crate::frame::PIPELINE_MAX;
 use crate::rules::Rules;
 
-use super::{Flow, Replica};
+use crate::replica::{Flow, Replica};
 
 /// Values before a step that must never decrease.
 #[derive(Debug, Clone, Copy)]

@@ -1,37 +1,23 @@
 //! One replica of one replicated log.
 //!
 //! The protocol is Viewstamped Replication Revisited (Liskov & Cowling 2012) with the changes explained in
-//! `PROTOCOL.md` of this crate. Each file holds one phase.
+//! `PROTOCOL.md` of this crate. Each directory holds a part of the protocol, each file one phase.
 
-mod acknowledge;
-mod admission;
-mod adoption;
-mod body_repair;
-mod checkpoint;
-mod commit;
-mod execution;
-mod header_repair;
-mod heartbeat;
+mod durable;
 mod invariants;
 mod log;
-mod merge;
-mod prepare;
-mod reads;
+mod normal;
 mod recent;
 mod recovery;
 mod release;
-mod repair_service;
-mod replies;
+mod repair;
+mod requests;
 mod sending;
 mod starting;
+mod state_transfer;
 mod step;
-mod suffix;
-mod superblock_order;
 mod timers;
-mod transfer;
-mod transfer_service;
-mod view_change;
-mod votes;
+mod view_changes;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -47,21 +33,22 @@ use crate::superblock::Checkpoint;
 
 pub use recent::{Input, InputKind};
 pub use recovery::OpenError;
-pub use replies::REQUEST_REUSED;
+pub use requests::replies::REQUEST_REUSED;
 
-use admission::Admission;
-use body_repair::BodyRepair;
-use checkpoint::Checkpointing;
-use execution::Executing;
-use header_repair::HeaderRepair;
+use durable::checkpoint::Checkpointing;
+use durable::superblock_order::SuperblockOrder;
 use log::Log;
-use reads::Reads;
+use normal::execution::Executing;
 use recent::Recent;
-use superblock_order::SuperblockOrder;
+use repair::body_repair::BodyRepair;
+use repair::header_repair::HeaderRepair;
+use requests::admission::Admission;
+use requests::reads::Reads;
+use state_transfer::transfer::Transfer;
+use state_transfer::transfer_service::ChunkLoad;
 use timers::Timers;
-use transfer::Transfer;
-use view_change::ViewChanging;
-use votes::Votes;
+use view_changes::view_change::ViewChanging;
+use view_changes::votes::Votes;
 
 /// Result of part of a step; the rest of the step is skipped after an invariant violation.
 type Flow = Result<(), FatalReason>;
@@ -132,7 +119,7 @@ pub struct Replica<R: Rules = Standard> {
     transfer: Option<Transfer>,
     /// Members whose checkpoints arrived damaged.
     damaged_sources: BTreeSet<u8>,
-    transfer_loads: BTreeMap<u64, transfer_service::ChunkLoad>,
+    transfer_loads: BTreeMap<u64, ChunkLoad>,
     reads: Reads,
     timers: Timers,
 }

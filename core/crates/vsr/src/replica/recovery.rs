@@ -19,18 +19,18 @@ use crate::rules::Rules;
 use crate::superblock::Superblock;
 use crate::timeouts::TimeoutsError;
 
-use super::admission::Admission;
-use super::body_repair::BodyRepair;
-use super::checkpoint::Checkpointing;
-use super::header_repair::HeaderRepair;
-use super::log::Log;
-use super::reads::Reads;
-use super::recent::Recent;
-use super::superblock_order::SuperblockOrder;
-use super::timers::Timers;
-use super::view_change::ViewChanging;
-use super::votes::Votes;
-use super::{Flow, Replica};
+use crate::replica::durable::checkpoint::Checkpointing;
+use crate::replica::durable::superblock_order::SuperblockOrder;
+use crate::replica::log::Log;
+use crate::replica::recent::Recent;
+use crate::replica::repair::body_repair::BodyRepair;
+use crate::replica::repair::header_repair::HeaderRepair;
+use crate::replica::requests::admission::Admission;
+use crate::replica::requests::reads::Reads;
+use crate::replica::timers::Timers;
+use crate::replica::view_changes::view_change::ViewChanging;
+use crate::replica::view_changes::votes::Votes;
+use crate::replica::{Flow, Replica};
 
 /// Upper limit of `batch_bytes_max`: a prepare is one frame, and far below the largest that a peer accepts.
 const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -16,7 +16,7 @@ use crate::frame::area::Prepare;
 use crate::frame::{Operation, PrepareHeader, Release};
 use crate::rules::Rules;
 
-use super::{Flow, Replica};
+use crate::replica::{Flow, Replica};
 
 impl<R: Rules> Replica<R> {
     /// Release in force, as of the newest operation executed by this replica.

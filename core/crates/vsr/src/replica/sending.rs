@@ -6,7 +6,7 @@ use crate::api::{DropReason, Notice, Output};
 use crate::frame::{CommandArea, Frame, FrameFlags, Origin};
 use crate::rules::Rules;
 
-use super::Replica;
+use crate::replica::Replica;
 
 impl<R: Rules> Replica<R> {
     pub(super) fn origin(&self) -> Origin {

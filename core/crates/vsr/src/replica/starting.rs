@@ -8,8 +8,8 @@ use crate::frame::body::headers;
 use crate::frame::{Frame, PrepareHeader};
 use crate::rules::Rules;
 
-use super::merge::DecidedLog;
-use super::{Flow, Replica};
+use crate::replica::view_changes::merge::DecidedLog;
+use crate::replica::{Flow, Replica};
 
 impl<R: Rules> Replica<R> {
     /// Take over the decided log. The decision is final: later summaries of this view change nothing.

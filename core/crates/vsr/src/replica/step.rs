@@ -6,7 +6,7 @@ use crate::api::{DropReason, Event, FatalReason, Now, Output, Status};
 use crate::frame::{Area, Frame};
 use crate::rules::Rules;
 
-use super::{Flow, Replica};
+use crate::replica::{Flow, Replica};
 
 impl<R: Rules> Replica<R> {
     /// Process the events since the last step, at the time `now`, and append the resulting outputs to `out`.
@@ -191,8 +191,7 @@ impl<R: Rules> Replica<R> {
             | Area::Eviction(_)
             | Area::Redirect(_)
             | Area::Ping(_)
-            | Area::Pong(_)
-            | Area::HeartbeatBatch(_) => {
+            | Area::Pong(_) => {
                 self.dropped(DropReason::Status);
                 Ok(())
             }

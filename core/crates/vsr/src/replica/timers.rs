@@ -4,7 +4,7 @@ use crate::api::Status;
 use crate::rules::Rules;
 use crate::timeouts::{Backoff, VIEW_CHANGE_STATUS_MAX_MS, jittered_ns};
 
-use super::{Flow, Replica};
+use crate::replica::{Flow, Replica};
 
 const MS: u64 = 1_000_000;
 

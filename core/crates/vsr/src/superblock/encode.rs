@@ -22,10 +22,9 @@
 //! | 160 | 8 | highest committed op |
 //! | 168 | 1 | replica |
 //! | 169 | 1 | members |
-//! | 170 | 1 | learners |
 //! | 171 | 1 | flags: bit 0, clean shutdown |
 //! | 172 | 4 | headers of the suffix |
-//! | 176 | 96 | nodes of the members (7 × 8), of the learners (5 × 8) |
+//! | 176 | 56 | nodes of the members (7 × 8) |
 //! | 272 | 8 | checkpoint: op |
 //! | 280 | 8 | checkpoint: name of the artifact |
 //! | 288 | 8 | checkpoint: length of the artifact |
@@ -34,7 +33,7 @@
 //! | 336 | 256 | checkpoint: header of the prepare |
 //! | 4096 | 33 × 256 | headers of the suffix |
 //!
-//! All other bytes are zero.
+//! All other bytes are zero. Of these, byte 170 and bytes 232 to 271 are reserved for learners, which are not built.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -45,7 +44,7 @@ use twox_hash::XxHash3_128;
 
 use super::{Checkpoint, Superblock};
 use crate::frame::field::{Field, number};
-use crate::frame::{HEADER_BYTES, LEARNERS_MAX, MEMBERS_MAX, PrepareHeader, SUFFIX_MAX};
+use crate::frame::{HEADER_BYTES, MEMBERS_MAX, PrepareHeader, SUFFIX_MAX};
 
 /// Number of copies of a superblock.
 pub const COPIES: usize = 4;
@@ -63,7 +62,6 @@ const MAGIC: u64 = u64::from_le_bytes(*b"HRVSRSB1");
 const CHECKSUM_SEED: u64 = 0x5653_5253_5542_0001;
 const CHECKED_FROM: usize = 32;
 const MEMBERS_OFFSET: usize = 176;
-const LEARNERS_OFFSET: usize = MEMBERS_OFFSET + MEMBERS_MAX * 8;
 const CHECKPOINT_HEADER_OFFSET: usize = 336;
 const CHECKPOINT_HEADER_END: usize = CHECKPOINT_HEADER_OFFSET + HEADER_BYTES;
 const VIEW_HEADERS_OFFSET: usize = 4096;
@@ -100,14 +98,12 @@ impl Superblock {
     /// Encode copy number `copy`.
     ///
     /// # Panics
-    /// If `copy` is not below [`COPIES`], or there are more members, learners or headers than fit.
+    /// If `copy` is not below [`COPIES`], or there are more members or headers than fit.
     pub fn encode(&self, copy: usize) -> Box<[u8; COPY_BYTES]> {
         assert!(copy < COPIES, "there are {COPIES} copies");
         assert!(
-            self.members.len() <= MEMBERS_MAX
-                && self.learners.len() <= LEARNERS_MAX
-                && self.view_headers.len() <= SUFFIX_MAX,
-            "members, learners and headers have limits"
+            self.members.len() <= MEMBERS_MAX && self.view_headers.len() <= SUFFIX_MAX,
+            "members and headers have limits"
         );
         let mut bytes: Box<[u8; COPY_BYTES]> = vec![0; COPY_BYTES]
             .into_boxed_slice()
@@ -132,11 +128,9 @@ impl Superblock {
         self.commit_max.put(&mut bytes[160..]);
         bytes[168] = self.replica;
         bytes[169] = count(self.members.len());
-        bytes[170] = count(self.learners.len());
         bytes[171] = u8::from(self.clean_shutdown);
         u32::from(count(self.view_headers.len())).put(&mut bytes[172..]);
         put_nodes(&self.members, &mut bytes[MEMBERS_OFFSET..]);
-        put_nodes(&self.learners, &mut bytes[LEARNERS_OFFSET..]);
         self.checkpoint.op.put(&mut bytes[272..]);
         self.checkpoint.artifact.put(&mut bytes[280..]);
         self.checkpoint.len.put(&mut bytes[288..]);
@@ -203,9 +197,9 @@ fn nodes(bytes: &[u8], count: usize) -> Vec<u64> {
 }
 
 fn read(bytes: &[u8; COPY_BYTES]) -> Option<Superblock> {
-    let (members, learners) = (usize::from(bytes[169]), usize::from(bytes[170]));
+    let members = usize::from(bytes[169]);
     let header_count = number::<u32>(bytes, 172) as usize;
-    if members > MEMBERS_MAX || learners > LEARNERS_MAX || header_count > SUFFIX_MAX {
+    if members > MEMBERS_MAX || header_count > SUFFIX_MAX {
         return None;
     }
     let checkpoint_header = bytes[CHECKPOINT_HEADER_OFFSET..].first_chunk()?;
@@ -220,7 +214,6 @@ fn read(bytes: &[u8; COPY_BYTES]) -> Option<Superblock> {
         replica: bytes[168],
         epoch: number(bytes, 128),
         members: nodes(&bytes[MEMBERS_OFFSET..], members),
-        learners: nodes(&bytes[LEARNERS_OFFSET..], learners),
         view: number(bytes, 132),
         log_view: number(bytes, 136),
         view_head_op: number(bytes, 144),

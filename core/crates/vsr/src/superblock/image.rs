@@ -40,8 +40,6 @@ pub struct Superblock {
     pub epoch: u32,
     /// Nodes of the members, in the order of their indexes; at most [`MEMBERS_MAX`](crate::frame::MEMBERS_MAX).
     pub members: Vec<u64>,
-    /// Nodes of the learners; at most [`LEARNERS_MAX`](crate::frame::LEARNERS_MAX).
-    pub learners: Vec<u64>,
     /// Current view of the replica, or the view that it is entering.
     pub view: u32,
     /// Last view whose log the replica has adopted; at most `view`.
@@ -87,7 +85,6 @@ impl Superblock {
             replica,
             epoch: 0,
             members,
-            learners: Vec::new(),
             view: initial_view,
             log_view: initial_view,
             view_head_op: 0,

@@ -21,8 +21,7 @@ pub enum SuccessionError {
 impl Superblock {
     /// Return whether the fields agree with one another.
     pub fn is_consistent(&self) -> bool {
-        let replicas = self.members.len() + self.learners.len();
-        usize::from(self.replica) < replicas
+        usize::from(self.replica) < self.members.len()
             && self.sequence > 0
             && self.log_view <= self.view
             && self.loss_view <= self.log_view

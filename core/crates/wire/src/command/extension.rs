@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::{Payload, PollMessages, counted};
 use crate::reader::Reader;
 use crate::writer::Writer;
-use crate::{Identifier, Malformed, Status, WatchAction};
+use crate::{Consumer, Identifier, Malformed, Status, WatchAction};
 
 /// Read messages, and wait if fewer are available than requested: `WaitMessages` and `ReadMessages`.
 ///
@@ -169,6 +169,10 @@ impl<'a> Payload<'a> for WaitMessages<'a> {
         self.poll.write(out);
         out.u32(self.minimum_bytes);
         out.u64(self.maximum_wait_micros);
+    }
+
+    fn consumer(&self) -> Option<Consumer<'a>> {
+        Some(self.poll.consumer)
     }
 }
 

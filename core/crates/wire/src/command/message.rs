@@ -61,6 +61,10 @@ impl<'a> Payload<'a> for PollMessages<'a> {
         out.u32(self.count);
         out.bool(self.auto_commit);
     }
+
+    fn consumer(&self) -> Option<Consumer<'a>> {
+        Some(self.consumer)
+    }
 }
 
 impl<'a> Payload<'a> for FlushUnsavedBuffer<'a> {

@@ -4,6 +4,7 @@
 //! kinds of a snapshot) stay raw bytes here; their accessors fail with status 3 when the handler calls them. Consumer
 //! and polling kinds are validated by decoding. Lengths of user names and passwords are checked by the handler as well.
 
+mod attributes;
 mod extension;
 mod group;
 mod message;
@@ -23,6 +24,7 @@ mod user;
 
 use alloc::vec::Vec;
 
+pub use attributes::{Attributes, ServedBy};
 pub use extension::{
     LoginWithTicket, OpenLink, SetTraceContext, WaitMessages, WatchPartitions, WatchedTopic,
 };
@@ -47,7 +49,7 @@ pub use user::{
 use crate::frame::{REQUEST_HEADER_BYTES, RequestHeader};
 use crate::reader::Reader;
 use crate::writer::Writer;
-use crate::{Malformed, Status};
+use crate::{Consumer, Malformed, Status};
 
 /// Payload of one kind of request.
 trait Payload<'a>: Sized {
@@ -55,6 +57,11 @@ trait Payload<'a>: Sized {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Status>;
 
     fn write(&self, out: &mut Writer<'_>);
+
+    /// Consumer that the request names.
+    fn consumer(&self) -> Option<Consumer<'a>> {
+        None
+    }
 }
 
 /// Read the announced number of items. The count is untrusted: memory grows only with the items that are present.
@@ -70,9 +77,15 @@ fn counted<'a, T>(
     Ok(items)
 }
 
-/// Declare the commands: code, enumeration, decoding and encoding from one table.
+/// Declare the commands: code, attributes, enumeration, decoding and encoding from the rows that the build script makes
+/// of `proto/commands.toml`.
 macro_rules! commands {
-    ($($(#[$doc:meta])* $name:ident $(($payload:ident: $type:ty))? = $code:literal,)+) => {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident $(($payload:ident: $type:ty))? = $code:literal {
+            attributes: [$($attribute:ident)*], served_by: $served_by:ident
+        },
+    )+) => {
         /// The number of a command.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u32)]
@@ -88,6 +101,21 @@ macro_rules! commands {
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)+
+                }
+            }
+
+            /// Properties of the command.
+            #[inline]
+            pub const fn attributes(self) -> Attributes {
+                match self {
+                    $(Self::$name => Attributes::NONE$(.with(Attributes::$attribute))*,)+
+                }
+            }
+
+            /// Servers that announce and serve the command.
+            pub const fn served_by(self) -> ServedBy {
+                match self {
+                    $(Self::$name => ServedBy::$served_by,)+
                 }
             }
         }
@@ -133,6 +161,14 @@ macro_rules! commands {
                 }
             }
 
+            /// Consumer that the command names, of the commands for consumers.
+            pub fn consumer(&self) -> Option<Consumer<'a>> {
+                match self {
+                    $(Self::$name $(($payload))? => { $(return $payload.consumer();)? })+
+                }
+                None
+            }
+
             fn write(&self, out: &mut Writer<'_>) {
                 match self {
                     $(Self::$name $(($payload))? => { $($payload.write(out);)? })+
@@ -142,140 +178,7 @@ macro_rules! commands {
     };
 }
 
-commands! {
-    /// Heartbeat; the only request, besides the logins, that needs no login.
-    Ping = 1,
-    /// Statistics of the server.
-    GetStats = 10,
-    /// A diagnostics archive.
-    GetSnapshot(request: GetSnapshot<'a>) = 11,
-    /// The nodes of the cluster.
-    GetClusterMetadata = 12,
-    /// Details of the requesting connection.
-    GetMe = 20,
-    /// One connection.
-    GetClient(request: GetClient) = 21,
-    /// All connections.
-    GetClients = 22,
-    /// One user.
-    GetUser(request: GetUser<'a>) = 31,
-    /// All users.
-    GetUsers = 32,
-    /// Create a user.
-    CreateUser(request: CreateUser<'a>) = 33,
-    /// Delete a user.
-    DeleteUser(request: DeleteUser<'a>) = 34,
-    /// Rename a user or change its status.
-    UpdateUser(request: UpdateUser<'a>) = 35,
-    /// Replace or remove the permissions of a user.
-    UpdatePermissions(request: UpdatePermissions<'a>) = 36,
-    /// Change a password.
-    ChangePassword(request: ChangePassword<'a>) = 37,
-    /// Log in with a password.
-    LoginUser(request: LoginUser<'a>) = 38,
-    /// Log out; the connection stays.
-    LogoutUser = 39,
-    /// The access tokens of the caller.
-    GetPersonalAccessTokens = 41,
-    /// Create an access token for the caller.
-    CreatePersonalAccessToken(request: CreateAccessToken<'a>) = 42,
-    /// Delete an access token of the caller.
-    DeletePersonalAccessToken(request: DeleteAccessToken<'a>) = 43,
-    /// Log in with an access token.
-    LoginWithPersonalAccessToken(request: LoginWithAccessToken<'a>) = 44,
-    /// Read messages.
-    PollMessages(request: PollMessages<'a>) = 100,
-    /// Append messages.
-    SendMessages(request: SendMessages<'a>) = 101,
-    /// Write the buffered messages of a partition.
-    FlushUnsavedBuffer(request: FlushUnsavedBuffer<'a>) = 102,
-    /// The offset stored for a consumer.
-    GetConsumerOffset(request: ConsumerOffsetPath<'a>) = 120,
-    /// Store an offset for a consumer.
-    StoreConsumerOffset(request: StoreConsumerOffset<'a>) = 121,
-    /// Delete the offset stored for a consumer.
-    DeleteConsumerOffset(request: ConsumerOffsetPath<'a>) = 122,
-    /// One stream with its topics.
-    GetStream(path: StreamPath<'a>) = 200,
-    /// All streams.
-    GetStreams = 201,
-    /// Create a stream.
-    CreateStream(request: CreateStream<'a>) = 202,
-    /// Delete a stream.
-    DeleteStream(path: StreamPath<'a>) = 203,
-    /// Rename a stream.
-    UpdateStream(request: UpdateStream<'a>) = 204,
-    /// Drop the messages of every topic of a stream.
-    PurgeStream(path: StreamPath<'a>) = 205,
-    /// One topic with its partitions.
-    GetTopic(path: TopicPath<'a>) = 300,
-    /// All topics of a stream.
-    GetTopics(path: StreamPath<'a>) = 301,
-    /// Create a topic.
-    CreateTopic(request: CreateTopic<'a>) = 302,
-    /// Delete a topic.
-    DeleteTopic(path: TopicPath<'a>) = 303,
-    /// Replace the settings of a topic.
-    UpdateTopic(request: UpdateTopic<'a>) = 304,
-    /// Drop the messages of a topic.
-    PurgeTopic(path: TopicPath<'a>) = 305,
-    /// Append partitions to a topic.
-    CreatePartitions(request: PartitionsCount<'a>) = 402,
-    /// Remove the highest-numbered partitions of a topic.
-    DeletePartitions(request: PartitionsCount<'a>) = 403,
-    /// Remove the oldest sealed segments of a partition.
-    DeleteSegments(request: DeleteSegments<'a>) = 503,
-    /// One consumer group with its members.
-    GetConsumerGroup(path: GroupPath<'a>) = 600,
-    /// All consumer groups of a topic.
-    GetConsumerGroups(path: TopicPath<'a>) = 601,
-    /// Create a consumer group.
-    CreateConsumerGroup(request: CreateConsumerGroup<'a>) = 602,
-    /// Delete a consumer group.
-    DeleteConsumerGroup(path: GroupPath<'a>) = 603,
-    /// Make this connection a member of a group.
-    JoinConsumerGroup(path: GroupPath<'a>) = 604,
-    /// End this connection's membership of a group.
-    LeaveConsumerGroup(path: GroupPath<'a>) = 605,
-    /// Extensions that the server supports.
-    Capabilities = 10_000,
-    /// Read messages, and wait for them if necessary.
-    WaitMessages(request: WaitMessages<'a>) = 10_001,
-    /// Start or stop notifications about changes of partitions.
-    WatchPartitions(request: WatchPartitions<'a>) = 10_002,
-    /// Set the trace context of the next request.
-    SetTraceContext(request: SetTraceContext) = 10_003,
-    /// Close the connection of a client.
-    DisconnectClient(request: DisconnectClient) = 10_004,
-    /// Read messages, wait for them, and report the range that was removed before it could be read.
-    ReadMessages(request: WaitMessages<'a>) = 10_005,
-    /// State and location of the partitions of a topic.
-    DescribePartitions(path: TopicPath<'a>) = 10_006,
-    /// Include explanations in error responses from now on.
-    ExplainRefusals = 10_007,
-    /// Turn the connection into a link between a gateway and a partition node.
-    OpenLink(request: OpenLink<'a>) = 10_010,
-    /// Log in at a partition node.
-    LoginWithTicket(request: LoginWithTicket<'a>) = 10_011,
-    /// Issue a ticket for a topic.
-    IssueTicket(request: IssueTicket<'a>) = 10_012,
-    /// Store messages that stay invisible until they are committed.
-    StageMessages(request: StageMessages<'a>) = 10_020,
-    /// Commit a transaction: make staged messages part of their partitions.
-    CommitTransaction(request: CommitTransaction<'a>) = 10_021,
-    /// Abort a transaction: discard staged messages.
-    AbortTransaction(request: AbortTransaction<'a>) = 10_022,
-    /// Last commit under a transaction name.
-    GetTransaction(request: RecordName<'a>) = 10_023,
-    /// Pin a value for the readers with one name.
-    PinReader(request: PinReader<'a>) = 10_024,
-    /// Delete the value pinned for readers.
-    UnpinReader(request: RecordName<'a>) = 10_025,
-    /// Split a range of messages.
-    PlanRange(request: PlanRange<'a>) = 10_026,
-    /// Delete the last commit under a transaction name.
-    DeleteTransaction(request: RecordName<'a>) = 10_027,
-}
+include!(concat!(env!("OUT_DIR"), "/commands.rs"));
 
 impl CommandCode {
     /// The number on the wire.

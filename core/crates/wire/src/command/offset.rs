@@ -43,6 +43,10 @@ impl<'a> Payload<'a> for ConsumerOffsetPath<'a> {
         out.identifier(self.topic);
         out.optional_partition(self.partition_id);
     }
+
+    fn consumer(&self) -> Option<Consumer<'a>> {
+        Some(self.consumer)
+    }
 }
 
 impl<'a> Payload<'a> for StoreConsumerOffset<'a> {
@@ -56,5 +60,9 @@ impl<'a> Payload<'a> for StoreConsumerOffset<'a> {
     fn write(&self, out: &mut Writer<'_>) {
         self.path.write(out);
         out.u64(self.offset);
+    }
+
+    fn consumer(&self) -> Option<Consumer<'a>> {
+        Some(self.path.consumer)
     }
 }

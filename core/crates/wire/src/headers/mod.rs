@@ -69,7 +69,7 @@ pub enum FieldError {
     #[error("header kind {0} is not defined")]
     UnknownKind(u8),
     /// The length does not match the kind, or a text is not UTF-8 (4018 for a key, 4019 for a value).
-    #[error("{length} bytes are no header of kind {kind}")]
+    #[error("{length} bytes are not a header of kind {kind}")]
     Invalid {
         /// The kind.
         kind: u8,

@@ -5,7 +5,7 @@ import warnings
 
 from headrace_proto.gateway.v1 import catalog_pb2 as headrace_dot_gateway_dot_v1_dot_catalog__pb2
 
-GRPC_GENERATED_VERSION = '1.76.0'
+GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -25,7 +25,7 @@ if _version_not_supported:
     )
 
 
-class CatalogStub(object):
+class CatalogStub:
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
@@ -138,7 +138,7 @@ class CatalogStub(object):
                 _registered_method=True)
 
 
-class CatalogServicer(object):
+class CatalogServicer:
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
@@ -373,7 +373,7 @@ def add_CatalogServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Catalog(object):
+class Catalog:
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status

@@ -5,7 +5,7 @@ import warnings
 
 from headrace_proto.gateway.v1 import login_pb2 as headrace_dot_gateway_dot_v1_dot_login__pb2
 
-GRPC_GENERATED_VERSION = '1.76.0'
+GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -25,7 +25,7 @@ if _version_not_supported:
     )
 
 
-class LoginStub(object):
+class LoginStub:
     """A token authenticates its user until it expires, or until the user logs out with it, changes the password or is
     removed. Tokens of this service and of the HTTP API are interchangeable. Long-running programs should use an access
     token (`Accounts.CreateAccessToken`), which needs no login.
@@ -62,7 +62,7 @@ class LoginStub(object):
                 _registered_method=True)
 
 
-class LoginServicer(object):
+class LoginServicer:
     """A token authenticates its user until it expires, or until the user logs out with it, changes the password or is
     removed. Tokens of this service and of the HTTP API are interchangeable. Long-running programs should use an access
     token (`Accounts.CreateAccessToken`), which needs no login.
@@ -131,7 +131,7 @@ def add_LoginServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Login(object):
+class Login:
     """A token authenticates its user until it expires, or until the user logs out with it, changes the password or is
     removed. Tokens of this service and of the HTTP API are interchangeable. Long-running programs should use an access
     token (`Accounts.CreateAccessToken`), which needs no login.

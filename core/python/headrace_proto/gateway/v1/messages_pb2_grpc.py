@@ -5,7 +5,7 @@ import warnings
 
 from headrace_proto.gateway.v1 import messages_pb2 as headrace_dot_gateway_dot_v1_dot_messages__pb2
 
-GRPC_GENERATED_VERSION = '1.76.0'
+GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -25,7 +25,7 @@ if _version_not_supported:
     )
 
 
-class MessagesStub(object):
+class MessagesStub:
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
@@ -75,7 +75,7 @@ class MessagesStub(object):
                 _registered_method=True)
 
 
-class MessagesServicer(object):
+class MessagesServicer:
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
@@ -179,7 +179,7 @@ def add_MessagesServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Messages(object):
+class Messages:
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status

@@ -5,7 +5,7 @@ import warnings
 
 from headrace_proto.gateway.v1 import pipelines_pb2 as headrace_dot_gateway_dot_v1_dot_pipelines__pb2
 
-GRPC_GENERATED_VERSION = '1.76.0'
+GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -25,7 +25,7 @@ if _version_not_supported:
     )
 
 
-class PipelinesStub(object):
+class PipelinesStub:
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
@@ -80,7 +80,7 @@ class PipelinesStub(object):
                 _registered_method=True)
 
 
-class PipelinesServicer(object):
+class PipelinesServicer:
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status
@@ -198,7 +198,7 @@ def add_PipelinesServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Pipelines(object):
+class Pipelines:
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A refusal is an error of the call whose trailing metadata holds the number and the name of the status

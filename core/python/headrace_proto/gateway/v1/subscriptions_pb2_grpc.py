@@ -5,7 +5,7 @@ import warnings
 
 from headrace_proto.gateway.v1 import subscriptions_pb2 as headrace_dot_gateway_dot_v1_dot_subscriptions__pb2
 
-GRPC_GENERATED_VERSION = '1.76.0'
+GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -25,7 +25,7 @@ if _version_not_supported:
     )
 
 
-class SubscriptionsStub(object):
+class SubscriptionsStub:
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A call lasts until its caller ends it, or until an error: the token has expired, the permission is revoked, or the
@@ -52,7 +52,7 @@ class SubscriptionsStub(object):
                 _registered_method=True)
 
 
-class SubscriptionsServicer(object):
+class SubscriptionsServicer:
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A call lasts until its caller ends it, or until an error: the token has expired, the permission is revoked, or the
@@ -99,7 +99,7 @@ def add_SubscriptionsServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Subscriptions(object):
+class Subscriptions:
     """Every call carries `authorization: Bearer <token>`: an access token, or the token of a login.
 
     A call lasts until its caller ends it, or until an error: the token has expired, the permission is revoked, or the

@@ -5,7 +5,7 @@ import warnings
 
 from headrace_proto.metadata.v1 import service_pb2 as headrace_dot_metadata_dot_v1_dot_service__pb2
 
-GRPC_GENERATED_VERSION = '1.76.0'
+GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -25,7 +25,7 @@ if _version_not_supported:
     )
 
 
-class MetadataStub(object):
+class MetadataStub:
     """Every call carries `authorization: Bearer <token>` when the cluster has a shared secret; the token is derived from
     the secret and from the cluster's name.
 
@@ -93,7 +93,7 @@ class MetadataStub(object):
                 _registered_method=True)
 
 
-class MetadataServicer(object):
+class MetadataServicer:
     """Every call carries `authorization: Bearer <token>` when the cluster has a shared secret; the token is derived from
     the secret and from the cluster's name.
 
@@ -230,7 +230,7 @@ def add_MetadataServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Metadata(object):
+class Metadata:
     """Every call carries `authorization: Bearer <token>` when the cluster has a shared secret; the token is derived from
     the secret and from the cluster's name.
 

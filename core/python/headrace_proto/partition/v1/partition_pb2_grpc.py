@@ -5,7 +5,7 @@ import warnings
 
 from headrace_proto.partition.v1 import partition_pb2 as headrace_dot_partition_dot_v1_dot_partition__pb2
 
-GRPC_GENERATED_VERSION = '1.76.0'
+GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -25,7 +25,7 @@ if _version_not_supported:
     )
 
 
-class PartitionStub(object):
+class PartitionStub:
     """Every call carries a ticket, `headrace-ticket: <text>`, signed by a service of the cluster: for one topic or one of
     its partitions, to read or to write, for a short time; or for everything. The ticket is checked at the start of a
     call, which may outlast the ticket.
@@ -78,7 +78,7 @@ class PartitionStub(object):
                 _registered_method=True)
 
 
-class PartitionServicer(object):
+class PartitionServicer:
     """Every call carries a ticket, `headrace-ticket: <text>`, signed by a service of the cluster: for one topic or one of
     its partitions, to read or to write, for a short time; or for everything. The ticket is checked at the start of a
     call, which may outlast the ticket.
@@ -188,7 +188,7 @@ def add_PartitionServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Partition(object):
+class Partition:
     """Every call carries a ticket, `headrace-ticket: <text>`, signed by a service of the cluster: for one topic or one of
     its partitions, to read or to write, for a short time; or for everything. The ticket is checked at the start of a
     call, which may outlast the ticket.

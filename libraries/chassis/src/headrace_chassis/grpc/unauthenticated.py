@@ -39,7 +39,7 @@ _KINDS: Final = {
 }
 
 
-class Strangers:
+class UnauthenticatedCalls:
     """Unauthenticated calls that the server waits for."""
 
     def __init__(self, places: int = PLACES, seconds: float = _SECONDS) -> None:
@@ -79,7 +79,7 @@ class Strangers:
                 self._waited_for[place] = deadline
                 yield
         except TimeoutError:
-            raise Refused(Status.INVALID_FORMAT, f"{what} was waited for, in vain") from None
+            raise Refused(Status.INVALID_FORMAT, f"timed out waiting for {what}") from None
         finally:
             self._waited_for.pop(place, None)
 
@@ -108,11 +108,11 @@ class Strangers:
         Raises:
             Refused: The caller did not read the answer in time.
         """
-        async with self.waited_for("the answer's way"):
+        async with self.waited_for("capacity to send the response"):
             await context.write(response)
 
 
-class Everybody(aio.ServerInterceptor):
+class UnauthenticatedInterceptor(aio.ServerInterceptor):
     """Limits unauthenticated calls of library services.
 
     The library calls their handlers only after the whole request was received, so this interceptor receives it.
@@ -120,9 +120,9 @@ class Everybody(aio.ServerInterceptor):
     treat an unimplemented watch as healthy.
     """
 
-    def __init__(self, strangers: Strangers, services: tuple[str, ...], refuse: Refuse) -> None:
-        """Limit the calls of `services` to the places in `strangers`; `refuse` ends a refused call."""
-        self._strangers = strangers
+    def __init__(self, unauthenticated: UnauthenticatedCalls, services: tuple[str, ...], refuse: Refuse) -> None:
+        """Limit the calls of `services` to the places in `unauthenticated`; `refuse` ends a refused call."""
+        self._unauthenticated = unauthenticated
         self._prefixes = tuple(f"/{service}/" for service in services)
         self._refuse = refuse
 
@@ -142,7 +142,7 @@ class Everybody(aio.ServerInterceptor):
         serialize: Callable[[Any], bytes] = handler.response_serializer or bytes
 
         async def understood(encoded: AsyncIterator[bytes]) -> AsyncIterator[Any]:
-            async for one in self._strangers.requests(encoded):
+            async for one in self._unauthenticated.requests(encoded):
                 try:
                     yield deserialize(one)
                 except DecodeError as error:
@@ -154,9 +154,9 @@ class Everybody(aio.ServerInterceptor):
                 answer = behaviour(requests if handler.request_streaming else await anext(requests), context)
                 if inspect.isasyncgen(answer):
                     async for response in answer:
-                        await self._strangers.write(serialize(response), context)
+                        await self._unauthenticated.write(serialize(response), context)
                 elif (response := await answer) is not None:
-                    await self._strangers.write(serialize(response), context)
+                    await self._unauthenticated.write(serialize(response), context)
             except Exception as error:  # noqa: BLE001 - whatever it is, it ends this call only
                 await self._refuse(context, error)
 
@@ -164,4 +164,4 @@ class Everybody(aio.ServerInterceptor):
 
 
 async def _not_served(_requests: AsyncIterator[bytes], context: _Context) -> None:
-    await context.abort(grpc.StatusCode.UNIMPLEMENTED, "health is not watched; ask with Check")
+    await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Watch is not supported; call Check")

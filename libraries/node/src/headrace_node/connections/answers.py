@@ -60,7 +60,7 @@ class Answers(asyncio.BufferedProtocol):
         """
         while not self._ready:
             if self._is_over:
-                raise ConnectionResetError("the connection is over") from self._error
+                raise ConnectionResetError("the connection is closed") from self._error
             self._reading = asyncio.get_running_loop().create_future()
             try:
                 await self._reading
@@ -83,7 +83,7 @@ class Answers(asyncio.BufferedProtocol):
             # Let the event loop notice the end of the connection.
             await asyncio.sleep(0)
         if self._is_over:
-            raise ConnectionResetError("the connection is over") from self._error
+            raise ConnectionResetError("the connection is closed") from self._error
         if self._writing is not None:
             await asyncio.shield(self._writing)
 

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, Protocol, Self
 import headrace_core as core
 from headrace_node.connections.answers import Answer, Answers
 from headrace_node.connections.caller import CALLER, Caller
+from headrace_proto.commands import Attribute, commands_with
 from headrace_proto.errors import Status
 from headrace_proto.trace_context import context_of_command
 
@@ -35,15 +36,8 @@ class OpenSession(Protocol):
         """
 
 
-_CHANGES: Final = frozenset(
-    {
-        *(33, 34, 35, 36, 37, 42, 43),
-        *(202, 203, 204, 205, 302, 303, 304, 305, 402, 403, 503, 602, 603),
-        *(10_004, 10_027),
-    }
-)
-"""Codes of commands that the audit trail records with their callers; a shared connection does not identify the caller.
-"""
+_CHANGES: Final = commands_with(Attribute.AUDITED)
+"""Commands whose callers the audit trail records; a shared connection does not identify the caller."""
 
 
 _REQUEST_HEADER = Struct("<II")
@@ -54,7 +48,7 @@ _JOINED_BYTES = 64 * 1024
 _SAMPLED = 1
 # A session that watches partitions only takes these commands, and also receives notifications, which answer none of
 # them.
-_NOT_TRACED = frozenset({core.encode_ping()[0], core.encode_watch_partitions(topics=())[0]})
+_NOT_TRACED = commands_with(Attribute.WHILE_WATCHING)
 
 
 class Response(NamedTuple):
@@ -285,7 +279,7 @@ class Sessions:
         try:
             there = self._open_session(user_id, caller) if caller is not None else self._open_session(user_id)
         except Exception as error:
-            raise SessionLost(f"the node takes no session: {error}", is_in_doubt=False) from error
+            raise SessionLost(f"the node refused the session: {error}", is_in_doubt=False) from error
         there.setblocking(False)  # noqa: FBT003 - it is the name of the method that says what it means
         transport, answers = await asyncio.get_running_loop().create_connection(Answers, sock=there)
         return Session(answers, transport)

@@ -14,7 +14,7 @@ from headrace_settings import Section
 def _http_url(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError(f"{text!r} is no URL such as http://127.0.0.1:4318/v1/traces")
+        raise ValueError(f"{text!r} is not a URL such as http://127.0.0.1:4318/v1/traces")
     return text
 
 

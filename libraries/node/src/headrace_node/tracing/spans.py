@@ -36,7 +36,7 @@ _QUEUED_MAX: Final = 8192
 _BATCH_MAX: Final = 512
 _DELAY_MILLIS: Final = 1000
 _EXPORT_SECONDS: Final = 5
-_GOODBYE_SECONDS: Final = 3.0
+_CLOSE_SECONDS: Final = 3.0
 _OWN_MAX: Final = 16_384
 
 
@@ -140,11 +140,11 @@ class OpenTelemetrySpans(Tracing):
         """Export the waiting spans, with a short timeout."""
 
         def shut_down() -> None:
-            self._provider.force_flush(int(_GOODBYE_SECONDS * 1000))
+            self._provider.force_flush(int(_CLOSE_SECONDS * 1000))
             self._provider.shutdown()
 
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.to_thread(shut_down), _GOODBYE_SECONDS + _EXPORT_SECONDS)
+            await asyncio.wait_for(asyncio.to_thread(shut_down), _CLOSE_SECONDS + _EXPORT_SECONDS)
 
     def _remember(self, span_id: int) -> None:
         self._own[span_id] = None

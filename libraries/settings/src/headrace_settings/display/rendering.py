@@ -74,7 +74,7 @@ def _write_table(table: BaseModel, path: Path, lines: list[str], origins: Mappin
 
 def _line(name: str, value: object, comment: str) -> str:
     if isinstance(value, Secret):
-        return f"# {name} is set and not shown{comment}"
+        return f"# {name} is set, but not shown{comment}"
     if value is None:
         return f"# {name} is not set{comment}"
     return f"{name} = {_toml(value)}{comment}"

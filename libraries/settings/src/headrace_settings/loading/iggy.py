@@ -122,15 +122,15 @@ _INSTEAD: Final = {
     "system.encryption": "messages are stored as they come; encrypt the volume that holds system.path",
     "system.partition.enforce_fsync": "see the setting durability",
     "message_saver.enabled": "see the settings of message_saver",
-    "system.logging": "the log goes to standard error, for the system to keep",
+    "system.logging": "the log is written to standard error",
     "telemetry": "see the settings of tracing",
-    "IGGY_CONFIG_PATH": "name a file of settings by --config, or in the service's own variable",
+    "IGGY_CONFIG_PATH": "give the file with --config, or in the service's own variable",
 }
 # Values that have another name here.
 _VALUES: Final = {"system.segment.cache_indexes": {"true": "all", "false": "none"}}
 
 
-def read_classic(
+def read_iggy(
     collected: Collected, environment: Mapping[str, str], *, renamed: Mapping[str, str], taken: Collection[str]
 ) -> list[str]:
     """Apply the variables whose settings exist; returns a warning for each of the others. An empty one counts as unset.
@@ -176,10 +176,10 @@ def _warning(variable: str, key: str | None, known: Collection[str]) -> str:
     if key is not None or variable.startswith(_LISTS):
         reason = "this service has no such setting"
     else:
-        reason = "there is no such setting"
+        reason = "no equivalent setting exists"
         nearest = difflib.get_close_matches(variable, known, n=1, cutoff=0.8)
         if nearest:
-            reason += f"; {nearest[0]} may be meant"
+            reason += f"; did you mean {nearest[0]}?"
     instead = _instead(key or variable)
     return f"{variable} has no effect: {reason}{f'; {instead}' if instead else ''}"
 

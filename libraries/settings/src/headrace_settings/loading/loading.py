@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from headrace_settings.errors import Problem, SettingsError
-from headrace_settings.loading.iggy import read_classic
+from headrace_settings.loading.iggy import read_iggy
 from headrace_settings.loading.sources import Collected, read_environment, read_file, read_options
 from headrace_settings.origin import DefaultOrigin, Origin
 from headrace_settings.section import Path, Setting, settings_of
@@ -72,7 +72,7 @@ def load(
     collected = Collected(settings_of(model), former or {})
     if file is not None:
         read_file(collected, file)
-    warnings = read_classic(collected, environment, renamed=renamed or {}, taken=aliases or {})
+    warnings = read_iggy(collected, environment, renamed=renamed or {}, taken=aliases or {})
     read_environment(collected, environment, prefix=prefix, aliases=aliases or {}, reserved=reserved)
     read_options(collected, options or {})
     try:

@@ -146,7 +146,7 @@ class Expiry(Quantity):
             return cls(0)
         micros = _parse_micros(lowered)
         if micros == 0:
-            raise ValueError('messages that expire at once cannot be kept; "never" keeps them for ever')
+            raise ValueError('an expiry of 0 would delete every message at once; "never" keeps messages')
         if micros > cls.MICROS_MAX:
             raise ValueError(f"{text!r} is more than 2^32-1 seconds")
         return cls(micros)

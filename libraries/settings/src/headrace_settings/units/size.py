@@ -5,25 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from headrace_settings.units.duration import U64_MAX
 from headrace_settings.units.quantity import Quantity
 
-_UNITS = {
-    "": 1,
-    "b": 1,
-    "kb": 1000,
-    "kib": 1024,
-    "mb": 1000**2,
-    "mib": 1024**2,
-    "gb": 1000**3,
-    "gib": 1024**3,
-    "tb": 1000**4,
-    "tib": 1024**4,
-}
-# Largest first; of two units that divide the size, the larger one gives the shorter text.
-_PRINTED = (
+# Largest first. A decimal and a binary unit may both be exact; the larger gives the shorter text.
+_UNITS: Final = (
+    ("EiB", 1024**6),
+    ("EB", 1000**6),
+    ("PiB", 1024**5),
+    ("PB", 1000**5),
     ("TiB", 1024**4),
     ("TB", 1000**4),
     ("GiB", 1024**3),
@@ -33,30 +25,46 @@ _PRINTED = (
     ("KiB", 1024),
     ("KB", 1000),
 )
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)")
+_BYTES_BY_UNIT: Final = {**dict(_UNITS), "B": 1, "": 1}
+_BYTES_BY_LOWER_CASE: Final = {unit.lower(): unit_bytes for unit, unit_bytes in _BYTES_BY_UNIT.items()}
+_SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)")
 _UNLIMITED = frozenset({"0", "unlimited", "none"})
 
 
-def _parse_bytes(text: str) -> int:
-    match = _SIZE.fullmatch(text.strip().lower())
+def parse_size(text: str, *, any_case: bool = False) -> Decimal:
+    """Return the number of bytes, perhaps not a whole one, in a text such as ``3136.5 KiB``.
+
+    Raises:
+        ValueError: The text is not a number with a unit or without one.
+    """
+    match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a size")
-    unit = _UNITS.get(match[2])
-    if unit is None:
-        raise ValueError(f"{match[2]!r} is not a unit of size")
-    size_bytes = Decimal(match[1]) * unit
+    unit = match[2]
+    unit_bytes = _BYTES_BY_LOWER_CASE.get(unit.lower()) if any_case else _BYTES_BY_UNIT.get(unit)
+    if unit_bytes is None:
+        raise ValueError(f"{unit!r} is not a unit of size")
+    return Decimal(match[1]) * unit_bytes
+
+
+def print_size(size_bytes: int, decimals_max: int) -> str:
+    """Return the size in the largest unit that represents it exactly with at most this number of decimals."""
+    scale = 10**decimals_max
+    for name, unit_bytes in _UNITS:
+        if size_bytes >= unit_bytes and size_bytes * scale % unit_bytes == 0:
+            whole, fraction = divmod(size_bytes * scale // unit_bytes, scale)
+            decimals = f".{fraction:0{decimals_max}}".rstrip("0") if fraction else ""
+            return f"{whole}{decimals} {name}"
+    return f"{size_bytes} B"
+
+
+def _parse_setting(text: str) -> int:
+    size_bytes = parse_size(text.strip(), any_case=True)
     if size_bytes != size_bytes.to_integral_value():
         raise ValueError(f"{text!r} is not a whole number of bytes")
     if size_bytes >= U64_MAX:
         raise ValueError(f"{text!r} is larger than can be counted")
     return int(size_bytes)
-
-
-def _print_bytes(size_bytes: int) -> str:
-    for name, unit in _PRINTED:
-        if size_bytes and size_bytes % unit == 0:
-            return f"{size_bytes // unit} {name}"
-    return f"{size_bytes} B"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -71,10 +79,10 @@ class Size(Quantity):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read ``1 KB`` (1000 bytes), ``1 KiB`` (1024 bytes) or a plain number of bytes."""
-        return cls(_parse_bytes(text))
+        return cls(_parse_setting(text))
 
     def __str__(self) -> str:
-        return _print_bytes(self.bytes)
+        return print_size(self.bytes, decimals_max=0)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -94,7 +102,7 @@ class SizeLimit(Quantity):
         """Read a size; ``0``, ``none`` and ``unlimited`` mean no bound."""
         if text.strip().lower() in _UNLIMITED:
             return cls(U64_MAX)
-        size_bytes = _parse_bytes(text)
+        size_bytes = _parse_setting(text)
         return cls(size_bytes or U64_MAX)
 
     @property
@@ -103,4 +111,4 @@ class SizeLimit(Quantity):
         return self.bytes == U64_MAX
 
     def __str__(self) -> str:
-        return "unlimited" if self.is_unlimited else _print_bytes(self.bytes)
+        return "unlimited" if self.is_unlimited else print_size(self.bytes, decimals_max=0)

@@ -89,7 +89,7 @@ class Logins:
     async def _verified(self, login: LoginWithPassword, address: str) -> Login:
         credentials = await self._credentials.credentials_named(login.username)
         if credentials is None:
-            await self._passwords.verify_for_nobody(login.password)
+            await self._passwords.verify_placeholder(login.password)
             return self._failed(login.username, address)
         if not credentials.is_active:
             return Login(Status.USER_INACTIVE)

@@ -57,7 +57,7 @@ class Passwords:
         self._threads = ThreadPoolExecutor(threads, "passwords")
         self.turns = asyncio.Semaphore(threads)
         # A hash that belongs to no password.
-        self._hash_of_nobody = (
+        self._placeholder_hash = (
             f"$argon2id$v=19$m={_MEMORY_KIB},t={_PASSES},p={_LANES}"
             f"${_base64(secrets.token_bytes(_SALT_BYTES))}${_base64(secrets.token_bytes(_HASH_BYTES))}"
         )
@@ -78,9 +78,9 @@ class Passwords:
             self._remembered.remember(password_hash, password)
         return is_right
 
-    async def verify_for_nobody(self, password: bytes) -> None:
+    async def verify_placeholder(self, password: bytes) -> None:
         """Take as long as ``verify`` does, so that the duration does not disclose whether a user exists."""
-        await self.verify(self._hash_of_nobody, password)
+        await self.verify(self._placeholder_hash, password)
 
     def close(self) -> None:
         """Stop the threads after their queued work."""

@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 from typing import Final
 
-from headrace_chassis.directories import make_folder, replace_file, sync_folder
+from headrace_chassis.directories import make_directory, replace_file, sync_directory
 
 _Revoked = dict[str, int]
 
@@ -46,13 +46,13 @@ class RevocationsFile:
         except FileNotFoundError:
             return cls(file, {})
         # A killed process may have replaced the file without syncing the directory.
-        sync_folder(file.parent)
+        sync_directory(file.parent)
         whole, newline, _torn = contents.rpartition(b"\n")
         lines = whole.split(b"\n") if newline else []
         try:
             revoked = dict(map(_parsed, lines))
         except ValueError as error:
-            raise ValueError(f"{file} does not hold revoked tokens: {error}") from error
+            raise ValueError(f"{file} is not a list of revoked tokens: {error}") from error
         return cls(file, revoked, lines_count=len(lines), size_bytes=len(whole) + len(newline))
 
     def holds(self, token_id: str) -> bool:
@@ -117,7 +117,7 @@ class RevocationsFile:
             os.fsync(file.fileno())
 
     def _replace(self, lines: bytes) -> None:
-        make_folder(self._file.parent)
+        make_directory(self._file.parent)
         replace_file(self._file, lines.decode("ascii"))
 
 
@@ -131,5 +131,5 @@ def _parsed(line: bytes) -> tuple[str, int]:
     entry, _, checksum = line.rpartition(b" ")
     expires_at, _, token_id = entry.partition(b" ")
     if checksum != b"%08x" % zlib.crc32(entry):
-        raise ValueError("a line is not what was written")
+        raise ValueError("a line has a wrong checksum")
     return bytes.fromhex(token_id.decode()).decode("utf-8", "surrogatepass"), int(expires_at)

@@ -51,7 +51,7 @@ class JwtConfig(Section):
             secret: Secret | None = getattr(self, name)
             if secret and len(self.key(secret)) < _SECRET_BYTES_MIN[self.algorithm]:
                 raise ValueError(
-                    f"{name} has less than the {_SECRET_BYTES_MIN[self.algorithm]} bytes of {self.algorithm}"
+                    f"{name} has fewer than the {_SECRET_BYTES_MIN[self.algorithm]} bytes of {self.algorithm}"
                 )
         return self
 

@@ -33,7 +33,7 @@ _REQUIRED: Final = ["jti", "iss", "aud", "sub", "iat", "nbf", "exp"]
 # version at which the user was looked up.
 _PASSWORD: Final = "pwd"  # noqa: S105 - the name of a claim
 _ACCESS_TOKEN: Final = "pat"  # noqa: S105 - the name of a claim
-_CATALOGUE: Final = "cat"
+_CATALOG: Final = "cat"
 # Burst of revocations of one user, in seconds of the rate limit.
 _BURST_SECONDS: Final = 100
 
@@ -151,7 +151,7 @@ class Tokens:
         config, now = self._config, int(self._now())
         user = self._accounts.user(user_id)
         if user is None:
-            raise InvalidToken("the user does not exist any more")
+            raise InvalidToken("the user no longer exists")
         expires_at = now + max(1, int(config.access_token_expiry.seconds))
         claims: dict[str, Any] = {
             "jti": str(_uuid7(self._now())),
@@ -162,7 +162,7 @@ class Tokens:
             "nbf": now + int(config.not_before.seconds),
             "exp": expires_at,
             _PASSWORD: user.password_version if password_version is None else password_version,
-            _CATALOGUE: self._accounts.version,
+            _CATALOG: self._accounts.version,
         }
         if access_token is not None:
             claims[_ACCESS_TOKEN] = [access_token.name, access_token.incarnation, access_token.expires_at_micros]
@@ -195,9 +195,9 @@ class Tokens:
             raise InvalidToken(str(error)) from error
         expires_at = _expiry(claims)
         if expires_at + config.clock_skew.seconds <= self._now():
-            raise EndedToken("it has expired")
+            raise EndedToken("the token has expired")
         if self._revocations.holds(claims["jti"]):
-            raise EndedToken("it was revoked")
+            raise EndedToken("the token was revoked")
         user_id = _user_id(claims)
         bearer = Bearer(
             text=text,
@@ -210,7 +210,7 @@ class Tokens:
         try:
             self._check_user(bearer)
         except InvalidToken as error:
-            known = claims.get(_CATALOGUE)
+            known = claims.get(_CATALOG)
             if isinstance(known, int) and known > self._accounts.version:
                 raise NotKnownYet(str(error), known) from error
             raise
@@ -257,7 +257,7 @@ class Tokens:
         """
         issued = self.issue(bearer.user_id, bearer.password_version, bearer.access_token)
         if not await self.revoke(bearer):
-            raise InvalidToken("it was revoked")
+            raise InvalidToken("the token was revoked")
         return issued
 
     async def revoke(self, bearer: Bearer) -> bool:
@@ -276,11 +276,11 @@ class Tokens:
     def _check_user(self, bearer: Bearer) -> None:
         user = self._accounts.user(bearer.user_id)
         if user is None or user.status != USER_STATUS_ACTIVE:
-            raise EndedToken("its user does not exist any more, or is not active")
+            raise EndedToken("the user no longer exists or is not active")
         if bearer.password_version is not None and bearer.password_version != user.password_version:
-            raise EndedToken("the password was changed since")
+            raise EndedToken("the password has changed since the login")
         if bearer.access_token is not None and self._access_tokens.status_of(bearer.access_token) != Status.OK:
-            raise EndedToken("the access token was deleted, or has expired, since")
+            raise EndedToken("the access token was deleted or has expired since the login")
 
 
 class _Pace:
@@ -310,13 +310,13 @@ def _expiry(claims: dict[str, Any]) -> int:
     try:
         return int(claims["exp"])
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidToken("exp is no number") from error
+        raise InvalidToken("exp is not a number") from error
 
 
 def _user_id(claims: dict[str, Any]) -> int:
     subject = claims["sub"]
     if not isinstance(subject, str) or not subject.isascii() or not subject.isdigit() or int(subject) >= 2**32:
-        raise InvalidToken("sub is no user's id")
+        raise InvalidToken("sub is not a user id")
     return int(subject)
 
 
@@ -324,7 +324,7 @@ def _password_version(claims: dict[str, Any]) -> int | None:
     version = claims.get(_PASSWORD)
     # Absent if another holder of the secret issued the token, who does not know the password version.
     if version is not None and (not isinstance(version, int) or isinstance(version, bool)):
-        raise InvalidToken("pwd is no version of a password")
+        raise InvalidToken("pwd is not a password version")
     return version
 
 
@@ -335,7 +335,7 @@ def _access_token(claims: dict[str, Any], user_id: int) -> AccessToken | None:
         case [str(name), int(incarnation), int(expires_at_micros)]:
             return AccessToken(user_id, name, incarnation, expires_at_micros)
         case _:
-            raise InvalidToken("pat is no access token")
+            raise InvalidToken("pat is not an access token")
 
 
 def _uuid7(seconds: float) -> uuid.UUID:

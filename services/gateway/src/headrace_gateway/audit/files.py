@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from headrace_chassis.directories import make_folder, sync_folder
+from headrace_chassis.directories import make_directory, sync_directory
 
 _SUFFIX: Final = ".jsonl"
 _DIGITS: Final = 10
@@ -20,16 +20,16 @@ _DIGITS: Final = 10
 class Series:
     """Files of one kind of records. Not safe for use by two threads at a time."""
 
-    def __init__(self, folder: Path, name: str, *, file_bytes_max: int, files_max: int) -> None:
+    def __init__(self, directory: Path, name: str, *, file_bytes_max: int, files_max: int) -> None:
         """Describe the series; no file is opened before the first append.
 
         Args:
-            folder: Directory of the files; created if missing.
+            directory: Directory of the files; created if missing.
             name: Prefix of the file names.
             file_bytes_max: Size in bytes at which a file is full.
             files_max: Maximum number of files; the oldest one is deleted beyond it.
         """
-        self._folder = folder
+        self._directory = directory
         self._name = name
         self._file_bytes_max = file_bytes_max
         self._files_max = files_max
@@ -78,43 +78,43 @@ class Series:
             raise
 
     def _open(self) -> None:
-        make_folder(self._folder)
-        files = numbered(self._folder, self._name)
+        make_directory(self._directory)
+        files = numbered(self._directory, self._name)
         number = files[-1][0] if files else 1
         path = self._path(number)
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._size_bytes = _whole_bytes(path)
         os.ftruncate(self._descriptor, self._size_bytes)
-        sync_folder(self._folder)
+        sync_directory(self._directory)
 
     def _begin_next(self) -> None:
         os.fdatasync(self._descriptor)
         self.close()
-        files = numbered(self._folder, self._name)
+        files = numbered(self._directory, self._name)
         path = self._path(files[-1][0] + 1 if files else 1)
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._size_bytes = 0
         for _, oldest in files[: max(0, len(files) + 1 - self._files_max)]:
             oldest.unlink(missing_ok=True)
-        sync_folder(self._folder)
+        sync_directory(self._directory)
 
     def _path(self, number: int) -> Path:
-        return self._folder / f"{self._name}-{number:0{_DIGITS}}{_SUFFIX}"
+        return self._directory / f"{self._name}-{number:0{_DIGITS}}{_SUFFIX}"
 
 
-def numbered(folder: Path, name: str) -> list[tuple[int, Path]]:
+def numbered(directory: Path, name: str) -> list[tuple[int, Path]]:
     """Return the files of a series with their numbers, ascending."""
     found = []
-    for path in folder.glob(f"{name}-*{_SUFFIX}"):
+    for path in directory.glob(f"{name}-*{_SUFFIX}"):
         number = path.name.removeprefix(f"{name}-").removesuffix(_SUFFIX)
         if number.isdigit():
             found.append((int(number), path))
     return sorted(found)
 
 
-def newest_first(folder: Path, name: str) -> Iterator[bytes]:
+def newest_first(directory: Path, name: str) -> Iterator[bytes]:
     """Iterate over the complete lines of a series, newest first, without line ends. Skip deleted files."""
-    for _, path in reversed(numbered(folder, name)):
+    for _, path in reversed(numbered(directory, name)):
         try:
             contents = path.read_bytes()
         except FileNotFoundError:

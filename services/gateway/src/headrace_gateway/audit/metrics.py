@@ -23,7 +23,7 @@ class TrailCollector(Collector):
         """Return the current values."""
         lost = CounterMetricFamily(
             f"{_PREFIX}lost_events",
-            "Events that are not in the audit trail: too many waited for the disk (queue), or it refused them (disk).",
+            "Events missing in the audit trail: the queue was full (queue), or the write failed (disk).",
             labels=["reason"],
         )
         for reason, count in self._trail.lost_counts.items():
@@ -31,6 +31,6 @@ class TrailCollector(Collector):
         yield lost
         yield CounterMetricFamily(
             f"{_PREFIX}suppressed_events",
-            "Failures and refusals that are a number in the line of another one: there were too many.",
+            "Failures and refusals that were only counted, in the record of a similar event.",
             value=self._trail.suppressed_count,
         )

@@ -41,23 +41,23 @@ class Wanted:
         )
 
 
-def read(folder: Path, wanted: Wanted, count_max: int) -> list[Event]:
+def read(directory: Path, wanted: Wanted, count_max: int) -> list[Event]:
     """Return the newest events that match, newest first.
 
     For a finished change, only the end event is returned.
 
     Args:
-        folder: Directory of the trail.
+        directory: Directory of the trail.
         wanted: Filter.
         count_max: Maximum number of events.
     """
-    series = (_events(folder, name, wanted.since) for name in SERIES)
+    series = (_events(directory, name, wanted.since) for name in SERIES)
     merged = heapq.merge(*series, key=lambda event: event.at, reverse=True)
     return list(islice(filter(wanted.includes, _without_beginnings(merged)), count_max))
 
 
-def _events(folder: Path, name: str, since: int) -> Iterator[Event]:
-    for line in newest_first(folder, name):
+def _events(directory: Path, name: str, since: int) -> Iterator[Event]:
+    for line in newest_first(directory, name):
         event = decoded(line)
         if event is None:
             continue

@@ -8,6 +8,7 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
 from headrace_node.connections.caller import INTERFACES, Caller
+from headrace_proto.commands import CommandCode
 from headrace_proto.control.v1 import Request
 
 _TRANSPORTS: Final = {1: "tcp", 2: "quic", 3: "", 4: "websocket"}
@@ -23,7 +24,10 @@ _CHANGES: Final = frozenset(
     }
 )
 _SECRETS: Final = frozenset({"password", "current_password", "new_password", "password_hash", "digest", "token"})
-_CODES: Final = {503: "delete_segments", 10_004: "disconnect_client"}
+_CODES: Final[dict[int, str]] = {
+    CommandCode.DELETE_SEGMENTS: "delete_segments",
+    CommandCode.DISCONNECT_CLIENT: "disconnect_client",
+}
 
 
 def caller_of(request: Request) -> Caller:

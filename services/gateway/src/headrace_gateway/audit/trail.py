@@ -21,7 +21,7 @@ from headrace_gateway.ports import Accounts, Clock
 from headrace_node.connections.caller import CALLER
 from headrace_proto.errors import Status, find
 
-FOLDER: Final = "audit"
+DIRECTORY: Final = "audit"
 """Subdirectory of the data directory."""
 
 QUEUE: Final = "queue"
@@ -41,17 +41,17 @@ _log = logging.getLogger(__name__)
 class Trail:
     """Records events; batches writes while ``working`` is active."""
 
-    def __init__(self, config: AuditConfig, folder: Path, *, gateway: str, accounts: Accounts, clock: Clock) -> None:
+    def __init__(self, config: AuditConfig, directory: Path, *, gateway: str, accounts: Accounts, clock: Clock) -> None:
         """Describe the trail; the disk is not accessed before the first event.
 
         Args:
             config: Settings.
-            folder: Data directory.
+            directory: Data directory.
             gateway: Name of the process.
             accounts: Source of user names.
             clock: Clock.
         """
-        self.folder = folder / FOLDER
+        self.directory = directory / DIRECTORY
         self.lost_counts = dict.fromkeys(REASONS, 0)
         """Number of events lost instead of being written, by reason."""
         self.suppressed_count = 0
@@ -64,7 +64,7 @@ class Trail:
         self._clock = clock
         self._failures = FailureLimits()
         self._series = {
-            name: Series(self.folder, name, file_bytes_max=config.max_file_size.bytes, files_max=config.max_files)
+            name: Series(self.directory, name, file_bytes_max=config.max_file_size.bytes, files_max=config.max_files)
             for name in SERIES
         }
         self._waiting: list[tuple[Event, asyncio.Future[None]]] = []
@@ -193,7 +193,7 @@ class Trail:
 
     async def _record(self, event: Event) -> None:
         if len(self._waiting) >= _WAITING_MAX:
-            self._lost(QUEUE, 1, "too many events wait for the disk")
+            self._lost(QUEUE, 1, "too many events are queued")
             return
         written = asyncio.get_running_loop().create_future()
         self._waiting.append((event, written))
@@ -238,7 +238,7 @@ class Trail:
         self._unsaid_count += count
         now = time.monotonic()
         if self._said_at is None or now - self._said_at >= _LINE_SECONDS:
-            _log.error("the audit trail has lost %d events: %s", self._unsaid_count, why)
+            _log.error("audit trail lost %d events: %s", self._unsaid_count, why)
             self._said_at, self._unsaid_count = now, 0
 
 

@@ -8,9 +8,9 @@ import logging
 from contextlib import aclosing
 from typing import Final, Protocol
 
-from headrace_gateway.catalog.view import Picture
+from headrace_gateway.catalog.view import CatalogView
 from headrace_gateway.ports import NoAnswer
-from headrace_metadata_client import CatalogueWatch
+from headrace_metadata_client import CatalogWatch
 from headrace_proto.catalog.v1 import Snapshot, Update
 
 REACH_SECONDS: Final = 10.0
@@ -29,11 +29,11 @@ class Shards(Protocol):
         """Apply one change."""
 
 
-class Catalogue:
+class Catalog:
     """Follows the catalog, and keeps the shards of the process up to date."""
 
-    def __init__(self, watch: CatalogueWatch, *, reach_seconds: float = REACH_SECONDS) -> None:
-        self.picture = Picture()
+    def __init__(self, watch: CatalogWatch, *, reach_seconds: float = REACH_SECONDS) -> None:
+        self.view = CatalogView()
         self._watch = watch
         self._reach_seconds = reach_seconds
         self._begun = asyncio.Event()
@@ -50,18 +50,18 @@ class Catalogue:
         """Follow the catalog until cancelled.
 
         Raises:
-            StrangerError: The metadata service does not accept this gateway.
+            UnauthenticatedError: The metadata service does not accept this gateway.
         """
         async with aclosing(self._watch.events()) as events:
             async for event in events:
                 # Update the shards first: a notified waiter must find the change there.
                 if isinstance(event, Snapshot):
                     shards.publish_snapshot(event)
-                    self.picture.replace(event)
-                    _log.info("the catalogue is followed from version %d", event.version)
+                    self.view.replace(event)
+                    _log.info("catalog watch started at version %d", event.version)
                 else:
                     shards.publish_update(event)
-                    self.picture.update(event)
+                    self.view.update(event)
                 self._begun.set()
                 self._wake(event.version)
 
@@ -75,7 +75,7 @@ class Catalogue:
         Raises:
             NoAnswer: The version did not arrive in time.
         """
-        if self.picture.version >= version:
+        if self.view.version >= version:
             return
         self._watch.expect(version)
         reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -85,7 +85,7 @@ class Catalogue:
             async with asyncio.timeout(self._reach_seconds):
                 await reached
         except TimeoutError:
-            raise NoAnswer(f"version {version} of the catalogue has not come in time") from None
+            raise NoAnswer(f"version {version} of the catalog did not arrive in time") from None
 
     def _wake(self, version: int) -> None:
         while self._waiting and self._waiting[0][0] <= version:

@@ -9,7 +9,7 @@ from typing import Final
 
 from headrace_gateway.ports import NoAnswer
 
-PATIENCE_SECONDS: Final = 2.0
+TIMEOUT_SECONDS: Final = 2.0
 """Maximum time that a refusal waits for the metadata service."""
 
 _log = logging.getLogger(__name__)
@@ -21,17 +21,15 @@ class CatchingUp:
     The query rate at the metadata service is limited by its own answers, regardless of the number of callers.
     """
 
-    def __init__(
-        self, question: Callable[[], Awaitable[object]], *, patience_seconds: float = PATIENCE_SECONDS
-    ) -> None:
+    def __init__(self, question: Callable[[], Awaitable[object]], *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         """Configure the queries.
 
         Args:
             question: Returns when the local catalog contains all changes acknowledged before; raises `NoAnswer`.
-            patience_seconds: Timeout of each caller, and of each query.
+            timeout_seconds: Timeout of each caller, and of each query.
         """
         self._question = question
-        self._patience_seconds = patience_seconds
+        self._timeout_seconds = timeout_seconds
         self._under_way: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
 
@@ -40,7 +38,7 @@ class CatchingUp:
         if self._next is None:
             self._next = asyncio.create_task(self._ask(after=self._under_way), name="catch-up")
         # Other callers wait for the same future.
-        await asyncio.wait({self._next}, timeout=self._patience_seconds)
+        await asyncio.wait({self._next}, timeout=self._timeout_seconds)
 
     async def _ask(self, *, after: asyncio.Task[None] | None) -> None:
         if after is not None:
@@ -48,8 +46,8 @@ class CatchingUp:
         # Later callers may know of changes that this query does not see.
         self._under_way, self._next = self._next, None
         try:
-            async with asyncio.timeout(self._patience_seconds):
+            async with asyncio.timeout(self._timeout_seconds):
                 await self._question()
         except (NoAnswer, TimeoutError) as error:
             reason = str(error) or "no answer in time"
-            _log.warning("what is refused for its absence may have been made elsewhere: %s", reason)
+            _log.warning("catalog may be stale, not-found refusals are unconfirmed: %s", reason)

@@ -13,7 +13,7 @@ from headrace_gateway.ports import TopicPlaces
 from headrace_proto.catalog.v1 import AccessToken, Delta, Node, Snapshot, Update, User
 
 
-class Picture:
+class CatalogView:
     """All records at one version. Methods must be called on the thread of the event loop."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Picture:
 
     def replace(self, snapshot: Snapshot) -> None:
         """Replace the whole catalog."""
-        fresh = Picture()
+        fresh = CatalogView()
         for user in snapshot.users:
             fresh._put_user(user)
         for token in snapshot.access_tokens:

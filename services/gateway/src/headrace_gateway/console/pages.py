@@ -83,9 +83,11 @@ class Console:
         """Paths that the console serves in addition to `/`."""
 
     @classmethod
-    def load(cls, folder: Path = STATIC) -> Self:
+    def load(cls, directory: Path = STATIC) -> Self:
         """Read the files."""
-        found = ((path, path.relative_to(folder).as_posix()) for path in sorted(folder.rglob("*")) if path.is_file())
+        found = (
+            (path, path.relative_to(directory).as_posix()) for path in sorted(directory.rglob("*")) if path.is_file()
+        )
         return cls({name: _File.read(path, name) for path, name in found})
 
     @classmethod

@@ -62,7 +62,7 @@ class Itself:
     """Id of this run of the process."""
     gateway_name: str
     """Name of this gateway, the same in every run."""
-    data_folder: Path
+    data_directory: Path
     """Existing directory; the free space of its device is reported."""
     settings: str
     """Effective settings without secrets."""
@@ -96,7 +96,7 @@ class ControlPlane:
         self._metadata = metadata
         self.audit = Trail(
             config.audit,
-            itself.data_folder,
+            itself.data_directory,
             gateway=itself.gateway_name,
             accounts=metadata.accounts,
             clock=wall_clock_micros,
@@ -134,7 +134,7 @@ class ControlPlane:
             ),
         )
         self._publications = Publications(metadata.proposer.propose)
-        host = Host(itself.data_folder)
+        host = Host(itself.data_directory)
         self.control = Control(
             proposer=metadata.proposer,
             accounts=metadata.accounts,
@@ -152,7 +152,7 @@ class ControlPlane:
             catch_up=metadata.catch_up,
             audit=self.audit,
             diagnostics=Diagnostics(
-                host=host, data_folder=itself.data_folder, log_folder=None, configuration=itself.settings
+                host=host, data_directory=itself.data_directory, log_directory=None, configuration=itself.settings
             ),
         )
 

@@ -42,18 +42,18 @@ class DiagnosticsRefusedError(Exception):
 class Diagnostics:
     """Collects information about a faulty server."""
 
-    def __init__(self, *, host: Host, data_folder: Path, log_folder: Path | None, configuration: str) -> None:
+    def __init__(self, *, host: Host, data_directory: Path, log_directory: Path | None, configuration: str) -> None:
         """Configure the sources; nothing is collected yet.
 
         Args:
             host: Machine of the process.
-            data_folder: Directory to list.
-            log_folder: Directory of the log files, if any.
+            data_directory: Directory to list.
+            log_directory: Directory of the log files, if any.
             configuration: Effective settings without secrets.
         """
         self._host = host
-        self._data_folder = data_folder
-        self._log_folder = log_folder
+        self._data_directory = data_directory
+        self._log_directory = log_directory
         self._configuration = configuration
         self._kinds: dict[int, tuple[str, Callable[[], str]]] = {
             1: ("filesystem_overview", self._filesystem_overview),
@@ -103,12 +103,12 @@ class Diagnostics:
             lines.append(
                 f"    {partition.device}, {partition.fstype}, {usage.used} of {usage.total}, {partition.mountpoint}"
             )
-        lines += ["", "data folder", "    bytes, path"]
-        for index, (path, size_bytes) in enumerate(_files_below(self._data_folder)):
+        lines += ["", "data directory", "    bytes, path"]
+        for index, (path, size_bytes) in enumerate(_files_below(self._data_directory)):
             if index == _FILES_LISTED_MAX:
                 lines.append(f"    ... only the first {_FILES_LISTED_MAX} files are listed")
                 break
-            lines.append(f"    {size_bytes}, {path.relative_to(self._data_folder)}")
+            lines.append(f"    {size_bytes}, {path.relative_to(self._data_directory)}")
         return _text(lines)
 
     def _process_list(self) -> str:
@@ -140,10 +140,10 @@ class Diagnostics:
         return _text(lines)
 
     def _server_logs(self) -> str:
-        if self._log_folder is None or not self._log_folder.is_dir():
+        if self._log_directory is None or not self._log_directory.is_dir():
             return "There are no log files: the server writes its log to standard output.\n"
         # Read the newest files first because they matter most; the oldest are left out.
-        newest_first = sorted(self._log_folder.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        newest_first = sorted(self._log_directory.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
         parts: list[str] = []
         remaining_bytes = _LOG_BYTES_MAX
         for path in newest_first:
@@ -155,9 +155,9 @@ class Diagnostics:
         return "".join(reversed(parts))
 
 
-def _files_below(folder: Path) -> Iterator[tuple[Path, int]]:
-    for parent, folders, names in os.walk(folder):
-        folders.sort()
+def _files_below(directory: Path) -> Iterator[tuple[Path, int]]:
+    for parent, directories, names in os.walk(directory):
+        directories.sort()
         for name in sorted(names):
             path = Path(parent) / name
             try:

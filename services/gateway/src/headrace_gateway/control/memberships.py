@@ -95,7 +95,10 @@ class Memberships:
         try:
             await self._proposer.propose(Command(actor_user_id=ROOT_USER_ID, replace_gateway=command))
         except Exception as error:  # noqa: BLE001  (whatever it is, the process stops)
-            _log.warning("members of consumer groups at this gateway are lost by its timeout only: %s", error)
+            _log.warning(
+                "members of this gateway were not removed from their groups, the gateway timeout will remove them: %s",
+                error,
+            )
 
     async def create(self, command: Command) -> Reply:
         """Create a group; complete the command with the fields that only this gateway knows."""
@@ -150,7 +153,7 @@ class Memberships:
                 await self.check()
             except Exception:  # noqa: BLE001  (see below)
                 # Retried with the next interval; until then the gateway's timeout is running.
-                _log.exception("the members of consumer groups at this gateway cannot be kept alive")
+                _log.exception("heartbeats of this gateway and its members failed")
 
     async def check(self) -> None:
         """Send one heartbeat. Nothing is proposed while there are no members."""
@@ -168,7 +171,7 @@ class Memberships:
                 await self._proposer.propose(Command(actor_user_id=ROOT_USER_ID, forget_client=forget))
                 self._in_doubt.discard(client_id)
             except Exception as error:  # noqa: BLE001  (whatever it is, others wait for what this member owns)
-                _log.warning("client %d cannot leave its consumer groups, trying again: %s", client_id, error)
+                _log.warning("client %d was not removed from its consumer groups, retrying: %s", client_id, error)
                 await asyncio.sleep(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, _RETRY_SECONDS_MAX)
 

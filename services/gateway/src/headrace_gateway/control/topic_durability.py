@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import ClassVar, Self
 
-from headrace_proto.catalog.v1 import (
-    DURABILITY_FSYNC,
-    DURABILITY_MEMORY,
-    DURABILITY_OS,
-    DURABILITY_UNSPECIFIED,
-    Durability,
-)
+from headrace_proto.catalog.v1 import DURABILITY_UNSPECIFIED, Durability
 from headrace_settings.units.quantity import Quantity
 
-_LEVELS = {"memory": DURABILITY_MEMORY, "os": DURABILITY_OS, "fsync": DURABILITY_FSYNC}
+_LEVELS = {
+    name.removeprefix("DURABILITY_").lower(): level
+    for name, level in Durability.items()
+    if level != DURABILITY_UNSPECIFIED
+}
 _NAMES = {level: name for name, level in _LEVELS.items()}
 
 
@@ -27,7 +25,7 @@ _NAMES = {level: name for name, level in _LEVELS.items()}
 class TopicDurability(Quantity):
     """One rule: topics whose stream and topic name match get this durability."""
 
-    ALLOWED: ClassVar[str] = "stream/topic=level: names with shell wildcards, and memory, os or fsync"
+    ALLOWED: ClassVar[str] = f"stream/topic=level: names with shell wildcards, and one of {', '.join(_LEVELS)}"
     EXAMPLES: ClassVar[tuple[str, ...]] = ("orders/*=fsync", "logs/debug=memory")
 
     stream: str
@@ -47,7 +45,7 @@ class TopicDurability(Quantity):
             # With several slashes the boundary between stream and topic name would be ambiguous.
             raise ValueError(f"{pattern.strip()!r} in {text!r} has more than one /; a ? stands for one within a name")
         if level.strip() not in _LEVELS:
-            raise ValueError(f"{level.strip()!r} in {text!r} is not a level of durability")
+            raise ValueError(f"{level.strip()!r} in {text!r} is not a durability level")
         return cls(stream, topic, _LEVELS[level.strip()])
 
     def matches(self, stream_name: str, topic_name: str) -> bool:

@@ -42,7 +42,7 @@ class Bearers:
         """
         login = self._logins.with_certificate(names)
         if login.status != Status.OK:
-            raise Refused(login.status, "the certificate is not one of a user who may log in")
+            raise Refused(login.status, "the certificate does not name an active user")
         return Identity(login.user_id)
 
     async def identify(self, text: str, address: str) -> Identity:

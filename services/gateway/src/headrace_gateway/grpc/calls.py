@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
 from headrace_chassis.grpc.status import Refused
-from headrace_chassis.grpc.unauthenticated import Strangers
+from headrace_chassis.grpc.unauthenticated import UnauthenticatedCalls
 from headrace_gateway.access.proxies import HEADER, Proxies
 from headrace_gateway.access.tokens import Bearer
 from headrace_gateway.grpc.authentication import Bearers, Identity
@@ -35,7 +35,7 @@ _REQUEST_SECONDS: Final = 20.0
 # Response timeouts are extended by one second per this number of bytes.
 _BYTES_PER_SECOND: Final = 128 * 1024
 # Timeout for a call that waits for memory held by other calls.
-_PATIENCE_SECONDS: Final = 5.0
+_TIMEOUT_SECONDS: Final = 5.0
 # Interval at which long-lived calls check that the credential is still valid.
 _LOOK_SECONDS: Final = 0.5
 SMALL_BYTES: Final = 128 * 1024
@@ -72,7 +72,7 @@ class Caller:
         payload = response.payload
         if len(payload) > SMALL_BYTES:
             # Held until the caller has received the response, which may take long.
-            await self.held.grow(len(payload), patience_seconds=_PATIENCE_SECONDS)
+            await self.held.grow(len(payload), timeout_seconds=_TIMEOUT_SECONDS)
         return payload
 
     async def find(self, command: tuple[int, bytes]) -> bytes:
@@ -83,7 +83,7 @@ class Caller:
         """
         payload = await self.execute(command)
         if not payload:
-            raise Refused(Status.RESOURCE_NOT_FOUND, "there is no such thing")
+            raise Refused(Status.RESOURCE_NOT_FOUND, "the resource does not exist")
         return payload
 
 
@@ -99,7 +99,7 @@ class Calls:
         sessions: Sessions,
         bearers: Bearers,
         memory: Memory,
-        strangers: Strangers,
+        unauthenticated: UnauthenticatedCalls,
         proxies: Proxies,
         *,
         request_bytes_max: int,
@@ -111,7 +111,7 @@ class Calls:
             sessions: Sessions that execute commands.
             bearers: Authenticates calls.
             memory: Memory budget of calls.
-            strangers: Serves calls without a token, within limits.
+            unauthenticated: Serves calls without a token, within limits.
             proxies: Trusted proxies, which forward the address of their clients.
             request_bytes_max: Maximum size of one request, enforced by the gRPC library.
             count_max: Maximum number of concurrent calls of users.
@@ -120,7 +120,7 @@ class Calls:
         self._bearers = bearers
         self._memory = memory
         self._request_bytes_max = request_bytes_max
-        self._strangers = strangers
+        self._unauthenticated = unauthenticated
         self._proxies = proxies
         self._count_max = count_max
         self._count = 0
@@ -139,7 +139,7 @@ class Calls:
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         for method in service.methods:
             implementation = getattr(methods, re.sub(r"(?<=.)(?=[A-Z])", "_", method.name).lower())
-            serve = self._for_strangers if method.name in public else self._for_users
+            serve = self._for_unauthenticated if method.name in public else self._for_users
             handlers[method.name] = grpc.stream_stream_rpc_method_handler(serve(method, implementation))
         return grpc.method_handlers_generic_handler(service.full_name, handlers)
 
@@ -159,7 +159,7 @@ class Calls:
                         async with _looked_after(caller), aclosing(requests):
                             await _write_all(implementation(requests, caller), context)
                         return
-                    await caller.held.grow(self._request_bytes_max, patience_seconds=_PATIENCE_SECONDS)
+                    await caller.held.grow(self._request_bytes_max, timeout_seconds=_TIMEOUT_SECONDS)
                     one = await _next(encoded, _REQUEST_SECONDS)
                     if one is None:
                         raise Refused(Status.INVALID_FORMAT, "the call carries no request")
@@ -182,14 +182,14 @@ class Calls:
     @asynccontextmanager
     async def _counted(self) -> AsyncIterator[None]:
         if self._count >= self._count_max:
-            raise Refused(Status.TOO_MANY_WAITS, "too many calls are under way already")
+            raise Refused(Status.TOO_MANY_WAITS, "too many calls are in progress")
         self._count += 1
         try:
             yield
         finally:
             self._count -= 1
 
-    def _for_strangers(
+    def _for_unauthenticated(
         self, method: MethodDescriptor, implementation: Callable[[Any, str], Awaitable[Message]]
     ) -> _Serve:
         request = message_factory.GetMessageClass(method.input_type)
@@ -198,9 +198,9 @@ class Calls:
             source, peer = self._place_of(context)
             CALLER.set(peer)
             try:
-                understood = await _decoded(request, await anext(self._strangers.requests(encoded)))
+                understood = await _decoded(request, await anext(self._unauthenticated.requests(encoded)))
                 response = await implementation(understood, source)
-                await self._strangers.write(response.SerializeToString(), context)
+                await self._unauthenticated.write(response.SerializeToString(), context)
             except Exception as error:  # noqa: BLE001 - see above
                 await refuse(context, error)
 
@@ -215,13 +215,13 @@ class Calls:
         self, request: type[Message], encoded: AsyncIterator[bytes], caller: Caller
     ) -> AsyncGenerator[Message, None]:
         async with self._memory.requests_of_streams.held_by(caller.user_id) as held:
-            patience_seconds: float | None = _PATIENCE_SECONDS
+            timeout_seconds: float | None = _TIMEOUT_SECONDS
             while True:
                 # Ownership of the earlier requests has passed to the node.
                 held.shrink(0)
                 # A stream that has begun waits for memory like for a slow connection.
-                await held.grow(self._request_bytes_max, patience_seconds=patience_seconds)
-                patience_seconds = None
+                await held.grow(self._request_bytes_max, timeout_seconds=timeout_seconds)
+                timeout_seconds = None
                 one = await anext(encoded, None)
                 if one is None:
                     return
@@ -330,4 +330,4 @@ async def _decoded(request: type[Message], encoded: bytes) -> Message:
             return request.FromString(encoded)
         return await asyncio.to_thread(request.FromString, encoded)
     except DecodeError as error:
-        raise Refused(Status.INVALID_FORMAT, f"the request is no {request.DESCRIPTOR.full_name}") from error
+        raise Refused(Status.INVALID_FORMAT, f"the request is not a {request.DESCRIPTOR.full_name}") from error

@@ -68,7 +68,7 @@ def compression(algorithm: CompressionAlgorithm.ValueType) -> Compression:
         Refused: The algorithm is unknown.
     """
     if algorithm not in CompressionAlgorithm.values():
-        raise Refused(Status.INVALID_COMMAND, f"{algorithm} is no compression algorithm")
+        raise Refused(Status.INVALID_COMMAND, f"{algorithm} is not a compression algorithm")
     return "gzip" if algorithm == COMPRESSION_ALGORITHM_GZIP else "none"
 
 
@@ -79,7 +79,7 @@ def status_of_user(status: UserStatus.ValueType) -> StatusOfUser | None:
         Refused: The status is unknown.
     """
     if status not in UserStatus.values():
-        raise Refused(Status.INVALID_COMMAND, f"{status} is no status of a user")
+        raise Refused(Status.INVALID_COMMAND, f"{status} is not a user status")
     if status == USER_STATUS_INACTIVE:
         return "inactive"
     return "active" if status == USER_STATUS_ACTIVE else None
@@ -245,6 +245,6 @@ def message(stored: headrace_core.Message) -> Message:
 
 def _kind(kind: HeaderKind.ValueType) -> str:
     if kind not in HeaderKind.values():
-        raise Refused(Status.INVALID_HEADER_KIND, f"{kind} is no kind of header")
+        raise Refused(Status.INVALID_HEADER_KIND, f"{kind} is not a header kind")
     # An unspecified kind means raw bytes.
     return HeaderKind.Name(kind or HeaderKind.HEADER_KIND_RAW).removeprefix(_PREFIX).lower()

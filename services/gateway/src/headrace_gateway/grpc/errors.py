@@ -43,14 +43,14 @@ async def refuse(context: aio.ServicerContext[Any, Any], error: Exception) -> No
         case SessionLost() | NoAnswer():
             status, reason, is_in_doubt = error.code, str(error), error.is_in_doubt
         case _:
-            _log.error("a call failed", exc_info=error)
-            status, reason = Status.ERROR, "the server has failed; its log says how"
+            _log.error("call failed", exc_info=error)
+            status, reason = Status.ERROR, "the server failed; see its log"
     code = code_of(status)
     about = {"status": str(int(status))}
     if code is grpc.StatusCode.UNAVAILABLE:
         about["in_doubt"] = "true" if is_in_doubt else "false"
     await context.abort(code, reason, _trailer(code, status, reason, about, retry_after_seconds))
-    raise AssertionError("an aborted call has ended")
+    raise AssertionError("the call was aborted")
 
 
 def _trailer(

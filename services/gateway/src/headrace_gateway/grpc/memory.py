@@ -102,21 +102,21 @@ class Held:
         """Release everything."""
         self.shrink(0)
 
-    async def grow(self, size_bytes: int, *, patience_seconds: float | None = None) -> None:
+    async def grow(self, size_bytes: int, *, timeout_seconds: float | None = None) -> None:
         """Hold additional bytes.
 
         Args:
             size_bytes: Number of bytes.
-            patience_seconds: Timeout; None: no timeout.
+            timeout_seconds: Timeout; None: no timeout.
 
         Raises:
             Refused: The timeout expired.
         """
         try:
-            async with asyncio.timeout(patience_seconds):
+            async with asyncio.timeout(timeout_seconds):
                 self._size_bytes += await self._pool.take(self._user, size_bytes)
         except TimeoutError:
-            reason = "other calls hold all the memory that there is for them"
+            reason = "the memory budget is in use by other calls"
             raise Refused(Status.TOO_MANY_WAITS, reason, retry_after_seconds=_RETRY_SECONDS) from None
 
     def shrink(self, size_bytes: int) -> None:

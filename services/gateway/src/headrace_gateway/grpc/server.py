@@ -11,7 +11,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 
 from headrace_chassis.certificates import Certificates
 from headrace_chassis.grpc import server as grpc
-from headrace_chassis.grpc.unauthenticated import Everybody, Strangers
+from headrace_chassis.grpc.unauthenticated import UnauthenticatedCalls, UnauthenticatedInterceptor
 from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.proxies import Proxies
 from headrace_gateway.access.tokens import Tokens
@@ -99,12 +99,12 @@ async def serving(
         ("grpc.max_send_message_length", -1),
     )
     memory = Memory(config.max_memory.bytes)
-    strangers = Strangers()
+    unauthenticated = UnauthenticatedCalls()
     calls = Calls(
         sessions,
         Bearers(logins, tokens),
         memory,
-        strangers,
+        unauthenticated,
         proxies,
         request_bytes_max=config.max_request_size.bytes,
         count_max=config.max_calls,
@@ -123,7 +123,7 @@ async def serving(
         )
     }
     names = list(handlers)
-    interceptors = (Everybody(strangers, grpc.PUBLIC_SERVICES, refuse), ObservedCalls(tracing))
+    interceptors = (UnauthenticatedInterceptor(unauthenticated, grpc.PUBLIC_SERVICES, refuse), ObservedCalls(tracing))
     # Calls are limited after authentication; until then the library limits them with this allowance on top.
     count_max = config.max_calls + _UNKNOWN_CALLS
     async with grpc.serving(

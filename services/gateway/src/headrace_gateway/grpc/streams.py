@@ -28,7 +28,9 @@ class Streams(LastingSessions):
             Refused: No slot is free.
         """
         if self._count >= self._count_max:
-            raise Refused(Status.TOO_MANY_WAITS, "too many calls last already", retry_after_seconds=_RETRY_SECONDS)
+            raise Refused(
+                Status.TOO_MANY_WAITS, "too many streaming calls are in progress", retry_after_seconds=_RETRY_SECONDS
+            )
         self._count += 1
         try:
             yield

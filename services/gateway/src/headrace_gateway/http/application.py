@@ -24,7 +24,7 @@ from headrace_gateway.http.admission.cors import Cors
 from headrace_gateway.http.admission.hosts import Hosts
 from headrace_gateway.http.admission.rate_limits import RateLimits
 from headrace_gateway.http.bodies import Bodies
-from headrace_gateway.http.call import SOURCE, Call, Door, refusal_of
+from headrace_gateway.http.call import SOURCE, Call, HttpServices, refusal_of
 from headrace_gateway.http.description import openapi
 from headrace_gateway.http.description.page import page_of
 from headrace_gateway.http.handlers import ROUTES
@@ -60,16 +60,16 @@ class Application:
         on_request: Called with each request as soon as its head was received.
     """
 
-    def __init__(self, door: Door, push: Push | None = None) -> None:
-        self._door = door
+    def __init__(self, services: HttpServices, push: Push | None = None) -> None:
+        self._services = services
         self._push = push
-        self._metrics_path = door.config.metrics.endpoint if door.config.metrics.enabled else None
+        self._metrics_path = services.config.metrics.endpoint if services.config.metrics.enabled else None
         self.on_request: Callable[[web.Request], None] = _nothing
-        self._bodies = Bodies(max(door.config.max_bodies_size.bytes, door.config.max_request_size.bytes))
-        self._cors = Cors(door.config.cors)
-        is_loopback = door.config.address.ip.is_loopback
-        self._hosts = Hosts(tuple(map(str.lower, door.config.allowed_hosts)), is_loopback=is_loopback)
-        limits = door.config.rate_limit
+        self._bodies = Bodies(max(services.config.max_bodies_size.bytes, services.config.max_request_size.bytes))
+        self._cors = Cors(services.config.cors)
+        is_loopback = services.config.address.ip.is_loopback
+        self._hosts = Hosts(tuple(map(str.lower, services.config.allowed_hosts)), is_loopback=is_loopback)
+        limits = services.config.rate_limit
         self._rate_limits = RateLimits(per_second=limits.requests_per_second, burst=limits.burst, now=time.monotonic)
         self.routes = [*ROUTES, *self._own_routes()]
         # A literal path takes precedence over a matching path with parameters.
@@ -77,13 +77,13 @@ class Application:
         for route in self.routes:
             if not route.path_names:
                 self._methods.setdefault(route.path, set()).add(route.method)
-        for path in door.console.paths:
+        for path in services.console.paths:
             self._methods[path] = {hdrs.METH_GET}
         # A push connection authenticates later.
         self._public = {
             push_server.PATH,
             *(route.path for route in self.routes if route.is_public),
-            *door.console.paths,
+            *services.console.paths,
         }
 
     @cached_property
@@ -106,12 +106,12 @@ class Application:
         async def front(request: web.Request, handler: Next) -> web.StreamResponse:
             return await self._front(request, handler)
 
-        size_max = self._door.config.max_request_size.bytes
+        size_max = self._services.config.max_request_size.bytes
         application = web.Application(middlewares=[front], client_max_size=size_max)
         for route in self.routes:
             application.router.add_route(route.method, route.path, self._served(route), expect_handler=_expected)
-        for path in self._door.console.paths:
-            application.router.add_route(hdrs.METH_GET, path, self._door.console.serve)
+        for path in self._services.console.paths:
+            application.router.add_route(hdrs.METH_GET, path, self._services.console.serve)
         if self._push is not None:
             application.router.add_route("GET", push_server.PATH, self._upgraded(self._push))
         return application
@@ -120,14 +120,14 @@ class Application:
         async def serve(request: web.Request) -> web.StreamResponse:
             upgraded = await push.answer(request)
             if not upgraded.can_prepare(request):
-                raise Rejected(400, "This is the place of a WebSocket, version 13.")
+                raise Rejected(400, "This endpoint accepts only WebSocket connections, version 13.")
             self._prepare(request, upgraded)
             return await push.serve(request, upgraded, request[SOURCE])
 
         return serve
 
     def _own_routes(self) -> list[Route]:
-        routes, config = Routes(), self._door.config.metrics
+        routes, config = Routes(), self._services.config.metrics
         if config.enabled:
 
             @routes.add(
@@ -147,7 +147,7 @@ class Application:
                 """
                 if call.bearer is not None:
                     await call.ask(core.encode_get_clients())
-                body, content_type = await self._door.metrics.text(
+                body, content_type = await self._services.metrics.text(
                     call.request.headers.get(hdrs.ACCEPT, ""),
                     with_names=call.bearer is not None or call.request.get(_SUPERVISED, False),
                     with_partitions=call.query.detail == "partitions",
@@ -175,7 +175,7 @@ class Application:
 
     async def _front(self, request: web.Request, handler: Next) -> web.StreamResponse:
         forwarded = request.headers.getall(HEADER, ())
-        request[SOURCE] = self._door.proxies.source_of(request.remote or "", forwarded)
+        request[SOURCE] = self._services.proxies.source_of(request.remote or "", forwarded)
         request[_REQUEST_ID] = request_id = request_id_of(request.headers.get("X-Request-Id", ""))
         marked = REQUEST_ID.set(request_id)
         caller = CALLER.set(_caller_of(request))
@@ -187,7 +187,7 @@ class Application:
             CALLER.reset(caller)
 
     async def _observed(self, request: web.Request, handler: Next, request_id: str) -> web.StreamResponse:
-        tracing = self._door.tracing
+        tracing = self._services.tracing
         if tracing is None:
             return await self._answer(request, handler, request_id)
         carrier = {name.lower(): value for name, value in request.headers.items()}
@@ -204,13 +204,13 @@ class Application:
     async def _answer(self, request: web.Request, handler: Next, request_id: str) -> web.StreamResponse:
         started = time.perf_counter()
         self.on_request(request)
-        self._door.metrics.received()
+        self._services.metrics.received()
         is_known = self._hosts.allow(request.headers.get(hdrs.HOST))
         response: web.StreamResponse | None = self._cors.preflight(request) if is_known else None
         if response is None:
             try:
                 if not is_known:
-                    raise Rejected(421, "The server is not known under this name; see http.allowed_hosts.")
+                    raise Rejected(421, "The host name of the request is not allowed; see http.allowed_hosts.")
                 await self._authenticate(request)
                 methods = self._methods.get(request.path)
                 if methods is not None and request.method not in methods:
@@ -235,7 +235,7 @@ class Application:
         address = place_of(request[SOURCE])
         authorization = request.headers.get(hdrs.AUTHORIZATION, "")
         is_metrics = request.path == self._metrics_path
-        if is_metrics and self._door.supervision.may_read_figures(authorization):
+        if is_metrics and self._services.supervision.may_read_metrics(authorization):
             request[_SUPERVISED] = True
             return
         if request.path in self._public and not (is_metrics and authorization):
@@ -245,7 +245,7 @@ class Application:
         try:
             if scheme.lower() != "bearer":
                 raise InvalidToken("there is none")
-            bearer = await self._door.tokens.identify(token.strip())
+            bearer = await self._services.tokens.identify(token.strip())
         except InvalidToken as error:
             self._limit(("address", address))
             if isinstance(error, EndedToken) and (request.method, request.path) == LOGOUT:
@@ -257,7 +257,7 @@ class Application:
 
     def _verification(self, bearer: Bearer) -> Callable[[], None]:
         def verify() -> None:
-            if not self._door.tokens.is_good(bearer):
+            if not self._services.tokens.is_good(bearer):
                 raise InvalidToken("it is over")
 
         return verify
@@ -276,21 +276,21 @@ class Application:
             case SessionLost() | Over() | NoAnswer():
                 error = Refused(Status.DISCONNECTED)
             case web.HTTPRequestEntityTooLarge():
-                error = Rejected(413, "The body is larger than this server takes.")
+                error = Rejected(413, "The body exceeds the limit of this server.")
             case web.RequestPayloadError() | HttpProcessingError() | ConnectionError():
-                error = Rejected(400, "The body is not what its head says, or ends before its end.")
+                error = Rejected(400, "The body does not match its headers, or is truncated.")
             case web.HTTPException() | Refused() | Missing() | Rejected() | Limited():
                 pass
             case _:
                 # Log the raw path: a decoded path could contain line breaks and forge a log line.
                 _log.error("request %s failed: %s %r", request_id, request.method, _path(request), exc_info=error)
         if isinstance(error, Refused):
-            self._door.metrics.refused(error.status)
+            self._services.metrics.refused(error.status)
         as_problem = PROBLEM_TYPE in request.headers.get(hdrs.ACCEPT, "")
         return answer_of(error, as_problem=as_problem, request_id=request_id)
 
     async def _record_refusal(self, request: web.Request, error: Exception) -> None:
-        audit = self._door.logins.audit
+        audit = self._services.logins.audit
         if audit is not None and isinstance(error, Refused) and error.status == Status.UNAUTHORIZED:
             bearer = request.get(_BEARER)
             user_id = bearer.user_id if bearer is not None else None
@@ -299,8 +299,8 @@ class Application:
     def _note(self, request: web.Request, response: web.StreamResponse, request_id: str, seconds: float) -> None:
         route = _route_of(request)
         method = request.method if route != _UNKNOWN else "any"
-        self._door.metrics.answered(method, route, response.status, seconds)
-        if self._door.config.access_log:
+        self._services.metrics.answered(method, route, response.status, seconds)
+        if self._services.config.access_log:
             bearer = request.get(_BEARER)
             _access_log.info(
                 "%s %s %d",
@@ -321,7 +321,7 @@ class Application:
         async def serve(request: web.Request) -> web.StreamResponse:
             bearer = request.get(_BEARER)
             call: Call[Any, Any] = Call(
-                door=self._door,
+                services=self._services,
                 request=request,
                 bearer=bearer,
                 prepare=lambda response: self._prepare(request, response),
@@ -351,7 +351,7 @@ async def _expected(request: web.Request) -> web.StreamResponse | None:
         return None
     expected = request.headers.get(hdrs.EXPECT, "")
     if expected.lower() != "100-continue":
-        return early_refusal(Rejected(417, f"What a client may expect is 100-continue, not {expected[:64]!r}."))
+        return early_refusal(Rejected(417, f"The only supported expectation is 100-continue, not {expected[:64]!r}."))
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     # The head of the final answer has not been sent yet.
     request.writer.output_size = 0

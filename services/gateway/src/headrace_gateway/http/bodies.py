@@ -19,10 +19,10 @@ from headrace_gateway.http.routes import JSON, NOTHING, Nothing, Route
 from headrace_gateway.json_api.errors import Rejected
 from headrace_gateway.json_api.numbers import with_whole_numbers
 
-STRANGERS_BYTES_MAX: Final = 4096
+UNAUTHENTICATED_BYTES_MAX: Final = 4096
 """Maximum body size of routes without a token; a login is much smaller."""
 _BODY_SECONDS: Final = 60.0
-_STRANGERS_SECONDS: Final = 10.0
+_UNAUTHENTICATED_SECONDS: Final = 10.0
 # One user may hold 1/2 of the memory of all requests.
 _SHARE: Final = 2
 
@@ -47,7 +47,7 @@ class Bodies:
         """Return the function that reads the bodies of a route."""
         if route.body is Nothing:
             return _nothing
-        read = _read_of_stranger if route.is_public else self._read
+        read = _read_unauthenticated if route.is_public else self._read
         if route.body is bytes:
             media_types = tuple(route.body_schemas)
 
@@ -64,7 +64,7 @@ class Bodies:
             try:
                 return _decoded(body, decoder)
             except msgspec.ValidationError as error:
-                raise Rejected(422, f"The body is not of the form that it should have: {error}.") from error
+                raise Rejected(422, f"The body does not have the expected form: {error}.") from error
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise Rejected(400, f"The body is not JSON: {error}.") from error
 
@@ -100,7 +100,7 @@ def _decoded(body: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     except msgspec.ValidationError:
         # The body may only need the conversion of numbers such as 1.0. That is slow and blocks other requests, so it is
         # limited to small bodies.
-        if len(body) > STRANGERS_BYTES_MAX:
+        if len(body) > UNAUTHENTICATED_BYTES_MAX:
             raise
         return _converted(body, decoder)
 
@@ -113,17 +113,17 @@ async def _nothing(_request: web.Request, _user: Hashable) -> Nothing:
     return NOTHING
 
 
-async def _read_of_stranger(request: web.Request, _user: Hashable) -> bytes:
-    if (request.content_length or 0) > STRANGERS_BYTES_MAX:
+async def _read_unauthenticated(request: web.Request, _user: Hashable) -> bytes:
+    if (request.content_length or 0) > UNAUTHENTICATED_BYTES_MAX:
         raise _too_large()
-    return await _in_time(_few_bytes(request), _STRANGERS_SECONDS)
+    return await _in_time(_few_bytes(request), _UNAUTHENTICATED_SECONDS)
 
 
 async def _few_bytes(request: web.Request) -> bytes:
     body = b""
     while piece := await request.content.readany():
         body += piece
-        if len(body) > STRANGERS_BYTES_MAX:
+        if len(body) > UNAUTHENTICATED_BYTES_MAX:
             raise _too_large()
     return body
 
@@ -133,20 +133,20 @@ async def _in_time(reading: Awaitable[bytes], seconds: float) -> bytes:
         async with asyncio.timeout(seconds):
             return await reading
     except TimeoutError:
-        raise Rejected(408, "The body did not come in time.") from None
+        raise Rejected(408, "The body did not arrive in time.") from None
     except ConnectionError:
         # The client is no longer reading; this is not a server error.
-        raise Rejected(400, "The body did not come.") from None
+        raise Rejected(400, "The body did not arrive.") from None
 
 
 def _check_type(request: web.Request, media_types: tuple[str, ...]) -> None:
     if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         # A few compressed bytes could expand to many.
-        raise Rejected(415, "The body has no Content-Encoding: compressed bodies are not taken.")
+        raise Rejected(415, "Content-Encoding is not supported: send the body uncompressed.")
     found = request.content_type if hdrs.CONTENT_TYPE in request.headers else ""
     if found not in media_types and not (found.endswith("+json") and found.startswith("application/")):
-        raise Rejected(415, f"The body has the Content-Type {' or '.join(media_types)}.")
+        raise Rejected(415, f"The Content-Type of the body must be {' or '.join(media_types)}.")
 
 
 def _too_large() -> Rejected:
-    return Rejected(413, "The body is larger than this server takes.")
+    return Rejected(413, "The body exceeds the limit of this server.")

@@ -42,7 +42,7 @@ _NO_CLIENT = _U32_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
+class HttpServices:
     """Services behind the HTTP API."""
 
     config: HttpConfig
@@ -70,7 +70,7 @@ class Door:
 class Call(Generic[Query, Body]):
     """A decoded request with its authenticated user."""
 
-    door: Door
+    services: HttpServices
     request: web.Request
     bearer: Bearer | None
     prepare: Callable[[web.StreamResponse], None]
@@ -96,7 +96,7 @@ class Call(Generic[Query, Body]):
         Raises:
             Refused: The answer is an error.
         """
-        return answered(await self.door.sessions.call(self.user_id, *encoded))
+        return answered(await self.services.sessions.call(self.user_id, *encoded))
 
     async def may_read_server(self) -> None:
         """Require the permission to read the server, for requests that execute no command.
@@ -114,7 +114,7 @@ class Call(Generic[Query, Body]):
             InvalidToken: The token is no longer valid.
         """
         if self.bearer is not None:
-            self.door.tokens.check(self.bearer.text)
+            self.services.tokens.check(self.bearer.text)
 
     def identifier(self, name: str) -> int | str:
         """Return a number or a name from the path."""
@@ -193,9 +193,9 @@ def refusal_of(error: CodecError) -> Refused | Rejected:
     """Return the refusal for an encoding error of the codec."""
     match error.defect:
         case "syntax":
-            return Rejected(400, f"The body is not what it should be: {error}.")
+            return Rejected(400, f"The body does not have the expected form: {error}.")
         case "shape":
-            return Rejected(422, f"The body is not of the form that it should have: {error}.")
+            return Rejected(422, f"The body does not have the expected form: {error}.")
         case "too_large":
             return Rejected(413, str(error))
         case _:

@@ -31,10 +31,10 @@ class CorsConfig(Section):
     """Allow pages from the public internet to call this server on a private network."""
 
     @model_validator(mode="after")
-    def _credentials_are_for_somebody_in_particular(self) -> Self:
+    def _credentials_need_exact_origins(self) -> Self:
         lists = (self.allowed_methods, self.allowed_origins, self.allowed_headers, self.exposed_headers)
         if self.allow_credentials and any(names[:1] == ("*",) for names in lists):
-            raise ValueError("allow_credentials cannot be combined with * in a list: any page could act as its visitor")
+            raise ValueError("allow_credentials cannot be combined with * in a list: any page could act as its user")
         return self
 
 
@@ -86,7 +86,7 @@ class RateLimitConfig(Section):
     """`http.rate_limit`: request rate of one caller; requests beyond it are answered with 429."""
 
     requests_per_second: Annotated[int, Between(0, 1_000_000)] = 0
-    """Requests per second of one user, or of one address for unauthenticated requests; 0: unlimited."""
+    """Requests per second of one user, or of one address for unauthenticated requests; 0 means unlimited."""
     burst: Annotated[int, Between(1, 1_000_000)] = 100
     """Maximum number of requests in a burst after a pause."""
 
@@ -124,7 +124,7 @@ class HttpConfig(Section):
     """`http`: the HTTP API."""
 
     enabled: bool = True
-    """Listen for HTTP connections."""
+    """Enable the HTTP listener."""
     address: Address = Address.parse("127.0.0.1:3000")
     """Address to listen on; port 0 picks a free port."""
     allowed_hosts: tuple[str, ...] = ()

@@ -36,7 +36,7 @@ class Metrics:
         self._sessions = sessions
         self._lags = lags
         self._registry = registry(*collectors)
-        self._requests = Counter("http_requests", "total count of http_requests.", registry=self._registry)
+        self._requests = Counter("http_requests", "Total number of HTTP requests.", registry=self._registry)
         self._durations = Histogram(
             "headrace_http_request_duration_seconds",
             "Time from the first byte of a request to the last of its answer.",
@@ -46,7 +46,7 @@ class Metrics:
         )
         self._errors = Counter(
             "headrace_http_errors",
-            "Requests that were refused, by the code of the binary protocol.",
+            "Refused requests by status code of the binary protocol.",
             ["code", "name"],
             registry=self._registry,
         )

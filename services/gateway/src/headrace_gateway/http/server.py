@@ -25,7 +25,7 @@ from headrace_gateway.console import Console
 from headrace_gateway.http.admission.connections import Connections
 from headrace_gateway.http.admission.supervision import UNSUPERVISED, Supervision
 from headrace_gateway.http.application import Application, early_refusal
-from headrace_gateway.http.call import Door
+from headrace_gateway.http.call import HttpServices
 from headrace_gateway.http.config import HttpConfig, TlsConfig
 from headrace_gateway.http.idempotency import IdempotencyKeys
 from headrace_gateway.http.metrics import Metrics
@@ -124,7 +124,7 @@ async def serving(
     if logins.audit is not None:
         metrics.register(TrailCollector(logins.audit))
     application = Application(
-        Door(
+        HttpServices(
             config=config,
             sessions=sessions,
             logins=logins,
@@ -221,7 +221,7 @@ class _RequestHandler(web.RequestHandler):
         super().handle_error(request, status, exc, message)
         if status < 500:
             found = (message or "").strip().partition("\n")[0].rstrip(":")
-            error: Exception = Rejected(status, f"This is no HTTP/1.1: {found}." if found else "This is no HTTP/1.1.")
+            error: Exception = Rejected(status, f"This is not HTTP/1.1: {found}." if found else "This is not HTTP/1.1.")
         else:
             error = exc if isinstance(exc, Exception) else RuntimeError()
         response = early_refusal(error)

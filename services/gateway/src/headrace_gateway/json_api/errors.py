@@ -59,19 +59,19 @@ _FIELDS: Final = {
     Status.USER_ALREADY_EXISTS: "username",
 }
 _TITLES: Final = {
-    400: "The request is refused",
+    400: "The request was refused",
     408: "The request took too long",
-    401: "Nobody is logged in",
-    403: "This user may not do that",
-    404: "There is no such thing",
+    401: "Not logged in",
+    403: "The user lacks the permission",
+    404: "The resource does not exist",
     405: "The method is not defined here",
-    409: "The state of the server is in the way",
+    409: "The state of the server does not permit the request",
     413: "The request is too large",
-    415: "The body is not of a type that is taken here",
-    421: "The server is not asked by this name",
-    422: "The body is not of the form that is taken here",
+    415: "The type of the body is not supported",
+    421: "The host name of the request is not allowed",
+    422: "The body does not have the expected form",
     429: "Too many requests",
-    500: "The server has failed",
+    500: "The server failed",
     503: "The server cannot do that now",
 }
 

@@ -43,7 +43,7 @@ def between(least: int, most: int) -> Meta:
 
 ByteSize = Annotated[
     str | int,
-    Meta(description="Bytes: a text such as `3136.5 KiB`, exact; a number when `sizes=bytes` is asked for."),
+    Meta(description="Bytes: a text such as `3136.5 KiB`, exact; a number if the request has `sizes=bytes`."),
 ]
 Micros = Annotated[int, Meta(ge=0, description="Microseconds since the Unix epoch.")]
 

@@ -45,11 +45,11 @@ class TlsConfig(CertificateConfig):
     """
 
     @model_validator(mode="after")
-    def _somebody_vouches_for_clients(self) -> Self:
+    def _clients_can_be_verified(self) -> Self:
         if self.client_certificates != "none" and self.client_ca_file is None:
             raise ValueError(f"client_certificates = {self.client_certificates} needs client_ca_file")
         if self.client_certificates == "none" and self.client_crl_file is not None:
-            raise ValueError("client_crl_file needs client_certificates: clients are not asked for one")
+            raise ValueError("client_crl_file needs client_certificates: otherwise clients present no certificate")
         return self
 
 
@@ -66,7 +66,7 @@ class GrpcTlsConfig(CertificateConfig):
     """PEM file with the certificate authorities of client certificates."""
 
     @model_validator(mode="after")
-    def _somebody_vouches_for_clients(self) -> Self:
+    def _clients_can_be_verified(self) -> Self:
         if self.client_certificates != "none" and self.client_ca_file is None:
             raise ValueError(f"client_certificates = {self.client_certificates} needs client_ca_file")
         return self
@@ -90,7 +90,7 @@ class QuicConfig(Section):
     """
 
     enabled: bool = True
-    """Listen for QUIC connections."""
+    """Enable the QUIC listener."""
     address: Address = Address.parse("127.0.0.1:8080")
     """Address to listen on (UDP); port 0 picks a free port."""
     max_concurrent_bidi_streams: Annotated[int, Between(1, 1_000_000)] = 10_000
@@ -106,9 +106,9 @@ class QuicConfig(Section):
     second.
     """
     keep_alive_interval: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("5 s")
-    """Interval of keep-alive packets on an idle connection; 0: none are sent."""
+    """Interval of keep-alive packets on an idle connection; 0 disables them."""
     max_idle_timeout: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("10 s")
-    """Time of silence after which a client is considered disconnected; 0: never."""
+    """Time without a packet after which a client is considered disconnected; 0 disables this."""
     certificate: CertificateConfig = CertificateConfig()
     socket: UdpSocketConfig = UdpSocketConfig()
 

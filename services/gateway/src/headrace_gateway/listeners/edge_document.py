@@ -20,9 +20,9 @@ def edge_document(config: GatewayConfig, links: Mapping[str, Any] | None = None)
     """
     return json.dumps(
         {
-            "tcp": _tls_door(config.tcp),
-            "websocket": _tls_door(config.websocket),
-            "quic": _quic_door(config) if config.quic.enabled else None,
+            "tcp": _tls_listener(config.tcp),
+            "websocket": _tls_listener(config.websocket),
+            "quic": _quic_listener(config) if config.quic.enabled else None,
             "links": links,
             "proxies": config.proxy.networks,
             **edge_fields(config.edge),
@@ -30,7 +30,7 @@ def edge_document(config: GatewayConfig, links: Mapping[str, Any] | None = None)
     )
 
 
-def _tls_door(listener: TcpConfig | WebsocketConfig) -> dict[str, Any] | None:
+def _tls_listener(listener: TcpConfig | WebsocketConfig) -> dict[str, Any] | None:
     tls = listener.tls
     if not (listener.enabled and tls.enabled):
         return None
@@ -43,7 +43,7 @@ def _tls_door(listener: TcpConfig | WebsocketConfig) -> dict[str, Any] | None:
     }
 
 
-def _quic_door(config: GatewayConfig) -> dict[str, Any]:
+def _quic_listener(config: GatewayConfig) -> dict[str, Any]:
     quic = config.quic
     sizes = quic.socket if quic.socket.override_defaults else None
     return {

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from prometheus_client.registry import Collector
 
@@ -31,14 +31,7 @@ from headrace_settings import Address, Duration, ShownSetting
 ConfigT = TypeVar("ConfigT", bound=GatewayConfig)
 
 
-class TracedNode(NativeNode, Protocol):
-    """`headrace_core.Node` with trace collection."""
-
-    def take_traces(self) -> Sequence[tuple[Any, ...]]:
-        """Return the trace records collected since the last call."""
-
-
-NativeT = TypeVar("NativeT", bound=TracedNode)
+NativeT = TypeVar("NativeT", bound=NativeNode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +44,7 @@ class Opened(Generic[ConfigT]):
     """Certificates of the listeners that are not native."""
 
 
-class Doors(Generic[ConfigT, NativeT]):
+class Listeners(Generic[ConfigT, NativeT]):
     """All listeners of a process."""
 
     def __init__(self, config: ConfigT, edge: Edge[NativeT], listener: socket.socket | None) -> None:
@@ -150,7 +143,7 @@ class Doors(Generic[ConfigT, NativeT]):
                 encrypted = await stack.enter_async_context(
                     watched(_http_files(config), config.http.tls.reload_interval.seconds)
                 )
-                door = http.serving(
+                served = http.serving(
                     config.http,
                     config.push,
                     self._listener,
@@ -161,14 +154,14 @@ class Doors(Generic[ConfigT, NativeT]):
                     logs=logs,
                     settings=lambda: settings(bound),
                     collectors=(
-                        NodeCollector(lambda: node.statistics() | {"doors": self.edge.statistics()}),
+                        NodeCollector(lambda: node.statistics() | {"listeners": self.edge.statistics()}),
                         *collectors,
                     ),
                     tracing=tracing,
                     supervision=supervision,
                     proxies=proxies,
                 )
-                await stack.enter_async_context(door)
+                await stack.enter_async_context(served)
             await self.edge.open(native)
             stack.callback(self.edge.close_doors)
             yield Opened(bound, [shown for shown in (certificates, encrypted) if shown is not None])
@@ -199,7 +192,7 @@ def _certificate_files(config: GatewayConfig) -> CertificateFiles | None:
 @asynccontextmanager
 async def taken(
     config: ConfigT, make_edge: Callable[[str], NativeEdge[NativeT]], links: Mapping[str, Any] | None = None
-) -> AsyncIterator[Doors[ConfigT, NativeT]]:
+) -> AsyncIterator[Listeners[ConfigT, NativeT]]:
     """Bind the listeners that the node does not bind itself, for the duration of an ``async with`` block.
 
     The block encloses the lifetime of the node because the node's last replies are sent through these listeners.
@@ -222,7 +215,7 @@ async def taken(
         native = make_edge(edge_document(config, links))
         edge = Edge(native)
         stack.push_async_callback(edge.stop)
-        yield Doors(config, edge, listener)
+        yield Listeners(config, edge, listener)
 
 
 def _with_bound_addresses(config: ConfigT, node: Node, encrypted: dict[str, str]) -> ConfigT:

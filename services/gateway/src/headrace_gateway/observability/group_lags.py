@@ -83,7 +83,7 @@ class GroupLags:
     def families(self, *, with_partitions: bool) -> Iterator[Metric]:
         """Yield the metrics of the last result."""
         messages = GaugeMetricFamily(
-            "headrace_consumer_group_lag_messages", "Messages that the group has not processed.", labels=_LABELS
+            "headrace_consumer_group_lag_messages", "Messages that the group has not processed yet.", labels=_LABELS
         )
         seconds = GaugeMetricFamily(
             "headrace_consumer_group_lag_seconds",
@@ -93,7 +93,7 @@ class GroupLags:
         members = GaugeMetricFamily("headrace_consumer_group_members", "Members of the group.", labels=_LABELS)
         omitted = GaugeMetricFamily(
             "headrace_consumer_group_lag_omitted_groups",
-            "Consumer groups whose lag is not shown, as there are too many or as it cannot be read.",
+            "Consumer groups without lag metrics, because there are too many or the lag cannot be read.",
             value=self._report.omitted,
         )
         for group, lag in self._report.lags:
@@ -108,10 +108,10 @@ class GroupLags:
     def _partitions(self) -> Iterator[Metric]:
         labels = [*_LABELS, "partition"]
         messages = GaugeMetricFamily(
-            "headrace_consumer_group_partition_lag_messages", "The same by partition.", labels=labels
+            "headrace_consumer_group_partition_lag_messages", "Lag of the group in each partition.", labels=labels
         )
         seconds = GaugeMetricFamily(
-            "headrace_consumer_group_partition_lag_seconds", "The same by partition.", labels=labels
+            "headrace_consumer_group_partition_lag_seconds", "Lag of the group in each partition.", labels=labels
         )
         for group, lag in self._report.lags:
             for partition in lag.partitions:

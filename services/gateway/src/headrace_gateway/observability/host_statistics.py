@@ -20,13 +20,13 @@ _MICROS_PER_SECOND: Final = 1_000_000
 class Host:
     """The machine that this process runs on."""
 
-    def __init__(self, data_folder: Path) -> None:
+    def __init__(self, data_directory: Path) -> None:
         """Start measuring.
 
         Args:
-            data_folder: Existing directory; the free space of its device is reported.
+            data_directory: Existing directory; the free space of its device is reported.
         """
-        self._data_folder = data_folder
+        self._data_directory = data_directory
         self._process = psutil.Process()
         self._started_at_seconds = self._process.create_time()
         self._names = _system_names()
@@ -39,7 +39,7 @@ class Host:
         """Measure. Reads many small files: do not call on the event loop."""
         with self._one_at_a_time:
             memory = psutil.virtual_memory()
-            disk = shutil.disk_usage(self._data_folder)
+            disk = shutil.disk_usage(self._data_directory)
             read_bytes, written_bytes = self._io_bytes()
             os_name, os_version = self._names
             return HostStatistics(

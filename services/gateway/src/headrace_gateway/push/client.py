@@ -56,10 +56,10 @@ class Client:
             case Acknowledge():
                 await self._answered(request.id, self._acknowledge(request))
             case Ping():
-                await self._tell("ok", id=request.id)
+                await self._send("ok", id=request.id)
             case Unsubscribe():
                 self._forget(request.subscription)
-                await self._tell("ok", id=request.id)
+                await self._send("ok", id=request.id)
             case Produce():
                 await self._answered(request.id, self._produce(request))
             case Subscribe():
@@ -78,7 +78,7 @@ class Client:
 
     async def _answered(self, request_id: int | None, work: Awaitable[None]) -> None:
         if await self._attempted(request_id, work) and request_id is not None:
-            await self._tell("ok", id=request_id)
+            await self._send("ok", id=request_id)
 
     async def _attempted(self, request_id: int | None, work: Awaitable[None]) -> bool:
         """Return whether the work succeeds; on failure the client is notified."""
@@ -98,7 +98,7 @@ class Client:
     async def _acknowledge(self, request: Acknowledge) -> None:
         subscription = self._subscriptions.get(request.subscription)
         if subscription is None:
-            raise Refused(Status.INVALID_COMMAND, "There is no such subscription.", field="subscription")
+            raise Refused(Status.INVALID_COMMAND, "The subscription does not exist.", field="subscription")
         if subscription.consumer is None:
             raise Refused(Status.INVALID_COMMAND, "The subscription has no consumer.", field="subscription")
         await self._ask(
@@ -128,10 +128,10 @@ class Client:
 
     async def _subscribe(self, request: Subscribe) -> None:
         if request.subscription in self._subscriptions:
-            refused = Refused(Status.INVALID_COMMAND, "There is such a subscription already.", field="subscription")
+            refused = Refused(Status.INVALID_COMMAND, "The subscription already exists.", field="subscription")
             await self.refuse(request.id, refused)
         elif len(self._subscriptions) >= self._config.max_subscriptions:
-            refused = Refused(Status.TOO_MANY_WAITS, "A connection cannot have so many subscriptions.")
+            refused = Refused(Status.TOO_MANY_WAITS, "Too many subscriptions on this connection.")
             await self.refuse(request.id, refused)
         else:
             await self._attempted(request.id, self._begin(request))
@@ -156,15 +156,15 @@ class Client:
         followings = [self._following(subscription, beginning) for beginning in beginnings]
         self._followings[request.subscription] = followings
         cursors = [cursor for following in followings for cursor in following.begin()]
-        await self._tell("ok", id=request.id, partitions=[cursor.described() for cursor in cursors])
+        await self._send("ok", id=request.id, partitions=[cursor.described() for cursor in cursors])
         for cursor in (cursor for beginning in beginnings for cursor in beginning.resets):
             if cursor in cursors:
-                await self._tell_reset(subscription, cursor)
+                await self._send_reset(subscription, cursor)
         for cursor in cursors:
             cursor.activate()
 
-    async def _tell_reset(self, subscription: Subscription, cursor: Cursor) -> None:
-        await self._tell(
+    async def _send_reset(self, subscription: Subscription, cursor: Cursor) -> None:
+        await self._send(
             "reset",
             subscription=subscription.number,
             **cursor.feed.place._asdict(),
@@ -178,7 +178,7 @@ class Client:
             beginning,
             topics=self._services.topics,
             watch=self._watch,
-            tell=self._tell,
+            send=self._send,
             room=self._room,
         )
 
@@ -194,5 +194,5 @@ class Client:
             subscription.close()
             self._services.metrics.subscriptions.dec()
 
-    async def _tell(self, kind: str, /, **fields: Any) -> None:
+    async def _send(self, kind: str, /, **fields: Any) -> None:
         await self._socket.send_text(forms.encode(kind, **fields))

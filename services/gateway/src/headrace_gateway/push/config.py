@@ -35,7 +35,8 @@ class PushConfig(Section):
     max_message_size: Annotated[Size, Between(Size.parse("1 KiB"), Size.parse("512 MiB"))] = Size.parse("4 MiB")
     """Maximum size of one message of a client; a larger one closes its connection."""
     max_messages_per_second: Annotated[int, Between(0, 1_000_000)] = 1000
-    """Maximum number of messages per second from one client, with bursts of twice as many after a pause; 0: unlimited.
+    """Maximum number of messages per second from one client, with bursts of twice as many after a pause; 0 means
+    unlimited.
     """
     max_connections: Annotated[int, Between(1, 1_000_000)] = 10_000
     """Maximum number of connected clients."""

@@ -156,7 +156,9 @@ class Partitioning(Form, frozen=True, kw_only=True):
         """Require a value of the right kind."""
         expected = {"balanced": type(None), "partition_id": int, "messages_key": str}[self.kind]
         if not isinstance(self.value, expected):
-            raise ValueError("the value is a number for partition_id, a text for messages_key, left out for balanced")
+            raise ValueError(
+                "value must be a number for partition_id, a text for messages_key, and absent for balanced"
+            )
 
 
 class NewMessage(Form, frozen=True, kw_only=True):
@@ -219,7 +221,7 @@ def decode(text: str) -> AnyRequest:
         field = path.removesuffix("`").removeprefix(".") or None
         raise Malformed(request_id, Refused(Status.INVALID_COMMAND, f"{what}.", field=field)) from error
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
-        raise NotUnderstood(f"it is not JSON: {error}") from error
+        raise NotUnderstood(f"the message is not JSON: {error}") from error
 
 
 def encode(kind: str, /, **fields: Any) -> bytes:

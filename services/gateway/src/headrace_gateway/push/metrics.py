@@ -18,20 +18,18 @@ class PushMetrics(Collector):
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
-        self.connections = Gauge("headrace_push_connections", "Browsers that are connected.", registry=registry)
-        self.subscriptions = Gauge("headrace_push_subscriptions", "Subscriptions that they have.", registry=registry)
+        self.connections = Gauge("headrace_push_connections", "Connected clients.", registry=registry)
+        self.subscriptions = Gauge("headrace_push_subscriptions", "Current subscriptions.", registry=registry)
         messages = Counter(
             "headrace_push_messages", "Messages pushed (out) and sent (in).", ["direction"], registry=registry
         )
         size_bytes = Counter(
-            "headrace_push_bytes", "Their bytes, as the log has them.", ["direction"], registry=registry
+            "headrace_push_bytes", "Size of these messages in the log.", ["direction"], registry=registry
         )
-        self._closed = Counter(
-            "headrace_push_closed", "Connections that have ended, by close code.", ["code"], registry=registry
-        )
+        self._closed = Counter("headrace_push_closed", "Closed connections by close code.", ["code"], registry=registry)
         self._stalled = Counter(
             "headrace_push_credit_stalls",
-            "How often messages had to wait until a client gave credit.",
+            "Number of times that messages waited for credit of a client.",
             registry=registry,
         )
         self._messages_in, self._messages_out = messages.labels(_IN), messages.labels(_OUT)

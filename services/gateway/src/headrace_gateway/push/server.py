@@ -103,7 +103,7 @@ class Push:
                 await connection.serve()
         except Exception:  # noqa: BLE001 - whatever it is, the client is told
             _log.exception("a connection failed")
-            connection.socket.end(Close.FAILED, "the server has failed")
+            connection.socket.end(Close.FAILED, "the server failed")
         finally:
             await connection.socket.ended()
             for owners, owner in counted:
@@ -155,4 +155,4 @@ class Push:
                     await connection.look_after(now)
                 except Exception:  # noqa: BLE001 - the others are looked after all the same
                     _log.exception("a connection failed")
-                    connection.socket.end(Close.FAILED, "the server has failed")
+                    connection.socket.end(Close.FAILED, "the server failed")

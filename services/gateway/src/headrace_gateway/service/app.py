@@ -11,19 +11,19 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from headrace_chassis.certificates import Certificates
 from headrace_chassis.cluster_secrets import metrics_authorizations
 from headrace_chassis.lifecycle import Lifecycle
 from headrace_gateway.access.passwords import Passwords
 from headrace_gateway.access.root_user import create_root_user
-from headrace_gateway.catalog.follower import Catalogue
+from headrace_gateway.catalog.follower import Catalog
 from headrace_gateway.catalog.refresh import CatchingUp
 from headrace_gateway.control.control_plane import ControlPlane, Itself, Metadata
 from headrace_gateway.control.topic_defaults import TopicDefaults
 from headrace_gateway.http.admission.supervision import Supervision
-from headrace_gateway.listeners.startup import Doors, TracedNode, taken
+from headrace_gateway.listeners.startup import Listeners, taken
 from headrace_gateway.observability.recent_logs import RecentLogs
 from headrace_gateway.service.config import PREFIX, GatewayServiceConfig
 from headrace_gateway.service.metrics import ClusterCollector
@@ -34,10 +34,9 @@ from headrace_gateway.service.remote_metadata import (
     RemoteProposer,
     RemoteTransactions,
 )
-from headrace_metadata_client import CatalogueWatch, Connections, SessionPool, connected
+from headrace_metadata_client import CatalogWatch, Connections, SessionPool, connected
 from headrace_node import Front, Node, ShardEvents, native_document
 from headrace_node.edge import NativeEdge
-from headrace_node.events import EventSource
 from headrace_node.native import NO_SECRET, Links
 from headrace_proto.catalog.v1 import NODE_STATUS_SILENT
 from headrace_proto.cluster_token import login_key
@@ -50,10 +49,6 @@ RELEASE: Final = version("headrace")
 _AGE_SECONDS_MAX: Final = 15.0
 
 _log = logging.getLogger(__name__)
-
-
-class NativeShards(TracedNode, EventSource, Protocol):
-    """`headrace_core.Node`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,28 +65,28 @@ class Readiness:
 
     def __init__(self, life: Lifecycle) -> None:
         self._life = life
-        self.catalogue: Catalogue | None = None
+        self.catalog: Catalog | None = None
 
     def unready(self) -> str | None:
         """Return the reason why clients should use another gateway; None: ready."""
-        if self._life.state != "running" or self.catalogue is None:
+        if self._life.state != "running" or self.catalog is None:
             return f"the gateway is {self._life.state}"
-        age_seconds = self.catalogue.age_seconds
+        age_seconds = self.catalog.age_seconds
         if age_seconds > _AGE_SECONDS_MAX:
-            return f"the metadata service was not heard of for {age_seconds:.0f} s"
+            return f"no contact with the metadata service for {age_seconds:.0f} s"
         return None
 
     def absences(self) -> str | None:
         """Return a description of unreachable nodes, without their names; None: all reachable."""
-        if self.catalogue is None:
+        if self.catalog is None:
             return None
-        picture = self.catalogue.picture
-        nodes = picture.nodes()
+        view = self.catalog.view
+        nodes = view.nodes()
         silent = sum(node.status == NODE_STATUS_SILENT for node in nodes)
         if not silent:
             return None
-        partitions = sum(len(found.partition_ids) for found in picture.unavailable())
-        return f"{silent} of {len(nodes)} partition nodes not heard from, with {partitions} partitions"
+        partitions = sum(len(found.partition_ids) for found in view.unavailable())
+        return f"{silent} of {len(nodes)} partition nodes are silent, with {partitions} partitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +99,7 @@ class RunningGateway:
     shards_count: int
     _life: Lifecycle
     _certificates: Sequence[Certificates]
-    _doors: Doors[GatewayServiceConfig, Any]
+    _listeners: Listeners[GatewayServiceConfig, Any]
     _connections: Connections
 
     async def until(self, stop: asyncio.Event) -> None:
@@ -120,7 +115,7 @@ class RunningGateway:
 
     async def reload_certificates(self) -> None:
         """Check for new certificates now; the result is logged."""
-        await self._doors.edge.reload_certificates()
+        await self._listeners.edge.reload_certificates()
         await self._connections.renew()
         for certificates in self._certificates:
             await certificates.look()
@@ -148,23 +143,23 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
     async with AsyncExitStack() as stack:
         stack.enter_context(logs.kept())
         # The shards store nothing, but require a directory.
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-gateway-")))
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-gateway-")))
         connections = await stack.enter_async_context(connected(config.cluster.target))
         sessions = SessionPool(connections)
         stack.push_async_callback(sessions.close)
         hashing = Passwords(config.login.hashing_threads, remembered_seconds=config.login.remembered_for.seconds)
         passwords = await stack.enter_async_context(hashing)
-        catalogue = readiness.catalogue = Catalogue(CatalogueWatch(connections))
-        doors = await stack.enter_async_context(taken(config, natives.edge, _encrypted_links(config)))
+        catalog = readiness.catalog = Catalog(CatalogWatch(connections))
+        listeners = await stack.enter_async_context(taken(config, natives.edge, _encrypted_links(config)))
         gateway_id = secrets.randbits(64)
-        document = native_document(config.shards, _front(config, doors.front(gateway_id)), folder)
-        native = natives.node(document, doors.edge.native)
-        metadata = _metadata(connections, sessions, catalogue)
-        plane = _control_plane(config, metadata, passwords, gateway_id, folder)
+        document = native_document(config.shards, _front(config, listeners.front(gateway_id)), directory)
+        native = natives.node(document, listeners.edge.native)
+        metadata = _metadata(connections, sessions, catalog)
+        plane = _control_plane(config, metadata, passwords, gateway_id, directory)
         node = Node(native, plane.control.handle)
-        await stack.enter_async_context(life.essential(catalogue.follow(node), "catalogue"))
-        await life.until(catalogue.begun())
-        events = ShardEvents(native, doors.edge)
+        await stack.enter_async_context(life.essential(catalog.follow(node), "catalogue"))
+        await life.until(catalog.begun())
+        events = ShardEvents(native, listeners.edge)
         # Log the events of the shutdown, after the node has stopped.
         stack.callback(events.log)
         stack.push_async_callback(plane.members_left)
@@ -173,26 +168,26 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
         await _ensure_root_user(config, metadata, passwords)
         await stack.enter_async_context(plane.working())
         await node.listen()
-        opened = doors.opened(
+        opened = listeners.opened(
             native,
             node,
             plane,
-            topics=catalogue.picture,
+            topics=catalog.view,
             logs=logs,
             settings=lambda bound: listed(bound, origins=loaded.origins, prefix=PREFIX),
             release=RELEASE,
-            collectors=(ClusterCollector(catalogue, sessions, readiness.unready),),
+            collectors=(ClusterCollector(catalog, sessions, readiness.unready),),
             supervision=_supervision(config, readiness),
         )
-        door = await stack.enter_async_context(opened)
+        listener = await stack.enter_async_context(opened)
         with life.running():
             yield RunningGateway(
-                config=door.config,
+                config=listener.config,
                 driver=node.driver,
                 shards_count=node.shards_count,
                 _life=life,
-                _certificates=door.certificates,
-                _doors=doors,
+                _certificates=listener.certificates,
+                _listeners=listeners,
                 _connections=connections,
             )
 
@@ -228,24 +223,24 @@ def _encrypted_links(config: GatewayServiceConfig) -> dict[str, str | None] | No
     }
 
 
-def _metadata(connections: Connections, sessions: SessionPool, catalogue: Catalogue) -> Metadata:
-    proposer = RemoteProposer(sessions, catalogue)
-    picture = catalogue.picture
+def _metadata(connections: Connections, sessions: SessionPool, catalog: Catalog) -> Metadata:
+    proposer = RemoteProposer(sessions, catalog)
+    view = catalog.view
     return Metadata(
         proposer=proposer,
-        credentials=RemoteCredentials(connections, catalogue),
+        credentials=RemoteCredentials(connections, catalog),
         transactions=RemoteTransactions(connections),
-        accounts=picture,
-        streams=picture,
-        members=picture,
-        revocations=ClusterRevocations(proposer, catalogue),
-        reach=catalogue.reach,
-        catch_up=CatchingUp(RemoteNewest(connections, catalogue).reach).catch_up,
+        accounts=view,
+        streams=view,
+        members=view,
+        revocations=ClusterRevocations(proposer, catalog),
+        reach=catalog.reach,
+        catch_up=CatchingUp(RemoteNewest(connections, catalog).reach).catch_up,
     )
 
 
 def _control_plane(
-    config: GatewayServiceConfig, metadata: Metadata, passwords: Passwords, gateway_id: int, folder: Path
+    config: GatewayServiceConfig, metadata: Metadata, passwords: Passwords, gateway_id: int, directory: Path
 ) -> ControlPlane:
     cluster, topic = config.cluster, config.system.topic
     return ControlPlane(
@@ -261,7 +256,7 @@ def _control_plane(
         Itself(
             gateway_id=gateway_id,
             gateway_name=config.gateway.known_as,
-            data_folder=folder,
+            data_directory=directory,
             settings=to_toml(config),
         ),
         login_keys=[login_key(secret, cluster.name) for secret in cluster.secrets],
@@ -293,11 +288,11 @@ def _supervision(config: GatewayServiceConfig, readiness: Readiness) -> Supervis
 
 
 def _addresses(config: GatewayServiceConfig) -> str:
-    doors = (
+    listeners = (
         ("tcp", config.tcp.enabled, config.tcp.address),
         ("websocket", config.websocket.enabled, config.websocket.address),
         ("http", config.http.enabled, config.http.address),
         ("grpc", config.grpc.enabled, config.grpc.address),
         ("quic", config.quic.enabled, config.quic.address),
     )
-    return ", ".join(f"{name} {address}" for name, is_enabled, address in doors if is_enabled)
+    return ", ".join(f"{name} {address}" for name, is_enabled, address in listeners if is_enabled)

@@ -65,7 +65,7 @@ def _host_name(text: str) -> str:
         ip_address(text)
     except ValueError:
         if not _HOST_NAME.fullmatch(text):
-            raise ValueError(f"{text!r} is no name of a host") from None
+            raise ValueError(f"{text!r} is not a valid host name") from None
     return text
 
 
@@ -150,13 +150,13 @@ class GatewayServiceConfig(GatewayConfig):
     logging: LoggingSettings = LoggingSettings()
 
     @model_validator(mode="after")
-    def _root_is_not_for_everybody(self) -> Self:
+    def _root_password_is_not_public(self) -> Self:
         if self.root.password is not None:
             self.check_root_password(self.root.password.reveal())
         return self
 
     @model_validator(mode="after")
-    def _somebody_vouches_for_nodes(self) -> Self:
+    def _nodes_can_be_verified(self) -> Self:
         if self.links.tls.enabled and (self.links.tls.authority or self.cluster.authority) is None:
             raise ValueError("links.tls.enabled needs links.tls.authority, or cluster.authority")
         return self

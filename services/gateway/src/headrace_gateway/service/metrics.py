@@ -9,7 +9,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from headrace_gateway.catalog.follower import Catalogue
+from headrace_gateway.catalog.follower import Catalog
 from headrace_metadata_client import SessionPool
 from headrace_proto.catalog.v1 import NODE_STATUS_SILENT
 
@@ -19,45 +19,47 @@ _PREFIX: Final = "headrace_gateway_"
 class ClusterCollector(Collector):
     """Age of the catalog, and outcomes of commands."""
 
-    def __init__(self, catalogue: Catalogue, sessions: SessionPool, unready: Callable[[], str | None]) -> None:
-        self._catalogue = catalogue
+    def __init__(self, catalog: Catalog, sessions: SessionPool, unready: Callable[[], str | None]) -> None:
+        self._catalog = catalog
         self._sessions = sessions
         self._unready = unready
 
     def collect(self) -> Iterator[Metric]:
         """Return the current values."""
-        age_seconds = self._catalogue.age_seconds
+        age_seconds = self._catalog.age_seconds
         yield GaugeMetricFamily(
-            f"{_PREFIX}ready", "Whether clients should come to this gateway.", value=self._unready() is None
+            f"{_PREFIX}ready", "1 if the gateway is ready for clients.", value=self._unready() is None
         )
         yield GaugeMetricFamily(
-            f"{_PREFIX}catalogue_version", "Of the catalogue at this gateway.", value=self._catalogue.picture.version
+            f"{_PREFIX}catalogue_version",
+            "Catalog version of this gateway.",
+            value=self._catalog.view.version,
         )
         yield GaugeMetricFamily(
             f"{_PREFIX}catalogue_age_seconds",
-            "How long ago it was seen that nothing newer was known.",
+            "Time since the catalog was last known to be current.",
             value=age_seconds if math.isfinite(age_seconds) else math.nan,
         )
         yield from self._nodes()
         yield CounterMetricFamily(
             f"{_PREFIX}commands_repeated",
-            "Commands that were sent again although they may have been taken.",
+            "Commands sent again although an earlier attempt may have been applied.",
             value=self._sessions.repeats,
         )
 
     def _nodes(self) -> Iterator[Metric]:
-        picture = self._catalogue.picture
+        view = self._catalog.view
         heard = GaugeMetricFamily(
-            f"{_PREFIX}node_heard", "Whether the cluster hears from a partition node.", labels=["node"]
+            f"{_PREFIX}node_heard", "1 if the cluster has contact with the partition node.", labels=["node"]
         )
-        for node in picture.nodes():
+        for node in view.nodes():
             heard.add_metric([node.name], node.status != NODE_STATUS_SILENT)
         yield heard
         unavailable = GaugeMetricFamily(
             f"{_PREFIX}unavailable_partitions",
-            "Partitions of a topic on a node that the cluster does not hear from.",
+            "Partitions of a topic on nodes without contact to the cluster.",
             labels=["node", "stream", "topic"],
         )
-        for found in picture.unavailable():
+        for found in view.unavailable():
             unavailable.add_metric([found.node, found.stream, found.topic], len(found.partition_ids))
         yield unavailable

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from grpc import aio
 
-from headrace_gateway.catalog.follower import Catalogue
+from headrace_gateway.catalog.follower import Catalog
 from headrace_gateway.ports import NoAnswer
 from headrace_metadata_client import Connections, MetadataClientError, OutcomeUnknownError, Reads, SessionPool
 from headrace_proto.errors import Status
@@ -40,9 +40,9 @@ class CommandFailed(Exception):
 class RemoteProposer:
     """Proposes commands, and answers once their effect is visible at this gateway."""
 
-    def __init__(self, sessions: SessionPool, catalogue: Catalogue) -> None:
+    def __init__(self, sessions: SessionPool, catalog: Catalog) -> None:
         self._sessions = sessions
-        self._catalogue = catalogue
+        self._catalog = catalog
 
     async def propose(self, command: Command) -> Reply:
         """Return the result of a command.
@@ -59,7 +59,7 @@ class RemoteProposer:
             raise CommandFailed(f"{error.code().name.lower()}: {error.details()}", is_in_doubt=False) from error
         try:
             # Read your writes: the caller sees the change with the next request.
-            await self._catalogue.reach(response.version)
+            await self._catalog.reach(response.version)
         except NoAnswer as error:
             raise CommandFailed(f"it was applied, but {error}", is_in_doubt=True) from error
         return response.reply
@@ -68,8 +68,8 @@ class RemoteProposer:
 class RemoteCredentials:
     """Queries credentials at each login: this process stores none."""
 
-    def __init__(self, connections: Connections, catalogue: Catalogue) -> None:
-        self._reads = Reads(connections, reached=catalogue.reach)
+    def __init__(self, connections: Connections, catalog: Catalog) -> None:
+        self._reads = Reads(connections, reached=catalog.reach)
 
     async def credentials_of(self, user_id: int) -> CredentialsRecord | None:
         """Return the credentials of a user; None if the user does not exist."""
@@ -87,8 +87,8 @@ class RemoteCredentials:
 class RemoteNewest:
     """Queries the newest catalog version, and waits for it here."""
 
-    def __init__(self, connections: Connections, catalogue: Catalogue) -> None:
-        self._reads = Reads(connections, reached=catalogue.reach)
+    def __init__(self, connections: Connections, catalog: Catalog) -> None:
+        self._reads = Reads(connections, reached=catalog.reach)
 
     async def reach(self) -> None:
         """Wait until the local catalog contains all changes acknowledged to any client before.
@@ -113,16 +113,16 @@ class RemoteTransactions:
 class ClusterRevocations:
     """Login tokens revoked at any gateway, distributed by the catalog."""
 
-    def __init__(self, proposer: RemoteProposer, catalogue: Catalogue) -> None:
+    def __init__(self, proposer: RemoteProposer, catalog: Catalog) -> None:
         self._proposer = proposer
-        self._catalogue = catalogue
+        self._catalog = catalog
         # Revocations between the call and the catalog update.
         self._under_way: set[bytes] = set()
 
     def holds(self, token_id: str) -> bool:
         """Return whether this token was revoked."""
         digest = _digest(token_id)
-        return digest in self._under_way or self._catalogue.picture.is_login_revoked(digest)
+        return digest in self._under_way or self._catalog.view.is_login_revoked(digest)
 
     async def add(self, token_id: str, expires_at: int, *, expired_before: int) -> bool:  # noqa: ARG002
         """Revoke a token at all gateways; the revocation is durable when this returns.

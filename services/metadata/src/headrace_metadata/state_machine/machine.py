@@ -60,11 +60,11 @@ class StateMachine:
         machine.op = snapshot.op
         machine.timestamp_micros = snapshot.timestamp_micros
         machine.version = snapshot.catalog.version
-        catalogue, accounts = machine.state.catalogue, machine.state.accounts
+        catalog, accounts = machine.state.catalog, machine.state.accounts
         for stream in snapshot.catalog.streams:
-            catalogue.put_stream(stream)
+            catalog.put_stream(stream)
         for topic in snapshot.catalog.topics:
-            catalogue.put_topic(topic)
+            catalog.put_topic(topic)
         for user in snapshot.catalog.users:
             accounts.put_user(user)
         for password in snapshot.passwords:
@@ -112,7 +112,7 @@ class StateMachine:
         if op != self.op + 1:
             raise ValueError(f"op {op} does not follow op {self.op}")
         if timestamp_micros <= self.timestamp_micros:
-            raise ValueError(f"the time of op {op} does not lie after that of op {self.op}")
+            raise ValueError(f"the time of op {op} is not after that of op {self.op}")
         operation = Operation(op=op, timestamp_micros=timestamp_micros, actor_user_id=command.actor_user_id)
         changes = self.state.changes
         try:
@@ -132,11 +132,11 @@ class StateMachine:
 
     def catalog(self) -> Snapshot:
         """Return the whole catalog, without secrets."""
-        catalogue, accounts = self.state.catalogue, self.state.accounts
+        catalog, accounts = self.state.catalog, self.state.accounts
         return Snapshot(
             version=self.version,
-            streams=catalogue.streams(),
-            topics=(topic for stream in catalogue.streams() for topic in catalogue.topics_of(stream.id)),
+            streams=catalog.streams(),
+            topics=(topic for stream in catalog.streams() for topic in catalog.topics_of(stream.id)),
             users=accounts.users(),
             access_tokens=(public_token(token) for token in accounts.tokens()),
             consumer_groups=self.state.groups.groups(),

@@ -25,12 +25,12 @@ def check(state: State, command: Command) -> None:
     # An operation without these ids has another target, so the precondition is ignored.
     ids = set(operation.DESCRIPTOR.fields_by_name) & {"stream_id", "topic_id", "group_id"}
     if meant == "stream_incarnation" and "stream_id" in ids:
-        if state.catalogue.stream(operation.stream_id).incarnation != command.stream_incarnation:
+        if state.catalog.stream(operation.stream_id).incarnation != command.stream_incarnation:
             raise Refused(Status.STREAM_ID_NOT_FOUND)
     elif meant == "topic_incarnation" and {"stream_id", "topic_id"} <= ids:
-        if state.catalogue.topic(operation.stream_id, operation.topic_id).incarnation != command.topic_incarnation:
+        if state.catalog.topic(operation.stream_id, operation.topic_id).incarnation != command.topic_incarnation:
             raise Refused(Status.TOPIC_ID_NOT_FOUND)
     elif meant == "group_key" and ids == {"stream_id", "topic_id", "group_id"}:
-        topic = state.catalogue.topic(operation.stream_id, operation.topic_id)
+        topic = state.catalog.topic(operation.stream_id, operation.topic_id)
         if state.groups.group(topic.stream_id, topic.id, operation.group_id).key != command.group_key:
             raise Refused(Status.CONSUMER_GROUP_ID_NOT_FOUND)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace_metadata.state_machine.groups.records import Groups
 from headrace_metadata.state_machine.placement.records import Nodes
-from headrace_metadata.state_machine.streams.records import Catalogue
+from headrace_metadata.state_machine.streams.records import Catalog
 from headrace_metadata.state_machine.transactions.records import Pins, Transactions
 from headrace_metadata.state_machine.transactions.stages import Stages
 from headrace_metadata.state_machine.users.records import Accounts
@@ -15,7 +15,7 @@ class State:
     """All records, with the catalog changes of the command in progress.
 
     Attributes:
-        catalogue: Streams, topics and partitions.
+        catalog: Streams, topics and partitions.
         accounts: Users, passwords and access tokens.
         groups: Consumer groups, their members and the gateways of these.
         nodes: Partition nodes and the placement of partitions.
@@ -27,7 +27,7 @@ class State:
 
     def __init__(self) -> None:
         self.changes: list[Delta] = []
-        self.catalogue = Catalogue(self.changes)
+        self.catalog = Catalog(self.changes)
         self.accounts = Accounts(self.changes)
         self.groups = Groups(self.changes)
         self.nodes = Nodes(self.changes)
@@ -38,7 +38,7 @@ class State:
     def copy(self) -> State:
         """Return an independent state with the same records and no changes."""
         other = State()
-        other.catalogue = self.catalogue.copy(other.changes)
+        other.catalog = self.catalog.copy(other.changes)
         other.accounts = self.accounts.copy(other.changes)
         other.groups = self.groups.copy(other.changes)
         other.nodes = self.nodes.copy(other.changes)

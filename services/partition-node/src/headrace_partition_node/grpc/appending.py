@@ -46,7 +46,7 @@ class Appending:
         if first is None:
             return
         if first.place is None:
-            raise Refused(Status.INVALID_COMMAND, "the first request has a place")
+            raise Refused(Status.INVALID_COMMAND, "the first request must have a place")
         place = first.place
         here = self._tickets.opened(
             ticket, Access.WRITE, place.stream_id, place.topic_id, place.partition_id, place.incarnation
@@ -92,7 +92,7 @@ class Appending:
             await self._send(first, session, here, in_flight)
             async for request in requests:
                 if request.place is not None:
-                    raise Refused(Status.INVALID_COMMAND, "only the first request has a place")
+                    raise Refused(Status.INVALID_COMMAND, "only the first request may have a place")
                 await self._send(request, session, here, in_flight)
         except Exception as error:  # noqa: BLE001 - it is raised where the answers before it have been received
             end = error

@@ -24,7 +24,7 @@ async def refuse(context: aio.ServicerContext[Any, Any], error: Exception) -> No
         case SessionLost():
             status, reason = error.code, str(error)
         case _:
-            _log.error("a call failed", exc_info=error)
-            status, reason = Status.ERROR, "the node has failed; its log says how"
+            _log.error("call failed", exc_info=error)
+            status, reason = Status.ERROR, "the node failed; see its log"
     await context.abort(code_of(status), reason, status_metadata(status))
-    raise AssertionError("an aborted call has ended")
+    raise AssertionError("the call was aborted")

@@ -100,7 +100,7 @@ class Fetching:
 async def _range_of(requests: AsyncIterator[FetchRequest]) -> FetchRange:
     first = await anext(requests, None)
     if first is None or not first.HasField("range"):
-        raise Refused(Status.INVALID_COMMAND, "the first request has a range")
+        raise Refused(Status.INVALID_COMMAND, "the first request must have a range")
     if not first.range.HasField("place"):
         raise Refused(Status.INVALID_COMMAND, "range.place is missing")
     return first.range

@@ -10,7 +10,7 @@ from typing import Any, Final
 from headrace_chassis.certificates import Certificates
 from headrace_chassis.grpc import server as grpc
 from headrace_chassis.grpc.server import Served
-from headrace_chassis.grpc.unauthenticated import Everybody, Strangers
+from headrace_chassis.grpc.unauthenticated import UnauthenticatedCalls, UnauthenticatedInterceptor
 from headrace_partition_node.grpc.errors import refuse
 from headrace_partition_node.grpc.service import SERVICE, PartitionService
 from headrace_settings import Address
@@ -64,7 +64,7 @@ async def serving(
         ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
     )
     # Calls without a ticket, and health checks, are answered at once: they take no slot of the call limit.
-    interceptors = (Everybody(Strangers(), grpc.PUBLIC_SERVICES, refuse),)
+    interceptors = (UnauthenticatedInterceptor(UnauthenticatedCalls(), grpc.PUBLIC_SERVICES, refuse),)
     async with grpc.serving(
         address,
         lambda server: server.add_generic_rpc_handlers((service.handlers(),)),

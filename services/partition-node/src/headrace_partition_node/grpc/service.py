@@ -82,7 +82,7 @@ class Calls:
             Refused: The limit is reached.
         """
         if self.count >= self._count_max:
-            raise Refused(Status.TOO_MANY_WAITS, "too many calls are under way already")
+            raise Refused(Status.TOO_MANY_WAITS, "too many calls are in progress")
         self.count += 1
 
 
@@ -160,7 +160,7 @@ class PartitionService:
     async def _offsets(self, request: GetOffsetsRequest, context: _Context) -> GetOffsetsResponse:
         ticket, stream_id, topic_id = self._tickets.shown(context), request.stream_id, request.topic_id
         if not 1 <= len(request.partition_ids) <= _PARTITIONS_MAX:
-            raise Refused(Status.INVALID_COMMAND, f"partition_ids has 1 to {_PARTITIONS_MAX} of them")
+            raise Refused(Status.INVALID_COMMAND, f"partition_ids must have 1 to {_PARTITIONS_MAX} ids")
         here = {
             partition_id: self._tickets.opened(ticket, Access.READ, stream_id, topic_id, partition_id)
             for partition_id in request.partition_ids
@@ -203,7 +203,7 @@ class PartitionService:
     ) -> GetStatisticsResponse:
         self._tickets.for_everything(context)
         if len(request.topics) > _TOPICS_MAX:
-            raise Refused(Status.INVALID_COMMAND, f"topics has at most {_TOPICS_MAX} of them")
+            raise Refused(Status.INVALID_COMMAND, f"topics must have at most {_TOPICS_MAX} entries")
         response = node.statistics()
         for topic in sorted({(key.stream_id, key.topic_id) for key in request.topics}):
             for partition in await self._shards.partitions(*topic):
@@ -277,8 +277,8 @@ async def _one(encoded: AsyncIterator[bytes], request_type: type[_Asked]) -> _As
     if one is None:
         raise Refused(Status.INVALID_FORMAT, "the call carries no request")
     if len(one) > _REQUEST_BYTES_MAX:
-        raise Refused(Status.INVALID_FORMAT, f"a request that is no batch has {_REQUEST_BYTES_MAX} bytes at most")
+        raise Refused(Status.INVALID_FORMAT, f"a request other than a batch has {_REQUEST_BYTES_MAX} bytes at most")
     try:
         return request_type.FromString(one)
     except DecodeError as error:
-        raise Refused(Status.INVALID_FORMAT, f"the request is no {request_type.DESCRIPTOR.full_name}") from error
+        raise Refused(Status.INVALID_FORMAT, f"the request is not a {request_type.DESCRIPTOR.full_name}") from error

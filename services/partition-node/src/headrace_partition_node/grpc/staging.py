@@ -44,7 +44,7 @@ class Staging:
         ticket = self._tickets.shown(context)
         first = await anext(requests, None)
         if first is None or first.place is None:
-            raise Refused(Status.INVALID_COMMAND, "the first request has a place")
+            raise Refused(Status.INVALID_COMMAND, "the first request must have a place")
         place = first.place
         here = self._tickets.opened(
             ticket, Access.WRITE, place.stream_id, place.topic_id, place.partition_id, place.incarnation
@@ -55,7 +55,7 @@ class Staging:
                 await stage.add(first)
                 async for request in requests:
                     if request.place is not None or request.lifetime_seconds:
-                        raise Refused(Status.INVALID_COMMAND, "only the first request has a place and a lifetime")
+                        raise Refused(Status.INVALID_COMMAND, "only the first request may have a place and a lifetime")
                     self._tickets.check_again(here)
                     await stage.add(request)
                 self._tickets.check_again(here)

@@ -142,7 +142,7 @@ class Tickets:
             Refused: The ticket does not cover the whole cluster.
         """
         if self.shown(context).stream_id is not None:
-            raise Refused(Status.INVALID_TICKET, "a ticket for the whole cluster is needed")
+            raise Refused(Status.INVALID_TICKET, "a ticket for the whole cluster is required")
 
     def opened(
         self, ticket: Ticket, access: Access, stream_id: int, topic_id: int, partition_id: int, incarnation: int = 0
@@ -166,11 +166,11 @@ class Tickets:
             is_named = (ticket.stream_id, ticket.topic_id) == (stream_id, topic_id)
             is_named = is_named and ticket.partition_id in {None, partition_id}
             if not is_named or not (ticket.read if access is Access.READ else ticket.write):
-                raise Refused(Status.INVALID_TICKET, "the ticket does not open this partition for that")
+                raise Refused(Status.INVALID_TICKET, "the ticket does not permit this operation on this partition")
             if found is not None:
                 of_ticket = found.topic_incarnation if ticket.partition_id is None else found.incarnation
                 if ticket.incarnation != of_ticket:
-                    raise Refused(Status.INVALID_TICKET, "the ticket is for an earlier partition with these numbers")
+                    raise Refused(Status.INVALID_TICKET, "the ticket is for a deleted partition with the same ids")
         self._check_issuer(ticket.issuer, (stream_id, topic_id), access)
         if found is None or incarnation not in {0, found.incarnation}:
             raise Refused(Status.PARTITION_NOT_FOUND)
@@ -208,7 +208,7 @@ class Tickets:
     def _check_issuer(self, issuer: Issuer | None, topic: tuple[int, int], access: Access) -> None:
         reads = access is Access.READ
         if issuer is not None and not self._issuer_may(issuer, topic, reads, not reads):
-            raise Refused(Status.INVALID_TICKET, "the user who has made the ticket may not do that any more")
+            raise Refused(Status.INVALID_TICKET, "the user who created the ticket no longer has the permission")
 
     def check_unchanged(self, here: Here) -> None:
         """Check that the partition is still the same, on this node, and was not purged.
@@ -217,4 +217,4 @@ class Tickets:
             Refused: The partition was deleted, moved or purged.
         """
         if self.check_again(here).purge_epoch != here.purge_epoch:
-            raise Refused(Status.RESOURCE_NOT_FOUND, "the topic was purged: its offsets begin anew")
+            raise Refused(Status.RESOURCE_NOT_FOUND, "the topic was purged: its offsets start at 0 again")

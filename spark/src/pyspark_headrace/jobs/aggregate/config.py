@@ -43,39 +43,45 @@ class AggregateConfig(RecordsConfig):
         required=True,
         parse=words,
         metavar="EXPR,...",
-        help="what figures are of: 'carrier' or 'upper(c) AS carrier, origin'",
+        help="expressions to group by, such as 'carrier' or 'upper(c) AS carrier, origin'",
     )
     window: Window = argument(
         parse=Window.of,
         required=True,
         metavar="LENGTH[,SLIDE]",
-        help="spans of time: 1m, or 10m,1m for overlapping ones",
+        help="length of the time windows, such as 1m; 10m,1m for overlapping windows",
     )
     agg: str = argument(
-        required=True, parse=words, metavar="EXPR,...", help="the figures: 'count(*) AS n, sum(x) AS total'"
+        required=True,
+        parse=words,
+        metavar="EXPR,...",
+        help="aggregates to compute, such as 'count(*) AS n, sum(x) AS total'",
     )
     event_time: str | None = argument(
-        metavar="EXPR", help="when a message was; unless said, when the server appended it"
+        metavar="EXPR", help="expression for the event time (time at which the server appended the message)"
     )
     watermark: int = argument(
         parse=milliseconds(0),
         required=True,
         metavar="DURATION",
-        help="how much later than others a message may come: 30s",
+        help="maximum delay of late messages, such as 30s",
     )
-    to_topic: str = argument(required=True, metavar="TOPIC", help="where figures go")
+    to_topic: str = argument(required=True, metavar="TOPIC", help="topic to write the aggregates to")
     output: str = argument(
         default="append",
         choices=("append", "update"),
-        help="figures of a window once, when it is over; or whenever they change, the last ones with a key being right",
+        help="append: write the aggregates of a window once, after it has ended; update: whenever they change, so "
+        "that the last message of a key is valid",
     )
     dlq: str | None = argument(
-        metavar="TOPIC", help="where bad messages go, with the reason in headers; without, the first one ends the job"
+        metavar="TOPIC",
+        help="dead-letter topic for invalid messages, with the reason in headers; without it, an invalid message ends "
+        "the job",
     )
     state_partitions: int | None = argument(
         parse=integer(1, 10_000),
         metavar="COUNT",
-        help="parts of the state; as many as cores unless said. The first run decides for all",
+        help="number of state partitions, fixed by the first run (number of cores)",
     )
 
     def checked(self) -> Self:

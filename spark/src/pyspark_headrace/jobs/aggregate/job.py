@@ -42,4 +42,4 @@ def run(spark: SparkSession, config: AggregateConfig, context: Context) -> Repor
     return Report(status=totals.status, counts=totals.counts | counts)
 
 
-JOB = Job("aggregate", "computes figures by key and time, from topics to a topic", AggregateConfig, run)
+JOB = Job("aggregate", "computes aggregates by key and time window, from topics to a topic", AggregateConfig, run)

@@ -58,18 +58,18 @@ def _last_end(config: AggregateConfig) -> Column:
     return sql.expr(f"(unix_micros({TIME}) DIV {slide} * {slide} + {length}) / 1e6D")
 
 
-def _messages(figures: DataFrame, config: AggregateConfig) -> DataFrame:
-    keys = figures.schema[KEY].dataType.fieldNames()  # type: ignore[attr-defined] # it is a struct
-    found = [name for name in figures.columns if name not in {_WINDOW, KEY}]
+def _messages(aggregates: DataFrame, config: AggregateConfig) -> DataFrame:
+    keys = aggregates.schema[KEY].dataType.fieldNames()  # type: ignore[attr-defined] # it is a struct
+    found = [name for name in aggregates.columns if name not in {_WINDOW, KEY}]
     names = [START, END, *keys, *found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ArgumentError(f"--key, --agg: several figures are named {', '.join(twice)}; AS gives them other names")
+        raise ArgumentError(f"--key, --agg: several aggregates are named {', '.join(twice)}; AS gives them other names")
     start, end = sql.col(f"{_WINDOW}.start").alias(START), sql.col(f"{_WINDOW}.end").alias(END)
     parts = [sql.col(f"{KEY}.{quoted(name)}").alias(name) for name in keys]
     # All results of one window and key share a message key, so they are in one partition, in order.
     key = as_json(*parts, start)
-    return figures.select(
+    return aggregates.select(
         sql.lit(config.to_topic).alias("topic"),
         sql.when(sql.octet_length(key) <= FIELD_BYTES_MAX, key)
         .otherwise(sql.sha2(key, 256))

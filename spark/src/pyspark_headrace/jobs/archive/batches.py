@@ -97,10 +97,10 @@ class Batches:
         """
         query = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         if not query:
-            raise BatchError("Spark has not told the id of the query")
+            raise BatchError("Spark did not provide the id of the query")
         if self._table.has(query, number):
             self.totals.repeated += 1
-            self._context.log.info("this batch was archived before", batch=number)
+            self._context.log.info("this batch was already archived", batch=number)
             return
         work = replace(self._work, dead_letters=self._letters(query, number))
         # Each task has one row.
@@ -135,7 +135,7 @@ class Batches:
         size = sum(file.bytes for file in files)
         rows = sum(result.rows for result in results)
         self._context.log.info(
-            "archived" if is_new else "this batch was archived before, by somebody else",
+            "archived" if is_new else "this batch was already archived by another run",
             batch=batch.batch_id,
             files=len(files),
             rows=rows,
@@ -144,7 +144,7 @@ class Batches:
         )
         if is_new:
             self._count(batch.batch_id, results, found)
-            self._context.figures.add(bytes=size)
+            self._context.metrics.add(bytes=size)
         else:
             self.totals.repeated += 1
 

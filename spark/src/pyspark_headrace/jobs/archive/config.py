@@ -89,49 +89,62 @@ class ArchiveConfig(StreamJobConfig):
 
     topics: tuple[str, ...] | None = argument(parse=names, metavar="A,B", help="topics to archive")
     topics_pattern: str | None = argument(
-        parse=pattern, metavar="RE", help="or those whose whole name matches, those of later, too"
+        parse=pattern,
+        metavar="RE",
+        help="archive the topics whose whole name matches this regular expression, including topics created later",
     )
     starting_offsets: str = argument(
-        default="earliest", choices=("earliest", "latest"), help="where to begin without a checkpoint"
+        default="earliest", choices=("earliest", "latest"), help="start position without a checkpoint"
     )
-    dest: str = argument(parse=place, default="", metavar="URI", help=f"where files go: {PLACES}")
+    dest: str = argument(parse=place, default="", metavar="URI", help=f"destination of the files: {PLACES}")
     format: str = argument(
         default=PARQUET,
         choices=(PARQUET, ICEBERG, DELTA),
-        help="what says which files count: a log beside them, or the table format",
+        help="archive format: Parquet files with a manifest log, or a table format",
     )
     catalog: str | None = argument(
-        metavar="URI", secret=True, help="of iceberg: the catalogue, like sqlite:///... or https://..."
+        metavar="URI", secret=True, help="catalog of the Iceberg table, such as sqlite:///... or https://..."
     )
     catalog_properties: tuple[tuple[str, str], ...] = argument(
-        parse=properties, default=(), metavar="NAME=VALUE,...", secret=True, help="of iceberg: more about the catalogue"
+        parse=properties,
+        default=(),
+        metavar="NAME=VALUE,...",
+        secret=True,
+        help="further properties of the Iceberg catalog",
     )
-    table: str | None = argument(metavar="NS.TABLE", help="of iceberg: the table, which is made if there is none")
+    table: str | None = argument(
+        metavar="NS.TABLE", help="name of the Iceberg table, which is created if it does not exist"
+    )
     mode: str = argument(
-        default="raw", choices=("raw", "decoded"), help="messages as they are, or their values as columns"
+        default="raw", choices=("raw", "decoded"), help="archive messages as bytes, or decode their values into columns"
     )
-    decode: str = argument(default="json", choices=("json",), help="of mode decoded: what values are")
+    decode: str = argument(default="json", choices=("json",), help="format of the values, with --mode decoded")
     schema: str | None = argument(
         metavar="FILE",
-        help="of mode decoded: columns of values, as Spark writes them: 'id BIGINT, name STRING'; or a schema as JSON",
+        help="file with the columns of the values, with --mode decoded: Spark DDL such as 'id BIGINT, name STRING', "
+        "or a schema in JSON",
     )
     on_bad_record: BadRecords = argument(
         parse=BadRecords.of,
         default=BadRecords(),
         metavar="WHAT",
-        help="of mode decoded: what becomes of values that are something else: fail, count or dlq:TOPIC",
+        help="handling of values that cannot be decoded, with --mode decoded: fail, count, or dlq:TOPIC to send them "
+        "to a dead-letter topic",
     )
-    partition_by: str = argument(default="date", choices=("date",), help="what folders and partitions are made by")
+    partition_by: str = argument(default="date", choices=("date",), help="unit of directories and table partitions")
     target_file_mb: int = argument(
-        parse=integer(1, 4096), default=128, metavar="MB", help="a file that has so much is ended"
+        parse=integer(1, 4096), default=128, metavar="MB", help="size in MiB at which a file is closed"
     )
     max_file_age: int | None = argument(
         parse=milliseconds(1),
         metavar="DURATION",
-        help="with an interval: wait so long for enough messages to fill a file; like 10m",
+        help="maximum wait for enough messages to fill a file, with --trigger interval:..., such as 10m",
     )
     compression: Compression = argument(
-        parse=Compression.of, default=Compression(), metavar="CODEC[:LEVEL]", help=f"of files: {', '.join(_CODECS)}"
+        parse=Compression.of,
+        default=Compression(),
+        metavar="CODEC[:LEVEL]",
+        help=f"compression of the files: {', '.join(_CODECS)}",
     )
 
     def checked(self) -> Self:

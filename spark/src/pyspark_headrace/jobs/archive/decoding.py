@@ -75,7 +75,7 @@ class Decoding:
         # The parser does not check that strings are valid Unicode.
         trimmed = pc.utf8_trim(values.cast(pa.string()), characters=" \t\r\n")
         if not pc.all(pc.and_(pc.starts_with(trimmed, "{"), pc.ends_with(trimmed, "}"))).as_py():
-            raise ValueError("it is no object of JSON")
+            raise ValueError("it is not a JSON object")
         # Each value starts and ends like an object. If the number of objects equals the number of values, each value is
         # one object: two values cannot form one, because a closing brace within an object is never followed by an
         # opening one.
@@ -91,7 +91,7 @@ class Decoding:
             ),
         ).combine_chunks()
         if table.num_rows != len(values):
-            raise ValueError("it is more than one object of JSON")
+            raise ValueError("it is more than one JSON object")
         columns = [table.column(field.name).combine_chunks().cast(field.type) for field in self.schema]
         for field, column in zip(self.schema, columns, strict=True):
             if not field.nullable and column.null_count:
@@ -118,7 +118,7 @@ def _objects(values: pa.Array) -> tuple[list[int], list[Bad]]:
             if isinstance(found, dict):
                 rows.append(row)
             else:
-                bad.append(Bad(row, "it is no object"))
+                bad.append(Bad(row, "it is not a JSON object"))
     return rows, bad
 
 
@@ -146,7 +146,7 @@ def _check(kind: pa.DataType, name: str) -> None:
     elif pa.types.is_list(kind):
         _check(kind.value_type, f"{name}[]")
     elif not any(is_one(kind) for is_one in _KNOWN):
-        raise ValueError(f"{name}: there is no way from JSON to {kind}")
+        raise ValueError(f"{name}: JSON cannot be converted to {kind}")
 
 
 _KNOWN: Final = (

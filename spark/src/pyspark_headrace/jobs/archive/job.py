@@ -71,7 +71,7 @@ def run(spark: SparkSession, config: ArchiveConfig, context: Context) -> Report:
     return report
 
 
-JOB: Final = Job("archive", "topics into files of Parquet, or tables of Iceberg or Delta Lake", ArchiveConfig, run)
+JOB: Final = Job("archive", "archives topics to Parquet files, or to Iceberg or Delta Lake tables", ArchiveConfig, run)
 
 
 def _decoding(config: ArchiveConfig) -> Decoding | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from pyspark_headrace.jobs.archive_format.entries import FOLDER, Entry
+from pyspark_headrace.jobs.archive_format.entries import DIRECTORY, Entry
 from pyspark_headrace.jobs.archive_format.errors import ArchiveError, ReplacedError
 from pyspark_headrace.jobs.archive_format.files import ArchivedFile, PartitionKey, is_data_path
 from pyspark_headrace.jobs.archive_format.manifest import Manifest
@@ -106,7 +106,7 @@ class Archive:
             batch: Number of its micro-batch.
 
         Raises:
-            OverlapError: Messages would be in the archive twice.
+            OverlapError: Messages would be archived twice.
             ReplacedError: A file to be removed is not in the log any more.
             ManifestError: An entry of the log is missing or damaged.
             StoreError: The outcome is unknown; for a micro-batch the same call may be repeated.
@@ -132,14 +132,14 @@ class Archive:
                 return Committed(state.version)
             gone = [path for path in entry.remove if path not in state.files]
             if gone:
-                raise ReplacedError(f"{gone[0]}, and {len(gone) - 1} others, do not count any more")
+                raise ReplacedError(f"{gone[0]}, and {len(gone) - 1} others, are no longer referenced")
             state.check_apart(entry.add, entry.remove)
             number = self._manifest.append(entry)
             if number is not None:
                 return Committed(number)
             first, longest = _WAIT_SECONDS
             time.sleep(random.uniform(0, min(first * 2**attempt, longest)))  # noqa: S311 - to meet nobody again
-        raise ArchiveError(f"{self.uri}: others were quicker {_ATTEMPTS} times")
+        raise ArchiveError(f"{self.uri}: other writers committed first, {_ATTEMPTS} times")
 
     def orphans(self, older_than: datetime.timedelta, *, now: datetime.datetime | None = None) -> list[Stored]:
         """List uncommitted files: written by tasks that have failed, or replaced.
@@ -166,7 +166,7 @@ class Archive:
             *(
                 stored
                 for stored in self.store.unfinished()
-                if is_data_path(stored.path) or stored.path.startswith(f"{FOLDER}/")
+                if is_data_path(stored.path) or stored.path.startswith(f"{DIRECTORY}/")
             ),
         ]
         state = self.state()

@@ -14,7 +14,7 @@ from pyspark_headrace.jobs.archive_format.files import ArchivedFile
 
 VERSION: Final = 1
 """Version of the format of entries and snapshots."""
-FOLDER: Final = "_headrace/manifest"
+DIRECTORY: Final = "_headrace/manifest"
 """Directory of the log below the archive. Parquet readers skip names with a leading underscore."""
 _NAME: Final = re.compile(r"(\d{20})(\.snapshot)?\.json")
 _KEYS: Final = {"v", "id", "at", "job", "query", "batch", "add", "remove"}
@@ -88,12 +88,12 @@ class Entry:
 
 def path_of(number: int, *, snapshot: bool = False) -> str:
     """Return the path of an entry or a snapshot."""
-    return f"{FOLDER}/{number:020d}{'.snapshot' if snapshot else ''}.json"
+    return f"{DIRECTORY}/{number:020d}{'.snapshot' if snapshot else ''}.json"
 
 
 def number_of(path: str) -> tuple[int, bool] | None:
     """Return the number of an entry and whether the path is a snapshot; None for other paths."""
-    match = _NAME.fullmatch(path.removeprefix(f"{FOLDER}/"))
+    match = _NAME.fullmatch(path.removeprefix(f"{DIRECTORY}/"))
     return None if match is None else (int(match[1]), match[2] is not None)
 
 
@@ -108,7 +108,7 @@ def document(path: str, content: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ManifestError(path, f"is damaged ({len(content)} bytes): {error}") from error
     if not isinstance(value, dict):
-        raise ManifestError(path, "is damaged: it is no object")
+        raise ManifestError(path, "is damaged: it is not an object")
     if value.get("v") != VERSION:
         raise ManifestError(path, f"is of version {value.get('v')!r}, which this program does not know")
     return value
@@ -142,5 +142,5 @@ def _list(value: Mapping[str, Any], name: str) -> list[Any]:
 
 def _path(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no path")
+        raise ValueError(f"{value!r} is not a path")
     return value

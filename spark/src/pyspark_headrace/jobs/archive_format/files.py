@@ -99,7 +99,7 @@ class ArchivedFile:
 
     def _check(self) -> None:
         if not is_data_path(self.path) or ".." in self.path.split("/"):
-            raise ValueError(f"{self.path!r} is no path of a file")
+            raise ValueError(f"{self.path!r} is not a path of a file")
         if not 0 <= self.start < self.end or not 0 < self.rows <= self.end - self.start:
             raise ValueError(f"{self.path} has {self.rows} rows from {self.start} to {self.end}")
         if self.mode not in {RAW, DECODED}:
@@ -134,8 +134,8 @@ def new_path(key: PartitionKey, date: str, start: int, end: int) -> str:
         start: First offset.
         end: End of the writing task's range; how far the file reaches is not known in advance.
     """
-    folder = f"stream={escaped(key.stream)}/topic={escaped(key.topic)}/date={date}"
-    return f"{folder}/p{key.partition}-{start}-{end}-{secrets.token_hex(6)}.parquet"
+    directory = f"stream={escaped(key.stream)}/topic={escaped(key.topic)}/date={date}"
+    return f"{directory}/p{key.partition}-{start}-{end}-{secrets.token_hex(6)}.parquet"
 
 
 def is_data_path(path: str) -> bool:

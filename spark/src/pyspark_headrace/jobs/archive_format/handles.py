@@ -71,9 +71,9 @@ class Output:
                 if self._written is not None:
                     self._written.close()
                 if self._local is not None:
-                    folder, path = self._local
-                    sync(folder / path)
-                    sync_folders(folder, (folder / path).parent)
+                    directory, path = self._local
+                    sync(directory / path)
+                    sync_directories(directory, (directory / path).parent)
             except FAILURES as error:
                 raise StoreError(f"{self._place}: {said(error)}") from None
 
@@ -152,9 +152,9 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def sync_folders(folder: Path, inner: Path) -> None:
-    """Sync the directory entries on the path from `inner` up to `folder`."""
+def sync_directories(directory: Path, inner: Path) -> None:
+    """Sync the directory entries on the path from `inner` up to `directory`."""
     for parent in (inner, *inner.parents):
         sync(parent)
-        if parent == folder:
+        if parent == directory:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from pyspark_headrace.jobs.archive_format.entries import FOLDER, Entry, number_of, path_of
+from pyspark_headrace.jobs.archive_format.entries import DIRECTORY, Entry, number_of, path_of
 from pyspark_headrace.jobs.archive_format.errors import ManifestError
 from pyspark_headrace.jobs.archive_format.state import ArchiveState
 from pyspark_headrace.jobs.archive_format.stores import Store
@@ -67,7 +67,7 @@ class Manifest:
 
     def _begin(self) -> tuple[ArchiveState, int]:
         """Return the newest readable snapshot and the number of the last listed entry."""
-        names = [number_of(found.path) for found in self._store.listing(FOLDER)]
+        names = [number_of(found.path) for found in self._store.listing(DIRECTORY)]
         numbers = [name for name in names if name is not None]
         last = max((number for number, is_snapshot in numbers if not is_snapshot), default=0)
         for number in sorted((number for number, is_snapshot in numbers if is_snapshot), reverse=True):

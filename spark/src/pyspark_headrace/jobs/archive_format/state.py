@@ -56,11 +56,11 @@ class ArchiveState:
         removed = {path: at for path, at in self.removed.items() if at > entry.at - REMOVED_FOR}
         for path in entry.remove:
             if files.pop(path, None) is None:
-                raise ManifestError(path_of(number), f"removes {path}, which is not there")
+                raise ManifestError(path_of(number), f"removes {path}, which does not exist")
             removed[path] = entry.at
         for file in entry.add:
             if file.path in files or file.path in removed:
-                raise ManifestError(path_of(number), f"adds {file.path}, which was there already")
+                raise ManifestError(path_of(number), f"adds {file.path}, which already exists")
             files[file.path] = file
         batches = dict(self.batches)
         if entry.query is not None and entry.batch is not None:
@@ -68,7 +68,7 @@ class ArchiveState:
         return ArchiveState(number, files, batches, removed)
 
     def check_apart(self, add: Iterable[ArchivedFile], remove: Iterable[str]) -> None:
-        """Check that no message would be in the archive twice.
+        """Check that no message would be archived twice.
 
         Raises:
             OverlapError: Ranges overlap.

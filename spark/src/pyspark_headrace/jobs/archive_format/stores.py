@@ -19,16 +19,16 @@ from obstore.store import LocalStore, from_url
 
 from pyspark_headrace.jobs.archive_format.errors import StoreError
 from pyspark_headrace.jobs.archive_format.failures import FAILURES, lacks_place, said
-from pyspark_headrace.jobs.archive_format.handles import Input, Output, sync_folders
-from pyspark_headrace.jobs.environment import PATIENCE
+from pyspark_headrace.jobs.archive_format.handles import Input, Output, sync_directories
+from pyspark_headrace.jobs.environment import RETRY_TIMEOUT
 from pyspark_headrace.jobs.uris import PLACES, SCHEMES
 from pyspark_headrace.options.values import Unsuitable, milliseconds
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore, RetryConfig
 
-_PATIENCE: Final = "60s"
-_PATIENCE_MAX_MS: Final = 240_000
+_TIMEOUT: Final = "60s"
+_RETRY_TIMEOUT_MAX_MS: Final = 240_000
 """Maximum retry time: a request must not outlive its signature."""
 _PAUSES: Final = (datetime.timedelta(milliseconds=100), datetime.timedelta(seconds=5))
 """Back-off before a retry: first and maximum."""
@@ -55,8 +55,8 @@ class Store:
     def __init__(self, uri: str, objects: ObjectStore) -> None:
         self.uri = uri
         self._objects = objects
-        self._folder = Path(objects.prefix) if isinstance(objects, LocalStore) and objects.prefix else None
-        self._is_exclusive = self._folder is not None
+        self._directory = Path(objects.prefix) if isinstance(objects, LocalStore) and objects.prefix else None
+        self._is_exclusive = self._directory is not None
 
     @classmethod
     def open(cls, uri: str, *, create: bool = False) -> Self:
@@ -72,10 +72,10 @@ class Store:
         """
         try:
             if "://" not in uri or uri.startswith("file:"):
-                folder = Path(url2pathname(urlsplit(uri).path) if uri.startswith("file:") else uri).absolute()
-                if not create and not folder.is_dir():
-                    raise StoreError(f"{uri}: there is no such folder")
-                return cls(uri, LocalStore(folder, mkdir=create))
+                directory = Path(url2pathname(urlsplit(uri).path) if uri.startswith("file:") else uri).absolute()
+                if not create and not directory.is_dir():
+                    raise StoreError(f"{uri}: the directory does not exist")
+                return cls(uri, LocalStore(directory, mkdir=create))
             if urlsplit(uri).scheme not in SCHEMES:
                 raise StoreError(f"{uri}: this is not {PLACES}")
             return cls(uri, from_url(uri, retry_config=_retries()))
@@ -107,8 +107,8 @@ class Store:
             StoreError: The object cannot be written.
         """
         try:
-            if self._folder is not None:
-                return _create(self._folder, path, content)
+            if self._directory is not None:
+                return _create(self._directory, path, content)
             obstore.put(self._objects, path, content, mode="create")
         except AlreadyExistsError:
             return False
@@ -143,10 +143,10 @@ class Store:
         with ThreadPoolExecutor(max_workers=min(max(len(sizes), 1), _ASKED_AT_ONCE)) as pool:
             for (path, size), found in zip(sizes.items(), pool.map(self._size, sizes), strict=True):
                 if found != size:
-                    has = "is not there" if found is None else f"has {found} bytes there, and not {size}"
+                    has = "does not exist" if found is None else f"has {found} bytes there, and not {size}"
                     raise StoreError(
                         f"{self._named(path)}: {has}, but a task has written it. Do all executors have the same "
-                        "folder, or the same variables for their object store, as this driver?"
+                        "directory, or the same variables for their object store, as this driver?"
                     )
 
     def listing(self, prefix: str | None = None) -> Iterator[Stored]:
@@ -164,14 +164,14 @@ class Store:
 
     def unfinished(self) -> Iterator[Stored]:
         """List unfinished files of dead writers in a directory. Object stores clean up by their own settings."""
-        if self._folder is None:
+        if self._directory is None:
             return
-        for path in self._folder.rglob("*#*"):
+        for path in self._directory.rglob("*#*"):
             # The writer may be alive and finish the file now.
             with contextlib.suppress(FileNotFoundError):
                 state = path.stat()
                 modified = datetime.datetime.fromtimestamp(state.st_mtime, datetime.UTC)
-                yield Stored(path.relative_to(self._folder).as_posix(), state.st_size, modified)
+                yield Stored(path.relative_to(self._directory).as_posix(), state.st_size, modified)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete objects, ignoring missing ones.
@@ -181,9 +181,9 @@ class Store:
         """
         rest = list(paths)
         try:
-            if self._folder is not None:
+            if self._directory is not None:
                 for path in rest:
-                    (self._folder / path).unlink(missing_ok=True)
+                    (self._directory / path).unlink(missing_ok=True)
                 return
             for begin in range(0, len(rest), _DELETED_AT_ONCE):
                 self._delete(rest[begin : begin + _DELETED_AT_ONCE])
@@ -196,7 +196,7 @@ class Store:
             written = obstore.open_writer(self._objects, path)
         except FAILURES as error:
             raise self._failed(path, error) from None
-        return Output(written, self._named(path), None if self._folder is None else (self._folder, path))
+        return Output(written, self._named(path), None if self._directory is None else (self._directory, path))
 
     def input(self, path: str) -> Input:
         """Open an object for random access.
@@ -237,23 +237,23 @@ class Store:
 
 
 def _retries() -> RetryConfig:
-    text = os.environ.get(PATIENCE, _PATIENCE)
+    text = os.environ.get(RETRY_TIMEOUT, _TIMEOUT)
     try:
-        patience = datetime.timedelta(milliseconds=milliseconds(0, _PATIENCE_MAX_MS)(text))
+        retry_timeout = datetime.timedelta(milliseconds=milliseconds(0, _RETRY_TIMEOUT_MAX_MS)(text))
     except Unsuitable as error:
-        raise StoreError(f"{PATIENCE}: {text!r} is not {error}") from None
+        raise StoreError(f"{RETRY_TIMEOUT}: {text!r} is not {error}") from None
     first, longest = _PAUSES
     # The library's default of ten retries may amount to two seconds only.
     return {
-        "max_retries": patience // first,
-        "retry_timeout": patience,
+        "max_retries": retry_timeout // first,
+        "retry_timeout": retry_timeout,
         "backoff": {"init_backoff": first, "max_backoff": longest, "base": 2},
     }
 
 
-def _create(folder: Path, path: str, content: bytes) -> bool:
+def _create(directory: Path, path: str, content: bytes) -> bool:
     """Create a file atomically: complete and synced to disk before it gets its name."""
-    target = folder / path
+    target = directory / path
     target.parent.mkdir(parents=True, exist_ok=True)
     # Same form as the names of unfinished files of the store's own writers, which listings hide.
     passing = target.with_name(f"{target.name}#{secrets.randbelow(1 << 62)}")
@@ -268,5 +268,5 @@ def _create(folder: Path, path: str, content: bytes) -> bool:
             return False
     finally:
         passing.unlink(missing_ok=True)
-    sync_folders(folder, target.parent)
+    sync_directories(directory, target.parent)
     return True

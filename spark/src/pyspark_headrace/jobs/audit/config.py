@@ -46,26 +46,36 @@ class AuditConfig(JobConfig):
 
     needs_servers: ClassVar[bool] = False
 
-    topics: tuple[str, ...] | None = argument(parse=names, metavar="A,B", help="topics to look at")
-    topics_pattern: str | None = argument(parse=pattern, metavar="RE", help="or those whose whole name matches")
+    topics: tuple[str, ...] | None = argument(parse=names, metavar="A,B", help="topics to check")
+    topics_pattern: str | None = argument(
+        parse=pattern, metavar="RE", help="check the topics whose whole name matches this regular expression"
+    )
     checks: frozenset[str] = argument(
         parse=_checks,
         default=frozenset(_USUAL),
         metavar="A,B",
-        help=f"what to look for: {', '.join(CHECKS)}; all but the last two unless said",
+        help=f"checks to run: {', '.join(CHECKS)} (all but the last two)",
     )
     since: int | None = argument(
-        parse=moment, metavar="TIME", help="leave older messages, like 2026-11-21T00:00:00Z or milliseconds since 1970"
+        parse=moment,
+        metavar="TIME",
+        help="skip messages before this time, such as 2026-11-21T00:00:00Z or milliseconds since 1970",
     )
     sample: float = argument(
-        parse=_fraction, default=1.0, metavar="FRACTION", help="of ranges, files and ids, always the same ones"
+        parse=_fraction,
+        default=1.0,
+        metavar="FRACTION",
+        help="fraction of ranges, files and ids to check; the sample is the same in each run",
     )
     archive: str | None = argument(
-        parse=place, metavar="URI", help="an archive, which is compared with the topics if there are any"
+        parse=place, metavar="URI", help="archive to check, and to compare with the topics if any are given"
     )
-    out: str | None = argument(parse=place, metavar="URI", help="folder for findings and ranges as JSON lines")
+    out: str | None = argument(parse=place, metavar="URI", help="directory for findings and ranges as JSON lines")
     size_limit: int = argument(
-        parse=size(1), default=1 << 20, metavar="SIZE", help="of check size: values above it are findings, like 512k"
+        parse=size(1),
+        default=1 << 20,
+        metavar="SIZE",
+        help="size above which the check `size` reports a value, such as 512k",
     )
 
     def checked(self) -> Self:

@@ -87,7 +87,7 @@ class Audit:
 
     def _archive(self) -> None:
         if self._partitions:
-            self._context.progress.update("looking into files")
+            self._context.progress.update("checking files")
             archived.check_log(self._partitions, self._findings)
             count, self._wrong = archived.check_files(self._spark, self._partitions, self._config, self._findings)
             self.report.counts["files"] = count
@@ -119,7 +119,7 @@ class Audit:
         counts["ranges"] = len(self._ranges)
         counts["rows"] = sum(one.rows for one in self._ranges)
         counts["unreadable"] = sum(one.unreadable_count for one in self._ranges)
-        self._context.figures.add(rows=int(counts["rows"]))
+        self._context.metrics.add(rows=int(counts["rows"]))
 
     def _duplicates(self) -> None:
         if DUP_ID in self._config.checks and self._ranges:
@@ -174,4 +174,4 @@ def run(spark: SparkSession, config: AuditConfig, context: Context) -> Report:
     return Audit(spark, config, context).run()
 
 
-JOB = Job("audit", "looks for holes, doubles and damage in topics and archives", AuditConfig, run)
+JOB = Job("audit", "checks topics and archives for gaps, duplicates and damage", AuditConfig, run)

@@ -95,49 +95,60 @@ class BackfillConfig(JobConfig):
     """Source, target and options of a backfill."""
 
     origin: From = argument(
-        "--from", parse=From.of, required=True, metavar="SOURCE", help="archive:URI, or topic:NAME: what is replayed"
+        "--from",
+        parse=From.of,
+        required=True,
+        metavar="SOURCE",
+        help="source of the messages to replay: archive:URI or topic:NAME",
     )
     from_stream: str | None = argument(
-        parse=words, metavar="NAME", help="stream of the topic that is replayed, if it is not --stream"
+        parse=words, metavar="NAME", help="stream of the topic to replay, if it differs from --stream"
     )
     from_topic: str | None = argument(
-        parse=words, metavar="NAME", help="which topic of an archive with several is replayed"
+        parse=words, metavar="NAME", help="topic to replay, for an archive with several topics"
     )
-    to_topic: str = argument(parse=words, required=True, metavar="NAME", help="where messages go")
+    to_topic: str = argument(parse=words, required=True, metavar="NAME", help="topic to write to")
     create_topic: bool = argument(
-        default=False, help="make that topic if there is none, with as many partitions as are replayed"
+        default=False, help="create the topic if it does not exist, with the partition count of the source"
     )
     since: int | None = argument(
-        parse=moment, metavar="TIME", help="replay what the server took then or later: ISO 8601, or milliseconds"
+        parse=moment,
+        metavar="TIME",
+        help="replay messages that the server appended at this time or later: ISO 8601, or milliseconds since 1970",
     )
-    until: int | None = argument(parse=moment, metavar="TIME", help="and before this time")
+    until: int | None = argument(
+        parse=moment, metavar="TIME", help="replay messages that the server appended before this time"
+    )
     offsets: Bounds | None = argument(
-        parse=bounds, metavar="JSON", help='instead of times: {"0": [100, 500]}, ends exclusive; null: the end there is'
+        parse=bounds,
+        metavar="JSON",
+        help='offset ranges by partition, in place of times: {"0": [100, 500]}; ends are exclusive, null is the '
+        "current end",
     )
     preserve: frozenset[str] | None = argument(
         parse=preserved,
         metavar="PARTS",
-        help="what is kept besides the value: key,headers,timestamp, unless said; also id; or none",
+        help="parts to keep besides the value: some of key, headers, timestamp and id, or none (key,headers,timestamp)",
     )
     partitioning: str = argument(
         default=SAME,
         choices=(SAME, BY_KEY),
-        help="same: into the partition of the same number, in the same order; key: by the hash of the key",
+        help="partitioning of the output; same: keep partition and order; key: by the hash of the key",
     )
     rate: float | None = argument(
-        parse=rate, metavar="RATE", help="messages per second, like 50000/s; without: all it can"
+        parse=rate, metavar="RATE", help="limit in messages per second, such as 50000/s; without it, there is no limit"
     )
     guarantee: str = argument(
-        default=EXACTLY_ONCE, choices=(EXACTLY_ONCE, AT_LEAST_ONCE), help="what is promised when something fails"
+        default=EXACTLY_ONCE, choices=(EXACTLY_ONCE, AT_LEAST_ONCE), help="delivery guarantee if the job fails"
     )
     checkpoint: str = argument(
-        parse=place, default="", metavar="URI", help="folder where the plan is kept; each backfill has its own"
+        parse=place, default="", metavar="URI", help="directory of the plan and progress; each backfill needs its own"
     )
-    resume: bool = argument(default=False, help="go on behind the last batch that is committed, or begin")
+    resume: bool = argument(default=False, help="resume after the last committed batch, or start if there is none")
     batch_messages: int | None = argument(
         parse=integer(1, 100_000_000),
         metavar="COUNT",
-        help="messages of a batch at most; unless said 1000000, or those of two seconds at --rate",
+        help="maximum number of messages in a batch (1000000, or two seconds' worth at --rate)",
     )
 
     def checked(self) -> Self:

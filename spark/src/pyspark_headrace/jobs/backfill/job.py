@@ -34,7 +34,7 @@ def run(spark: SparkSession, config: BackfillConfig, context: Context) -> Report
     plan = ledger.plan()
     if plan is not None and not config.resume:
         raise ArgumentError(
-            f"--checkpoint {config.checkpoint} has a backfill: go on with --resume, or choose another one"
+            f"--checkpoint {config.checkpoint} has a backfill: continue it with --resume, or choose another checkpoint"
         )
     if plan is None:
         plan = _planned(config, origin, options)
@@ -42,12 +42,12 @@ def run(spark: SparkSession, config: BackfillConfig, context: Context) -> Report
     check_same(plan, config)
     topic = Gateway(options).describe(options.stream, (config.to_topic,)).topics[config.to_topic]
     if topic.incarnation != plan.target_incarnation:
-        raise DataLossError(f"{topic.title} was made anew since the backfill was planned")
+        raise DataLossError(f"{topic.title} was created again since the backfill was planned")
     runner = Runner(spark, config, context, options, origin)
     is_done = runner.run(plan, ledger, topic)
     counts: dict[str, int | float] = dict(runner.counts)
     counts["messages_per_second"] = round(counts["messages"] / (runner.writing_seconds or 1.0), 1)
-    details = _told(plan.extents) | {"batches": plan.batches, "source": plan.source}
+    details = _described(plan.extents) | {"batches": plan.batches, "source": plan.source}
     return Report(status="done" if is_done else "stopped", counts=counts, details=details)
 
 
@@ -73,7 +73,10 @@ def _options(config: BackfillConfig, *, partitions: int | None = None) -> WriteO
 
 def _foretold(config: BackfillConfig, origin: Origin, extents: dict[int, Extent]) -> Report:
     batches = batches_of(extents, messages=config.messages_per_batch, size_bytes=BATCH_BYTES)
-    details = _told(extents) | {"batches": batches, "source": f"{config.origin.kind}:{origin.stream}/{origin.topic}"}
+    details = _described(extents) | {
+        "batches": batches,
+        "source": f"{config.origin.kind}:{origin.stream}/{origin.topic}",
+    }
     return Report(
         counts={
             "messages": sum(extent.count for extent in extents.values()),
@@ -83,7 +86,7 @@ def _foretold(config: BackfillConfig, origin: Origin, extents: dict[int, Extent]
     )
 
 
-def _told(extents: dict[int, Extent] | Any) -> dict[str, Any]:
+def _described(extents: dict[int, Extent] | Any) -> dict[str, Any]:
     ranges = [
         {
             "partition": number,
@@ -97,4 +100,4 @@ def _told(extents: dict[int, Extent] | Any) -> dict[str, Any]:
     return {"ranges": ranges}
 
 
-JOB = Job("backfill", "messages of an archive, or of a range of a topic, into a topic once more", BackfillConfig, run)
+JOB = Job("backfill", "replays messages of an archive, or of a range of a topic, into a topic", BackfillConfig, run)

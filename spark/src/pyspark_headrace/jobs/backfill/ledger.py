@@ -83,7 +83,7 @@ class Ledger:
         has_begun = self._store.read(_BEGUN) is not None
         if last is None and has_begun:
             raise PlanError(
-                f"the servers do not know any more what was committed as {self._name}; going on might write messages "
+                f"the servers no longer know what was committed as {self._name}; going on might write messages "
                 "twice. Look where they end, and replay the rest with --offsets and another --checkpoint"
             )
         if last is None or last.query_id != plan.id:

@@ -74,11 +74,11 @@ class Plan:
         try:
             value = json.loads(kept)
             if value.pop("v") != VERSION:
-                raise PlanError("the plan that is kept is of another version of this program")
+                raise PlanError("the stored plan was written by another version of this program")
             extents = {int(partition): Extent(*rest) for partition, *rest in value.pop("extents")}
             return Plan(extents=extents, **value)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise PlanError(f"what is kept is no plan of a backfill: {kept[:200]!r}") from error
+            raise PlanError(f"the stored content is not a backfill plan: {kept[:200]!r}") from error
 
 
 def batches_of(extents: Mapping[int, Extent], *, messages: int, size_bytes: int) -> int:

@@ -125,7 +125,7 @@ class Runner:
             self._give_up(plan, ledger, stream_id, number, parts)
             return None
         is_new = ledger.commit(plan, stream_id, number, parts)
-        self._context.figures.batch(time.monotonic() - begun)
+        self._context.metrics.batch(time.monotonic() - begun)
         self._context.log.debug("batch", number=number, of=plan.batches, messages=count, is_new=is_new)
         return done
 
@@ -142,7 +142,7 @@ class Runner:
     def _count(self, plan: Plan, number: int, done: list[Done]) -> None:
         rows, size = sum(entry.rows for entry in done), sum(entry.size_bytes for entry in done)
         self.counts.update(batches=1, messages=rows, bytes=size)
-        self._context.figures.add(rows=rows, bytes=size)
+        self._context.metrics.add(rows=rows, bytes=size)
         self._context.progress.update("messages", plan.messages * number // plan.batches, plan.messages)
 
     def _target(self, plan: Plan) -> Target:
@@ -153,7 +153,7 @@ class Runner:
             self._found = (now, find(replace(self._options, create_topic=False), self._config.to_topic))
         target = self._found[1]
         if target.topic.incarnation != plan.target_incarnation:
-            raise DataLossError(f"{target.topic.title} was made anew since the backfill was planned")
+            raise DataLossError(f"{target.topic.title} was created again since the backfill was planned")
         return target
 
 

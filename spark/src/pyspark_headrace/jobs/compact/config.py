@@ -31,30 +31,34 @@ class CompactConfig(JobConfig):
 
     needs_servers: ClassVar[bool] = False
 
-    dest: str = argument(parse=place, required=True, metavar="URI", help=f"the archive: {PLACES}")
+    dest: str = argument(parse=place, required=True, metavar="URI", help=f"location of the archive: {PLACES}")
     format: str = argument(
-        default=PARQUET, choices=(PARQUET, DELTA), help="what says which files count, as `archive` was told"
+        default=PARQUET, choices=(PARQUET, DELTA), help="format of the archive, as given to the job archive"
     )
     target_file_mb: int = argument(
-        parse=integer(1, 4096), default=256, metavar="MB", help="about how large files are to be"
+        parse=integer(1, 4096), default=256, metavar="MB", help="approximate size of merged files in MiB"
     )
     min_files: int = argument(
-        parse=integer(2, 1_000_000), default=8, metavar="COUNT", help="leave days of a partition with fewer small files"
+        parse=integer(2, 1_000_000),
+        default=8,
+        metavar="COUNT",
+        help="minimum number of small files to merge per day and partition",
     )
     older_than: datetime.timedelta = argument(
         parse=_duration,
         default=datetime.timedelta(hours=1),
         metavar="DURATION",
-        help="leave files with newer messages: more of them will come",
+        help="minimum age of the newest message of a file to merge",
     )
     expire: datetime.timedelta | None = argument(
-        parse=_duration, metavar="DURATION", help="remove files that have older messages only, like 30d"
+        parse=_duration, metavar="DURATION", help="remove files whose messages are all older than this, such as 30d"
     )
     remove_orphans_older_than: datetime.timedelta = argument(
         parse=_duration_or_never,
         default=datetime.timedelta(hours=24),
         metavar="DURATION",
-        help="delete files that do not count, or never; longer than any micro-batch and any reader takes",
+        help="minimum age of unreferenced files to delete, or never; must exceed the duration of any micro-batch and "
+        "reader",
     )
 
     def checked(self) -> Self:

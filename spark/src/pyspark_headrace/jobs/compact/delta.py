@@ -37,7 +37,7 @@ def compact(config: CompactConfig, context: Context) -> Report:
     try:
         return _compact(DeltaTable(config.dest), config, context)
     except TableNotFoundError:
-        raise StoreError(f"{config.dest}: there is no table of Delta Lake") from None
+        raise StoreError(f"{config.dest}: there is no Delta Lake table") from None
     except (DeltaError, OSError) as error:
         raise StoreError(f"{config.dest}: {said(error)}") from None
 
@@ -69,7 +69,7 @@ def _compact(table: DeltaTable, config: CompactConfig, context: Context) -> Repo
             )
         except CommitFailedError as error:
             # A concurrent writer has removed or merged the same files. Concurrent appends of `archive` do not conflict.
-            context.log.info("left as it is", day="/".join(day), reason=said(error))
+            context.log.info("unchanged", day="/".join(day), reason=said(error))
             counts["refused_days"] += 1
             table.update_incremental()
             continue

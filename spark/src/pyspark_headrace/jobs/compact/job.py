@@ -130,7 +130,7 @@ class Compaction:
         if files:
             self._context.log.info("replaced", files=sum(len(group.files) for group in groups), by=len(files))
             rows, size = sum(group.rows for group in groups), sum(file.bytes for file in files)
-            self._context.figures.add(rows=rows, bytes=size)
+            self._context.metrics.add(rows=rows, bytes=size)
 
     def _left(self, one: Merged) -> None:
         counts = self.report.counts
@@ -192,4 +192,4 @@ def _topics(state: ArchiveState) -> dict[str, dict[str, Any]]:
     return found
 
 
-JOB = Job(_NAME, "merges small files of an archive, and removes what is old or left over", CompactConfig, run)
+JOB = Job(_NAME, "merges small files of an archive, and removes expired and unreferenced files", CompactConfig, run)

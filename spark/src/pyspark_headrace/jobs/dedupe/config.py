@@ -18,26 +18,24 @@ class DedupeConfig(RecordsConfig):
         parse=words,
         default="id",
         metavar="id|EXPR,...",
-        help="what duplicates have in common: the id of messages, or 'user, day'",
+        help="key that duplicates have in common: the message id, or expressions such as 'user, day'",
     )
     within: int = argument(
         parse=milliseconds(1),
         required=True,
         metavar="DURATION",
-        help="for how long after the first one there are duplicates: 24h",
+        help="time after the first message within which equal keys are duplicates, such as 24h",
     )
     event_time: str | None = argument(
-        metavar="EXPR", help="when a message was; unless said, when the server appended it"
+        metavar="EXPR", help="expression for the event time (time at which the server appended the message)"
     )
-    to_topic: str | None = argument(metavar="TOPIC", help="where all others go")
-    report_only: bool = argument(default=False, help="count duplicates, and write nothing")
-    batch: bool = argument(
-        default=False, help="compare everything that is there now, exactly, and end; without a checkpoint"
-    )
+    to_topic: str | None = argument(metavar="TOPIC", help="topic to write messages to that are not duplicates")
+    report_only: bool = argument(default=False, help="count duplicates without writing messages")
+    batch: bool = argument(default=False, help="compare all existing messages exactly, without a checkpoint, then exit")
     state_partitions: int | None = argument(
         parse=integer(1, 10_000),
         metavar="COUNT",
-        help="parts of the state; as many as cores unless said. The first run decides for all",
+        help="number of state partitions, fixed by the first run (number of cores)",
     )
 
     @property

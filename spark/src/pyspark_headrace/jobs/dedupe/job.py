@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from pyspark_headrace.jobs.dedupe.config import DedupeConfig
-from pyspark_headrace.jobs.dedupe.rows import exactly, figures, following, written
+from pyspark_headrace.jobs.dedupe.rows import exactly, following, metrics, written
 from pyspark_headrace.jobs.records.decoding import batch_of, stream_of
 from pyspark_headrace.jobs.records.numbered import in_order, numbered
 from pyspark_headrace.jobs.records.plan import planned, ranges_of, total
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _LATE: Final = (
-    "{count} messages were older than those read before them by more than --within: nobody knows whether they are "
+    "{count} messages were older than those read before them by more than --within: it is unknown whether they are "
     "duplicates"
 )
 
@@ -31,7 +31,7 @@ def run(spark: SparkSession, config: DedupeConfig, context: Context) -> Report:
     """Remove duplicates from a batch or a stream."""
     if config.batch:
         return _run_batch(spark, config)
-    kept = following(spark, stream_of(spark, config), config).observe(OBSERVED, *figures())
+    kept = following(spark, stream_of(spark, config), config).observe(OBSERVED, *metrics())
     if config.dry_run:
         return planned(config, kept, config.to_topic)
     with (
@@ -63,7 +63,7 @@ def _run_batch(spark: SparkSession, config: DedupeConfig) -> Report:
     if config.dry_run:
         return planned(config, kept, config.to_topic)
     observation = Observation()
-    ordered = in_order(kept.observe(observation, *figures()))
+    ordered = in_order(kept.observe(observation, *metrics()))
     if config.to_topic is None:
         ordered.write.format("noop").mode("overwrite").save()
     else:
@@ -82,4 +82,4 @@ def _writer(kept: DataFrame, config: DedupeConfig) -> DataStreamWriter:
     return numbered(kept, lambda batch: written(in_order(batch), topic), config.writing(topic))
 
 
-JOB = Job("dedupe", "leaves out messages that were there before, from topics to a topic", DedupeConfig, run)
+JOB = Job("dedupe", "copies topics to a topic without duplicate messages", DedupeConfig, run)

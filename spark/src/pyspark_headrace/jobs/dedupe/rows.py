@@ -75,7 +75,7 @@ def duplicates(times: Sequence[int], within: int) -> list[int]:
     return found
 
 
-def figures() -> list[Column]:
+def metrics() -> list[Column]:
     """Return the metrics of kept messages."""
     return [sql.count(sql.lit(1)).alias("out"), sql.count_if(sql.col(REASON).isNotNull()).alias("bad")]
 

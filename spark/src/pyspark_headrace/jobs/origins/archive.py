@@ -140,9 +140,7 @@ class ArchiveOrigin:
                 continue
             key, of_it = files.get(number, (None, ()))
             if key is None or extent.generation != f"{key.incarnation}/{key.generation}":
-                raise DataLossError(
-                    f"{self._uri}: {self.stream}/{self.topic}, partition {number}, is not there any more"
-                )
+                raise DataLossError(f"{self._uri}: {self.stream}/{self.topic}, partition {number}, no longer exists")
             for file, begin, end in _overlapping(key, of_it, extent.start, extent.end):
                 size = file.bytes * (end - begin) // (file.end - file.start)
                 count = max(-(-(end - begin) // rows), -(-size // size_bytes), 1)
@@ -162,7 +160,7 @@ class ArchiveOrigin:
         for before, after in pairwise(found):
             if before.partition == after.partition:
                 raise ArchiveError(
-                    f"{self._uri}: {after.title}, was purged or made anew: offsets of it mean several messages"
+                    f"{self._uri}: {after.title}, was purged or created again: offsets of it mean several messages"
                 )
         for of_it in found.values():
             for file in of_it:

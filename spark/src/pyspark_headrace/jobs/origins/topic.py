@@ -110,7 +110,7 @@ class TopicOrigin:
             part = described.partitions.get((self.topic, number))
             title = f"{self.stream}/{self.topic}, partition {number}"
             if part is None or part.generation != extent.generation:
-                raise DataLossError(f"{title}: it was purged, or it or its topic is gone or was made anew")
+                raise DataLossError(f"{title}: it was purged, or it or its topic is gone or was created again")
             if extent.start < part.first_offset and extent.count:
                 raise DataLossError(f"{title}: {extent.start} was the next to be read, and {part.first_offset} is left")
         options = replace(self._options, max_records_per_partition=rows, max_bytes_per_partition=size_bytes)

@@ -17,16 +17,15 @@ RAW = "raw"
 class RecordsConfig(StreamJobConfig):
     """Selection of messages, and schema of their values."""
 
-    topics: tuple[str, ...] = argument(parse=names, required=True, metavar="A,B", help="topics that are read")
+    topics: tuple[str, ...] = argument(parse=names, required=True, metavar="A,B", help="topics to read")
     starting_offsets: str = argument(
-        default="earliest", choices=("earliest", "latest"), help="where to begin without a checkpoint"
+        default="earliest", choices=("earliest", "latest"), help="start position without a checkpoint"
     )
-    decode: str = argument(
-        default=RAW, choices=(JSON, RAW), help="what values are: objects of JSON, or bytes that are left alone"
-    )
+    decode: str = argument(default=RAW, choices=(JSON, RAW), help="format of the values: JSON objects, or raw bytes")
     schema: str | None = argument(
         metavar="FILE",
-        help="members of the objects, as Spark writes columns: 'id BIGINT NOT NULL, name STRING'; or a schema as JSON",
+        help="file with the columns of the JSON objects: Spark DDL such as 'id BIGINT NOT NULL, name STRING', or a "
+        "schema in JSON",
     )
 
     def checked(self) -> Self:

@@ -29,9 +29,9 @@ def read_schema(path: str) -> StructType:
     except PySparkException as error:
         raise ArgumentError(f"--schema {path}: {said(error)}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ArgumentError(f"--schema {path}: it is no schema: {error}") from error
+        raise ArgumentError(f"--schema {path}: it is not a schema: {error}") from error
     if not isinstance(found, StructType) or not found.fields:
-        raise ArgumentError(f"--schema {path}: there are no columns")
+        raise ArgumentError(f"--schema {path}: the schema has no columns")
     lowered = [name.lower() for name in found.fieldNames()]
     twice = sorted({name for name in lowered if lowered.count(name) > 1})
     if twice:

@@ -97,8 +97,8 @@ class Tally(StreamingQueryListener):
             self._take_states(progress, windows["ends"] if windows is not None else None)
 
     def _take_states(self, progress: StreamingQueryProgress, windows: Any) -> None:
-        told = progress.eventTime.get("watermark")
-        watermark = datetime.fromisoformat(told).timestamp() if told else None
+        found = progress.eventTime.get("watermark")
+        watermark = datetime.fromisoformat(found).timestamp() if found else None
         dropped = 0
         for state in progress.stateOperators:
             dropped += state.numRowsDroppedByWatermark

@@ -145,7 +145,8 @@ def _converted(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 def _with_default(text: str, default: object) -> str:
     # argparse formats this text, so percent signs are doubled.
     text = text.replace("%", "%%")
-    return text if default is MISSING or default in {None, ""} else f"{text} ({default})".replace("%)", "%%)")
+    is_shown = default is not MISSING and default not in {None, ""} and not isinstance(default, frozenset)
+    return f"{text} ({default})".replace("%)", "%%)") if is_shown else text
 
 
 def _sentence(summary: str) -> str:

@@ -76,39 +76,49 @@ class JobConfig:
     """True if the job always needs servers and a stream. A job that sometimes needs them checks in its `checked`."""
 
     servers: str = argument(
-        parse=_servers, default="", metavar="HOST:PORT,...", help="gRPC addresses of gateways; whoever answers is asked"
+        parse=_servers,
+        default="",
+        metavar="HOST:PORT,...",
+        help="gRPC addresses of gateways; the first one that responds is used",
     )
-    token_file: str | None = argument(metavar="FILE", help="file with an access token")
-    token_env: str | None = argument(metavar="VARIABLE", help="variable of the environment with an access token")
-    username: str | None = argument(metavar="NAME", help="user who logs in instead, with a password")
-    password_file: str | None = argument(metavar="FILE", help="file with that password")
-    password_env: str | None = argument(metavar="VARIABLE", help="variable of the environment with that password")
-    tls: bool = argument(default=False, help="encrypt connections; certificates say so, too, without --tls-nodes true")
+    token_file: str | None = argument(metavar="FILE", help="file with the access token to log in with")
+    token_env: str | None = argument(
+        metavar="VARIABLE", help="environment variable with the access token to log in with"
+    )
+    username: str | None = argument(
+        metavar="NAME", help="user to log in as with a password, in place of an access token"
+    )
+    password_file: str | None = argument(metavar="FILE", help="file with the user's password")
+    password_env: str | None = argument(metavar="VARIABLE", help="environment variable with the user's password")
+    tls: bool = argument(default=False, help="encrypt connections; implied by certificates, unless --tls-nodes is true")
     tls_nodes: str | None = argument(
-        choices=("true", "false"), help="encrypt those to partition nodes, where gateways are different"
+        choices=("true", "false"),
+        help="whether connections to partition nodes are encrypted, if it differs from the gateways",
     )
-    tls_ca: str | None = argument(metavar="FILE", help="certificates (PEM) that servers are checked against")
-    tls_certificate: str | None = argument(metavar="FILE", help="certificate (PEM) that is shown to servers")
-    tls_key: str | None = argument(metavar="FILE", help="its private key (PEM)")
-    tls_server_name: str | None = argument(metavar="NAME", help="what the certificates of servers have to name")
-    stream: str = argument(default="", metavar="NAME", help="the stream")
+    tls_ca: str | None = argument(metavar="FILE", help="certificate authorities (PEM) that verify the servers")
+    tls_certificate: str | None = argument(metavar="FILE", help="client certificate (PEM)")
+    tls_key: str | None = argument(metavar="FILE", help="private key (PEM) of the client certificate")
+    tls_server_name: str | None = argument(metavar="NAME", help="name expected in the certificates of the servers")
+    stream: str = argument(default="", metavar="NAME", help="name of the stream")
     name: str = argument(
         default="",
         metavar="NAME",
-        help="name of this use of the job: for what servers remember of it, for the report and for metrics",
+        help="name of this use of the job; identifies its state on the servers, its report and its metrics",
     )
-    report: str | None = argument(metavar="FILE", help="write the report there, too")
+    report: str | None = argument(metavar="FILE", help="file to write the report to, in addition to standard output")
     metrics_listen: tuple[str, int] | None = argument(
-        parse=listening, metavar="HOST:PORT", help="serve metrics to Prometheus there; on 127.0.0.1 without a host"
+        parse=listening,
+        metavar="HOST:PORT",
+        help="address to serve Prometheus metrics on; the host defaults to 127.0.0.1",
     )
-    dry_run: bool = argument(default=False, help="say what would be done, and change nothing")
+    dry_run: bool = argument(default=False, help="print what the job would do, without changing anything")
     fail_on: str = argument(
         default="error",
         choices=(*LEVELS, "never"),
-        help="exit with 3 where something of this level or above was found",
+        help="lowest level of finding that makes the job exit with status 3",
     )
     log_level: Literal["debug", "info", "warning", "error"] = argument(
-        default="info", choices=("debug", *LEVELS), help="least important lines on stderr"
+        default="info", choices=("debug", *LEVELS), help="lowest level of log lines on standard error"
     )
 
     def checked(self) -> Self:
@@ -182,19 +192,20 @@ class StreamJobConfig(JobConfig):
         parse=uri,
         default="",
         metavar="URI",
-        help="folder where Spark keeps how far the job is; each use of a job has its own",
+        help="directory of the Spark checkpoint with the job's progress; each use of a job needs its own",
     )
     trigger: Trigger = argument(
         parse=Trigger.of,
         default=Trigger(),
         metavar="WHEN",
-        help="available-now: what is there, then end; interval:30s; continuous-default: whenever there is something",
+        help="when micro-batches run; available-now: process existing messages, then exit; interval:30s: at this "
+        "interval; continuous-default: as soon as messages arrive",
     )
     max_offsets_per_trigger: int | None = argument(
-        parse=integer(1), metavar="COUNT", help="messages of a micro-batch at most"
+        parse=integer(1), metavar="COUNT", help="maximum number of messages in a micro-batch"
     )
     max_bytes_per_trigger: int | None = argument(
-        parse=size(1), metavar="SIZE", help="bytes of a micro-batch at most, about; like 512m"
+        parse=size(1), metavar="SIZE", help="approximate maximum size of a micro-batch, such as 512m"
     )
 
     def checked(self) -> Self:

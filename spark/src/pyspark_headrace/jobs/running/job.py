@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from structlog.typing import FilteringBoundLogger
 
-    from pyspark_headrace.jobs.running.metrics import Figures
+    from pyspark_headrace.jobs.running.metrics import Metrics
     from pyspark_headrace.jobs.running.progress import Progress
 
 DONE: Final = 0
@@ -48,7 +48,7 @@ class Context:
     """Stop request."""
     log: FilteringBoundLogger
     """Logger for stderr."""
-    figures: Figures
+    metrics: Metrics
     """Metrics for Prometheus."""
     progress: Progress
     """Progress display."""
@@ -130,21 +130,21 @@ class Job(Generic[C]):
                 try:
                     report.write(Path(config.report))
                 except OSError as error:
-                    log.error("the report is on stdout only", error=str(error))
+                    log.error("the report is only on standard output", error=str(error))
                     report.status, report.error = "failed", report.error or f"--report {config.report}: {error}"
             return report
 
     def _run(self, config: C, log: FilteringBoundLogger) -> Report:
-        from pyspark_headrace.jobs.running.metrics import Figures  # noqa: PLC0415 - help does without
+        from pyspark_headrace.jobs.running.metrics import Metrics  # noqa: PLC0415 - help does without
         from pyspark_headrace.jobs.running.progress import Progress  # noqa: PLC0415
 
         stop = Stop()
         with ExitStack() as stack:
             stack.enter_context(stop.on_signals())
-            figures = stack.enter_context(Figures(self.name, config.name))
+            metrics = stack.enter_context(Metrics(self.name, config.name))
             if config.metrics_listen is not None:
                 try:
-                    where = figures.listen(*config.metrics_listen)
+                    where = metrics.listen(*config.metrics_listen)
                 except OSError as error:
                     raise ArgumentError(f"--metrics-listen: {error}") from error
                 log.info("metrics", url=where)
@@ -152,7 +152,7 @@ class Job(Generic[C]):
             progress = stack.enter_context(Progress(log, self.name))
             spark = stack.enter_context(self._session(config)) if self.needs_spark else None
             stop.take_signals()
-            return self.run(cast("SparkSession", spark), config, Context(stop, log, figures, progress))
+            return self.run(cast("SparkSession", spark), config, Context(stop, log, metrics, progress))
 
     @contextmanager
     def _session(self, config: C) -> Iterator[SparkSession]:

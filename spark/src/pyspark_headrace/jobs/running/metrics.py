@@ -13,7 +13,7 @@ _LABELS: Final = ("job", "name")
 _BUCKETS: Final = (0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800)
 
 
-class Figures:
+class Metrics:
     """Metrics with the labels `job` and `name`."""
 
     def __init__(self, job: str, name: str) -> None:
@@ -28,14 +28,14 @@ class Figures:
         self._more: dict[str, Counter | Gauge] = {}
         self._lag = Gauge(
             _PREFIX + "lag_messages",
-            "Messages that are there and not read.",
+            "Existing messages that are not read yet.",
             (*_LABELS, "topic", "partition"),
             registry=self.registry,
         )
-        self._lag_seconds = self.gauge("lag_seconds", "For how long the oldest of them has been there, at least.")
+        self._lag_seconds = self.gauge("lag_seconds", "Minimum age of the oldest of them.")
         self._batch = Histogram(
             _PREFIX + "batch_seconds",
-            "What a micro-batch takes.",
+            "Duration of a micro-batch.",
             _LABELS,
             registry=self.registry,
             buckets=_BUCKETS,

@@ -45,8 +45,8 @@ class Progress:
         now = time.monotonic()
         if self._said_at is None or now - self._said_at >= _LINE_SECONDS:
             self._said_at = now
-            figures = {"done": done, "total": total}
-            self._log.info(text, **{name: value for name, value in figures.items() if value is not None})
+            metrics = {"done": done, "total": total}
+            self._log.info(text, **{name: value for name, value in metrics.items() if value is not None})
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():

@@ -122,17 +122,17 @@ class _Watch(LagListener):
             self.seconds += seconds
             self.behind = sum(lags.values())
             lag_seconds = self._clock.lag(time.monotonic(), read + self.behind, read)
-        figures = self._context.figures
-        figures.add(rows=rows)
-        figures.batch(seconds)
-        figures.lag(lags, lag_seconds)
+        metrics = self._context.metrics
+        metrics.add(rows=rows)
+        metrics.batch(seconds)
+        metrics.lag(lags, lag_seconds)
         self._context.log.debug("batch", batch=progress.batchId, rows=rows, seconds=seconds, behind=self.behind)
         self._context.progress.update(f"batch {progress.batchId}: {rows} messages, {self.behind} behind")
 
     def _rows(self, progress: StreamingQueryProgress) -> int:
-        told = None if self._rows_of is None else self._rows_of(progress.batchId)
-        if told is not None:
-            return told
+        reported = None if self._rows_of is None else self._rows_of(progress.batchId)
+        if reported is not None:
+            return reported
         rows = 0
         for source in progress.sources:
             # Spark counts rows twice if a plan reads them twice. The start of the first micro-batch is not reported.
@@ -185,7 +185,7 @@ def follow(
     try:
         while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type] # it takes fractions, too
             if context.stop.is_set():
-                context.log.info("stopping after the micro-batch under way")
+                context.log.info("stopping after the current micro-batch")
                 _let_finish(query)
                 is_stopped = True
                 break

@@ -14,14 +14,14 @@ from pyspark_headrace.jobs.running.arguments import ArgumentError, argument
 class TransformConfig(RecordsConfig):
     """Arguments of `transform`."""
 
-    decode: str = argument(
-        default=JSON, choices=(JSON, RAW), help="what values are: objects of JSON, or bytes that are left alone"
-    )
-    sql: str | None = argument(metavar="FILE", help="the query, which selects from `input`")
-    sql_text: str | None = argument(metavar="QUERY", help="or the query itself")
-    to_topic: str = argument(required=True, metavar="TOPIC", help="where its rows go")
+    decode: str = argument(default=JSON, choices=(JSON, RAW), help="format of the values: JSON objects, or raw bytes")
+    sql: str | None = argument(metavar="FILE", help="file with the SQL query, which selects from `input`")
+    sql_text: str | None = argument(metavar="QUERY", help="text of the SQL query, in place of --sql")
+    to_topic: str = argument(required=True, metavar="TOPIC", help="topic to write the rows to")
     dlq: str | None = argument(
-        metavar="TOPIC", help="where bad messages go, with the reason in headers; without, the first one ends the job"
+        metavar="TOPIC",
+        help="dead-letter topic for invalid messages, with the reason in headers; without it, an invalid message ends "
+        "the job",
     )
 
     def checked(self) -> Self:

@@ -29,4 +29,6 @@ def run(spark: SparkSession, config: TransformConfig, context: Context) -> Repor
     return Report(status=totals.status, counts=totals.counts | counts)
 
 
-JOB = Job("transform", "applies a query of SQL to each message, from topics to a topic", TransformConfig, run)
+JOB = Job(
+    "transform", "applies an SQL query to each message of topics, and writes the rows to a topic", TransformConfig, run
+)

@@ -34,27 +34,35 @@ class UsageConfig(JobConfig):
     needs_servers: ClassVar[bool] = False
 
     origin: str = argument(
-        "--from", parse=_origin, required=True, metavar="SOURCE", help="topics: the log itself; or archive:URI"
+        "--from", parse=_origin, required=True, metavar="SOURCE", help="source of the counts: topics, or archive:URI"
     )
     streams: tuple[str, ...] | None = argument(
-        parse=names, metavar="NAME,...", help="count these; unless said, all that the user may see or the archive has"
+        parse=names,
+        metavar="NAME,...",
+        help="streams to count (all that the user may read, or that the archive contains)",
     )
     period: Period = argument(
-        parse=Period.of, required=True, metavar="PERIOD", help="a month like 2026-11, or a day like 2026-11-21; UTC"
+        parse=Period.of,
+        required=True,
+        metavar="PERIOD",
+        help="month or day to count in UTC, such as 2026-11 or 2026-11-21",
     )
     until: int | None = argument(
         parse=moment,
         metavar="TIME",
-        help="count what came before, in the past; unless said, to the end of the last hour that is over",
+        help="count messages before this time, which must be in the past (end of the last full hour)",
     )
-    granularity: str = argument(default=HOURLY, choices=(HOURLY, DAILY), help="what is added up in one row")
+    granularity: str = argument(default=HOURLY, choices=(HOURLY, DAILY), help="time span of each row")
     tenants: Path | None = argument(
-        parse=Path, metavar="FILE", help="whose topics are whose, TOML or JSON; without, every stream is a tenant"
+        parse=Path,
+        metavar="FILE",
+        help="TOML or JSON file that assigns topics to tenants; without it, each stream is a tenant",
     )
-    prices: Path | None = argument(parse=Path, metavar="FILE", help="what things cost, TOML or JSON")
-    out: str | None = argument(parse=place, metavar="URI", help="folder for a file for each tenant")
-    format: str = argument(default=PARQUET, choices=(PARQUET, JSON), help="of these files")
-    to_topic: str | None = argument(parse=words, metavar="NAME", help="topic of --stream for a message for each row")
+    out: str | None = argument(parse=place, metavar="URI", help="directory for output files, one per tenant")
+    format: str = argument(default=PARQUET, choices=(PARQUET, JSON), help="format of the output files")
+    to_topic: str | None = argument(
+        parse=words, metavar="NAME", help="topic of --stream to write to, with one message per row"
+    )
 
     def checked(self) -> Self:
         """Validate combinations of arguments."""

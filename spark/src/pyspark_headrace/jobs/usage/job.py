@@ -12,8 +12,7 @@ from pyspark_headrace.jobs.running.job import Context, Job
 from pyspark_headrace.jobs.running.report import Finding, Report
 from pyspark_headrace.jobs.usage.config import UsageConfig
 from pyspark_headrace.jobs.usage.period import HOUR_MICROS, time_of
-from pyspark_headrace.jobs.usage.pricing import KINDS, prices_of
-from pyspark_headrace.jobs.usage.rows import Row, by_tenant, rows_of
+from pyspark_headrace.jobs.usage.rows import KINDS, Row, by_tenant, rows_of
 from pyspark_headrace.jobs.usage.tally import Counted, Place, hours_of, merged
 from pyspark_headrace.jobs.usage.tenants import Tenants, tenants_of
 
@@ -35,7 +34,6 @@ class _Found:
 def run(spark: SparkSession, config: UsageConfig, context: Context) -> Report:
     """Report traffic and storage of tenants, measured from the log itself."""
     tenants = Tenants() if config.tenants is None else tenants_of(config.tenants)
-    prices = None if config.prices is None else prices_of(config.prices)
     bounds = config.period.hours(_until(config))
     if len(bounds) == 1 or bounds[-1] <= bounds[0]:
         raise ArgumentError(f"--period {config.period}: it has not begun, or its first hour is not over")
@@ -50,11 +48,11 @@ def run(spark: SparkSession, config: UsageConfig, context: Context) -> Report:
         tenant = tenants.of(place)
         if tenant is None:
             where = {"stream": place.stream, "topic": place.topic}
-            found.findings.append(Finding("tenants", "warning", where, f"{place.title} is nobody's: it is left out"))
+            found.findings.append(Finding("tenants", "warning", where, f"{place.title} has no tenant: not counted"))
             continue
         end, stored = bounds[-1], found.stored
-        rows += rows_of(tenant, place, hours, end=end, granularity=config.granularity, stored=stored, prices=prices)
-    files = _told(spark, config, by_tenant(rows)) if not config.dry_run and not context.stop.is_set() else []
+        rows += rows_of(tenant, place, hours, end=end, granularity=config.granularity, stored=stored)
+    files = _written(spark, config, by_tenant(rows)) if not config.dry_run and not context.stop.is_set() else []
     return Report(
         status="stopped" if context.stop.is_set() else "done",
         counts={
@@ -73,7 +71,7 @@ def _until(config: UsageConfig) -> int:
     if config.until is None:
         return now - now % HOUR_MICROS
     if config.until > now:
-        raise ArgumentError("--until: nobody knows what comes")
+        raise ArgumentError("--until: the time must be in the past")
     return config.until
 
 
@@ -115,12 +113,12 @@ def _looked_at(place: Place, partitions: Iterable[Counted], config: UsageConfig)
         if counted.lacks_first and not counted.before_bytes:
             why = "retention or a purge has taken them" if config.archive is None else "the archive was begun later"
             since = min(counted.hours, default=None)
-            told = (
+            described = (
                 "of the whole period"
                 if since is None
                 else f"of the hour that begins at {_iso(since)}, and of all before it"
             )
-            message = f"messages {told} may be missing: {why}"
+            message = f"messages {described} may be missing: {why}"
             findings.append(Finding("coverage", "warning", where, message))
         if counted.unknown_headers:
             message = f"headers of {counted.unknown_headers} messages are encrypted, and their bytes are not counted"
@@ -128,7 +126,7 @@ def _looked_at(place: Place, partitions: Iterable[Counted], config: UsageConfig)
     return findings
 
 
-def _told(spark: SparkSession, config: UsageConfig, tenants: dict[str, list[Row]]) -> list[str]:
+def _written(spark: SparkSession, config: UsageConfig, tenants: dict[str, list[Row]]) -> list[str]:
     from pyspark_headrace.jobs.archive_format.stores import Store  # noqa: PLC0415 - not for --help
     from pyspark_headrace.jobs.usage.output import content_of, path_of, send, write_file  # noqa: PLC0415
 
@@ -149,4 +147,4 @@ def _iso(micros: int) -> str:
     return time_of(micros).isoformat().replace("+00:00", "Z")
 
 
-JOB = Job("usage", "what tenants have sent and stored, counted from the log itself", UsageConfig, run)
+JOB = Job("usage", "counts the messages and bytes that tenants have sent and stored", UsageConfig, run)

@@ -66,5 +66,5 @@ def measure(split: Split, options: ReadOptions) -> Measured:
                 raise
     now = holder.bounds()
     if (now.incarnation, now.purge_epoch) != (split.incarnation, split.purge_epoch):
-        raise DataLossError(f"{split.title}: the topic was purged or made anew while it was counted")
+        raise DataLossError(f"{split.title}: the topic was purged or created again while it was counted")
     return Measured(messages, size)

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 
 from pyspark_headrace.jobs.archive_format.files import escaped
 from pyspark_headrace.jobs.archive_format.stores import Store
-from pyspark_headrace.jobs.usage.pricing import AMOUNT_SCALE
 from pyspark_headrace.jobs.usage.rows import Row
 
 if TYPE_CHECKING:
@@ -31,8 +30,6 @@ _SCHEMA: Final = pa.schema(
         pa.field("kind", pa.string(), nullable=False),
         pa.field("quantity", pa.int64(), nullable=False),
         pa.field("complete", pa.bool_(), nullable=False),
-        pa.field("currency", pa.string()),
-        pa.field("amount", pa.decimal128(38, AMOUNT_SCALE)),
         pa.field("id", pa.binary(16), nullable=False),
     ]
 )
@@ -56,8 +53,6 @@ def content_of(rows: Sequence[Row], kind: str) -> bytes:
         "kind": [row.kind for row in rows],
         "quantity": [row.quantity for row in rows],
         "complete": [row.is_complete for row in rows],
-        "currency": [row.currency for row in rows],
-        "amount": [row.amount for row in rows],
         "id": [row.id for row in rows],
     }
     sink = io.BytesIO()
@@ -77,8 +72,6 @@ def text_of(row: Row) -> str:
             "kind": row.kind,
             "quantity": row.quantity,
             "complete": row.is_complete,
-            "currency": row.currency,
-            "amount": None if row.amount is None else str(row.amount),
         },
         ensure_ascii=False,
         separators=(",", ":"),

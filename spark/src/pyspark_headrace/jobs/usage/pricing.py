@@ -89,13 +89,13 @@ def table_of(path: Path, flag: str) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ArgumentError(f"{flag} {path}: {error}") from None
     if not isinstance(value, dict):
-        raise ArgumentError(f"{flag} {path}: this is no table")
+        raise ArgumentError(f"{flag} {path}: this is not a TOML table")
     return value
 
 
 def _tables(value: Any, title: str) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(of_it, dict) for of_it in value.values()):
-        raise ValueError(f"{title} is no table of tables")
+        raise ValueError(f"{title} is not a table of tables")
     return value
 
 
@@ -111,7 +111,7 @@ def _prices(value: Any, title: str) -> dict[str, Price]:
 
 
 def _decimal(value: Any, title: str) -> Decimal:
-    expected = ValueError(f"{title}: {value!r} is no price, like 0.02")
+    expected = ValueError(f"{title}: {value!r} is not a price, such as 0.02")
     if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
         raise expected
     try:
@@ -125,5 +125,5 @@ def _decimal(value: Any, title: str) -> Decimal:
 
 def _count(value: Any, title: str, kind: str) -> int:
     if type(value) is not int or value < 1:
-        raise ValueError(f"{title}.{kind}.per: {value!r} is no whole number from 1")
+        raise ValueError(f"{title}.{kind}.per: {value!r} is not a whole number of at least 1")
     return value

@@ -6,14 +6,19 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from typing import Final
 
 from pyspark_headrace.jobs.usage.period import HOUR_MICROS, day_of, time_of
-from pyspark_headrace.jobs.usage.pricing import BYTES_IN, MESSAGES_IN, STORED, Prices
 from pyspark_headrace.jobs.usage.tally import Hour, Place, stored_byte_hours
 
 HOURLY = "hour"
 DAILY = "day"
+
+MESSAGES_IN: Final = "messages_in"
+BYTES_IN: Final = "bytes_in"
+STORED: Final = "stored_byte_hours"
+KINDS: Final = (MESSAGES_IN, BYTES_IN, STORED)
+"""Measured quantities."""
 
 
 @dataclass(frozen=True, order=True)
@@ -30,17 +35,14 @@ class Row:
     quantity: int
     is_complete: bool
     """True if the hour or day is over and no message is missing."""
-    currency: str | None = None
-    amount: Decimal | None = None
-    """None: the kind has no price."""
 
     @property
     def id(self) -> bytes:
         """Id of 16 bytes, derived from tenant, topic, time and kind, but not from the quantity."""
         parts = (self.tenant, self.stream, self.topic, str(self.start_micros), self.granularity, self.kind)
         # Length prefixes make the text unambiguous.
-        told = "".join(f"{len(part)}:{part}" for part in parts)
-        return hashlib.sha256(told.encode()).digest()[:16]
+        encoded = "".join(f"{len(part)}:{part}" for part in parts)
+        return hashlib.sha256(encoded.encode()).digest()[:16]
 
     @property
     def start(self) -> str:
@@ -56,7 +58,6 @@ def rows_of(
     end: int,
     granularity: str,
     stored: bool,
-    prices: Prices | None,
 ) -> list[Row]:
     """Return the rows of a topic, in order.
 
@@ -67,24 +68,22 @@ def rows_of(
         end: End of the measurement.
         granularity: `HOURLY` or `DAILY`.
         stored: True if storage was measured.
-        prices: Prices.
     """
     sums: dict[tuple[int, str], tuple[int, bool]] = defaultdict(lambda: (0, True))
     spans: dict[int, int] = {}
     for start, hour in hours.items():
         at = start if granularity == HOURLY else day_of(start)
         spans[at] = HOUR_MICROS * (1 if granularity == HOURLY else 24)
-        figures = [(MESSAGES_IN, hour.messages, hour.is_complete), (BYTES_IN, hour.bytes, hour.is_complete)]
+        quantities = [(MESSAGES_IN, hour.messages, hour.is_complete), (BYTES_IN, hour.bytes, hour.is_complete)]
         if stored:
-            figures.append((STORED, stored_byte_hours(start, hour, end), hour.is_stored_complete))
-        for kind, quantity, is_complete in figures:
+            quantities.append((STORED, stored_byte_hours(start, hour, end), hour.is_stored_complete))
+        for kind, quantity, is_complete in quantities:
             total, all_complete = sums[at, kind]
             sums[at, kind] = (total + quantity, all_complete and is_complete)
     rows = []
     for (at, kind), (quantity, is_complete) in sorted(sums.items()):
         if not quantity:
             continue
-        price = None if prices is None else prices.of(tenant, kind)
         rows.append(
             Row(
                 tenant,
@@ -94,8 +93,6 @@ def rows_of(
                 kind,
                 quantity,
                 is_complete and at + spans[at] <= end,
-                None if price is None or prices is None else prices.currency,
-                None if price is None else price.of(quantity),
             )
         )
     return rows

@@ -1,4 +1,4 @@
-"""Counts before pricing: sums of integers, so that the order of additions does not matter."""
+"""Counts: sums of integers, so that the order of additions does not matter."""
 
 from __future__ import annotations
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from pyspark_headrace.jobs.running.arguments import ArgumentError
-from pyspark_headrace.jobs.usage.pricing import table_of
 from pyspark_headrace.jobs.usage.tally import Place
 
 
@@ -43,7 +45,7 @@ def tenants_of(path: Path) -> Tenants:
     Raises:
         ArgumentError: The file cannot be read, or is invalid.
     """
-    value = table_of(path, "--tenants")
+    value = _table_of(path)
     tenants = value.get("tenants")
     if value.keys() != {"tenants"} or not isinstance(tenants, dict) or not tenants:
         raise ArgumentError(f'--tenants {path}: a table tenants is needed, like tenants.acme = ["acme/*"]')
@@ -52,3 +54,14 @@ def tenants_of(path: Path) -> Tenants:
         if not tenant or not is_list or not all(isinstance(pattern, str) and "/" in pattern for pattern in patterns):
             raise ArgumentError(f"--tenants {path}: {tenant} needs a list of patterns like acme/* (stream/topic)")
     return Tenants(tenants)
+
+
+def _table_of(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"--tenants {path}: {error}") from None
+    if not isinstance(value, dict):
+        raise ArgumentError(f"--tenants {path}: this is no table")
+    return value

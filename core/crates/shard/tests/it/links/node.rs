@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use headrace_buffer::Slice;
 use headrace_link::{
-    EndWait, PartitionRef, Refusal, RequestId, Scope, SmallToNode, StatisticsSnapshot, ToGateway,
-    ToNode, TraceContext, WatchedState, WhenReady,
+    CallHeader, EndWait, PartitionRef, Refusal, RequestId, Scope, SmallToNode, StatisticsSnapshot,
+    ToGateway, ToNode, TraceContext, WatchedState, WhenReady,
 };
 use headrace_model::{Namespace, NodeId, Offset, PartitionStatistics};
 use headrace_partition::{Polled, Request, Response};
@@ -227,8 +227,8 @@ impl Node {
 
     fn take(&mut self, link: &mut Served, frame: ToNode, truth: &mut Truth) -> bool {
         let place = match &frame {
-            ToNode::Request { call, place, .. } | ToNode::Wait { call, place, .. } => {
-                Some((Some(*call), place.namespace))
+            ToNode::Request { header, .. } | ToNode::Wait { header, .. } => {
+                Some((Some(header.call), header.place.namespace))
             }
             ToNode::Watch { place, .. } => Some((None, place.namespace)),
             _ => None,
@@ -242,9 +242,9 @@ impl Node {
         };
         match frame {
             ToNode::Request {
-                call,
-                place,
-                trace,
+                header: CallHeader {
+                    call, place, trace, ..
+                },
                 request,
                 ..
             } => {
@@ -261,8 +261,7 @@ impl Node {
                 link.owed.push(frame);
             }
             ToNode::Wait {
-                call,
-                place,
+                header: CallHeader { call, place, .. },
                 when_ready,
                 ..
             } => match has {

@@ -1,7 +1,6 @@
 //! Two shards under a host that executes only the requested effects.
 
 mod catching_up;
-mod endings;
 mod groups;
 mod holders;
 mod input;
@@ -14,11 +13,9 @@ mod plans;
 mod retention;
 mod served;
 mod sessions;
-mod strangers;
 mod tickets;
 mod traces;
 mod waits;
-mod waits_model;
 mod watches;
 mod websocket;
 mod world;

@@ -1,5 +1,8 @@
 //! Sessions: logins, their end, shutdown.
 
+mod endings;
+mod unauthenticated;
+
 use headrace_proto::{
     catalog::v1::{self as records, delta::Change},
     control::v1::request::Operation,

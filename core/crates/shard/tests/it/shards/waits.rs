@@ -1,5 +1,7 @@
 //! Requests that wait for messages (GW-7): when they are answered, and with what.
 
+mod model;
+
 use std::num::NonZeroU16;
 
 use headrace_model::{Namespace, PartitionId, ShardId, StreamId, TopicId, owner_shard};

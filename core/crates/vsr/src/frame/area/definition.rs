@@ -2,10 +2,9 @@
 
 use super::super::{Command, HEADER_BYTES, Reject};
 use super::{
-    Chunk, Commit, CommitOk, DoViewChange, Eviction, Headers, HeartbeatBatch, NoPrepare, Ping,
-    PingClient, Pong, PongClient, Prepare, PrepareOk, Redirect, Reply, Request, RequestChunk,
-    RequestHeaders, RequestPrepare, RequestStartView, RequestState, StartView, StartViewChange,
-    StateManifest,
+    Chunk, Commit, CommitOk, DoViewChange, Eviction, Headers, NoPrepare, Ping, PingClient, Pong,
+    PongClient, Prepare, PrepareOk, Redirect, Reply, Request, RequestChunk, RequestHeaders,
+    RequestPrepare, RequestStartView, RequestState, StartView, StartViewChange, StateManifest,
 };
 
 /// Offset of the area in the header.
@@ -135,7 +134,6 @@ pub enum Area {
     RequestChunk(RequestChunk),
     Chunk(Chunk),
     CommitOk(CommitOk),
-    HeartbeatBatch(HeartbeatBatch),
     Redirect(Redirect),
 }
 
@@ -203,6 +201,5 @@ any_area!(
     RequestChunk,
     Chunk,
     CommitOk,
-    HeartbeatBatch,
     Redirect,
 );

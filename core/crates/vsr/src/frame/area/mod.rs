@@ -16,7 +16,7 @@ pub use client::{
 #[cfg(test)]
 pub(crate) use definition::fields;
 pub use definition::{Area, CommandArea};
-pub use node::{HeartbeatBatch, Ping, Pong};
+pub use node::{Ping, Pong};
 pub use normal::{Commit, CommitOk, Prepare, PrepareOk};
 pub use repair::{
     HEADERS_MAX, Headers, NoPrepare, NoPrepareReason, RequestHeaders, RequestPrepare,

@@ -3,8 +3,7 @@
 use super::definition::area;
 
 area! {
-    /// Liveness check of another node. The body may carry the progress of the author's groups
-    /// ([`progress`](crate::frame::body::progress)).
+    /// Liveness check of another node.
     Ping {
         /// Monotonic clock of the author, in nanoseconds; echoed in the answer.
         ping_monotonic_ns: u64 = 128,
@@ -16,21 +15,11 @@ area! {
 }
 
 area! {
-    /// Answer to [`Ping`], with the same kind of body.
+    /// Answer to [`Ping`].
     Pong {
         /// Copied from the [`Ping`].
         ping_monotonic_ns: u64 = 128,
         /// Wall clock of the author, in nanoseconds since the Unix epoch.
         wall_ns: u64 = 136,
-    }
-}
-
-area! {
-    /// Heartbeats of many groups ([`heartbeats`](crate::frame::body::heartbeats)).
-    HeartbeatBatch {
-        /// Monotonic clock of the author, in nanoseconds; echoed in the answers.
-        timestamp_monotonic_ns: u64 = 128,
-        /// Number of heartbeats in the body.
-        count: u32 = 136,
     }
 }

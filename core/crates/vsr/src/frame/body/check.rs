@@ -1,6 +1,6 @@
 //! Consistency checks between the header and the body of a frame.
 
-use super::{headers, heartbeats, manifest, multi, progress};
+use super::{headers, manifest, multi};
 use crate::frame::area::{
     ARTIFACTS_MAX, Area, CHUNK_BYTES_MAX, DoViewChange, HEADERS_MAX, Prepare, Request,
     RequestHeaders, StartView,
@@ -18,14 +18,6 @@ pub(in crate::frame) fn check(header: &Header, body: &[u8]) -> Result<(), Reject
         return Err(Reject::Replica);
     }
     match &header.area {
-        Area::Ping(_) | Area::Pong(_) => progress::decode(body).map(drop),
-        Area::HeartbeatBatch(area) => {
-            let heartbeats = heartbeats::decode(body)?;
-            holds(
-                heartbeats.len() as u64 == u64::from(area.count),
-                Reject::Body,
-            )
-        }
         Area::Request(area) => check_request(area),
         Area::Prepare(area) => check_prepare(area, body),
         Area::DoViewChange(area) => check_do_view_change(header, area, body),
@@ -68,7 +60,9 @@ pub(in crate::frame) fn check(header: &Header, body: &[u8]) -> Result<(), Reject
             holds(area.client != 0, Reject::Area)?;
             empty(body)
         }
-        Area::PongClient(_)
+        Area::Ping(_)
+        | Area::Pong(_)
+        | Area::PongClient(_)
         | Area::PrepareOk(_)
         | Area::Commit(_)
         | Area::StartViewChange(_)

@@ -2,9 +2,7 @@
 
 mod check;
 pub mod headers;
-pub mod heartbeats;
 pub mod manifest;
 pub mod multi;
-pub mod progress;
 
 pub(super) use check::check;

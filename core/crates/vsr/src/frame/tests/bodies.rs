@@ -304,7 +304,7 @@ proptest! {
     }
 
     #[test]
-    fn any_body_is_taken_or_refused(at in 0..25usize, body: Vec<u8>, multi: bool) {
+    fn any_body_is_taken_or_refused(at in 0..Command::ALL.len(), body: Vec<u8>, multi: bool) {
         let mut area = frames()[at].header.area;
         if let Area::Prepare(prepare) = &mut area {
             prepare.flags = if multi { PrepareFlags::MULTI } else { PrepareFlags::NONE };

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use headrace_buffer::Slice;
 
 use crate::frame::area::*;
-use crate::frame::body::{headers, heartbeats, manifest, multi, progress};
+use crate::frame::body::{headers, manifest, multi};
 use crate::frame::field::Field;
 use crate::frame::{
     Command, Frame, FrameFlags, HEADER_BYTES, Intake, Operation, Origin, PrepareFlags,
@@ -39,7 +39,7 @@ pub(super) fn random_header(command: Command, random: &mut fastrand::Rng) -> [u8
         let mut bytes = [0; HEADER_BYTES];
         random.fill(&mut bytes[16..88]);
         command.code().put(&mut bytes[60..]);
-        random.u32(0..16).put(&mut bytes[76..]);
+        (random.u32(0..2) << 1).put(&mut bytes[76..]);
         for &(offset, len) in fields(command) {
             random.fill(&mut bytes[offset..offset + len]);
         }
@@ -121,30 +121,13 @@ fn in_the_log() -> Vec<Frame> {
         flags: PrepareFlags::MULTI,
         ..Prepare::default()
     };
-    let progress = progress::Progress {
-        group: 1,
-        checkpoint_op: 2,
-        synced_op: 3,
-    };
-    let heartbeat = heartbeats::Heartbeat {
-        group: 1,
-        view: 2,
-        epoch_flags: 3,
-        commit: 4,
-        commit_checksum: 5,
-    };
-    let batch = HeartbeatBatch {
-        count: 1,
-        ..HeartbeatBatch::default()
-    };
     vec![
-        frame(Ping::default(), progress::encode(&[progress])),
+        frame(Ping::default(), vec![]),
         frame(Pong::default(), vec![]),
         frame(several, multi::encode(&[request.clone(), request])),
         frame(PrepareOk::default(), vec![]),
         frame(Commit::default(), vec![]),
         frame(CommitOk::default(), vec![]),
-        frame(batch, heartbeats::encode(&[heartbeat])),
     ]
 }
 

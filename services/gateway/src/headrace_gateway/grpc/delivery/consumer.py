@@ -129,12 +129,12 @@ class Conversation:
             case "acknowledge":
                 acknowledged = request.acknowledge
                 if acknowledged.partition_id not in self._sent:
-                    reason = f"nothing was sent of partition {acknowledged.partition_id}"
+                    reason = f"no message was sent from partition {acknowledged.partition_id}"
                     raise Refused(Status.INVALID_COMMAND, reason)
                 self._acknowledged[acknowledged.partition_id] = acknowledged.offset
             case "finish":
                 self.is_finished = True
             case "subscribe":
-                raise Refused(Status.INVALID_COMMAND, "a call subscribes once")
+                raise Refused(Status.INVALID_COMMAND, "a call can subscribe only once")
             case None:
-                raise Refused(Status.INVALID_COMMAND, "the request says nothing")
+                raise Refused(Status.INVALID_COMMAND, "the request is empty")

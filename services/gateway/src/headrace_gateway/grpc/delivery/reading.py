@@ -63,7 +63,7 @@ class _Partition:
         """True if a poll may return messages."""
         return self.has_changed if self.position is None else self.position < self.next_offset
 
-    def told(self, state: core.WatchedPartition) -> None:
+    def notified(self, state: core.WatchedPartition) -> None:
         """Update the begin and end of the partition."""
         if self.purge_epoch not in (None, state.purge_epoch) and self.position is not None:
             # The partition was purged, and its offsets restart.
@@ -128,11 +128,11 @@ class Partitions:
         Raises:
             Refused: A partition was deleted, or may no longer be read.
         """
-        async for told in states(session, caller):
-            for state in told:
+        async for notified in states(session, caller):
+            for state in notified:
                 if state.status != Status.OK:
                     raise Refused(state.status)
-                self._all[state.partition_id].told(state)
+                self._all[state.partition_id].notified(state)
             yield
 
 

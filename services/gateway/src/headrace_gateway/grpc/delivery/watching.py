@@ -49,21 +49,21 @@ async def states(session: Session, caller: Caller) -> AsyncGenerator[list[core.W
     answer: asyncio.Task[bytes] | None = None
     try:
         while True:
-            answer = answer or asyncio.create_task(_told(session))
+            answer = answer or asyncio.create_task(_next_states(session))
             await asyncio.wait({answer}, timeout=_LOOK_SECONDS)
             caller.verify()
             if not answer.done():
                 yield []
                 continue
-            told, answer = core.decode_watched_partitions(answer.result()), None
-            yield told
+            notified, answer = core.decode_watched_partitions(answer.result()), None
+            yield notified
     finally:
         if answer is not None:
             answer.cancel()
             await asyncio.wait({answer})
 
 
-async def _told(session: Session) -> bytes:
+async def _next_states(session: Session) -> bytes:
     status, payload = await session.receive()
     if status != Status.OK:
         # The session was closed by the server.

@@ -93,5 +93,5 @@ class Accounts:
 
 def _found(user: core.User | None) -> core.User:
     if user is None:
-        raise Refused(Status.RESOURCE_NOT_FOUND, "there is no such user")
+        raise Refused(Status.RESOURCE_NOT_FOUND, "the user does not exist")
     return user

@@ -177,7 +177,7 @@ class Catalog:
 
 def _found(record: _Record | None) -> _Record:
     if record is None:
-        raise Refused(Status.RESOURCE_NOT_FOUND, "there is no such thing")
+        raise Refused(Status.RESOURCE_NOT_FOUND, "the resource does not exist")
     return record
 
 

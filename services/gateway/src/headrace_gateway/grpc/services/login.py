@@ -66,14 +66,14 @@ class Login:
 
 def _bearer(caller: Caller) -> Bearer:
     if caller.bearer is None:
-        raise Refused(Status.INVALID_COMMAND, "the call carries an access token, which is no login")
+        raise Refused(Status.INVALID_COMMAND, "the call carries an access token instead of a login token")
     return caller.bearer
 
 
 def _limited(error: TooManyRevocations) -> Refused:
     return Refused(
         Status.TOO_MANY_LOGIN_ATTEMPTS,
-        "the user exchanges or gives back too many tokens (http.jwt.max_revocations_per_second)",
+        "the user exchanges or revokes too many tokens (http.jwt.max_revocations_per_second)",
         retry_after_seconds=error.retry_after_seconds,
     )
 

@@ -56,7 +56,9 @@ class Messages:
         count = request.count or _COUNT_BY_DEFAULT
         consumer, start = consumer_of(request.consumer), start_of(request.start, count)
         if start.strategy == "end":
-            raise Refused(Status.INVALID_COMMAND, "start: there is nothing to poll behind the newest message")
+            raise Refused(
+                Status.INVALID_COMMAND, "start: no messages follow the newest one; subscribe to wait for new messages"
+            )
         command = core.encode_wait_messages(
             stream=identifier(request.stream, "stream"),
             topic=identifier(request.topic, "topic"),
@@ -179,5 +181,5 @@ def _polled(payload: bytes) -> v1.PollResponse:
 
 def _message_id(encoded: bytes) -> int:
     if len(encoded) not in {0, _ID_BYTES}:
-        raise Refused(Status.INVALID_FORMAT, f"an id has {_ID_BYTES} bytes or none, not {len(encoded)}")
+        raise Refused(Status.INVALID_FORMAT, f"an id has 0 or {_ID_BYTES} bytes, not {len(encoded)}")
     return int.from_bytes(encoded, "little")

@@ -22,7 +22,7 @@ from headrace_proto.well_known import ROOT_USER_ID
 
 _PARTITIONS_MAX: Final = 10_000
 # Timeout of a description; expires if the node of a partition does not answer. The caller may retry elsewhere.
-_PATIENCE_SECONDS: Final = 5.0
+_TIMEOUT_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 1.0
 # Timeout for finding the unreachable node for the error message.
 _EXPLANATION_SECONDS: Final = 3.0
@@ -47,14 +47,14 @@ class Pipelines(Transactions):
         named = [identifier(topic, "topics") for topic in request.topics]
         topics: Sequence[TopicPlaces] = ()
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
                 topics = await self._named(caller, stream, named) if named else await self._usable(caller, stream)
                 if sum(len(topic.grpc_addresses) for topic in topics) > _PARTITIONS_MAX:
                     raise Refused(Status.INVALID_COMMAND, f"more than {_PARTITIONS_MAX} partitions: name fewer topics")
                 ends = await self._ends(topics)
                 sizes = await _sizes(caller, topics) if request.with_sizes else {}
         except TimeoutError:
-            reason = await _silent(caller, topics) or "a partition has not said in time where it ends"
+            reason = await _silent(caller, topics) or "a partition did not report its end offset in time"
             raise Refused(Status.PARTITION_UNAVAILABLE, reason, retry_after_seconds=_RETRY_SECONDS) from None
         return v1.DescribeTopicsResponse(topics=[_described(topic, ends, sizes) for topic in topics])
 

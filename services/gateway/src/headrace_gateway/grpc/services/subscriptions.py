@@ -73,14 +73,14 @@ class Subscriptions:
             topics.append((stream, name, partitions))
         watched_count = sum(len(partitions) for _, _, partitions in topics)
         if watched_count == 0:
-            raise Refused(Status.INVALID_COMMAND, "topics: there is nothing to watch")
+            raise Refused(Status.INVALID_COMMAND, "topics: give at least one topic to watch")
         async with self._streams.place(), self._streams.session(caller.user_id) as session:
             await watching.begin(session, topics)
             async with aclosing(watching.states(session, caller)) as states:
-                async for told in states:
-                    if told:
-                        yield v1.WatchResponse(partitions=map(_state, told))
-                    over = [state for state in told if state.status != Status.OK]
+                async for notified in states:
+                    if notified:
+                        yield v1.WatchResponse(partitions=map(_state, notified))
+                    over = [state for state in notified if state.status != Status.OK]
                     watched_count -= len(over)
                     if over and watched_count <= 0:
                         raise Refused(over[-1].status)
@@ -109,14 +109,14 @@ class Subscriptions:
 async def _first(requests: AsyncIterator[v1.ConsumeRequest]) -> v1.Subscribe:
     async for request in requests:
         if request.WhichOneof("step") != "subscribe":
-            raise Refused(Status.INVALID_COMMAND, "the first request subscribes")
+            raise Refused(Status.INVALID_COMMAND, "the first request must subscribe")
         return request.subscribe
     raise Refused(Status.INVALID_FORMAT, "the call carries no request")
 
 
 def _check_member(subscribe: v1.Subscribe) -> None:
     if subscribe.partition_ids or subscribe.offsets or subscribe.HasField("start"):
-        raise Refused(Status.INVALID_COMMAND, "what a member reads is dealt out by its group")
+        raise Refused(Status.INVALID_COMMAND, "the partitions of a member are assigned by its group")
 
 
 def _state(state: headrace_core.WatchedPartition) -> v1.PartitionState:

@@ -14,7 +14,7 @@ from typing import Final, cast
 _log = logging.getLogger(__name__)
 
 # Minimum interval between log lines about refusals; a line contains their number.
-_TOLD_SECONDS: Final = 10.0
+_LOG_SECONDS: Final = 10.0
 
 Library = Callable[[], asyncio.Protocol]
 """Factory of the protocol object that serves one connection."""
@@ -37,7 +37,7 @@ class Connections:
         self._waiting: dict[asyncio.BaseTransport, asyncio.TimerHandle] = {}
         self._count = 0
         self._refused = 0
-        self._told_at = -_TOLD_SECONDS
+        self._logged_at = -_LOG_SECONDS
 
     def __call__(self) -> asyncio.Protocol:
         """Return the protocol of a new connection, for ``loop.create_server``."""
@@ -51,7 +51,7 @@ class Connections:
     def opened(self, transport: asyncio.BaseTransport) -> bool:
         """Count a connection; return whether the limit permits it."""
         if self._count >= self._count_max:
-            self._tell_of_refusal()
+            self._log_refusals()
             return False
         self._count += 1
         loop = asyncio.get_running_loop()
@@ -68,12 +68,12 @@ class Connections:
         # Without a request, the client expects no answer.
         cast("asyncio.Transport", transport).abort()
 
-    def _tell_of_refusal(self) -> None:
+    def _log_refusals(self) -> None:
         self._refused += 1
         now = asyncio.get_running_loop().time()
-        if now - self._told_at >= _TOLD_SECONDS:
+        if now - self._logged_at >= _LOG_SECONDS:
             _log.warning("http.max_connections = %d are open: %d refused", self._count_max, self._refused)
-            self._told_at, self._refused = now, 0
+            self._logged_at, self._refused = now, 0
 
 
 class _Connection(asyncio.Protocol):

@@ -30,7 +30,7 @@ class Supervision:
     metrics_authorizations: Sequence[str] = ()
     """Values of the header `Authorization` that allow reading metrics without being a user."""
 
-    def may_read_figures(self, authorization: str) -> bool:
+    def may_read_metrics(self, authorization: str) -> bool:
         """Return whether a header `Authorization` is that of a metrics collector."""
         return is_one_of(authorization, self.metrics_authorizations)
 

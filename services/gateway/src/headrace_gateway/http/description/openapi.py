@@ -14,18 +14,18 @@ _REFERENCE: Final = "#/components/schemas/{name}"
 _NUMBERS: Final = frozenset({"partition_id", "client_id"})
 _U32: Final = {"type": "integer", "minimum": 0, "maximum": 2**32 - 1}
 _REASONS: Final = {
-    304: "It is what `If-None-Match` says.",
+    304: "Not modified since the version in `If-None-Match`.",
     400: "Refused: the URL or the body cannot be read, or a value is not allowed, or the state does not permit it.",
-    401: "Nobody is logged in: there is no token, or it is not good any more.",
-    403: "The user may not do that.",
-    404: "There is no such thing.",
-    409: "The state does not permit it; said so to whoever accepts `application/problem+json`, else 400.",
+    401: "Unauthenticated: the token is missing, or no longer valid.",
+    403: "The user lacks the permission.",
+    404: "The resource does not exist.",
+    409: "The state does not permit it; only for clients that accept `application/problem+json`, else 400.",
     413: "The body is too large.",
     415: "The body is of another type.",
     422: "The body is JSON, but not of this form.",
     429: "Too much at once: try again after `Retry-After` seconds.",
-    500: "The server has failed.",
-    503: "The server cannot do that now: try again.",
+    500: "The server failed.",
+    503: "The server cannot do that now; try again.",
 }
 _INTRODUCTION: Final = """\
 JSON in front of the binary protocol: the same rights, the same checks, the same codes.

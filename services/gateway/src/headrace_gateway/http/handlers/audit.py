@@ -34,7 +34,7 @@ async def get_audit(call: Call[AuditQuery, Nothing]) -> web.Response:
     consumer groups. Needs the permission to read the server.
     """
     await call.may_read_server()
-    query, audit = call.query, call.door.logins.audit
+    query, audit = call.query, call.services.logins.audit
     wanted = Wanted(
         since=query.since,
         until=query.until or U64_MAX,
@@ -44,5 +44,5 @@ async def get_audit(call: Call[AuditQuery, Nothing]) -> web.Response:
         address=query.address,
         result=query.result,
     )
-    found = await asyncio.to_thread(read, audit.folder, wanted, query.count) if audit is not None else []
+    found = await asyncio.to_thread(read, audit.directory, wanted, query.count) if audit is not None else []
     return web.Response(body=b"".join(map(encoded, found)), content_type=_LINES)

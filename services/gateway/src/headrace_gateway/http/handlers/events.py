@@ -37,7 +37,8 @@ _RESUMED: Final = "Last-Event-ID"
         _RESUMED: {
             "type": "string",
             "pattern": "^(0|[1-9][0-9]{0,18})$",
-            "description": "The offset of the last message that came: it goes on behind that, whatever the query says.",
+            "description": "Offset of the last received message; the stream continues after it, regardless of the "
+            "query.",
         }
     },
     answer=Raw(_STREAM, {"type": "string"}),
@@ -53,9 +54,9 @@ async def watch_messages(call: Call[EventsQuery, Nothing]) -> web.StreamResponse
     """
     resumed = call.request.headers.get(_RESUMED)
     if resumed is not None and not (resumed.isascii() and resumed.isdigit() and int(resumed) < U64_MAX):
-        raise Rejected(400, f"{_RESUMED} is the offset of a message.")
+        raise Rejected(400, f"{_RESUMED} must be the offset of a message.")
     events = _Events(call, int(resumed) + 1 if resumed is not None else None)
-    async with call.door.waits.session(call.user_id) as session:
+    async with call.services.waits.session(call.user_id) as session:
         # A refusal can have its own HTTP status only before the first write.
         first = await events.first(session)
         response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: _STREAM, hdrs.CACHE_CONTROL: "no-store"})
@@ -101,7 +102,7 @@ class _Events:
             stream=self._call.stream, topic=self._call.topic, partition=query.partition_id, strategy="last", count=1
         )
         last_offset = core.decode_polled(
-            await self._call.door.waits.ask(self._call.request, session, encoded)
+            await self._call.services.waits.ask(self._call.request, session, encoded)
         ).last_offset
         self._offset = last_offset + 1 if last_offset is not None else 0
         return b""
@@ -135,12 +136,12 @@ class _Events:
             partition=query.partition_id,
             strategy=kind,
             value=value,
-            count=min(query.count, call.door.config.max_poll_count),
+            count=min(query.count, call.services.config.max_poll_count),
             minimum_bytes=1,
             maximum_wait_micros=wait_micros,
             names_gap=True,
         )
-        payload = await call.door.waits.ask(call.request, session, encoded)
+        payload = await call.services.waits.ask(call.request, session, encoded)
         text, last_offset = core.polled_events(payload, numbers_as_text=query.numbers == "text", names_gap=True)
         if last_offset is not None:
             self._offset = last_offset + 1

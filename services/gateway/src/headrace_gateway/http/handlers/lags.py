@@ -27,9 +27,9 @@ async def get_consumer_group_lag(call: Call[Nothing, Nothing]) -> LagAnswer:
     Computed from the stored offsets. Needs the permission to read the topic.
     """
     stream, topic, group = call.stream, call.topic, call.group
-    async with call.door.sessions.of(call.user_id) as session:
+    async with call.services.sessions.of(call.user_id) as session:
         try:
-            return lag_answer(await lag_of_group(session, stream, topic, group, now_micros=call.door.clock()))
+            return lag_answer(await lag_of_group(session, stream, topic, group, now_micros=call.services.clock()))
         except NotToBeSeen as error:
             raise _refusal(error) from error
 
@@ -42,9 +42,9 @@ async def get_consumer_lag(call: Call[Nothing, Nothing]) -> LagAnswer:
     to read the topic.
     """
     stream, topic, consumer = call.stream, call.topic, call.identifier("consumer_id")
-    async with call.door.sessions.of(call.user_id) as session:
+    async with call.services.sessions.of(call.user_id) as session:
         try:
-            return lag_answer(await lag_of_consumer(session, stream, topic, consumer, now_micros=call.door.clock()))
+            return lag_answer(await lag_of_consumer(session, stream, topic, consumer, now_micros=call.services.clock()))
         except NotToBeSeen as error:
             raise _refusal(error) from error
 

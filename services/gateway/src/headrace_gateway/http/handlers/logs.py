@@ -19,7 +19,7 @@ async def get_logs(call: Call[LogsQuery, Nothing]) -> LogsAnswer:
     the log; records dropped before they were read are counted in `missed`. Needs the permission to read the server.
     """
     await call.may_read_server()
-    query, logs = call.query, call.door.logs
+    query, logs = call.query, call.services.logs
     # A number higher than any here was read from an earlier run of the server.
     after = query.after if query.after <= logs.last else 0
     level = logging.getLevelNamesMapping()[query.level.upper()]
@@ -27,7 +27,7 @@ async def get_logs(call: Call[LogsQuery, Nothing]) -> LogsAnswer:
     def has_some() -> bool:
         return bool(logs.after(after, count=1, level=level))
 
-    await call.door.waits.until(call.request, has_some, query.wait_ms / 1000)
+    await call.services.waits.until(call.request, has_some, query.wait_ms / 1000)
     oldest, last = logs.oldest, logs.last
     records = logs.after(after, count=query.count, level=level)
     return LogsAnswer(

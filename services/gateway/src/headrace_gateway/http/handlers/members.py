@@ -25,8 +25,8 @@ _PATH = "/streams/{stream_id}/topics/{topic_id}/consumer-groups/{group_id}/membe
 async def join_consumer_group(call: Call[Nothing, Nothing]) -> Joined:
     """Join a consumer group."""
     encoded = core.encode_join_consumer_group(stream=call.stream, topic=call.topic, group=call.group)
-    name = await call.door.members.join(call.user_id, _group(call), encoded)
-    return Joined(name, call.door.config.consumer_group.member_timeout.seconds)
+    name = await call.services.members.join(call.user_id, _group(call), encoded)
+    return Joined(name, call.services.config.consumer_group.member_timeout.seconds)
 
 
 @routes.add(
@@ -45,7 +45,7 @@ async def poll_consumer_group(call: Call[GroupPollQuery, Nothing]) -> web.Respon
     leaves the group.
     """
     query = call.query
-    count = min(query.count, call.door.config.max_poll_count)
+    count = min(query.count, call.services.config.max_poll_count)
     encoded = core.encode_wait_messages(
         stream=call.stream,
         topic=call.topic,
@@ -67,8 +67,8 @@ async def poll_consumer_group(call: Call[GroupPollQuery, Nothing]) -> web.Respon
             offset=offset,
         )
 
-    async with call.door.members.of(call.user_id, _group(call), call.request.match_info["member"]) as session:
-        payload = await call.door.waits.poll(call.request, session, encoded, commit if query.auto_commit else None)
+    async with call.services.members.of(call.user_id, _group(call), call.request.match_info["member"]) as session:
+        payload = await call.services.waits.poll(call.request, session, encoded, commit if query.auto_commit else None)
     return await polled_answer(payload, numbers_as_text=query.numbers == "text")
 
 
@@ -85,7 +85,7 @@ async def store_group_offset(call: Call[Nothing, GroupOffsetBody]) -> None:
         partition=call.body.partition_id,
         offset=call.body.offset,
     )
-    async with call.door.members.of(call.user_id, _group(call), call.request.match_info["member"]) as session:
+    async with call.services.members.of(call.user_id, _group(call), call.request.match_info["member"]) as session:
         await ask(session, encoded)
 
 
@@ -101,7 +101,7 @@ async def delete_group_offset(call: Call[Nothing, Nothing]) -> None:
         is_group=True,
         partition=call.number("partition_id"),
     )
-    async with call.door.members.of(call.user_id, _group(call), call.request.match_info["member"]) as session:
+    async with call.services.members.of(call.user_id, _group(call), call.request.match_info["member"]) as session:
         await ask(session, encoded)
 
 
@@ -109,7 +109,7 @@ async def delete_group_offset(call: Call[Nothing, Nothing]) -> None:
 async def leave_consumer_group(call: Call[Nothing, Nothing]) -> None:
     """Leave a consumer group."""
     encoded = core.encode_leave_consumer_group(stream=call.stream, topic=call.topic, group=call.group)
-    await call.door.members.leave(call.user_id, _group(call), call.request.match_info["member"], encoded)
+    await call.services.members.leave(call.user_id, _group(call), call.request.match_info["member"], encoded)
 
 
 def _group(call: Call[Nothing, Nothing] | Call[GroupPollQuery, Nothing] | Call[Nothing, GroupOffsetBody]) -> str:

@@ -38,7 +38,7 @@ _KEY_HEADER: Final = "Idempotency-Key"
         _KEY_HEADER: {
             "type": "string",
             "pattern": "^[!-~]{1,255}$",
-            "description": "A batch that was appended with this key is not appended again, for some time.",
+            "description": "Key of the batch; a batch with a remembered key is not appended again.",
         }
     },
     success=201,
@@ -64,7 +64,7 @@ async def send_messages(call: Call[BatchQuery, bytes]) -> web.Response:
         raise Rejected(400, f"{_KEY_HEADER} has 1 to 255 visible characters.")
     # These determine the meaning of the body.
     batch = b"\0".join((call.request.content_type.encode(), call.request.query_string.encode(), call.body))
-    repeated = await call.door.idempotency.once((call.user_id, path, key), batch, append)
+    repeated = await call.services.idempotency.once((call.user_id, path, key), batch, append)
     return web.Response(status=201, headers={"Idempotent-Replayed": "true"} if repeated else {})
 
 
@@ -85,7 +85,7 @@ async def poll_messages(call: Call[PollQuery, Nothing]) -> web.Response:
     """
     query = call.query
     as_text = query.numbers == "text"
-    count = min(query.count, call.door.config.max_poll_count)
+    count = min(query.count, call.services.config.max_poll_count)
     consumer = identifier(query.consumer_id, "consumer_id")
     if query.wait_ms == 0:
         encoded = core.encode_wait_messages(
@@ -119,7 +119,7 @@ async def poll_messages(call: Call[PollQuery, Nothing]) -> web.Response:
             stream=call.stream, topic=call.topic, consumer=consumer, partition=partition, offset=offset
         )
 
-    waits = call.door.waits
+    waits = call.services.waits
     async with waits.session(call.user_id) as session:
         payload = await waits.poll(call.request, session, encoded, commit if query.auto_commit else None)
     return await polled_answer(payload, numbers_as_text=as_text)
@@ -129,7 +129,7 @@ async def _flush(call: Call[Nothing, Nothing]) -> None:
     text = call.request.match_info["fsync"]
     fsync = text.removeprefix("fsync=")
     if fsync not in {"true", "false"}:
-        raise Rejected(400, f"Invalid URL: the last part is true or false, not {text[:64]!r}.")
+        raise Rejected(400, f"Invalid URL: the last part must be true or false, not {text[:64]!r}.")
     await call.ask(
         core.encode_flush_unsaved_buffer(
             stream=call.stream, topic=call.topic, partition=call.number("partition_id"), fsync=fsync == "true"
@@ -166,8 +166,8 @@ async def polled_answer(payload: bytes, *, numbers_as_text: bool) -> web.Respons
 
 async def _encoded(call: Call[BatchQuery, bytes]) -> tuple[int, bytes]:
     stream, topic, body = call.stream, call.topic, call.body
-    size_bytes_max = _batch_bytes_max(call.door.config.max_request_size.bytes)
-    now = call.door.clock()
+    size_bytes_max = _batch_bytes_max(call.services.config.max_request_size.bytes)
+    now = call.services.clock()
     media_type = call.request.content_type
 
     def encode() -> tuple[int, bytes]:

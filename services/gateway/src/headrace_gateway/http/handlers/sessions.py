@@ -28,7 +28,7 @@ async def login_user(call: Call[Nothing, LoginBody]) -> IdentityInfo:
     The token of the answer goes into the header `Authorization: Bearer` of every other request. It ends when it
     expires, with a logout, and with the next change of the password.
     """
-    logins, username, address = call.door.logins, call.body.username, call.address
+    logins, username, address = call.services.logins, call.body.username, call.address
     login = LoginWithPassword(username=username, password=call.body.password.encode())
     made = await logins.with_password(login, address)
     if made.status == Status.TOO_MANY_LOGIN_ATTEMPTS:
@@ -50,7 +50,7 @@ async def login_with_personal_access_token(call: Call[Nothing, TokenBody]) -> Id
 
     The resulting token ends with the access token, too.
     """
-    made = await call.door.logins.with_token(LoginWithToken(token=call.body.token), call.address)
+    made = await call.services.logins.with_token(LoginWithToken(token=call.body.token), call.address)
     return _identity(made.user_id, _issued(call, made))
 
 
@@ -59,7 +59,7 @@ async def login_with_personal_access_token(call: Call[Nothing, TokenBody]) -> Id
 )
 async def refresh_token(call: Call[Nothing, TokenBody]) -> IdentityInfo:
     """Exchange a valid token for a new one. Each token can be exchanged once."""
-    tokens = call.door.tokens
+    tokens = call.services.tokens
     try:
         bearer = await tokens.identify(call.body.token)
         issued = await tokens.exchange(bearer)
@@ -76,7 +76,7 @@ async def logout_user(call: Call[Nothing, Nothing]) -> None:
     if call.bearer is None:
         return
     try:
-        await call.door.tokens.revoke(call.bearer)
+        await call.services.tokens.revoke(call.bearer)
     except TooManyRevocations as error:
         raise Limited(error.retry_after_seconds) from error
 
@@ -85,7 +85,7 @@ def _issued(call: Call[Nothing, LoginBody] | Call[Nothing, TokenBody], made: Log
     if made.status != Status.OK:
         raise Refused(made.status)
     try:
-        return call.door.tokens.issue(made.user_id, made.password_version, made.access_token)
+        return call.services.tokens.issue(made.user_id, made.password_version, made.access_token)
     except InvalidToken as error:
         raise Refused(Status.INVALID_CREDENTIALS) from error
 

@@ -16,4 +16,4 @@ async def get_settings(call: Call[Nothing, Nothing]) -> list[SettingAnswer]:
     Needs the permission to read the server.
     """
     await call.may_read_server()
-    return [SettingAnswer.of(setting) for setting in call.door.settings()]
+    return [SettingAnswer.of(setting) for setting in call.services.settings()]

@@ -46,7 +46,7 @@ _KINDS: Final = {
 async def root(call: Call[Nothing, Nothing]) -> web.Response:
     """Name of the API; a browser, which asks for `text/html`, gets the console."""
     # Existing clients and probes expect this text.
-    return call.door.console.page(call.request) or text_answer("Iggy API")
+    return call.services.console.page(call.request) or text_answer("Iggy API")
 
 
 @routes.add("GET", "/health", tag="system", answer=_TEXT, errors=(503,), is_public=True)
@@ -56,10 +56,10 @@ async def get_health(call: Call[Nothing, Nothing]) -> web.Response:
     If partition nodes are unreachable, the answer contains their number and the number of their partitions: other
     gateways cannot reach them either. Their names are in the metrics and in each topic.
     """
-    unready = call.door.supervision.unready()
+    unready = call.services.supervision.unready()
     if unready is not None:
-        raise Rejected(503, f"Clients should go elsewhere: {unready}.")
-    absences = call.door.supervision.absences()
+        raise Rejected(503, f"Not ready: {unready}.")
+    absences = call.services.supervision.absences()
     return text_answer("ready" if absences is None else f"ready; {absences}")
 
 
@@ -152,7 +152,7 @@ async def get_snapshot(call: Call[Nothing, SnapshotBody]) -> web.Response:
     compression = _COMPRESSIONS[call.body.compression]
     kinds = list(dict.fromkeys(_KINDS[kind] for kind in call.body.snapshot_types))
     archive = await call.ask(core.encode_get_snapshot(compression=compression, kinds=kinds))
-    name = f"iggy_snapshot_{_stamp(call.door.clock())}.zip"
+    name = f"iggy_snapshot_{_stamp(call.services.clock())}.zip"
     return web.Response(
         body=archive,
         content_type="application/zip",

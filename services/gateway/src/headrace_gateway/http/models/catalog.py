@@ -17,9 +17,10 @@ PartitionState = Literal["serving", "failed", "unreachable", "unplaced"]
 Name = Annotated[str, length(1, 255)]
 PartitionsCount = Annotated[int, between(1, 1000)]
 SizeWriter = Callable[[int], str | int]
-Limit = Annotated[int, Meta(ge=1, le=1000, description="How many at most; what follows is at the link `next`.")]
+Limit = Annotated[int, Meta(ge=1, le=1000, description="Maximum number of entries; `next` links to the rest.")]
 Cursor = Annotated[
-    str, Meta(pattern="^[0-9]{1,10}$", description="Where the page begins, as the link `next` of the last one has it.")
+    str,
+    Meta(pattern="^[0-9]{1,10}$", description="Start of the page, from the link `next`."),
 ]
 
 

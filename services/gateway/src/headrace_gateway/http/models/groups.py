@@ -40,8 +40,8 @@ class GroupDetails(GroupAnswer, kw_only=True):
 class Joined(msgspec.Struct):
     """A membership."""
 
-    member: Annotated[str, Meta(description="Names the membership in paths. A secret of the user who has joined.")]
-    expires_in_seconds: Annotated[float, Meta(description="It ends when nothing is asked with it for so long.")]
+    member: Annotated[str, Meta(description="Id of the membership in paths. A secret of the user who joined.")]
+    expires_in_seconds: Annotated[float, Meta(description="Time without a request after which the membership ends.")]
 
 
 class GroupPollQuery(Checked):
@@ -50,7 +50,7 @@ class GroupPollQuery(Checked):
     count: U32 = 10
     auto_commit: bool = False
     partition_id: (
-        Annotated[U32, Meta(description="One that the member owns; all of them take turns otherwise.")] | UnsetType
+        Annotated[U32, Meta(description="Partition to read; without it, all owned partitions in turn.")] | UnsetType
     ) = UNSET
     numbers: Numbers = "number"
     wait_ms: WaitMillis = 0
@@ -65,7 +65,7 @@ class GroupOffsetBody(Checked):
 
 LagSeconds = Annotated[
     float | None,
-    Meta(description="Age of the oldest message that was not processed; 0 if there is none, null if it is not known."),
+    Meta(description="Age of the oldest message that was not processed; 0 if there is none, null if unknown."),
 ]
 
 
@@ -73,8 +73,8 @@ class PartitionLagAnswer(msgspec.Struct, kw_only=True):
     """Lag of a consumer in one partition."""
 
     partition_id: int
-    stored_offset: Annotated[int | None, Meta(description="Of the last message that it has processed.")]
-    last_offset: Annotated[int | None, Meta(description="Of the newest message.")]
+    stored_offset: Annotated[int | None, Meta(description="Offset of the last message that the group has processed.")]
+    last_offset: Annotated[int | None, Meta(description="Offset of the newest message.")]
     lag_messages: int
     lag_seconds: LagSeconds
     member: Annotated[int | None, Meta(description="The member of the group that owns the partition.")]

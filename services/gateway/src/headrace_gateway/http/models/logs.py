@@ -18,18 +18,18 @@ Level = Literal["debug", "info", "warning", "error"]
 class LogsQuery(Checked):
     """Range of log records."""
 
-    after: Annotated[U64, Meta(description="The number of the last record that is known; 0: none is.")] = 0
-    count: Annotated[int, Meta(ge=1, le=1000, description="How many at most: the newest, or those behind `after`.")] = (
-        200
-    )
-    level: Annotated[Level, Meta(description="The least important ones that are wanted.")] = "debug"
+    after: Annotated[U64, Meta(description="Number of the last record already received; 0 for none.")] = 0
+    count: Annotated[
+        int, Meta(ge=1, le=1000, description="Maximum number of records: the newest, or after `after`.")
+    ] = 200
+    level: Annotated[Level, Meta(description="Lowest level of the records to return.")] = "debug"
     wait_ms: WaitMillis = 0
 
 
 class LogAnswer(msgspec.Struct, kw_only=True):
     """A record of the log."""
 
-    sequence: Annotated[int, Meta(description="Counts the records since the server has started, from 1.")]
+    sequence: Annotated[int, Meta(description="Number of the record, counted from 1 since the start of the server.")]
     timestamp: Micros
     level: Level
     logger: str
@@ -47,19 +47,19 @@ class LogsAnswer(msgspec.Struct, kw_only=True):
     """Records in their order."""
 
     records: list[LogAnswer]
-    last: Annotated[int, Meta(description="What the next request has as `after`.")]
-    missed: Annotated[int, Meta(description="How many records behind `after` had gone already, of whatever level.")]
+    last: Annotated[int, Meta(description="Value of `after` for the next request.")]
+    missed: Annotated[int, Meta(description="Number of discarded records after `after`, of any level.")]
 
 
 class SettingAnswer(msgspec.Struct, kw_only=True):
     """A setting in force."""
 
     name: str
-    value: Annotated[str | None, Meta(description="As TOML has it; null if it is not set, or a secret.")]
+    value: Annotated[str | None, Meta(description="Value in TOML; null if it is not set, or a secret.")]
     is_set: bool
     is_secret: bool
     is_default: bool
-    origin: Annotated[str, Meta(description="Where the value came from.")]
+    origin: Annotated[str, Meta(description="Source of the value.")]
     variable: Annotated[str, Meta(description="The environment variable that sets it.")]
     description: str
     allowed: str

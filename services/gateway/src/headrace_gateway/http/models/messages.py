@@ -13,11 +13,11 @@ ConsumerId = Annotated[str, Meta(min_length=1, max_length=255, description="A nu
 Strategy = Literal["offset", "timestamp", "first", "last", "next"]
 WaitMillis = Annotated[
     int,
-    Meta(ge=0, le=60_000, description="How long to wait for messages if there are none, within the server's limit."),
+    Meta(ge=0, le=60_000, description="Time to wait for messages if there are none, up to the server's limit."),
 ]
 Numbers = Annotated[
     Literal["number", "text"],
-    Meta(description="How numbers are written that a double cannot hold: offsets, ids, timestamps, checksums."),
+    Meta(description="Representation of 64-bit numbers: offsets, ids, timestamps, checksums."),
 ]
 
 
@@ -28,14 +28,14 @@ class PollQuery(Checked):
     partition_id: U32 = 0
     kind: Annotated[
         Strategy,
-        Meta(description="Where to begin: at `value`, with the first or last messages, behind the stored offset."),
+        Meta(description="Start position: `value`, the first or last messages, or after the stored offset."),
     ] = "offset"
     value: Annotated[U64, Meta(description="An offset, or microseconds since the Unix epoch.")] = 0
     count: U32 = 10
     auto_commit: bool = False
     numbers: Numbers = "number"
     wait_ms: WaitMillis = 0
-    min_bytes: Annotated[U32, Meta(description="For how many bytes of messages to wait, headers included.")] = 1
+    min_bytes: Annotated[U32, Meta(description="Number of bytes of messages to wait for, including headers.")] = 1
 
 
 class EventsQuery(Checked):
@@ -46,12 +46,12 @@ class EventsQuery(Checked):
     kind: Annotated[
         Literal["offset", "timestamp", "first", "last", "next", "end"],
         Meta(
-            description="Where to begin: at `value`, with the first or last messages, behind the stored offset, "
-            "or with what comes from now on."
+            description="Start position: `value`, the first or last messages, after the stored offset, "
+            "or new messages only."
         ),
     ] = "end"
     value: Annotated[U64, Meta(description="An offset, or microseconds since the Unix epoch.")] = 0
-    count: Annotated[int, Meta(ge=1, le=10_000, description="How many messages are read at a time.")] = 100
+    count: Annotated[int, Meta(ge=1, le=10_000, description="Number of messages per read.")] = 100
     auto_commit: bool = False
     numbers: Numbers = "number"
 
@@ -74,7 +74,7 @@ class StoreOffsetBody(Checked):
 
     offset: U64
     consumer_id: U32 | Annotated[str, Meta(min_length=1, max_length=255)] = 1
-    partition_id: Annotated[U32 | None, Meta(description="Partition 0 if it is null.")] = 0
+    partition_id: Annotated[U32 | None, Meta(description="Id of the partition; null means partition 0.")] = 0
 
 
 class OffsetAnswer(msgspec.Struct):
@@ -89,7 +89,7 @@ class BatchQuery(Checked):
     """Partition of a batch not sent as JSON objects; round-robin if neither is given."""
 
     partition_id: U32 | UnsetType = UNSET
-    key: Annotated[str, length(1, 255), Meta(description="The text that decides on the partition.")] | UnsetType = UNSET
+    key: Annotated[str, length(1, 255), Meta(description="Key that selects the partition.")] | UnsetType = UNSET
 
 
 _CHARACTER: Final = "[A-Za-z0-9+/]"
@@ -188,7 +188,7 @@ SEND_BODY: Final[dict[str, Any]] = {
                 "additionalProperties": False,
                 "required": ["payload"],
                 "properties": {
-                    "header": {"description": "The header of a polled message, which has no effect."},
+                    "header": {"description": "Header of a polled message; ignored."},
                     "id": {
                         "anyOf": [
                             {"type": "integer", "minimum": 0, "maximum": 2**64 - 1},

@@ -11,7 +11,7 @@ from headrace_core import Cluster, Connection, Stats
 from headrace_gateway.json_api.numbers import ByteSize, Checked, Micros
 
 SizesQuery = Annotated[
-    Literal["text", "bytes"], Meta(description="How numbers of bytes are written: for people, or as plain numbers.")
+    Literal["text", "bytes"], Meta(description="Representation of sizes: text with units, or plain numbers of bytes.")
 ]
 
 
@@ -24,9 +24,9 @@ class SizesOnly(Checked):
 class MetricsQuery(Checked):
     """Level of detail."""
 
-    detail: Annotated[
-        Literal["none", "partitions"], Meta(description="What to tell beyond the rest: the lag by partition.")
-    ] = "none"
+    detail: Annotated[Literal["none", "partitions"], Meta(description="Additional contents: the lag by partition.")] = (
+        "none"
+    )
 
 
 class CacheMetrics(msgspec.Struct):

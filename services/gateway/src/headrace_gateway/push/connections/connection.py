@@ -74,9 +74,9 @@ class Connection:
         if socket.is_ending:
             return
         if self._identity is None and now - self._opened_at >= self._config.login_timeout.seconds:
-            socket.end(Close.LOGIN_TIMEOUT, "nobody has logged in")
+            socket.end(Close.LOGIN_TIMEOUT, "no login was received in time")
         elif self._identity is not None and not self._services.identities.is_good(self._identity):
-            socket.end(Close.NOT_LOGGED_IN, "the token is not good any more")
+            socket.end(Close.NOT_LOGGED_IN, "the token is no longer valid")
         elif now - socket.heard_at >= 2 * interval and (socket.is_full or not self._is_executing):
             socket.end(Close.SILENT, "silent for too long")
         elif not socket.is_full:
@@ -93,7 +93,7 @@ class Connection:
             self.socket.end(Close.NOT_UNDERSTOOD, str(error))
         except Malformed as error:
             if self._client is None:
-                await self._refuse_stranger(error.request_id)
+                await self._refuse_unauthenticated(error.request_id)
             else:
                 await self._client.refuse(error.request_id, error.refused)
         else:
@@ -104,7 +104,7 @@ class Connection:
             return forms.decode(text)
         if self._client is None:
             # Check again after decompression.
-            raise NotUnderstood("a login is shorter")
+            raise NotUnderstood("the message is too long for a login")
         return await asyncio.to_thread(forms.decode, text)
 
     async def _binary(self, frame: bytes) -> None:
@@ -117,7 +117,7 @@ class Connection:
             self.socket.end(Close.NOT_UNDERSTOOD, str(error))
             return
         if self._client is None:
-            await self._refuse_stranger(request_id)
+            await self._refuse_unauthenticated(request_id)
         else:
             await self._client.append(request_id, payload)
 
@@ -130,7 +130,7 @@ class Connection:
             except (SessionLost, NoAnswer):
                 await self._turn_away(request.id, Refused(Status.DISCONNECTED))
         elif self._client is None:
-            await self._refuse_stranger(getattr(request, "id", None))
+            await self._refuse_unauthenticated(getattr(request, "id", None))
         else:
             await self._client.execute(request)
 
@@ -138,7 +138,7 @@ class Connection:
         identity = await self._services.identities.of(request.token, self._address)
         if self._client is not None and identity.user_id != self._client.user_id:
             await self._services.identities.record(identity, Status.INVALID_ACCESS_TOKEN)
-            raise Refused(Status.INVALID_ACCESS_TOKEN, "The token is another user's.")
+            raise Refused(Status.INVALID_ACCESS_TOKEN, "The token belongs to another user.")
         if self._client is None:
             watch = self._services.joined(identity.user_id)
             if watch is None:
@@ -174,7 +174,7 @@ class Connection:
             raise Refused(Status.UNAUTHENTICATED)
         return user.username
 
-    async def _refuse_stranger(self, request_id: int | None) -> None:
+    async def _refuse_unauthenticated(self, request_id: int | None) -> None:
         """Refuse a request before the login, and close the connection."""
         if self._services.identities.audit is not None:
             await self._services.identities.audit.refused(ACTION, Status.UNAUTHENTICATED, user_id=None)

@@ -116,7 +116,7 @@ class Strict:
         if self._first_bytes is not None and opcode < _CLOSE:
             self._first_bytes += self._left
             if self._first_bytes > FIRST_MESSAGE_BYTES_MAX:
-                raise WebSocketError(WSCloseCode.MESSAGE_TOO_BIG, "The first message is a login, which is shorter")
+                raise WebSocketError(WSCloseCode.MESSAGE_TOO_BIG, "The first message is too long for a login")
 
     def _payload(self, data: bytes, position: int) -> int:
         piece = data[position : position + self._left]

@@ -87,7 +87,7 @@ class Feed:
         self._waiting.discard(waiter)
         self._stalled.discard(waiter)
 
-    def told(self, entry: WatchedPartition) -> None:
+    def notified(self, entry: WatchedPartition) -> None:
         """Apply a notification."""
         epoch = Epoch(entry.incarnation, entry.purge_epoch)
         is_another, end = epoch != self.epoch, self.next_offset

@@ -87,7 +87,7 @@ class Topics:
                 except SessionLost:
                     break
                 except Exception:  # noqa: BLE001 - the others are looked after all the same
-                    _log.exception("the partitions of topic %d/%d are not known", *numbers)
+                    _log.exception("partitions of topic %d/%d are unknown", *numbers)
 
     async def _review(self, numbers: tuple[int, int]) -> None:
         found = await self._look_up(*numbers)

@@ -89,7 +89,7 @@ class Watch:
     def _send(self, feeds: Sequence[Feed], *, remove: bool = False) -> asyncio.Future[None]:
         """Start or stop watching partitions; the answer comes later."""
         if self._session is None:
-            raise SessionLost("the node takes no session")
+            raise SessionLost("the node refused the session")
         by_topic: dict[tuple[int, int], list[int]] = {}
         for feed in feeds:
             by_topic.setdefault((feed.place.stream_id, feed.place.topic_id), []).append(feed.place.partition_id)
@@ -104,7 +104,7 @@ class Watch:
             try:
                 self._session = await self._reads.sessions.open(self._user_id)
             except SessionLost as error:
-                _log.warning("no session to watch partitions of user %d with: %s", self._user_id, error)
+                _log.warning("partition watch of user %d has no session: %s", self._user_id, error)
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             try:
@@ -113,9 +113,9 @@ class Watch:
                 while True:
                     self._received(*await self._session.receive())
             except SessionLost:
-                _log.info("the session that watches partitions of user %d is lost", self._user_id)
+                _log.info("partition watch of user %d lost its session", self._user_id)
             except Exception:  # noqa: BLE001 - whoever reads must not wait for ever
-                _log.exception("watching partitions of user %d failed", self._user_id)
+                _log.exception("partition watch of user %d failed", self._user_id)
             finally:
                 self._connected.clear()
                 self._session.close()
@@ -137,7 +137,7 @@ class Watch:
     def _received(self, status: int, payload: bytes) -> None:
         if not payload:
             if not self._unanswered:
-                raise SessionLost("an answer to nothing")
+                raise SessionLost("a response without a request")
             answer, feeds = self._unanswered.popleft()
             for feed in feeds:
                 # Earlier notifications refer to a previous feed of the same partition.
@@ -150,13 +150,13 @@ class Watch:
                 answer.set_result(None)
             return
         for entry in core.decode_watched_partitions(payload):
-            told = self._feeds.get(Place(entry.stream_id, entry.topic_id, entry.partition_id))
-            if told is None or not told.is_added:
+            notified = self._feeds.get(Place(entry.stream_id, entry.topic_id, entry.partition_id))
+            if notified is None or not notified.is_added:
                 continue
             if entry.status == Status.OK:
-                told.told(entry)
+                notified.notified(entry)
             else:
-                self._end(told, entry.status)
+                self._end(notified, entry.status)
 
     def _end(self, feed: Feed, status: int) -> None:
         if self._feeds.get(feed.place) is feed:

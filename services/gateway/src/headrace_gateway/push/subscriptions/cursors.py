@@ -41,7 +41,7 @@ class Queue(Protocol):
 class Cursor:
     """Position of a subscription in a partition."""
 
-    __slots__ = ("epoch", "feed", "last", "offset", "state", "subscription", "told_at")
+    __slots__ = ("epoch", "feed", "last", "offset", "sent_at", "state", "subscription")
 
     def __init__(self, subscription: Subscription, feed: Feed, offset: int, epoch: Epoch) -> None:
         self.subscription = subscription
@@ -53,7 +53,7 @@ class Cursor:
         self.last: bytes | None = None
         """Checksum of the previous message, once there was one."""
         self.state = State.DORMANT
-        self.told_at = 0.0
+        self.sent_at = 0.0
         """Time of the last report of the position to the client (monotonic seconds)."""
 
     @property
@@ -181,10 +181,10 @@ class Subscription:
             selection = self._wanted(self.filter, batch, start)
             end = selection.next_offset - batch.first
         cursor.move(batch, end)
-        if not selection.indexes and now - cursor.told_at < _PROGRESS_SECONDS:
+        if not selection.indexes and now - cursor.sent_at < _PROGRESS_SECONDS:
             return None
         credit.take(len(selection.indexes), selection.size_bytes)
-        cursor.told_at = now
+        cursor.sent_at = now
         return selection
 
     def _wanted(self, wanted: Filter, batch: Batch, start: int) -> Selection:

@@ -57,7 +57,7 @@ def _condition(form: HeaderCondition) -> Condition:
         prefix = form.prefix.encode()
         return lambda found: found is not None and found[0] == "string" and found[1].startswith(prefix)
     if isinstance(form.equals, UnsetType):
-        raise TypeError("the form makes sure that there is one of them")
+        raise TypeError("the model ensures that one of them is set")
     wanted = form.equals
     return lambda found: found is not None and _equals(found, wanted)
 

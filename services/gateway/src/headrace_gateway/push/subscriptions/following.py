@@ -15,7 +15,7 @@ from headrace_gateway.push.subscriptions.start_resolution import Beginning
 from headrace_proto.errors import Status
 
 
-class Tell(Protocol):
+class SendToClient(Protocol):
     """Sends a client a message."""
 
     def __call__(self, kind: str, /, **fields: Any) -> Awaitable[None]:
@@ -32,7 +32,7 @@ class Following:
         *,
         topics: Topics,
         watch: Watch,
-        tell: Tell,
+        send: SendToClient,
         room: Callable[[], int],
     ) -> None:
         """Describe the topic; `begin` starts following it.
@@ -42,7 +42,7 @@ class Following:
             beginning: Resolved start of the topic.
             topics: Notifies about changes of the topic.
             watch: Watch of the user.
-            tell: Sends messages to the client.
+            send: Sends messages to the client.
             room: Returns the number of further partitions the connection may read.
         """
         self._subscription = subscription
@@ -50,7 +50,7 @@ class Following:
         self._partitions = beginning.partitions
         self._topics = topics
         self._watch = watch
-        self._tell = tell
+        self._send = send
         self._room = room
 
     def active(self, topic: Topic) -> set[int]:
@@ -96,7 +96,7 @@ class Following:
         self._topic = topic
         active = [cursor for cursor in self._cursors(self.active(topic)) if cursor.state is State.DORMANT]
         if active:
-            await self._tell(
+            await self._send(
                 "added", subscription=subscription.number, partitions=[cursor.described() for cursor in active]
             )
             for cursor in active:
@@ -120,4 +120,4 @@ class Following:
 
     async def _refused(self, place: Place, status: int) -> None:
         reason = reason_of(Refused(status))
-        await self._tell("end", subscription=self._subscription.number, **place._asdict(), code=status, reason=reason)
+        await self._send("end", subscription=self._subscription.number, **place._asdict(), code=status, reason=reason)

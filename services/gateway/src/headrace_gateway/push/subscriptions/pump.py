@@ -77,7 +77,7 @@ class Pump:
             return not self._queue
         except Exception:  # noqa: BLE001 - those that are woken after this one must not suffer
             _log.exception("a subscription failed")
-            self._socket.end(Close.FAILED, "the server has failed")
+            self._socket.end(Close.FAILED, "the server failed")
             return True
         finally:
             self._is_busy = False
@@ -92,7 +92,7 @@ class Pump:
                         self._metrics.stalled()
         except Exception:  # noqa: BLE001 - whatever it is, it must not end in silence
             _log.exception("a subscription failed")
-            self._socket.end(Close.FAILED, "the server has failed")
+            self._socket.end(Close.FAILED, "the server failed")
         finally:
             self._running = None
 
@@ -103,7 +103,7 @@ class Pump:
             await self._end(cursor, feed.ended)
         elif cursor.epoch != feed.epoch:
             cursor.reset(feed.first_offset, feed.epoch)
-            await self._tell(cursor, "reset", epoch=str(cursor.epoch), offset=cursor.offset)
+            await self._send(cursor, "reset", epoch=str(cursor.epoch), offset=cursor.offset)
         elif cursor.offset < feed.first_offset:
             await self._gap(cursor, feed.first_offset)
         elif cursor.has_messages and cursor.subscription.credit:
@@ -162,17 +162,17 @@ class Pump:
     async def _gap(self, cursor: Cursor, to: int) -> None:
         start = cursor.offset
         cursor.reset(to, cursor.epoch)
-        await self._tell(cursor, "gap", **{"from": start, "to": to})
+        await self._send(cursor, "gap", **{"from": start, "to": to})
 
     async def _end(self, cursor: Cursor, status: int) -> None:
         if status == Status.UNAUTHENTICATED:
-            self._socket.end(Close.NOT_LOGGED_IN, "the user is gone")
+            self._socket.end(Close.NOT_LOGGED_IN, "the user no longer exists")
             return
         if cursor.state is State.BUSY:
             cursor.subscription.remove(cursor)
-            await self._tell(cursor, "end", code=status, reason=reason_of(Refused(status)))
+            await self._send(cursor, "end", code=status, reason=reason_of(Refused(status)))
 
-    async def _tell(self, cursor: Cursor, kind: str, **fields: Any) -> None:
+    async def _send(self, cursor: Cursor, kind: str, **fields: Any) -> None:
         place = cursor.feed.place
         message = forms.encode(
             kind,

@@ -51,15 +51,15 @@ class Beginnings:
         """
         found: list[Beginning] = []
         if len(forms) > partitions_max:
-            raise Refused(Status.TOO_MANY_WAITS, "A connection cannot read so many topics.", field="topics")
+            raise Refused(Status.TOO_MANY_WAITS, "Too many topics on this connection.", field="topics")
         async with self._sessions.of(self._user_id) as session:
             for index, form in enumerate(forms):
                 topic = await self._find(form, f"topics[{index}]")
                 wanted = _wanted(topic, form, f"topics[{index}]")
                 if any(place in subscription.cursors for place in wanted):
-                    raise Refused(Status.INVALID_COMMAND, "A partition is named twice.", field=f"topics[{index}]")
+                    raise Refused(Status.INVALID_COMMAND, "A partition is listed twice.", field=f"topics[{index}]")
                 if len(subscription.cursors) + len(wanted) > partitions_max:
-                    raise Refused(Status.TOO_MANY_WAITS, "A connection cannot read so many partitions.")
+                    raise Refused(Status.TOO_MANY_WAITS, "Too many partitions on this connection.")
                 beginning = Beginning(
                     topic=topic,
                     partitions=frozenset(form.partitions) if form.partitions is not None else None,
@@ -92,7 +92,7 @@ def _wanted(topic: Topic, form: TopicForm, field: str) -> list[Place]:
         if partition not in topic.partitions:
             raise Refused(Status.PARTITION_NOT_FOUND, field=f"{field}.partitions")
     if len(set(partitions)) != len(partitions):
-        raise Refused(Status.INVALID_COMMAND, "A partition is named twice.", field=f"{field}.partitions")
+        raise Refused(Status.INVALID_COMMAND, "A partition is listed twice.", field=f"{field}.partitions")
     return [Place(*topic.numbers, partition) for partition in partitions]
 
 

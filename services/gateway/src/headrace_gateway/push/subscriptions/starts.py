@@ -68,7 +68,7 @@ async def begun(feed: Feed, start: Start, consumer: int | str | None, session: S
 
 async def _stored(feed: Feed, consumer: int | str | None, session: Session) -> int:
     if consumer is None:
-        raise Refused(Status.INVALID_COMMAND, "Stored offsets are those of a consumer.", field="consumer")
+        raise Refused(Status.INVALID_COMMAND, "Stored offsets need a consumer.", field="consumer")
     place = feed.place
     answer = await session.call(
         *core.encode_get_consumer_offset(

@@ -29,7 +29,7 @@ from headrace_proto.metadata.v1 import (
 def create(state: State, operation: Operation, command: CreateConsumerGroup) -> Reply:
     """Create a group without members, with the smallest free id of its topic."""
     check_name(command.name)
-    topic = state.catalogue.topic(command.stream_id, command.topic_id)
+    topic = state.catalog.topic(command.stream_id, command.topic_id)
     if state.groups.is_name_taken(topic.stream_id, topic.id, command.name):
         raise Refused(Status.CONSUMER_GROUP_NAME_ALREADY_EXISTS)
     if state.groups.count_of(topic.stream_id, topic.id) >= GROUPS_PER_TOPIC_MAX:
@@ -134,7 +134,7 @@ def complete_revocation(state: State, operation: Operation, command: CompleteRev
 
 
 def _group(state: State, command: DeleteConsumerGroup | JoinConsumerGroup | LeaveConsumerGroup) -> ConsumerGroup:
-    topic = state.catalogue.topic(command.stream_id, command.topic_id)
+    topic = state.catalog.topic(command.stream_id, command.topic_id)
     return state.groups.group(topic.stream_id, topic.id, command.group_id)
 
 

@@ -24,7 +24,7 @@ _Eligible = Sequence[tuple[int, int]]
 
 def place(state: State, operation: Operation, command: PlacePartition) -> Reply:
     """Pin a partition to nodes, or return it to the placement by hash."""
-    topic = state.catalogue.topic(command.stream_id, command.topic_id)
+    topic = state.catalog.topic(command.stream_id, command.topic_id)
     if command.partition_id >= len(topic.partitions):
         raise Refused(Status.PARTITION_NOT_FOUND)
     chosen = list(command.node_ids)
@@ -48,7 +48,7 @@ def place(state: State, operation: Operation, command: PlacePartition) -> Reply:
 
 def rebalance(state: State, operation: Operation, command: RebalanceTopic) -> Reply:
     """Move partitions of a topic to their current placement by hash."""
-    topic = state.catalogue.topic(command.stream_id, command.topic_id)
+    topic = state.catalog.topic(command.stream_id, command.topic_id)
     eligible = state.nodes.eligible()
     moved: dict[int, tuple[Sequence[int], bool]] = {}
     remaining = 0
@@ -104,8 +104,8 @@ def follow(state: State, operation: Operation, topic: Topic) -> None:
 
 def fill(state: State, operation: Operation) -> None:
     """Add replicas to every partition that has fewer than its topic wants."""
-    for stream in state.catalogue.streams():
-        for topic in state.catalogue.topics_of(stream.id):
+    for stream in state.catalog.streams():
+        for topic in state.catalog.topics_of(stream.id):
             follow(state, operation, topic)
 
 
@@ -122,7 +122,7 @@ def forget_node(state: State, operation: Operation, node_id: int) -> None:
     """Remove a node from every placement; other nodes get its replicas."""
     eligible = [node for node in state.nodes.eligible() if node[0] != node_id]
     for placement in list(state.nodes.placements()):
-        topic = state.catalogue.topic(placement.stream_id, placement.topic_id)
+        topic = state.catalog.topic(placement.stream_id, placement.topic_id)
         changed = {}
         for partition_id, partition in enumerate(placement.partitions):
             if node_id in partition.node_ids or node_id in partition.leaving_node_ids:

@@ -20,7 +20,7 @@ def create(state: State, operation: Operation, command: CreatePartitions) -> Rep
     """Append partitions."""
     if not 1 <= command.partitions_count <= PARTITIONS_PER_COMMAND_MAX:
         raise Refused(Status.TOO_MANY_PARTITIONS)
-    topic = state.catalogue.topic(command.stream_id, command.topic_id)
+    topic = state.catalog.topic(command.stream_id, command.topic_id)
     first_id = len(topic.partitions)
     end_id = first_id + command.partitions_count
     if end_id > PARTITIONS_PER_TOPIC_MAX:
@@ -29,7 +29,7 @@ def create(state: State, operation: Operation, command: CreatePartitions) -> Rep
     grown = Topic()
     grown.CopyFrom(topic)
     grown.partitions.extend(created_by(operation, range(first_id, end_id)))
-    state.catalogue.put_topic(grown)
+    state.catalog.put_topic(grown)
     groups.resize(state, operation, grown)
     placement.follow(state, operation, grown)
     return Reply()
@@ -39,14 +39,14 @@ def delete(state: State, operation: Operation, command: DeletePartitions) -> Rep
     """Remove the highest-numbered partitions, possibly all of them."""
     if command.partitions_count == 0:
         raise Refused(Status.TOO_MANY_PARTITIONS)
-    topic = state.catalogue.topic(command.stream_id, command.topic_id)
+    topic = state.catalog.topic(command.stream_id, command.topic_id)
     if command.partitions_count > len(topic.partitions):
         raise Refused(Status.INVALID_PARTITIONS_COUNT)
 
     shrunk = Topic()
     shrunk.CopyFrom(topic)
     del shrunk.partitions[-command.partitions_count :]
-    state.catalogue.put_topic(shrunk)
+    state.catalog.put_topic(shrunk)
     groups.resize(state, operation, shrunk)
     placement.follow(state, operation, shrunk)
     state.stages.shrink_topic(shrunk.stream_id, shrunk.id, len(shrunk.partitions))

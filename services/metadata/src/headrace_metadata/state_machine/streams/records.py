@@ -9,7 +9,7 @@ from headrace_proto.catalog.v1 import Delta, Stream, Topic, TopicKey
 from headrace_proto.errors import Status
 
 
-class Catalogue:
+class Catalog:
     """All streams and topics.
 
     A record is never changed in place: a change puts a new record. A copy of the catalog is therefore as cheap as a
@@ -124,9 +124,9 @@ class Catalogue:
         del self._topic_ids[topic.stream_id][topic.name]
         self._changes.append(Delta(topic_deleted=TopicKey(stream_id=topic.stream_id, topic_id=topic.id)))
 
-    def copy(self, changes: list[Delta]) -> Catalogue:
+    def copy(self, changes: list[Delta]) -> Catalog:
         """Return an independent catalog with the same records."""
-        other = Catalogue(changes)
+        other = Catalog(changes)
         other._streams = dict(self._streams)
         other._stream_ids = dict(self._stream_ids)
         other._topics = {stream_id: dict(topics) for stream_id, topics in self._topics.items()}

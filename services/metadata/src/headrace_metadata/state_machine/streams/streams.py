@@ -20,9 +20,9 @@ from headrace_proto.metadata.v1 import CreateStream, DeleteStream, PurgeStream, 
 def create(state: State, operation: Operation, command: CreateStream) -> Reply:
     """Create a stream without topics, with the smallest free id."""
     check_name(command.name)
-    if state.catalogue.stream_id_named(command.name) is not None:
+    if state.catalog.stream_id_named(command.name) is not None:
         raise Refused(Status.STREAM_NAME_ALREADY_EXISTS)
-    stream_id = state.catalogue.unused_stream_id(STREAMS_MAX)
+    stream_id = state.catalog.unused_stream_id(STREAMS_MAX)
     if stream_id is None:
         raise Refused(Status.CANNOT_CREATE_STREAM)
 
@@ -32,28 +32,28 @@ def create(state: State, operation: Operation, command: CreateStream) -> Reply:
         created_at_micros=operation.timestamp_micros,
         incarnation=operation.op,
     )
-    state.catalogue.put_stream(stream)
+    state.catalog.put_stream(stream)
     return Reply(stream=stream)
 
 
 def update(state: State, command: UpdateStream) -> Reply:
     """Rename a stream; its current name is accepted."""
     check_name(command.name)
-    stream = state.catalogue.stream(command.stream_id)
-    if state.catalogue.stream_id_named(command.name) not in {None, stream.id}:
+    stream = state.catalog.stream(command.stream_id)
+    if state.catalog.stream_id_named(command.name) not in {None, stream.id}:
         raise Refused(Status.STREAM_NAME_ALREADY_EXISTS)
 
     renamed = Stream()
     renamed.CopyFrom(stream)
     renamed.name = command.name
-    state.catalogue.put_stream(renamed)
+    state.catalog.put_stream(renamed)
     return Reply()
 
 
 def delete(state: State, command: DeleteStream) -> Reply:
     """Delete a stream with its contents, and all permissions on it because its id will be reused."""
-    stream = state.catalogue.stream(command.stream_id)
-    state.catalogue.remove_stream(stream)
+    stream = state.catalog.stream(command.stream_id)
+    state.catalog.remove_stream(stream)
     state.groups.remove_stream(stream.id)
     state.nodes.remove_stream(stream.id)
     state.stages.remove_stream(stream.id)
@@ -65,7 +65,7 @@ def delete(state: State, command: DeleteStream) -> Reply:
 
 def purge(state: State, command: PurgeStream) -> Reply:
     """Purge every topic of a stream."""
-    stream = state.catalogue.stream(command.stream_id)
-    for topic in state.catalogue.topics_of(stream.id):
+    stream = state.catalog.stream(command.stream_id)
+    for topic in state.catalog.topics_of(stream.id):
         topics.raise_purge_epoch(state, topic)
     return Reply()

@@ -36,10 +36,10 @@ def create(state: State, operation: Operation, command: CreateTopic) -> Reply:
     _check_settings(command)
     if command.durability not in Durability.values():
         raise Refused(Status.INVALID_COMMAND)
-    stream = state.catalogue.stream(command.stream_id)
-    if state.catalogue.topic_id_named(stream.id, command.name) is not None:
+    stream = state.catalog.stream(command.stream_id)
+    if state.catalog.topic_id_named(stream.id, command.name) is not None:
         raise Refused(Status.TOPIC_NAME_ALREADY_EXISTS)
-    topic_id = state.catalogue.unused_topic_id(stream.id, TOPICS_PER_STREAM_MAX)
+    topic_id = state.catalog.unused_topic_id(stream.id, TOPICS_PER_STREAM_MAX)
     if topic_id is None:
         raise Refused(Status.CANNOT_CREATE_TOPIC)
 
@@ -56,7 +56,7 @@ def create(state: State, operation: Operation, command: CreateTopic) -> Reply:
         durability=command.durability,
         partitions=partitions.created_by(operation, range(command.partitions_count)),
     )
-    state.catalogue.put_topic(topic)
+    state.catalog.put_topic(topic)
     placement.follow(state, operation, topic)
     return Reply(topic=topic)
 
@@ -64,8 +64,8 @@ def create(state: State, operation: Operation, command: CreateTopic) -> Reply:
 def update(state: State, operation: Operation, command: UpdateTopic) -> Reply:
     """Replace the name and the settings of a topic; data, partitions and durability stay."""
     _check_settings(command)
-    topic = state.catalogue.topic(command.stream_id, command.topic_id)
-    if state.catalogue.topic_id_named(topic.stream_id, command.name) not in {None, topic.id}:
+    topic = state.catalog.topic(command.stream_id, command.topic_id)
+    if state.catalog.topic_id_named(topic.stream_id, command.name) not in {None, topic.id}:
         raise Refused(Status.TOPIC_NAME_ALREADY_EXISTS)
 
     updated = Topic()
@@ -77,15 +77,15 @@ def update(state: State, operation: Operation, command: UpdateTopic) -> Reply:
     updated.message_expiry_is_default = command.message_expiry_is_default
     updated.max_size_is_default = command.max_size_is_default
     updated.replication_factor = command.replication_factor
-    state.catalogue.put_topic(updated)
+    state.catalog.put_topic(updated)
     placement.follow(state, operation, updated)
     return Reply()
 
 
 def delete(state: State, command: DeleteTopic) -> Reply:
     """Delete a topic with its groups, and all permissions on it because its id will be reused."""
-    topic = state.catalogue.topic(command.stream_id, command.topic_id)
-    state.catalogue.remove_topic(topic)
+    topic = state.catalog.topic(command.stream_id, command.topic_id)
+    state.catalog.remove_topic(topic)
     state.groups.remove_topic(topic.stream_id, topic.id)
     state.nodes.remove_topic(topic.stream_id, topic.id)
     state.stages.remove_topic(topic.stream_id, topic.id)
@@ -95,7 +95,7 @@ def delete(state: State, command: DeleteTopic) -> Reply:
 
 def purge(state: State, command: PurgeTopic) -> Reply:
     """Delete all messages and stored offsets of a topic."""
-    raise_purge_epoch(state, state.catalogue.topic(command.stream_id, command.topic_id))
+    raise_purge_epoch(state, state.catalog.topic(command.stream_id, command.topic_id))
     return Reply()
 
 
@@ -104,7 +104,7 @@ def raise_purge_epoch(state: State, topic: Topic) -> None:
     purged = Topic()
     purged.CopyFrom(topic)
     purged.purge_epoch += 1
-    state.catalogue.put_topic(purged)
+    state.catalog.put_topic(purged)
     state.stages.remove_all_publications(topic.stream_id, topic.id)
 
 

@@ -18,7 +18,7 @@ def pin(state: State, operation: Operation, command: PinReader) -> Reply:
     check_name(command.name)
     if len(command.value) > PIN_SIZE_BYTES_MAX:
         raise Refused(Status.PIN_TOO_LARGE)
-    stream = state.catalogue.stream(command.stream_id)
+    stream = state.catalog.stream(command.stream_id)
     known = state.pins.find(stream.id, command.name)
     if known is not None:
         return Reply(pin_result=PinResult(was_there=True, pin=known))
@@ -35,6 +35,6 @@ def pin(state: State, operation: Operation, command: PinReader) -> Reply:
 
 def unpin(state: State, command: UnpinReader) -> Reply:
     """Remove the pin of a reader, if any."""
-    stream = state.catalogue.stream(command.stream_id)
+    stream = state.catalog.stream(command.stream_id)
     state.pins.remove(stream.id, command.name)
     return Reply()

@@ -61,7 +61,7 @@ def commit(state: State, operation: Operation, command: CommitTransaction) -> Re
     """Commit a batch: its stages are pending until the partitions have appended them."""
     _check_names(command)
     wanted = _stages(operation, command.stream_id, command.stages)
-    stream = state.catalogue.stream(command.stream_id)
+    stream = state.catalog.stream(command.stream_id)
     last = state.transactions.find(stream.id, command.name)
     if _is_committed(last, command):
         return Reply(
@@ -106,7 +106,7 @@ def abort(state: State, operation: Operation, command: AbortTransaction) -> Repl
     """Abort the stages of a batch. Expired stages and stages of deleted partitions need not be recorded."""
     _check_names(command)
     wanted = _stages(operation, command.stream_id, command.stages)
-    stream = state.catalogue.stream(command.stream_id)
+    stream = state.catalog.stream(command.stream_id)
     last = state.transactions.find(stream.id, command.name)
     if _is_committed(last, command):
         return Reply(
@@ -155,7 +155,7 @@ def applied(state: State, command: PublicationsApplied) -> Reply:
 
 def delete(state: State, command: DeleteTransaction) -> Reply:
     """Delete the record of the last commit under a name."""
-    stream = state.catalogue.stream(command.stream_id)
+    stream = state.catalog.stream(command.stream_id)
     state.transactions.remove(stream.id, command.name)
     return Reply()
 
@@ -257,7 +257,7 @@ def _in_whose_place(state: State, operation: Operation, command: CommitTransacti
 
 def _partition(state: State, place: Place) -> Partition:
     stream_id, topic_id, partition_id = place
-    partitions = state.catalogue.topic(stream_id, topic_id).partitions
+    partitions = state.catalog.topic(stream_id, topic_id).partitions
     if partition_id >= len(partitions):
         raise Refused(Status.PARTITION_NOT_FOUND)
     return partitions[partition_id]

@@ -39,7 +39,7 @@ class Accounts:
         """Return a user.
 
         Raises:
-            Refused: 20, there is no such user.
+            Refused: 20, the user does not exist.
         """
         try:
             return self._users[user_id]

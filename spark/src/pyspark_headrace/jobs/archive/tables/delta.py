@@ -86,7 +86,7 @@ class DeltaLakeTable:
             try:
                 self._append(batch)
             except CommitFailedError as error:
-                _log.info("%s: somebody else was quicker: %s", self.place, said(error))
+                _log.info("%s: another writer committed first: %s", self.place, said(error))
                 time.sleep(random.uniform(0, _WAIT_SECONDS * (attempt + 1)))  # noqa: S311 - to meet nobody again
             except (DeltaError, OSError) as error:
                 if self.has(batch.query, batch.number):
@@ -94,7 +94,7 @@ class DeltaLakeTable:
                 raise StoreError(f"{self.place}: {said(error)}") from None
             else:
                 return True
-        raise ArchiveError(f"{self.place}: others were quicker {_ATTEMPTS} times")
+        raise ArchiveError(f"{self.place}: other writers committed first, {_ATTEMPTS} times")
 
     def _refresh(self) -> None:
         if self._table is not None:
@@ -123,7 +123,7 @@ class DeltaLakeTable:
         marks = [Transaction(batch.query, batch.number)]
         for key, (_, end) in batch.ranges.items():
             marks += _marks(key, end)
-        told = {
+        properties = {
             "headrace.job": batch.job,
             "headrace.query": batch.query,
             "headrace.batch": str(batch.number),
@@ -134,7 +134,7 @@ class DeltaLakeTable:
             "append",
             self._schema,
             partition_by=list(_PARTITIONED_BY),
-            commit_properties=CommitProperties(custom_metadata=told, app_transactions=marks),
+            commit_properties=CommitProperties(custom_metadata=properties, app_transactions=marks),
         )
 
 

@@ -78,7 +78,7 @@ class IcebergTable:
             try:
                 self._append(table, batch)
             except CommitFailedException as error:
-                _log.info("%s: somebody else was quicker: %s", self._name, said(error))
+                _log.info("%s: another writer committed first: %s", self._name, said(error))
                 time.sleep(random.uniform(0, _WAIT_SECONDS * (attempt + 1)))  # noqa: S311 - to meet nobody again
             except Exception as error:  # noqa: BLE001 - every catalogue has failures of its own
                 if self.has(batch.query, batch.number):
@@ -86,10 +86,10 @@ class IcebergTable:
                 raise StoreError(f"{self._name}: {type(error).__name__}: {said(error)}") from None
             else:
                 return True
-        raise ArchiveError(f"{self._name}: others were quicker {_ATTEMPTS} times")
+        raise ArchiveError(f"{self._name}: other writers committed first, {_ATTEMPTS} times")
 
     def _append(self, table: Loaded, batch: Batch) -> None:
-        told = {
+        snapshot_properties = {
             "headrace.job": batch.job,
             "headrace.query": batch.query,
             "headrace.batch": str(batch.number),
@@ -106,7 +106,7 @@ class IcebergTable:
             transaction.set_properties(marks)
             transaction.add_files(
                 [f"{self._location}/{file.path}" for file in batch.files],
-                snapshot_properties=told,
+                snapshot_properties=snapshot_properties,
                 # File names are unique. The check would read the complete list of files.
                 check_duplicate_files=False,
             )
@@ -150,7 +150,7 @@ def catalog_of(uri: str, properties: Iterable[tuple[str, str]]) -> Catalog:
     try:
         return load_catalog(given.pop("name", "default"), **given)
     except Exception as error:  # noqa: BLE001 - every catalogue has failures of its own
-        raise StoreError(f"catalogue {bare(uri)}: {type(error).__name__}: {said(error)}") from None
+        raise StoreError(f"catalog {bare(uri)}: {type(error).__name__}: {said(error)}") from None
 
 
 def _has(table: Loaded, query: str, number: int) -> bool:

@@ -60,7 +60,7 @@ class ManifestTable:
         if not self.has(batch.query, batch.number):
             check(batch, self.reached(batch.places))
         if self._archive is None:
-            raise StoreError(f"{self.place}: there is no such folder")
+            raise StoreError(f"{self.place}: the directory does not exist")
         done = self._archive.commit(batch.files, job=batch.job, query=batch.query, batch=batch.number)
         return isinstance(done, Committed)
 

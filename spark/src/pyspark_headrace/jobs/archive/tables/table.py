@@ -97,7 +97,7 @@ def check(batch: Batch, reached: Mapping[Place, Reached]) -> None:
             continue
         if (last.incarnation, last.generation) != (key.incarnation, key.generation):
             raise MadeAnewError(
-                f"{key.title}: the topic was made anew or purged, and what is archived there is from before: "
+                f"{key.title}: the topic was created again or purged, and what is archived there is from before: "
                 f"incarnation {last.incarnation}, generation {last.generation}; now they are {key.incarnation} and "
                 f"{key.generation}. Archive it to another place"
             )

@@ -1,6 +1,8 @@
 //! Gateway and node with different catalog versions.
 
-use headrace_link::{Membership, PartitionRef, RequestId, ToGateway, ToNode, WhenReady};
+use headrace_link::{
+    CallHeader, Membership, PartitionRef, RequestId, ToGateway, ToNode, WhenReady,
+};
 use headrace_model::{ClientId, ClientKey, GroupId, Namespace, NodeId, Offset};
 use headrace_partition::{ConsumerKey, Poll, PollingStrategy, Request, Response};
 use headrace_proto::catalog::v1::{self as records, delta::Change};
@@ -263,10 +265,12 @@ fn a_member_that_is_new_is_waited_for() {
         ..poll(PollingStrategy::First)
     });
     let frame = ToNode::Request {
-        call,
-        place: place(namespace),
-        member: Some(member),
-        trace: None,
+        header: CallHeader {
+            call,
+            place: place(namespace),
+            member: Some(member),
+            trace: None,
+        },
         request,
     };
     peer.say(&mut world, frame);

@@ -1,6 +1,6 @@
 //! Statistics and traces of a node's requests.
 
-use headrace_link::{ToNode, TraceContext};
+use headrace_link::{CallHeader, ToNode, TraceContext};
 use headrace_partition::{PollingStrategy, Request};
 use headrace_shard::{Reading, TraceRecord};
 use headrace_wire::{CommandCode, Status};
@@ -53,10 +53,12 @@ fn a_traced_request_leaves_its_records_at_the_node() {
         let call = peer.call();
         let batch = messages(&[b"one"]);
         let frame = ToNode::Request {
-            call,
-            place: place(namespace),
-            member: None,
-            trace,
+            header: CallHeader {
+                call,
+                place: place(namespace),
+                member: None,
+                trace,
+            },
             request: Request::Append { batch },
         };
         peer.say(&mut world, frame);

@@ -1,6 +1,8 @@
 //! Gateway that is controlled by the test.
 
-use headrace_link::{Membership, PartitionRef, RequestId, ToGateway, ToNode, VERSION, WhenReady};
+use headrace_link::{
+    CallHeader, Membership, PartitionRef, RequestId, ToGateway, ToNode, VERSION, WhenReady,
+};
 use headrace_model::{Namespace, Offset, owner_shard};
 use headrace_partition::{Batch, ConsumerKey, Poll, PollingStrategy, Request};
 use headrace_ticket::{Scope, Ticket};
@@ -158,10 +160,12 @@ impl Peer {
     ) -> RequestId {
         let call = self.call();
         let frame = ToNode::Request {
-            call,
-            place,
-            member: None,
-            trace: None,
+            header: CallHeader {
+                call,
+                place,
+                member: None,
+                trace: None,
+            },
             request,
         };
         self.say(world, frame);
@@ -188,10 +192,12 @@ impl Peer {
         payloads: &[&[u8]],
     ) {
         let frame = ToNode::Request {
-            call,
-            place,
-            member: None,
-            trace: None,
+            header: CallHeader {
+                call,
+                place,
+                member: None,
+                trace: None,
+            },
             request: Request::Append {
                 batch: messages(payloads),
             },
@@ -208,9 +214,12 @@ impl Peer {
     ) -> RequestId {
         let call = self.call();
         let frame = ToNode::Wait {
-            call,
-            place,
-            member,
+            header: CallHeader {
+                call,
+                place,
+                member,
+                trace: None,
+            },
             poll,
             when_ready,
         };

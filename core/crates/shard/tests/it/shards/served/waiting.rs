@@ -1,6 +1,8 @@
 //! Waiting polls and watches of gateways.
 
-use headrace_link::{EndWait, Membership, Refusal, ToGateway, ToNode, WatchedState, WhenReady};
+use headrace_link::{
+    CallHeader, EndWait, Membership, Refusal, ToGateway, ToNode, WatchedState, WhenReady,
+};
 use headrace_model::{ClientId, ClientKey, GroupId, Namespace, Offset};
 use headrace_partition::{ConsumerKey, PartitionError, Poll, PollingStrategy, Request, Response};
 use headrace_proto::catalog::v1::delta::Change;
@@ -292,10 +294,12 @@ fn members_are_checked_at_the_node() {
     let place = place(namespace);
     let call = peer.call();
     let frame = ToNode::Request {
-        call,
-        place,
-        member: Some(member),
-        trace: None,
+        header: CallHeader {
+            call,
+            place,
+            member: Some(member),
+            trace: None,
+        },
         request: Request::Poll(poll(PollingStrategy::First)),
     };
     peer.say(&mut world, frame);

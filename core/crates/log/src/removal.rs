@@ -1,0 +1,4 @@
+//! Removal of segments: retention, deletion, purging.
+
+pub(crate) mod remove;
+pub(crate) mod retention;

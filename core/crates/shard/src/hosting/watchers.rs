@@ -1,0 +1,134 @@
+//! Shards and gateways that watch partitions of this shard for changes (GW-7).
+//!
+//! A watch contains the view last seen, and ends with one notification once the current view differs. Until the watch
+//! is repeated nothing more is sent: at most one message per watcher and partition is in flight, however much is
+//! appended.
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use headrace_catalog::Catalog;
+use headrace_link::WatchedState;
+use headrace_model::{Namespace, ShardId, Timestamp};
+use headrace_partition::Partition;
+
+use super::{HostingState, Partitions};
+use crate::api::{ConnectionKey, Effect};
+
+/// Receiver of a notification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotificationTarget {
+    /// Shard of this process.
+    Shard(ShardId),
+    /// Gateway at the other end of a connection of this shard.
+    Link(ConnectionKey),
+}
+
+struct Watcher {
+    target: NotificationTarget,
+    seen: Option<WatchedState>,
+}
+
+/// All watchers of this shard's partitions.
+#[derive(Default)]
+pub(super) struct Watchers {
+    at: HashMap<Namespace, Vec<Watcher>, FixedState>,
+    /// Pending notifications; `None` if the partition is now elsewhere.
+    seen: Vec<(NotificationTarget, Namespace, Option<WatchedState>)>,
+}
+
+impl Watchers {
+    pub(super) fn is_empty(&self) -> bool {
+        self.at.is_empty()
+    }
+
+    pub(super) fn has_seen(&self) -> bool {
+        !self.seen.is_empty()
+    }
+
+    pub(super) fn forget(&mut self, namespace: Namespace) {
+        self.at.remove(&namespace);
+    }
+
+    /// End the watches of a partition that is now elsewhere, and notify the watchers of that.
+    pub(super) fn lose(&mut self, namespace: Namespace) {
+        let watchers = self.at.remove(&namespace).into_iter().flatten();
+        let lost = watchers.map(|watcher| (watcher.target, namespace, None));
+        self.seen.extend(lost);
+    }
+}
+
+fn view(partition: &Partition) -> WatchedState {
+    let life = partition.generation();
+    WatchedState {
+        incarnation: life.incarnation,
+        purge_epoch: life.purge_epoch,
+        first: partition.first_offset(),
+        end: partition.visible_end(),
+    }
+}
+
+impl Partitions {
+    /// Watch a partition for changes relative to the view last seen.
+    pub(crate) fn watch(
+        &mut self,
+        catalog: &Catalog,
+        namespace: Namespace,
+        target: NotificationTarget,
+        seen: Option<WatchedState>,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.ensure(namespace, catalog, now, effects).is_err() {
+            // Watchers see in the catalog that the partition is gone.
+            return;
+        }
+        let watchers = self.watchers.at.entry(namespace).or_default();
+        watchers.retain(|watcher| watcher.target != target);
+        watchers.push(Watcher { target, seen });
+        self.notify_watchers(namespace);
+    }
+
+    /// Cancel a watch.
+    pub(crate) fn unwatch(&mut self, namespace: Namespace, whom: NotificationTarget) {
+        if let Some(watchers) = self.watchers.at.get_mut(&namespace) {
+            watchers.retain(|watcher| watcher.target != whom);
+            if watchers.is_empty() {
+                self.watchers.forget(namespace);
+            }
+        }
+    }
+
+    /// Take the pending notifications with their receivers.
+    pub(crate) fn take_view_changes(
+        &mut self,
+    ) -> Vec<(NotificationTarget, Namespace, Option<WatchedState>)> {
+        core::mem::take(&mut self.watchers.seen)
+    }
+
+    /// Notify watchers whose view of a changed partition is outdated.
+    pub(super) fn notify_watchers(&mut self, namespace: Namespace) {
+        let Some(watchers) = self.watchers.at.get_mut(&namespace) else {
+            return;
+        };
+        let Some(HostingState::Open(partition)) =
+            self.hosted.get(&namespace).map(|hosted| &hosted.state)
+        else {
+            return;
+        };
+        if !partition.is_open() {
+            return;
+        }
+        let view = view(partition);
+        let seen = &mut self.watchers.seen;
+        watchers.retain(|watcher| {
+            let is_news = watcher.seen != Some(view);
+            if is_news {
+                seen.push((watcher.target, namespace, Some(view)));
+            }
+            !is_news
+        });
+        if watchers.is_empty() {
+            self.watchers.forget(namespace);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Ways of calls and answers between sessions and partitions: on this shard, to other shards, and over links.
+
+pub(crate) mod links;
+mod mail;
+pub(crate) mod served;
+pub(crate) mod waits;
+pub(crate) mod watches;
+
+use std::sync::Arc;
+
+use headrace_catalog::{Catalog, Changes};
+use headrace_model::Timestamp;
+
+use self::{links::Links, waits::Waits, watches::Watches};
+use crate::api::ConnectionKey;
+
+/// Calls of this shard's connections that are under way, and what the connections wait for.
+pub(crate) struct Routing {
+    pub(crate) links: Links,
+    waits: Waits,
+    watches: Watches,
+    /// Catalog of the last review of sessions, waits and watches, or an older one.
+    reviewed: Arc<Catalog>,
+}
+
+impl Routing {
+    /// Create the routing of a shard with these links.
+    pub(crate) fn new(links: Links) -> Self {
+        Self {
+            links,
+            waits: Waits::default(),
+            watches: Watches::default(),
+            reviewed: Arc::default(),
+        }
+    }
+
+    /// Number of partitions that waiting requests and watches count against the limit.
+    pub(crate) fn subscriptions_count(&self) -> usize {
+        self.waits.cost() + self.watches.cost()
+    }
+
+    /// Earliest deadline of a waiting request.
+    pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
+        self.waits.next_deadline()
+    }
+
+    /// Return whether a request of a connection waits for messages.
+    pub(crate) fn has_wait(&self, key: ConnectionKey) -> bool {
+        self.waits.has(key)
+    }
+
+    /// Return the changes since the last review, which `catalog` is the reason for.
+    pub(crate) fn changes_until(&mut self, catalog: Arc<Catalog>) -> Changes {
+        let changes = catalog.changes_since(&self.reviewed);
+        self.reviewed = catalog;
+        changes
+    }
+}

@@ -1,0 +1,467 @@
+//! Requests of this shard's connections that wait for messages (GW-7).
+//!
+//! A request that waits for one partition is parked there and answered from there. A group member's request that waits
+//! for any of several partitions must not get messages from two: partitions notify it, and it then polls one that has
+//! messages. The connection's shard keeps the deadline, and makes a new plan when the catalog changes: permissions and
+//! owners are those of the catalog at the time of the answer, not of the request.
+
+mod end;
+
+use std::collections::BTreeSet;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use headrace_link::{EndWait, Refusal, WhenReady};
+use headrace_model::{Namespace, Timestamp};
+use headrace_partition::{Poll, Response};
+use headrace_wire::{Status, message::HEADER_BYTES};
+
+use crate::{
+    Shard,
+    api::{
+        ConnectionKey, Effect, Mail, Origin, PartitionAnswer, PartitionCall, Sequence, WaitingPoll,
+    },
+    dispatch::{Plan, encode_partition_answer, nothing_polled},
+    hosting::members::find_member,
+    sessions::connection::{Requester, status_response},
+};
+
+/// A waiting request.
+struct Wait {
+    sequence: Sequence,
+    deadline: Timestamp,
+    /// True after the deadline: any number of messages suffices.
+    is_due: bool,
+    /// Payload of the request, from which the plan is made anew.
+    request: Box<[u8]>,
+    plan: Plan,
+    phase: Phase,
+    /// True if the plan is void but a poll in flight may have found messages and has to be waited for.
+    is_void: bool,
+    /// True if the request has waited at any partition.
+    had_place: bool,
+}
+
+enum Phase {
+    /// The plan has no partition to wait at.
+    Nowhere,
+    /// Parked at the only partition, which answers.
+    Parked,
+    /// All partitions have been asked to notify when they have messages.
+    Notified,
+    /// One partition is polled.
+    Trying {
+        place: Namespace,
+        /// True if all other partitions have been asked to notify.
+        is_armed: bool,
+        /// Partitions that sent a notification meanwhile.
+        ready: Vec<Namespace>,
+    },
+    /// The deadline has passed: partitions are polled one after the other until one has messages.
+    Taking { place: usize },
+}
+
+impl Wait {
+    fn origin(&self, shard: &Shard, key: ConnectionKey) -> Origin {
+        Origin {
+            trace: None,
+            shard: shard.config.shard,
+            connection: key,
+            sequence: self.sequence,
+            member: self.plan.member,
+        }
+    }
+
+    fn cost(&self) -> usize {
+        cost(&self.plan)
+    }
+
+    /// Return whether a poll is in flight at a partition other than this one.
+    fn is_polled_elsewhere(&self, namespace: Namespace) -> bool {
+        let polled = match self.phase {
+            Phase::Trying { place, .. } => Some(place),
+            Phase::Taking { place } => self.plan.places.get(place).copied(),
+            Phase::Nowhere | Phase::Parked | Phase::Notified => None,
+        };
+        polled.is_some_and(|place| place != namespace)
+    }
+
+    /// Note a partition that is to be polled after the current one.
+    fn note_ready(&mut self, namespace: Namespace) {
+        if let Phase::Trying { ready, .. } = &mut self.phase
+            && self.plan.places.contains(&namespace)
+            && !ready.contains(&namespace)
+        {
+            ready.push(namespace);
+        }
+    }
+}
+
+/// Number of partitions that a plan counts against the limit of waits and watches.
+fn cost(plan: &Plan) -> usize {
+    plan.places.len().max(1)
+}
+
+/// All waiting requests, by connection; a connection has at most one.
+#[derive(Default)]
+pub(crate) struct Waits {
+    by_connection: HashMap<ConnectionKey, Box<Wait>, FixedState>,
+    deadlines: BTreeSet<(Timestamp, ConnectionKey)>,
+    cost: usize,
+}
+
+impl Waits {
+    /// Number of partitions that all waits count against the limit.
+    pub(crate) fn cost(&self) -> usize {
+        self.cost
+    }
+
+    /// Earliest deadline of a waiting request.
+    pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    pub(crate) fn has(&self, key: ConnectionKey) -> bool {
+        self.by_connection.contains_key(&key)
+    }
+
+    /// Return whether an answer belongs to a waiting request.
+    pub(crate) fn has_asked(&self, origin: &Origin) -> bool {
+        let found = self.by_connection.get(&origin.connection);
+        found.is_some_and(|wait| wait.sequence == origin.sequence)
+    }
+
+    fn insert(&mut self, key: ConnectionKey, wait: Box<Wait>) {
+        self.cost += wait.cost();
+        if !wait.is_due {
+            self.deadlines.insert((wait.deadline, key));
+        }
+        self.by_connection.insert(key, wait);
+    }
+
+    fn take(&mut self, key: ConnectionKey) -> Option<Box<Wait>> {
+        let wait = self.by_connection.remove(&key)?;
+        self.cost -= wait.cost();
+        self.deadlines.remove(&(wait.deadline, key));
+        Some(wait)
+    }
+
+    fn keys(&self) -> Vec<ConnectionKey> {
+        self.by_connection.keys().copied().collect()
+    }
+}
+
+/// Consequence of a partition's answer.
+enum Step {
+    /// Ignore an answer that belongs to an abandoned plan.
+    Ignore,
+    /// Make a new plan, because this one is void.
+    Anew,
+    /// Poll from this place of the plan on, because the deadline has passed.
+    Take { place: usize },
+    /// Wait until a partition notifies.
+    Wait,
+    /// Answer the request with this result.
+    Answer,
+}
+
+fn next_step(wait: &Wait, result: &Result<Response, Refusal>) -> Step {
+    let has_nothing = match result {
+        Ok(Response::Polled(polled)) => polled.messages_count == 0 && wait.plan.poll.count > 0,
+        Err(Refusal::NotReady | Refusal::NothingAssigned) => true,
+        _ => false,
+    };
+    match (&wait.phase, result) {
+        (Phase::Notified | Phase::Nowhere, _) => Step::Ignore,
+        // The catalog shows what has become of the partition.
+        (_, Err(Refusal::NotFound)) | (Phase::Parked, Err(Refusal::NotReady)) => Step::Anew,
+        (Phase::Parked, Err(Refusal::NothingAssigned)) if !wait.plan.is_named => Step::Anew,
+        (Phase::Trying { .. } | Phase::Taking { .. }, _) if has_nothing && wait.is_void => {
+            Step::Anew
+        }
+        (Phase::Trying { .. }, _) if has_nothing && wait.is_due => Step::Take { place: 0 },
+        (Phase::Trying { .. }, _) if has_nothing => Step::Wait,
+        (Phase::Taking { place }, _) if has_nothing => Step::Take { place: place + 1 },
+        _ => Step::Answer,
+    }
+}
+
+impl Shard {
+    /// Start to wait with an admitted request.
+    pub(crate) fn begin_wait(
+        &mut self,
+        requester: &mut Requester<'_>,
+        plan: Plan,
+        micros: u64,
+        request: &[u8],
+        effects: &mut Vec<Effect>,
+    ) {
+        let waited_for = self.routing.waits.cost + self.routing.watches.cost();
+        if waited_for + cost(&plan) > self.config.waited_partitions_max {
+            let response = status_response(Status::TOO_MANY_WAITS);
+            return requester.pipeline.respond(response);
+        }
+        // The client cannot send heartbeats while it waits.
+        requester.session.last_heartbeat = self.now;
+        let key = requester.key;
+        let micros = micros.min(self.config.wait_micros_max);
+        let mut wait = Box::new(Wait {
+            sequence: requester.pipeline.begin_alone(),
+            deadline: Timestamp(self.now.0.saturating_add(micros)),
+            is_due: false,
+            request: request.into(),
+            plan,
+            phase: Phase::Nowhere,
+            is_void: false,
+            had_place: false,
+        });
+        self.enter(key, &mut wait, effects);
+        self.routing.waits.insert(key, wait);
+    }
+
+    /// Execute the plan: park at its only partition, or poll the first of several.
+    fn enter(&mut self, key: ConnectionKey, wait: &mut Wait, effects: &mut Vec<Effect>) {
+        wait.is_void = false;
+        wait.had_place |= !wait.plan.places.is_empty();
+        match wait.plan.places[..] {
+            [] => wait.phase = Phase::Nowhere,
+            [place] => {
+                wait.phase = Phase::Parked;
+                self.ask(key, wait, place, WhenReady::Answer, effects);
+            }
+            [first, ..] => {
+                let catalog = self.catalog.load();
+                // The start rotates, so that partitions that always have messages do not starve the others.
+                let turn = wait.plan.member.and_then(|membership| {
+                    find_member(membership, catalog, first)?.next_partition()
+                });
+                let found = wait.plan.places.iter().copied();
+                let place = found
+                    .clone()
+                    .find(|place| Some(place.partition()) == turn)
+                    .unwrap_or(first);
+                self.try_place(key, wait, place, false, Vec::new(), effects);
+            }
+        }
+    }
+
+    fn try_place(
+        &mut self,
+        key: ConnectionKey,
+        wait: &mut Wait,
+        place: Namespace,
+        is_armed: bool,
+        ready: Vec<Namespace>,
+        effects: &mut Vec<Effect>,
+    ) {
+        wait.phase = Phase::Trying {
+            place,
+            is_armed,
+            ready,
+        };
+        self.ask(key, wait, place, WhenReady::AnswerNow, effects);
+    }
+
+    /// Send a poll to a partition, which looks once or waits.
+    fn ask(
+        &mut self,
+        key: ConnectionKey,
+        wait: &Wait,
+        namespace: Namespace,
+        when_ready: WhenReady,
+        effects: &mut Vec<Effect>,
+    ) {
+        let origin = wait.origin(self, key);
+        let poll = Poll {
+            minimum_bytes: if wait.is_due {
+                0
+            } else {
+                wait.plan.poll.minimum_bytes
+            },
+            ..wait.plan.poll
+        };
+        let owner = self.owner(namespace);
+        let mail = Mail::Wait(PartitionCall {
+            origin,
+            namespace,
+            request: WaitingPoll { poll, when_ready },
+        });
+        self.route_mail(owner, mail, effects);
+    }
+
+    fn stop(
+        &mut self,
+        origin: Origin,
+        namespace: Namespace,
+        stop: EndWait,
+        effects: &mut Vec<Effect>,
+    ) {
+        let owner = self.owner(namespace);
+        let mail = Mail::StopWaiting {
+            origin,
+            namespace,
+            stop,
+        };
+        self.route_mail(owner, mail, effects);
+    }
+
+    /// Cancel the pending notifications of all partitions.
+    fn disarm(&mut self, key: ConnectionKey, wait: &Wait, effects: &mut Vec<Effect>) {
+        let except = match wait.phase {
+            Phase::Notified => None,
+            Phase::Trying {
+                place,
+                is_armed: true,
+                ..
+            } => Some(place),
+            _ => return,
+        };
+        let origin = wait.origin(self, key);
+        for place in &wait.plan.places {
+            if Some(*place) != except {
+                self.stop(origin, *place, EndWait::Cancel, effects);
+            }
+        }
+    }
+
+    /// Process a partition's answer to a waiting request.
+    pub(crate) fn wait_answered(&mut self, answer: PartitionAnswer, effects: &mut Vec<Effect>) {
+        let PartitionAnswer {
+            origin,
+            namespace,
+            result,
+        } = answer;
+        let key = origin.connection;
+        let Some(mut wait) = self.routing.waits.take(key) else {
+            return;
+        };
+        if wait.is_polled_elsewhere(namespace) {
+            // The partition cannot notify any longer: the next poll there returns the reason.
+            wait.note_ready(namespace);
+            return self.routing.waits.insert(key, wait);
+        }
+        match next_step(&wait, &result) {
+            Step::Ignore => return self.routing.waits.insert(key, wait),
+            Step::Anew => {
+                let lost = matches!(result, Err(Refusal::NothingAssigned)).then_some(namespace);
+                return self.wait_anew(key, wait, lost, effects);
+            }
+            Step::Take { place } => {
+                self.disarm(key, &wait, effects);
+                return self.take_from(key, wait, place, effects);
+            }
+            Step::Wait => {
+                let is_lost = matches!(result, Err(Refusal::NothingAssigned));
+                self.wait_on(key, &mut wait, is_lost, effects);
+                return self.routing.waits.insert(key, wait);
+            }
+            Step::Answer => self.disarm(key, &wait, effects),
+        }
+        if let (Some(member), false) = (wait.plan.member, wait.plan.is_named) {
+            let member = find_member(member, self.catalog.load(), namespace);
+            if let Some(member) = member {
+                member.set_last_polled(namespace.partition());
+            }
+        }
+        let explanation = self.explanation(namespace, &result);
+        self.end_wait(key, wait.sequence, |pipeline, sequence| {
+            let explanation = explanation.as_deref();
+            encode_partition_answer(pipeline, sequence, namespace, result, explanation);
+        });
+        if wait.plan.places.len() == 1 {
+            self.follow_wait(key, namespace);
+        }
+    }
+
+    /// Count the partition of a request that has waited, and move the connection to its owner if due. This could not
+    /// happen earlier: a connection that is about to move is not read from, so a closed client would go unnoticed.
+    fn follow_wait(&mut self, key: ConnectionKey, namespace: Namespace) {
+        let home = self.config.shard;
+        let shard = self.owner(namespace).shard_for(home);
+        if let Some(connection) = self.sessions.get_mut(key)
+            && connection.session.affinity.count(shard, home)
+        {
+            connection.moving_to = Some(shard);
+        }
+    }
+
+    /// Continue after a poll without messages: request a notification from that partition, and from all others unless
+    /// that was done already. Meanwhile poll another partition that has sent a notification.
+    fn wait_on(
+        &mut self,
+        key: ConnectionKey,
+        wait: &mut Wait,
+        is_lost: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let phase = core::mem::replace(&mut wait.phase, Phase::Notified);
+        let Phase::Trying {
+            place,
+            is_armed,
+            mut ready,
+        } = phase
+        else {
+            return;
+        };
+        let places = if is_armed {
+            vec![place]
+        } else {
+            wait.plan.places.clone()
+        };
+        for other in places {
+            // The member no longer owns this partition and does not watch it: the catalog brings a new plan.
+            if !(is_lost && other == place) {
+                self.ask(key, wait, other, WhenReady::Notify, effects);
+            }
+        }
+        if let Some(next) = ready.pop() {
+            self.try_place(key, wait, next, true, ready, effects);
+        }
+    }
+
+    /// Poll from this place of the plan on until a partition has messages, because the deadline has passed.
+    fn take_from(
+        &mut self,
+        key: ConnectionKey,
+        mut wait: Box<Wait>,
+        place: usize,
+        effects: &mut Vec<Effect>,
+    ) {
+        // A partition that sent no notification has less than the minimum. If the minimum is small, that means no
+        // messages.
+        let is_small = (wait.plan.poll.minimum_bytes as usize) <= HEADER_BYTES;
+        let nobody_told = matches!(wait.phase, Phase::Notified);
+        let place_left = wait.plan.places.get(place).copied();
+        let Some(namespace) = place_left.filter(|_| !(is_small && nobody_told)) else {
+            return self.end_wait(key, wait.sequence, |pipeline, sequence| {
+                let response = nothing_polled(pipeline, sequence);
+                pipeline.answer_one(sequence, response);
+            });
+        };
+        wait.phase = Phase::Taking { place };
+        self.ask(key, &wait, namespace, WhenReady::AnswerNow, effects);
+        self.routing.waits.insert(key, wait);
+    }
+
+    /// Process a partition's notification that it has enough messages.
+    pub(crate) fn wait_notified(
+        &mut self,
+        origin: Origin,
+        namespace: Namespace,
+        effects: &mut Vec<Effect>,
+    ) {
+        let key = origin.connection;
+        if !self.routing.waits.has_asked(&origin) {
+            return;
+        }
+        let Some(mut wait) = self.routing.waits.take(key) else {
+            return;
+        };
+        if matches!(wait.phase, Phase::Notified) && wait.plan.places.contains(&namespace) {
+            self.try_place(key, &mut wait, namespace, true, Vec::new(), effects);
+        } else {
+            wait.note_ready(namespace);
+        }
+        self.routing.waits.insert(key, wait);
+    }
+}

@@ -1,0 +1,356 @@
+//! Connections of this shard that watch partitions and get notifications of changes (GW-7).
+//!
+//! Nothing is queued: the newest view of each partition is kept once for all connections, and each connection has a
+//! list of partitions whose newest view it has not been sent. A partition is watched again only after some connection
+//! was sent the view, so notifications are never more frequent than a client can read them.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, hash_map::Entry};
+use headrace_catalog::{Action, Catalog, Changes, authorise};
+use headrace_link::WatchedState;
+use headrace_model::{Namespace, UserId};
+use headrace_wire::{
+    Status, WatchAction,
+    response::{WatchedPartition, encode_list},
+};
+
+use crate::{
+    Shard,
+    api::{ConnectionKey, Effect, Mail},
+    sessions::connection::{Requester, payload_response, status_response},
+};
+
+/// Maximum number of partitions in one frame.
+const FRAME_PARTITIONS_MAX: usize = 1024;
+
+/// State of a partition that at least one connection watches.
+#[derive(Default)]
+struct Seen {
+    view: Option<WatchedState>,
+    /// True if the partition's shard will notify when the view changes. If false, no watcher has been sent the view
+    /// yet.
+    is_armed: bool,
+    watchers: Vec<ConnectionKey>,
+}
+
+/// Watches of one connection.
+#[derive(Default)]
+struct Watching {
+    places: HashMap<Namespace, Place, FixedState>,
+    /// Partitions whose newest view was not sent, oldest first.
+    due: VecDeque<Namespace>,
+    /// Partitions no longer watched, which the connection has yet to be notified of.
+    gone: BTreeMap<Namespace, Status>,
+}
+
+struct Place {
+    incarnation: u64,
+    is_due: bool,
+}
+
+/// All watches of a shard.
+#[derive(Default)]
+pub(crate) struct Watches {
+    seen: HashMap<Namespace, Seen, FixedState>,
+    by_connection: HashMap<ConnectionKey, Watching, FixedState>,
+    cost: usize,
+}
+
+impl Watches {
+    /// Number of watched partitions, each counted once for every watching connection.
+    pub(crate) fn cost(&self) -> usize {
+        self.cost
+    }
+
+    /// Mark the newest view of a partition as due for a connection.
+    fn owe(&mut self, key: ConnectionKey, namespace: Namespace) {
+        if let Some(watching) = self.by_connection.get_mut(&key)
+            && let Some(place) = watching.places.get_mut(&namespace)
+            && !core::mem::replace(&mut place.is_due, true)
+        {
+            watching.due.push_back(namespace);
+        }
+    }
+
+    /// Add a watch. Returns true if nothing is known of the partition yet.
+    fn insert(&mut self, key: ConnectionKey, namespace: Namespace, incarnation: u64) -> bool {
+        let watching = self.by_connection.entry(key).or_default();
+        let seen = self.seen.entry(namespace).or_default();
+        match watching.places.entry(namespace) {
+            Entry::Occupied(mut known) => known.get_mut().incarnation = incarnation,
+            Entry::Vacant(free) => {
+                free.insert(Place {
+                    incarnation,
+                    is_due: false,
+                });
+                seen.watchers.push(key);
+                self.cost += 1;
+            }
+        }
+        watching.gone.remove(&namespace);
+        let is_new = seen.view.is_none() && !seen.is_armed;
+        if seen.view.is_some() {
+            self.owe(key, namespace);
+        }
+        is_new
+    }
+
+    /// Remove watches of a connection. Returns the partitions without any watcher left whose shards would still notify.
+    fn remove(
+        &mut self,
+        key: ConnectionKey,
+        namespaces: impl IntoIterator<Item = Namespace>,
+    ) -> Vec<Namespace> {
+        let mut forgotten = Vec::new();
+        let Some(watching) = self.by_connection.get_mut(&key) else {
+            return forgotten;
+        };
+        for namespace in namespaces {
+            if watching.places.remove(&namespace).is_none() {
+                continue;
+            }
+            self.cost -= 1;
+            if let Entry::Occupied(mut seen) = self.seen.entry(namespace) {
+                seen.get_mut().watchers.retain(|watcher| *watcher != key);
+                if seen.get().watchers.is_empty() && seen.remove().is_armed {
+                    forgotten.push(namespace);
+                }
+            }
+        }
+        let places = &watching.places;
+        watching.due.retain(|due| places.contains_key(due));
+        forgotten
+    }
+
+    /// Return whether watching has ended: the connection watches nothing and was notified of that. It may then do
+    /// something else again.
+    fn is_over(&mut self, key: ConnectionKey) -> bool {
+        let is_over = self
+            .by_connection
+            .get(&key)
+            .is_none_or(|watching| watching.places.is_empty() && watching.gone.is_empty());
+        if is_over {
+            self.by_connection.remove(&key);
+        }
+        is_over
+    }
+
+    /// Take what is due for a connection, and the partitions to be watched for further changes.
+    fn take_due(&mut self, key: ConnectionKey) -> (Vec<WatchedPartition>, Vec<Namespace>) {
+        let mut entries = Vec::new();
+        let mut told = Vec::new();
+        let Some(watching) = self.by_connection.get_mut(&key) else {
+            return (entries, told);
+        };
+        while entries.len() < FRAME_PARTITIONS_MAX
+            && let Some((namespace, status)) = watching.gone.pop_first()
+        {
+            entries.push(entry(namespace, status, None));
+        }
+        while entries.len() < FRAME_PARTITIONS_MAX
+            && let Some(namespace) = watching.due.pop_front()
+        {
+            let (Some(place), Some(seen)) = (
+                watching.places.get_mut(&namespace),
+                self.seen.get(&namespace),
+            ) else {
+                continue;
+            };
+            place.is_due = false;
+            if !seen.is_armed {
+                told.push(namespace);
+            }
+            // A view of an earlier partition with this number does not apply to the current one.
+            let view = seen
+                .view
+                .filter(|view| view.incarnation == place.incarnation);
+            if view.is_some() {
+                entries.push(entry(namespace, Status::OK, view));
+            }
+        }
+        (entries, told)
+    }
+}
+
+fn entry(namespace: Namespace, status: Status, view: Option<WatchedState>) -> WatchedPartition {
+    let view = view.unwrap_or_default();
+    WatchedPartition {
+        status,
+        stream_id: namespace.stream().0,
+        topic_id: namespace.topic().0,
+        partition_id: namespace.partition().0,
+        incarnation: view.incarnation,
+        purge_epoch: view.purge_epoch,
+        first_offset: view.first.0,
+        next_offset: view.end.0,
+    }
+}
+
+/// Return the reason if a partition can no longer be watched.
+fn refusal(
+    catalog: &Catalog,
+    user: UserId,
+    namespace: Namespace,
+    incarnation: u64,
+) -> Option<Status> {
+    let (stream, topic) = (namespace.stream(), namespace.topic());
+    let Some(found) = catalog.stream_by_id(stream) else {
+        return Some(Status::STREAM_ID_NOT_FOUND);
+    };
+    let Some(found) = found.topic_by_id(topic) else {
+        return Some(Status::TOPIC_ID_NOT_FOUND);
+    };
+    let partition = found.partition(namespace.partition());
+    if partition.is_none_or(|partition| partition.incarnation != incarnation) {
+        return Some(Status::PARTITION_NOT_FOUND);
+    }
+    (!authorise(catalog, user, Action::Poll(stream, topic))).then_some(Status::UNAUTHORIZED)
+}
+
+impl Shard {
+    /// Start or stop to watch partitions for a connection.
+    pub(crate) fn watch(
+        &mut self,
+        requester: &mut Requester<'_>,
+        action: WatchAction,
+        places: &[(Namespace, u64)],
+        effects: &mut Vec<Effect>,
+    ) {
+        let key = requester.key;
+        match action {
+            WatchAction::Add => {
+                let cost = self.routing.waits.cost() + self.routing.watches.cost() + places.len();
+                if cost > self.config.waited_partitions_max {
+                    let response = status_response(Status::TOO_MANY_WAITS);
+                    return requester.pipeline.respond(response);
+                }
+                for (namespace, incarnation) in places {
+                    if self.routing.watches.insert(key, *namespace, *incarnation) {
+                        self.arm_watch(*namespace, effects);
+                    }
+                }
+            }
+            WatchAction::Remove => {
+                let namespaces = places.iter().map(|(namespace, _)| *namespace);
+                self.unwatch(key, namespaces, effects);
+            }
+        }
+        requester.session.is_watching = !self.routing.watches.is_over(key);
+        requester.pipeline.respond(status_response(Status::OK));
+    }
+
+    fn unwatch(
+        &mut self,
+        key: ConnectionKey,
+        namespaces: impl IntoIterator<Item = Namespace>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let shard = self.config.shard;
+        for namespace in self.routing.watches.remove(key, namespaces) {
+            let owner = self.owner(namespace);
+            self.route_mail(owner, Mail::Unwatch { namespace, shard }, effects);
+        }
+    }
+
+    /// Ask the shard of a partition to notify when the known view is outdated.
+    fn arm_watch(&mut self, namespace: Namespace, effects: &mut Vec<Effect>) {
+        let Some(known) = self.routing.watches.seen.get_mut(&namespace) else {
+            return;
+        };
+        known.is_armed = true;
+        let (seen, shard) = (known.view, self.config.shard);
+        let owner = self.owner(namespace);
+        let mail = Mail::Watch {
+            namespace,
+            shard,
+            seen,
+        };
+        self.route_mail(owner, mail, effects);
+    }
+
+    /// Process a notification about a watched partition.
+    pub(crate) fn watch_notified(&mut self, namespace: Namespace, view: WatchedState) {
+        let Some(seen) = self.routing.watches.seen.get_mut(&namespace) else {
+            return;
+        };
+        seen.view = Some(view);
+        seen.is_armed = false;
+        for key in seen.watchers.clone() {
+            self.routing.watches.owe(key, namespace);
+            self.sessions.touch(key);
+        }
+    }
+
+    /// Send a connection its due notifications, unless earlier ones are still being sent.
+    pub(crate) fn notify(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+        let Some(connection) = self.sessions.get_mut(key) else {
+            return;
+        };
+        if !connection.session.is_watching || connection.sending || connection.closing {
+            return;
+        }
+        let (entries, told) = self.routing.watches.take_due(key);
+        for namespace in told {
+            self.arm_watch(namespace, effects);
+        }
+        self.deliver_answers(effects);
+        let is_watching = !self.routing.watches.is_over(key);
+        if let Some(connection) = self.sessions.get_mut(key) {
+            connection.session.is_watching = is_watching;
+            if !entries.is_empty() {
+                let frame = payload_response(|out| encode_list(&entries, out));
+                connection.pipeline.respond(frame);
+            }
+        }
+    }
+
+    /// Apply a new catalog: stop watching partitions that are gone, or that the user may no longer see.
+    pub(crate) fn review_watches(&mut self, changes: &Changes, effects: &mut Vec<Effect>) {
+        let keys: Vec<ConnectionKey> = self.routing.watches.by_connection.keys().copied().collect();
+        let (catalog, now) = (Arc::clone(self.catalog.load()), self.now);
+        for key in keys {
+            let user = self
+                .sessions
+                .get_mut(key)
+                .and_then(|connection| connection.session.login.as_ref())
+                .map(|login| (login.user(), login.holds(&catalog, now)));
+            let is_all = user.is_none_or(|(user, _)| changes.has_user(user));
+            let user = user.filter(|(_, holds)| *holds).map(|(user, _)| user);
+            let Some(watching) = self.routing.watches.by_connection.get_mut(&key) else {
+                continue;
+            };
+            let touched = watching.places.iter().filter(|(namespace, _)| {
+                is_all || changes.has_topic(namespace.stream(), namespace.topic())
+            });
+            let mut gone = Vec::new();
+            for (namespace, place) in touched {
+                let status = match user {
+                    Some(user) => refusal(&catalog, user, *namespace, place.incarnation),
+                    None => Some(Status::UNAUTHENTICATED),
+                };
+                if let Some(status) = status {
+                    gone.push(*namespace);
+                    watching.gone.insert(*namespace, status);
+                }
+            }
+            if !gone.is_empty() {
+                self.unwatch(key, gone, effects);
+                self.sessions.touch(key);
+            }
+        }
+    }
+
+    /// Remove all watches of a closed connection.
+    pub(crate) fn forget_watches(&mut self, key: ConnectionKey, effects: &mut Vec<Effect>) {
+        if let Some(watching) = self.routing.watches.by_connection.get(&key) {
+            let namespaces: Vec<Namespace> = watching.places.keys().copied().collect();
+            self.unwatch(key, namespaces, effects);
+            self.routing.watches.by_connection.remove(&key);
+        }
+    }
+}

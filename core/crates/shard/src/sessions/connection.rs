@@ -1,0 +1,198 @@
+//! One client connection: its buffers, its requests in flight and its session.
+
+mod inbox;
+mod pipeline;
+mod requester;
+mod session;
+mod websocket;
+
+use headrace_buffer::{Buffer, Slice};
+use headrace_model::{ShardId, Timestamp};
+use headrace_wire::{CommandCode, Status, frame::ResponseHeader, response::encode_frame};
+
+pub(crate) use inbox::{
+    Head, Inbox, SMALL_PAYLOAD_BYTES_MAX, Source, UNAUTHENTICATED_PAYLOAD_BYTES_MAX,
+};
+pub(crate) use pipeline::Pipeline;
+pub(crate) use requester::Requester;
+pub(crate) use session::{Affinity, Login, SendRoute, Session, Standing};
+pub(crate) use websocket::WebSocket;
+
+use crate::{
+    api::ConnectionKey, config::WebSocketConfig, routing::served::GatewayLink,
+    sessions::arrival::Framing,
+};
+
+/// State of a connection.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "independent facts: each of the two directions, and two marks"
+)]
+pub(crate) struct Connection {
+    pub(crate) key: ConnectionKey,
+    pub(crate) inbox: Inbox,
+    pub(crate) pipeline: Pipeline,
+    pub(crate) session: Session,
+    /// Set if the peer is a gateway, which uses frames of its own.
+    pub(crate) gateway_link: Option<Box<GatewayLink>>,
+    /// True while a receive of the host is in flight.
+    pub(crate) receiving: bool,
+    /// True while a send of the host is in flight.
+    pub(crate) sending: bool,
+    /// True if no more requests are accepted. The connection closes after everything outgoing was sent.
+    pub(crate) closing: bool,
+    /// Set once everything was sent. What the peer still sends is discarded until it closes or until this deadline.
+    /// Closing at once would reset the connection, and answers not yet received by the peer would be lost.
+    pub(crate) lingers_until: Option<Timestamp>,
+    /// Shard that owns the partitions of this connection's traffic. The connection accepts no new requests and moves
+    /// there when all are answered.
+    pub(crate) moving_to: Option<ShardId>,
+    /// Deadline for the arrival of a payload with a dedicated buffer.
+    pub(crate) payload_until: Timestamp,
+    /// True if the connection has an entry for the payload deadline.
+    pub(crate) is_payload_awaited: bool,
+    /// Number of its turn among connections that wait until their user holds less memory; 0 if it does not wait.
+    pub(crate) share_turn: u64,
+    /// True if the connection is listed for work at the end of the turn.
+    pub(crate) touched: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(key: ConnectionKey, session: Session, config: &WebSocketConfig) -> Self {
+        let is_proxied = session.arrival.is_proxied;
+        let (inbox, mut pipeline) = match session.arrival.framing {
+            Framing::Plain => (Inbox::new(None, is_proxied), Pipeline::default()),
+            Framing::WebSocket => (
+                Inbox::new(Some(Box::new(WebSocket::new(config))), is_proxied),
+                Pipeline::in_messages(),
+            ),
+        };
+        if session.arrival.is_in_process() {
+            pipeline.explain();
+        }
+        Self {
+            key,
+            inbox,
+            pipeline,
+            session,
+            gateway_link: None,
+            receiving: false,
+            sending: false,
+            closing: false,
+            lingers_until: None,
+            moving_to: None,
+            payload_until: Timestamp(0),
+            is_payload_awaited: false,
+            share_turn: 0,
+            touched: false,
+        }
+    }
+
+    /// Return whether no I/O and no request ties the connection to its shard.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.receiving && !self.sending && self.pipeline.is_idle() && !self.pipeline.has_outgoing()
+    }
+
+    /// Return whether a request may start in addition to those in flight.
+    pub(crate) fn may_start(&self, code: u32) -> bool {
+        if code == CommandCode::SendMessages.code() {
+            self.pipeline.may_append()
+        } else {
+            self.pipeline.may_run_alone()
+        }
+    }
+
+    /// Process a completed receive that put `count` more bytes into the buffer.
+    pub(crate) fn received(&mut self, buffer: Buffer, count: usize) {
+        self.inbox.received(buffer, count);
+        if let Some(replies) = self.inbox.websocket_mut().and_then(WebSocket::take_replies) {
+            self.pipeline.queue_between_responses(replies);
+        }
+    }
+
+    /// Begin to close the connection if its WebSocket has ended, or if an unsent response ends it. Returns true if so;
+    /// the closing frame then follows the answers to all requests in flight.
+    pub(crate) fn conclude(&mut self) -> bool {
+        // Closing has already begun, perhaps because of a shutdown, and completes with the last answer.
+        if self.closing {
+            return false;
+        }
+        let has_whole_request = self.has_whole_request();
+        let Some(websocket) = self.inbox.websocket_mut() else {
+            return false;
+        };
+        if self.pipeline.has_ended() {
+            self.pipeline.abandon();
+        } else if !websocket.is_over() || has_whole_request {
+            return false;
+        } else if let Some(words) = websocket.take_final_bytes() {
+            self.pipeline.queue_final(words);
+        }
+        self.closing = true;
+        true
+    }
+
+    /// Announce the shutdown after the answers to all requests in flight, and accept no more requests.
+    pub(crate) fn begin_graceful_close(&mut self) {
+        if self.closing {
+            return;
+        }
+        self.closing = true;
+        if self.gateway_link.is_some() {
+            // A gateway is notified after its last answer.
+            return;
+        }
+        let words = match self.inbox.websocket_mut() {
+            None => status_response(Status::DISCONNECTED),
+            Some(websocket) => websocket.close_frame(),
+        };
+        self.pipeline.queue_final(words);
+    }
+
+    /// Return whether receiving is paused because of back-pressure.
+    pub(crate) fn is_held_back(&self) -> bool {
+        match &self.gateway_link {
+            None => self.pipeline.is_full(),
+            Some(served) => served.is_paused(&self.pipeline),
+        }
+    }
+
+    /// Return whether a closing connection has sent all answers and its closing frame.
+    pub(crate) fn has_ended(&self) -> bool {
+        let has_parted = |served: &GatewayLink| served.is_drained();
+        self.pipeline.is_idle() && self.gateway_link.as_deref().is_none_or(has_parted)
+    }
+
+    /// Return whether a complete request is queued.
+    pub(crate) fn has_whole_request(&self) -> bool {
+        self.inbox.has_whole_request()
+    }
+}
+
+/// A response without payload.
+pub(crate) fn status_response(status: Status) -> Slice {
+    static SUCCESS: [u8; 8] = [0; 8];
+    if status == Status::OK {
+        return Slice::from_static(&SUCCESS);
+    }
+    Slice::from_vec(ResponseHeader::error(status).encode().to_vec())
+}
+
+/// A refusal with an explanatory text, for connections that have asked for it.
+pub(crate) fn explained_response(status: Status, explanation: Option<&str>) -> Slice {
+    let Some(text) = explanation else {
+        return status_response(status);
+    };
+    let header = ResponseHeader {
+        status,
+        length: u32::try_from(text.len()).expect("an explanation is short"),
+    };
+    Slice::from_vec([&header.encode(), text.as_bytes()].concat())
+}
+
+/// A successful response around the payload that `encode` appends.
+pub(crate) fn payload_response(encode: impl FnOnce(&mut Vec<u8>)) -> Slice {
+    let mut bytes = Vec::new();
+    encode_frame(&mut bytes, encode);
+    Slice::from_vec(bytes)
+}

@@ -1,0 +1,163 @@
+//! Registry of connected clients, for client listings.
+//!
+//! Accessed when a connection opens, logs in or out and closes, never on the data path, so one lock serves all shards.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use headrace_model::{ClientId, UserId};
+
+use crate::sessions::arrival::Arrival;
+
+/// A registered connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Client {
+    /// Id of the client, unique among the live connections of this process; never 0.
+    pub id: ClientId,
+    /// Address, transport and framing of the connection.
+    pub arrival: Arrival,
+    /// User that is logged in.
+    pub user: Option<UserId>,
+}
+
+impl Client {
+    fn is_listed(&self) -> bool {
+        !self.arrival.is_in_process()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Clients {
+    by_id: BTreeMap<ClientId, Client>,
+    /// Clients that are to be disconnected.
+    unwanted: BTreeSet<ClientId>,
+    last_id: u32,
+}
+
+/// Connections of all shards.
+#[derive(Debug, Clone, Default)]
+pub struct ClientRegistry {
+    clients: Arc<Mutex<Clients>>,
+    /// Counter that increases with every client to be disconnected.
+    disconnections: Arc<AtomicU64>,
+}
+
+impl ClientRegistry {
+    fn lock(&self) -> MutexGuard<'_, Clients> {
+        // Every change is one insert or remove, so a shard that panicked with the lock held left the map consistent.
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Register a new connection.
+    pub fn connected(&self, arrival: Arrival) -> ClientId {
+        let mut clients = self.lock();
+        loop {
+            clients.last_id = clients.last_id.checked_add(1).unwrap_or(1);
+            let id = ClientId(clients.last_id);
+            if let std::collections::btree_map::Entry::Vacant(entry) = clients.by_id.entry(id) {
+                entry.insert(Client {
+                    id,
+                    arrival,
+                    user: arrival.user,
+                });
+                return id;
+            }
+        }
+    }
+
+    /// Record that a connection logged in (`Some`) or out (`None`).
+    pub fn set_user(&self, id: ClientId, user: Option<UserId>) {
+        if let Some(client) = self.lock().by_id.get_mut(&id) {
+            client.user = user;
+        }
+    }
+
+    /// Set the address of a connection from its PROXY header.
+    pub(crate) fn set_address(&self, id: ClientId, address: SocketAddr) {
+        if let Some(client) = self.lock().by_id.get_mut(&id) {
+            client.arrival.address = address;
+        }
+    }
+
+    /// Remove a closed connection.
+    pub fn disconnected(&self, id: ClientId) {
+        let mut clients = self.lock();
+        clients.by_id.remove(&id);
+        clients.unwanted.remove(&id);
+    }
+
+    /// Ask the shard of a client's connection to close it. Returns false if the client is not connected.
+    pub fn disconnect(&self, id: ClientId) -> bool {
+        let mut clients = self.lock();
+        let is_there = clients.by_id.get(&id).is_some_and(Client::is_listed);
+        if is_there {
+            clients.unwanted.insert(id);
+            self.disconnections.fetch_add(1, Ordering::Release);
+        }
+        is_there
+    }
+
+    /// Number of disconnect requests so far. Shards check `unwanted` only after it has increased.
+    pub(crate) fn disconnections(&self) -> u64 {
+        self.disconnections.load(Ordering::Acquire)
+    }
+
+    /// Connections that are to be closed and are still open.
+    pub(crate) fn to_disconnect(&self) -> BTreeSet<ClientId> {
+        self.lock().unwanted.clone()
+    }
+
+    /// Return one connection.
+    pub fn client(&self, id: ClientId) -> Option<Client> {
+        self.lock().by_id.get(&id).copied()
+    }
+
+    /// Return the `ids` that are not connected.
+    pub fn missing(&self, ids: impl IntoIterator<Item = ClientId>) -> Vec<ClientId> {
+        let clients = self.lock();
+        let ids = ids.into_iter();
+        ids.filter(|id| !clients.by_id.contains_key(id)).collect()
+    }
+
+    /// All connections of clients, ascending by id, without in-process ones.
+    pub fn clients(&self) -> Vec<Client> {
+        let clients = self.lock();
+        let listed = clients.by_id.values().filter(|client| client.is_listed());
+        listed.copied().collect()
+    }
+
+    /// Number of client connections.
+    pub fn count(&self) -> usize {
+        let clients = self.lock();
+        let listed = clients.by_id.values().filter(|client| client.is_listed());
+        listed.count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    #[test]
+    fn identifiers_are_never_zero_and_skip_the_living() {
+        let registry = ClientRegistry::default();
+        let address = Arrival::tcp(SocketAddr::from(([127, 0, 0, 1], 4000)));
+        registry.lock().last_id = u32::MAX - 1;
+        let old = registry.connected(address);
+        assert_eq!(old, ClientId(u32::MAX));
+        assert_eq!(registry.connected(address), ClientId(1));
+        registry.lock().last_id = u32::MAX - 1;
+        assert_eq!(registry.connected(address), ClientId(2));
+        registry.disconnected(old);
+        assert_eq!(registry.client(old), None);
+        assert_eq!(registry.count(), 2);
+    }
+}

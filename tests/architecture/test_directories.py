@@ -1,0 +1,56 @@
+"""Rules for directories and packages: few files in each, and no import cycles."""
+
+import subprocess
+from collections import Counter
+from pathlib import Path, PurePath
+from typing import Final
+
+import grimp
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+SOURCES: Final = {".rs", ".py", ".ts", ".tsx"}
+FILES_MAX: Final = 20
+"""Maximum number of source files in a directory; a larger one has more than one purpose."""
+GENERATED: Final = "core/python/headrace_proto/"
+PACKAGES: Final = (
+    "headrace",
+    "headrace_chassis",
+    "headrace_gateway",
+    "headrace_metadata",
+    "headrace_metadata_client",
+    "headrace_node",
+    "headrace_partition_node",
+    "headrace_proto",
+    "headrace_settings",
+    "pyspark_headrace",
+)
+
+
+def test_directories_have_few_files() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    paths = [PurePath(name) for name in listed.splitlines() if not name.startswith(GENERATED)]
+    counts = Counter(str(path.parent) for path in paths if path.suffix in SOURCES)
+    assert not {directory: count for directory, count in counts.items() if count > FILES_MAX}
+
+
+def cycles(graph: grimp.ImportGraph) -> list[set[str]]:
+    """Return the sets of modules that import each other, directly or through others."""
+    upstream = {module: graph.find_upstream_modules(module) for module in graph.modules}
+    found = {
+        frozenset({module} | {other for other in needed if module in upstream[other]})
+        for module, needed in upstream.items()
+    }
+    return [set(modules) for modules in found if len(modules) > 1]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_modules_of_a_package_import_each_other(package: str) -> None:
+    assert not cycles(grimp.build_graph(package, exclude_type_checking_imports=True))
+
+
+def test_cycles_are_found() -> None:
+    graph = grimp.ImportGraph()
+    for importer, imported in [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")]:
+        graph.add_import(importer=importer, imported=imported)
+    assert cycles(graph) == [{"a", "b", "c"}]
