@@ -158,7 +158,7 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
         metadata = _metadata(connections, sessions, catalog)
         plane = _control_plane(config, metadata, passwords, gateway_id, directory)
         node = Node(native, plane.control.handle)
-        following = await stack.enter_async_context(background(catalog.follow(node), "catalogue"))
+        following = await stack.enter_async_context(background(catalog.follow(node), "catalog"))
         await _first(catalog, following)
         events = ShardEvents(native, listeners.edge)
         # Log the events of the shutdown, after the node has stopped.
