@@ -1,59 +1,16 @@
 """`headrace up` as a process: output, refusals and exit."""
 
-import os
 import re
 import signal
 import socket
 import subprocess
-import sys
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.up_process import ENVIRONMENT, PROGRAM, SMALL, up
 
 from headrace.connection import Credentials, connected
-
-PROGRAM = Path(sys.executable).parent / "headrace"
-ENVIRONMENT = {
-    name: value
-    for name, value in os.environ.items()
-    if not name.startswith(("HEADRACE_", "IGGY_")) or name == "HEADRACE_RUNTIME_DRIVER"
-}
-SMALL = {
-    "HEADRACE_SYSTEM_SHARDING_CPU_ALLOCATION": "1",
-    "HEADRACE_WEBSOCKET_ADDRESS": "127.0.0.1:0",
-    "HEADRACE_QUIC_ADDRESS": "127.0.0.1:0",
-    "HEADRACE_GRPC_ADDRESS": "127.0.0.1:0",
-    "HEADRACE_PIPELINES_ADDRESS": "127.0.0.1:0",
-    "HEADRACE_HTTP_ADDRESS": "127.0.0.1:0",
-}
-
-
-@contextmanager
-def up(data: Path, *options: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run a server; yield the process and its output so far."""
-    process = subprocess.Popen(
-        [PROGRAM, "up", "--data", data, "--port", "0", *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=ENVIRONMENT | SMALL | variables,
-    )
-    try:
-        assert process.stdout is not None
-        printed = ""
-        for line in process.stdout:
-            printed += line
-            if "Ctrl-C" in line:
-                break
-        yield process, printed
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout:
-            process.stdout.close()
 
 
 def refused(data: Path, *options: str, **variables: str) -> str:

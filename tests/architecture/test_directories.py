@@ -1,6 +1,7 @@
 """Rules for directories and packages: few files in each, and no import cycles."""
 
 import subprocess
+import tomllib
 from collections import Counter
 from pathlib import Path, PurePath
 from typing import Final
@@ -13,18 +14,8 @@ SOURCES: Final = {".rs", ".py", ".ts", ".tsx"}
 FILES_MAX: Final = 20
 """Maximum number of source files in a directory; a larger one has more than one purpose."""
 GENERATED: Final = "core/python/headrace_proto/"
-PACKAGES: Final = (
-    "headrace",
-    "headrace_chassis",
-    "headrace_gateway",
-    "headrace_metadata",
-    "headrace_metadata_client",
-    "headrace_node",
-    "headrace_partition_node",
-    "headrace_proto",
-    "headrace_settings",
-    "pyspark_headrace",
-)
+PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PACKAGES: Final = PROJECT["tool"]["importlinter"]["root_packages"]
 
 
 def test_directories_have_few_files() -> None:

@@ -6,24 +6,16 @@ import signal
 import subprocess
 import tomllib
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.up_process import up
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 UV: Final = ROOT / ".cache/uv/bin/uv"
-SMALL: Final = {
-    "HEADRACE_SYSTEM_SHARDING_CPU_ALLOCATION": "1",
-    "HEADRACE_WEBSOCKET_ADDRESS": "127.0.0.1:0",
-    "HEADRACE_QUIC_ADDRESS": "127.0.0.1:0",
-    "HEADRACE_GRPC_ADDRESS": "127.0.0.1:0",
-    "HEADRACE_PIPELINES_ADDRESS": "127.0.0.1:0",
-    "HEADRACE_HTTP_ADDRESS": "127.0.0.1:0",
-}
-START_SECONDS: Final = 60
+STOP_SECONDS: Final = 60
 
 
 @pytest.fixture(scope="module")
@@ -62,32 +54,8 @@ def installed(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> P
     return directory / "venv/bin"
 
 
-@contextmanager
-def up(programs: Path, directory: Path) -> Iterator[str]:
-    """Run `headrace up` in an empty directory; yields what it printed until it serves."""
-    process = subprocess.Popen(
-        [programs / "headrace", "up", "--port", "0"],
-        cwd=directory, env=environment(**SMALL), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        printed = ""
-        for line in process.stdout:
-            printed += line
-            if "Ctrl-C" in line:
-                break
-        yield printed
-        process.send_signal(signal.SIGINT)
-        assert process.wait(START_SECONDS) == 0, process.stdout.read()
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-
-
 def test_headrace_up_serves_from_the_wheels(installed: Path, tmp_path: Path) -> None:
-    with up(installed, tmp_path) as printed:
+    with up(tmp_path / "data", program=installed / "headrace", environment=environment()) as (process, printed):
         password = re.search(r"password:? +(\S+)", printed)
         address = re.search(r"127\.0\.0\.1:(\d+)", printed)
         assert password is not None, printed
@@ -108,6 +76,8 @@ def test_headrace_up_serves_from_the_wheels(installed: Path, tmp_path: Path) -> 
         polled = headrace("poll", "shop", "orders")
         assert "first" in polled
         assert "second" in polled
+        process.send_signal(signal.SIGINT)
+        assert process.wait(STOP_SECONDS) == 0
 
 
 def test_open_telemetry_is_installed_only_when_asked_for(installed: Path, tmp_path: Path) -> None:

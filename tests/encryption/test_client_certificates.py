@@ -119,7 +119,7 @@ def test_certificates_that_are_not_taken(
         ),
     ):
         assert_refused(server.address, showing(files, leaf, version=version), alert)
-    complaint = "certificate does not name an active user"
+    complaint = "certificate is not one of a user who may log in"
     eventually("a line about it", lambda: complaint in server.log_tail())
 
 

@@ -255,7 +255,7 @@ def test_after_an_error_reading_goes_on_behind_what_was_sound() -> None:
 @pytest.mark.parametrize(
     ("names", "settings", "text"),
     [
-        (("offset", "Value"), {}, 'no column "Value": there are stream, topic, partition, offset'),
+        (("offset", "Value"), {}, 'column "Value" does not exist: the columns are stream, topic, partition, offset'),
         (("key", "key"), {}, "key is named twice"),
         (("key",), {"end": 6}, "ends at 6, before its start 7"),
         (("key",), {"batch_rows": 0}, "batch_rows is 0"),
@@ -446,7 +446,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         encoder.push(1, value=texts, headers=given(pa.array([["a"]])))
     with pytest.raises(ValueError, match="binary has 3 buffers and 0 children, not 2 and 0"):
         InputArray("binary", [None, b""])
-    with pytest.raises(ValueError, match='no layout "view"'):
+    with pytest.raises(ValueError, match='layout "view" does not exist'):
         InputArray("view", [])  # type: ignore[arg-type]
     with pytest.raises(RowError, match="its buffers do not hold it"):
         encoder.push(2, value=texts)

@@ -244,7 +244,9 @@ def test_tasks_that_may_not_and_tasks_that_are_somewhere_else(
     with lake.failing(lambda asked: 200 if asked.method == "PUT" and "parquet" in asked.path else None):
         elsewhere = run.archive()
     assert elsewhere.code == FAILED
-    assert re.match(rf"StoreError: {DEST}: stream=\S+\.parquet: is not there, but a task has written", elsewhere.error)
+    assert re.match(
+        rf"StoreError: {DEST}: stream=\S+\.parquet: does not exist, but a task has written", elsewhere.error
+    )
     assert names(lake, "manifest/") == []
     ran = run.archive()
     assert (ran.code, ran.counts["rows"]) == (DONE, 100)

@@ -39,24 +39,24 @@ class Clock:
 
 def test_trigger_delay() -> None:
     clock = Clock()
-    patience = TriggerDelay(10, 1000, clock)
-    assert not patience.is_over(0)
-    assert not patience.is_over(9)
-    assert patience.is_over(10)
+    delay = TriggerDelay(10, 1000, clock)
+    assert not delay.is_over(0)
+    assert not delay.is_over(9)
+    assert delay.is_over(10)
     clock.now = 0.9
-    assert not patience.is_over(9)
+    assert not delay.is_over(9)
     clock.now = 1.0
-    assert patience.is_over(1)
+    assert delay.is_over(1)
     # The delay restarts with each micro-batch.
     clock.now = 1.9
-    assert not patience.is_over(1)
+    assert not delay.is_over(1)
     clock.now = 5.0
-    assert not patience.is_over(0)
-    assert patience.is_over(1)
+    assert not delay.is_over(0)
+    assert delay.is_over(1)
 
 
 def test_without_a_minimum_no_caller_waits() -> None:
-    patience = TriggerDelay(None, 1000, Clock())
-    assert patience.is_over(1)
-    assert patience.is_over(1)
-    assert not patience.is_over(0)
+    delay = TriggerDelay(None, 1000, Clock())
+    assert delay.is_over(1)
+    assert delay.is_over(1)
+    assert not delay.is_over(0)

@@ -102,7 +102,7 @@ def test_headers_and_columns(spark: SparkSession, place: Place) -> None:
     place.topic("orders", 1)
     assert load(spark, place, subscribe="orders", includeHeaders="true").columns[-1] == "headers"
     assert load(spark, place, subscribe="orders", columns="value,offset").columns == ["value", "offset"]
-    with pytest.raises(PySparkException, match="there is no payload; there are stream, topic"):
+    with pytest.raises(PySparkException, match="there is no column payload; there are stream, topic"):
         load(spark, place, subscribe="orders", columns="payload")
 
 

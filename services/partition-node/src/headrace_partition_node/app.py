@@ -161,7 +161,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
             is_loss_expected=config.node.expect_loss,
         )
         begun = asyncio.Event()
-        following = await outer.enter_async_context(life.essential(this.catalog.follow(begun), "catalogue"))
+        following = await outer.enter_async_context(life.essential(this.catalog.follow(begun), "catalog"))
         await life.until(begun.wait())
 
         events = ShardEvents(native, edge)

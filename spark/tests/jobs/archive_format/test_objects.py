@@ -298,7 +298,7 @@ def test_what_tasks_have_written_somewhere_else(lake: ObjectServer, tmp_path: Pa
         archive.store.check_written({})
         check = archive.store.check_written
         refused(check, f"{uri}: {file.path}: has {file.bytes} bytes", of=[{file.path: 3}])
-        refused(check, f"{uri}: stream=s/none: is not there", of=[{"stream=s/none": 3}])
+        refused(check, f"{uri}: stream=s/none: does not exist", of=[{"stream=s/none": 3}])
 
 
 def test_places_that_are_not_there_or_not_for_all(lake: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> None:

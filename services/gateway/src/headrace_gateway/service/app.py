@@ -157,7 +157,7 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
         metadata = _metadata(connections, sessions, catalog)
         plane = _control_plane(config, metadata, passwords, gateway_id, directory)
         node = Node(native, plane.control.handle)
-        await stack.enter_async_context(life.essential(catalog.follow(node), "catalogue"))
+        await stack.enter_async_context(life.essential(catalog.follow(node), "catalog"))
         await life.until(catalog.begun())
         events = ShardEvents(native, listeners.edge)
         # Log the events of the shutdown, after the node has stopped.
