@@ -24,8 +24,8 @@ WAIT_SECONDS = 60
 class Process:
     """The skeleton as a process, with its log as records."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
-        self.chain, self.key = folder / "certificate.pem", folder / "key.pem"
+    def __init__(self, directory: Path, **settings: str) -> None:
+        self.chain, self.key = directory / "certificate.pem", directory / "key.pem"
         self.certificate = self.renew()
         own = {"LISTEN_CERT_FILE": str(self.chain), "LISTEN_KEY_FILE": str(self.key), **settings}
         self._process = subprocess.Popen(
@@ -66,8 +66,8 @@ class Process:
 
 
 @contextmanager
-def process(folder: Path, **settings: str) -> Iterator[Process]:
-    started = Process(folder, **settings)
+def process(directory: Path, **settings: str) -> Iterator[Process]:
+    started = Process(directory, **settings)
     try:
         yield started
     finally:
@@ -109,7 +109,7 @@ def test_a_service_answers_supervisors_reloads_its_certificate_and_stops(tmp_pat
         assert certificate_of(grpc) == service.certificate
         renewed = service.renew()
         service.send(signal.SIGUSR1)
-        service.logged("listen: new connections")
+        service.logged("listen: certificate replaced by that of")
         assert certificate_of(grpc) == renewed
 
         service.send(signal.SIGTERM)

@@ -15,8 +15,8 @@ def loaded(file=None, **variables):
     return load(Config, file=file, environment=environment, former=former_names("tls")).config.tls
 
 
-def written(folder, *lines):
-    file = folder / "service.toml"
+def written(directory, *lines):
+    file = directory / "service.toml"
     file.write_text("[tls]\n" + "".join(f"{line}\n" for line in lines))
     return file
 
@@ -30,9 +30,9 @@ def test_former_names_mean_the_same(tmp_path):
 
 
 def test_a_setting_has_one_of_its_names(tmp_path):
-    with pytest.raises(SettingsError, match="TLS_KEY: stands beside HEADRACE_TLS_KEY_FILE"):
+    with pytest.raises(SettingsError, match="TLS_KEY: is set together with HEADRACE_TLS_KEY_FILE"):
         loaded(TLS_KEY="k.pem", TLS_KEY_FILE="k.pem", TLS_CERT_FILE="c.pem")
-    with pytest.raises(SettingsError, match=r"tls\.key: stands beside tls\.key_file"):
+    with pytest.raises(SettingsError, match=r"tls\.key: is set together with tls\.key_file"):
         loaded(written(tmp_path, 'cert_file = "c.pem"', 'key = "k.pem"', 'key_file = "k.pem"'))
 
 

@@ -46,7 +46,7 @@ class Collected:
 
     def given_twice(self, name: str, other: str, origin: Origin) -> None:
         """Report a setting that was given by two names."""
-        self.problems.append(Problem(name, f"stands beside {other}; set only one of them", origin))
+        self.problems.append(Problem(name, f"is set together with {other}; set only one of them", origin))
 
     def unknown(self, name: str, known: Iterable[str], origin: Origin) -> None:
         """Report an unknown name, with the most similar known one."""
