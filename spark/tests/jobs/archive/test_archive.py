@@ -104,7 +104,7 @@ def test_a_topic_that_is_made_anew(
     # Another checkpoint does not continue the archive either, not even in a dry run.
     for is_dry in (True, None):
         other = run(FAILED, checkpoint=tmp_path / "other", dry_run=is_dry)
-        assert "MadeAnewError" in other["error"]
+        assert "TopicRecreatedError" in other["error"]
     assert archived_rows(tmp_path / "archive").equals(before)
 
 

@@ -24,7 +24,7 @@ from pyspark_headrace.jobs.archive.decoding import Decoding
 from pyspark_headrace.jobs.archive.tables.delta import DeltaLakeTable
 from pyspark_headrace.jobs.archive.tables.iceberg import IcebergTable, catalog_of
 from pyspark_headrace.jobs.archive.tables.manifest import ManifestTable
-from pyspark_headrace.jobs.archive.tables.table import Batch, MadeAnewError, Table
+from pyspark_headrace.jobs.archive.tables.table import Batch, Table, TopicRecreatedError
 from pyspark_headrace.jobs.archive_format.errors import OverlapError
 from pyspark_headrace.jobs.archive_format.files import DECODED, RAW
 from pyspark_headrace.jobs.archive_format.stores import Store
@@ -130,7 +130,7 @@ def test_who_comes_second(tmp_path: Path, kind: str) -> None:
     with pytest.raises(OverlapError, match="up to 10 are archived"):
         late.commit(replace(written(tmp_path, late, 5, 10), query="r"))
     anew = KEY._replace(incarnation="18")
-    with pytest.raises(MadeAnewError, match="incarnation 17"):
+    with pytest.raises(TopicRecreatedError, match="incarnation 17"):
         late.commit(replace(twin, query="r", ranges={anew: (0, 10)}))
     assert read(kind, tmp_path).num_rows == 10
     # The state is refreshed after a concurrent commit.

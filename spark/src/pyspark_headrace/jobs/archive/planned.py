@@ -17,7 +17,7 @@ def planned(options: ReadOptions, table: Table) -> Report:
     """Compare topics with what is archived already.
 
     Raises:
-        MadeAnewError: The archived messages belong to an earlier topic of the same name.
+        TopicRecreatedError: The archived messages belong to an earlier topic of the same name.
         HeadraceError: Any other condition that would keep the job from working.
     """
     planner = Planner(options)

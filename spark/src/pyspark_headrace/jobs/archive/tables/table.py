@@ -14,7 +14,7 @@ Place = tuple[str, str, int]
 """Stream, topic and partition."""
 
 
-class MadeAnewError(HeadraceError):
+class TopicRecreatedError(HeadraceError):
     """The table has messages of an earlier topic of the same name, or from before a purge."""
 
 
@@ -75,7 +75,7 @@ class Table(Protocol):
 
         Raises:
             OverlapError: Messages would be in the table twice.
-            MadeAnewError: The table has messages of an earlier topic.
+            TopicRecreatedError: The table has messages of an earlier topic.
             HeadraceError: The outcome is unknown; repeating the call resolves that.
         """
 
@@ -89,14 +89,14 @@ def check(batch: Batch, reached: Mapping[Place, Reached]) -> None:
 
     Raises:
         OverlapError: Messages would be in the table twice.
-        MadeAnewError: The table has messages of an earlier topic.
+        TopicRecreatedError: The table has messages of an earlier topic.
     """
     for key, (start, _) in batch.ranges.items():
         last = reached.get(place_of(key))
         if last is None:
             continue
         if (last.incarnation, last.generation) != (key.incarnation, key.generation):
-            raise MadeAnewError(
+            raise TopicRecreatedError(
                 f"{key.title}: the topic was created again or purged, and what is archived there is from before: "
                 f"incarnation {last.incarnation}, generation {last.generation}; now they are {key.incarnation} and "
                 f"{key.generation}. Archive it to another place"
