@@ -124,7 +124,7 @@ def test_a_stop_during_the_start_is_heeded(tmp_path: Path, number: int) -> None:
         assert page(http, "/live") == (200, '{"status": "starting"}')
         assert page(http, "/health") == (503, '{"status": "starting"}')
         service.send(number)
-        service.logged("asked to stop")
+        service.logged("shutdown requested during startup")
         assert service.wait() == 0
 
 

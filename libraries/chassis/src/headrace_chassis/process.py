@@ -66,7 +66,7 @@ async def serve(
         if not signals.stop.is_set():
             raise
         # Cancelled by the signal.
-        _log.info("asked to stop before everything was there")
+        _log.info("shutdown requested during startup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
