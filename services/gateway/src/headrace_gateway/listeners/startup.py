@@ -159,7 +159,7 @@ class Listeners(Generic[ConfigT, NativeT]):
                 )
                 await stack.enter_async_context(served)
             await self.edge.open(native)
-            stack.callback(self.edge.close_doors)
+            stack.callback(self.edge.close_listeners)
             yield Opened(bound, certificates)
 
     async def _certificates(self, stack: AsyncExitStack) -> Certificates | None:
