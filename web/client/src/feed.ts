@@ -72,8 +72,8 @@ export class Feed {
       },
     });
     const partitions = answer.partitions as JsonPartition[];
-    const told = new Set(partitions.map((partition) => partition.partition_id));
-    for (const known of before.keys()) if (!told.has(known)) this.#positions.delete(known);
+    const reported = new Set(partitions.map((partition) => partition.partition_id));
+    for (const known of before.keys()) if (!reported.has(known)) this.#positions.delete(known);
     for (const partition of partitions) {
       const { partition_id: id } = partition;
       if (this.#positions.get(id) === before.get(id)) this.#at(partition);
