@@ -153,7 +153,7 @@ leaks-spark: setup-spark ## Check a query of many micro-batches for leaks: ARGS=
 .PHONY: cluster
 cluster: ## Run every service in containers, and wait until all of them are healthy; builds what is missing
 	@compose/cluster up
-	@echo "root's password is told by compose/cluster password; the doors: compose/README.md"
+	@echo "compose/cluster password prints root's password; the listeners: compose/README.md"
 
 .PHONY: cluster-down
 cluster-down: ## Stop the cluster; data and secrets stay (compose/cluster destroy removes them)
@@ -195,7 +195,7 @@ else
 	@cd core && $(SIM) run --runs $(RUNS) --jobs 2 --floors --state-machine "$(MACHINE)" $(ARGS)
 	@cd core && for bug in $(PLANTED); do \
 		$(SIM) run --runs 60 --jobs 2 --failures 1 --expect-failure --state-machine "$(MACHINE) --planted $$bug" \
-			| grep ' fails: ' || { echo "nobody noticed $$bug"; exit 1; }; done
+			| grep ' fails: ' || { echo "$$bug was not found"; exit 1; }; done
 endif
 
 .PHONY: mutants

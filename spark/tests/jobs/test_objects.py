@@ -49,7 +49,7 @@ def lake(objects: ObjectServer, spark: SparkSession) -> Iterator[ObjectServer]:
     """The server with an empty bucket; environment of the driver and of executors."""
     objects.empty("lake")
     with (
-        environment(objects.settings() | objects.credentials() | {"OBJECT_STORE_PATIENCE": "200ms"}),
+        environment(objects.settings() | objects.credentials() | {"OBJECT_STORE_RETRY_TIMEOUT": "200ms"}),
         executors_have(spark, objects.credentials()),
     ):
         yield objects
@@ -221,7 +221,7 @@ def test_a_store_that_dies_while_it_is_written_to(
         seen[kind] += 1
         return 503 if seen[kind] <= 3 else None
 
-    monkeypatch.setenv("OBJECT_STORE_PATIENCE", "30s")
+    monkeypatch.setenv("OBJECT_STORE_RETRY_TIMEOUT", "30s")
     with lake.failing(busy):
         resumed = run.archive()
     assert (resumed.code, resumed.counts["rows"], resumed.counts["behind"]) == (DONE, 800, 0)
@@ -262,9 +262,9 @@ def test_who_may_not_and_what_is_not_there(run: Runner, lake: ObjectServer, monk
     assert refused.code == FAILED
     assert re.match(rf"StoreError: {DEST}: _headrace/manifest: .* 403 .*SignatureDoesNotMatch", refused.error)
     assert wrong not in refused.text
-    missing = run(COMPACT, "--dest", "s3://nobody/shop")
+    missing = run(COMPACT, "--dest", "s3://missing/shop")
     assert missing.code == FAILED
-    assert re.match("StoreError: s3://nobody/shop: _headrace/manifest: .*NoSuchBucket", missing.error)
+    assert re.match("StoreError: s3://missing/shop: _headrace/manifest: .*NoSuchBucket", missing.error)
     assert lake.keys("lake") == {}
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-RETRY_TIMEOUT: Final = "OBJECT_STORE_PATIENCE"
+RETRY_TIMEOUT: Final = "OBJECT_STORE_RETRY_TIMEOUT"
 """Time for which requests to an unresponsive store are retried, like ``30s``."""
 NAMES: Final = (
     "AWS_ALLOW_HTTP",
