@@ -152,7 +152,7 @@ export class Feed {
       (this.#consumed.messages * 2 >= this.#granted.messages ||
         this.#consumed.bytes * 2 >= this.#granted.bytes)
     ) {
-      this.#link.tell("credit", { subscription: this.number, ...this.#consumed });
+      this.#link.send("credit", { subscription: this.number, ...this.#consumed });
       this.#consumed = { messages: 0, bytes: 0 };
     }
   }
