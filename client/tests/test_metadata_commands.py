@@ -150,10 +150,10 @@ def test_the_last_commands(replica: Replica) -> None:
 
 
 def test_the_journal_in_its_directory(replica: Replica) -> None:
-    records = json.loads(replica("log", "--folder", str(replica.data), "--json", "--count", "100"))
+    records = json.loads(replica("log", "--directory", str(replica.data), "--json", "--count", "100"))
     assert sum(record["commands"] for record in records) >= 2
     assert [record["op"] for record in records] == sorted({record["op"] for record in records})
-    assert str(records[-1]["op"]) in replica("log", "--folder", str(replica.data))
+    assert str(records[-1]["op"]) in replica("log", "--directory", str(replica.data))
 
 
 def test_a_snapshot_for_its_owner_only(replica: Replica, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_verify(replica: Replica) -> None:
     assert replica.address in replica("verify")
     twice = replica("verify", "--replica", replica.address, "--replica", replica.address)
     assert len({line.split()[-1] for line in twice.splitlines()[1:]}) == 1
-    assert "all files are intact" in replica("verify", "--folder", str(replica.data))
+    assert "all files are intact" in replica("verify", "--directory", str(replica.data))
 
 
 def test_a_damaged_directory_is_reported(replica: Replica, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_damaged_directory_is_reported(replica: Replica, tmp_path: Path) -> No
     # Inside a command: a change of padding between records would not be detected.
     contents[contents.index(b"shop")] ^= 0x40
     journal.write_bytes(contents)
-    result = replica.run("verify", "--folder", str(damaged))
+    result = replica.run("verify", "--directory", str(damaged))
     assert result.returncode == 1
     assert journal.name in result.stderr + result.stdout
 
@@ -214,6 +214,6 @@ def test_replicas_that_are_down_are_named(replica: Replica) -> None:
 
 
 def test_a_directory_without_a_replica(replica: Replica, tmp_path: Path) -> None:
-    result = replica.run("verify", "--folder", str(tmp_path))
+    result = replica.run("verify", "--directory", str(tmp_path))
     assert result.returncode == 1
     assert "Traceback" not in result.stderr

@@ -45,7 +45,7 @@ def test_everything_that_is_wrong_is_said_with_its_place_and_what_to_do(tmp_path
         '[cluster]\nnam = "x"\nmetadata = ["metadata-1:8111"]\n\n[tcp]\naddress = "nonsense"\n\n'
         '[root]\nusername = "iggy"\n'
     )
-    variables = {"HEADRACE_GATEWAY_LINKS_PATIENCE": "soon"}
+    variables = {"HEADRACE_GATEWAY_LINKS_UNSENT_TIMEOUT": "soon"}
     checked = headrace("config", "check", "--service", "gateway", "--config", str(file), environment=variables)
     assert checked.returncode == 1
     said = " ".join(checked.stderr.split())
@@ -56,7 +56,7 @@ def test_everything_that_is_wrong_is_said_with_its_place_and_what_to_do(tmp_path
         "did you mean cluster.name?",
         "tcp.address: 'nonsense' is not ip:port",
         "line 6",
-        "HEADRACE_GATEWAY_LINKS_PATIENCE",
+        "HEADRACE_GATEWAY_LINKS_UNSENT_TIMEOUT",
         "secret is needed",
         "username and password are given together",
     ):

@@ -215,7 +215,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 "By what clients are connected by.",
                 (
                     (gauge("headrace_connections", "transport"), "{{transport}}"),
-                    (gauge("headrace_door_connections", "door"), "encrypted: {{door}}"),
+                    (gauge("headrace_listener_connections", "listener"), "encrypted: {{listener}}"),
                 ),
             ),
             Panel(
@@ -235,7 +235,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 "Those of the server with itself included.",
                 (
                     (rate("headrace_accepted_connections_total"), "accepted"),
-                    (rate("headrace_door_handshakes_total", "door"), "handshakes: {{door}}"),
+                    (rate("headrace_listener_handshakes_total", "listener"), "handshakes: {{listener}}"),
                 ),
                 "cps",
                 width=12,
@@ -243,7 +243,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
             Panel(
                 "Handshakes that failed",
                 "By listener and reason.",
-                ((rate("headrace_door_failures_total", "door, reason"), "{{door}}: {{reason}}"),),
+                ((rate("headrace_listener_failures_total", "listener, reason"), "{{listener}}: {{reason}}"),),
                 "cps",
                 width=12,
             ),

@@ -5,7 +5,7 @@ exactly once, as soon as the day is complete: when the newest flight is so much 
 is expected. The second copies that topic to Parquet.
 
 Runs with `python delays.py` and with `spark-submit delays.py`, until Ctrl-C, or with --once until all existing messages
-have been read. With the same `--folder` the program continues where an earlier run ended, even after a crash.
+have been read. With the same `--directory` the program continues where an earlier run ended, even after a crash.
 """
 
 from __future__ import annotations
@@ -71,8 +71,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--flights", default="flights", help="the topic that is read [%(default)s]")
     parser.add_argument("--delays", default="delays", help="the topic that is written [%(default)s]")
     parser.add_argument(
-        "--folder",
-        dest="directory",
+        "--directory",
         type=Path,
         default=Path(".cache/flights"),
         help="where Parquet (`delays`) and checkpoints go [%(default)s]",

@@ -44,7 +44,7 @@ class Parts:
 
     def start(self, name: str, *command: str, **variables: str) -> None:
         """Start a program."""
-        process = subprocess.Popen(  # noqa: S603 - programs of this folder
+        process = subprocess.Popen(  # noqa: S603 - programs of this directory
             [sys.executable, *command],
             stdin=subprocess.DEVNULL,
             env=os.environ | {"PYTHONUNBUFFERED": "1"} | variables,
@@ -99,8 +99,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         "--grpc", metavar="HOST:PORT", default="127.0.0.1:8094", help="gRPC address of the server [%(default)s]"
     )
     parser.add_argument(
-        "--folder",
-        dest="directory",
+        "--directory",
         type=Path,
         help="where Parquet and checkpoints go, which stay there [a new one in /tmp]",
     )
@@ -179,7 +178,7 @@ def run(options: argparse.Namespace, directory: Path, stop: threading.Event) -> 
             gateway.make_topics(stream)
         where = ("--http", options.http, "--stream", stream)
         parts.start("the page's server", str(_HERE / "serve.py"), "--port", str(options.port), *where)
-        job = ("--servers", options.grpc, "--stream", stream, "--folder", str(directory))
+        job = ("--servers", options.grpc, "--stream", stream, "--directory", str(directory))
         parts.start("the job", str(_HERE / "delays.py"), *job)
         sending = ("--rate", str(options.rate), "--days", str(options.days))
         parts.start("the sender", str(_HERE / "produce.py"), *sending, *where)

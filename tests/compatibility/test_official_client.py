@@ -292,8 +292,8 @@ async def test_a_consumer_group(client: IggyClient, topic: str) -> None:
 async def test_it_comes_back_after_a_restart(server: ServerProcess) -> None:
     """GW-10: a client that logs in by itself continues after the server has stopped, or died, and started again."""
     # Reduce both delays from their default of five seconds.
-    patience = "reconnection_interval=200ms&reestablish_after=500ms"
-    client = IggyClient.from_connection_string(f"iggy+tcp://{USERNAME}:{PASSWORD}@{server.address}?{patience}")
+    reconnection = "reconnection_interval=200ms&reestablish_after=500ms"
+    client = IggyClient.from_connection_string(f"iggy+tcp://{USERNAME}:{PASSWORD}@{server.address}?{reconnection}")
     await client.connect()
     await client.create_stream("s")
     await client.create_topic("s", "t", 1)

@@ -77,7 +77,7 @@ def test_a_stream_writes_exactly_once(cluster: Containers, entrance: Entrance, n
     expected = flights_by_day(DAYS)
     client = entrance.open()
     for _ in range(2):
-        spark(cluster, "delays", "--once", "--stream", name, "--folder", name)
+        spark(cluster, "delays", "--once", "--stream", name, "--directory", name)
         reported = [json.loads(payload) for payload in payloads(client, name, "delays")]
         assert Counter({(delay["day"], delay["carrier"]): delay["flights"] for delay in reported}) == expected
         assert len(reported) == len(expected)

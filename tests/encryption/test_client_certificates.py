@@ -142,7 +142,7 @@ def test_they_are_in_the_audit_trail(start_server: StartServer, files: ServerFil
     assert (found[0].username, found[0].address, found[0].client_id) == ("bob", address, client)
     assert [(event.result, event.subject.get("reason")) for event in found] == [
         ("ok", None),
-        ("InvalidCredentials", "certificate_of_nobody"),
+        ("InvalidCredentials", "unknown_user"),
         ("InvalidCredentials", "client_certificate"),
         ("InvalidCredentials", "no_client_certificate"),
     ]

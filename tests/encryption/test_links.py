@@ -45,7 +45,7 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory, files: LinkFiles) -
         nodes=1,
         gateways=1,
         node_settings={**files.node_settings, **CHECK},
-        gateway_settings={**files.gateway_settings, **CHECK, "links.patience": "2 s"},
+        gateway_settings={**files.gateway_settings, **CHECK, "links.unsent_timeout": "2 s"},
     ) as running:
         yield running
 
@@ -87,7 +87,7 @@ def listeners(cluster: Cluster, address: str) -> dict[str, float]:
         lines = response.read().decode().splitlines()
     return {
         name: float(value)
-        for name, _, value in (line.rpartition(" ") for line in lines if line.startswith("headrace_door_"))
+        for name, _, value in (line.rpartition(" ") for line in lines if line.startswith("headrace_listener_"))
     }
 
 
@@ -102,7 +102,7 @@ def reported(process: ConfiguredProcess, *patterns: str, since: int) -> None:
 
 def test_everything_goes_over_encrypted_links(cluster: Cluster) -> None:
     node, gateway = cluster.nodes[0], cluster.gateways[0]
-    before = listeners(cluster, node.http)['headrace_door_bytes_in_total{door="binary"}']
+    before = listeners(cluster, node.http)['headrace_listener_bytes_in_total{listener="binary"}']
     with (
         RawConnection.as_root(gateway.listeners.tcp) as connection,
         RawConnection.as_root(gateway.listeners.tcp) as other,
@@ -126,8 +126,8 @@ def test_everything_goes_over_encrypted_links(cluster: Cluster) -> None:
     # Each shard of the gateway has a link with each shard of the node that it has asked for something.
     def links() -> tuple[float, float]:
         of_node, of_gateway = listeners(cluster, node.http), listeners(cluster, gateway.listeners.http)
-        return of_node['headrace_door_connections{door="binary"}'], of_gateway[
-            'headrace_door_connections{door="links"}'
+        return of_node['headrace_listener_connections{listener="binary"}'], of_gateway[
+            'headrace_listener_connections{listener="links"}'
         ]
 
     def are_counted() -> bool:
@@ -137,7 +137,7 @@ def test_everything_goes_over_encrypted_links(cluster: Cluster) -> None:
     # The two ends count independently, and are read one after the other.
     eventually("both ends count two to four links", are_counted)
     of_node = listeners(cluster, node.http)
-    assert of_node['headrace_door_bytes_in_total{door="binary"}'] - before > 8 * len(large)
+    assert of_node['headrace_listener_bytes_in_total{listener="binary"}'] - before > 8 * len(large)
 
 
 def test_no_client_gets_in_without_encryption_or_a_certificate(cluster: Cluster, files: LinkFiles) -> None:
@@ -154,7 +154,7 @@ def test_no_client_gets_in_without_encryption_or_a_certificate(cluster: Cluster,
     # TLS alone is not enough: a client certificate is required.
     with TlsConnection(node.binary, files.node.trusting(), "127.0.0.1") as unauthenticated, pytest.raises(CLOSED):
         unauthenticated.request(Code.PING)
-    assert listeners(cluster, node.http)['headrace_door_failures_total{door="binary",reason="not_tls"}'] >= 1
+    assert listeners(cluster, node.http)['headrace_listener_failures_total{listener="binary",reason="not_tls"}'] >= 1
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_a_gateway_that_does_not_prove_who_it_is_reaches_no_node(cluster: Cluste
         reported(gateway, f"links: no encryption with {node.binary}: it sent the alert", since=since)
     reported(node, "binary: .* was not let in", since=0)
     for reason in ("client_certificate", "no_client_certificate"):
-        name = f'headrace_door_failures_total{{door="binary",reason="{reason}"}}'
+        name = f'headrace_listener_failures_total{{listener="binary",reason="{reason}"}}'
         eventually(f"one of {reason}", lambda name=name: listeners(cluster, node.http).get(name, 0) >= 1)
 
 
@@ -266,12 +266,14 @@ def test_an_authority_is_replaced_while_messages_go_on(cluster: Cluster, files: 
         reported(gateway, "links: encrypted", since=since)
         trust(new)
         connection.send("goes-on", "t", 0, b"over the old link")
-        shown = listeners(cluster, gateway.listeners.http)['headrace_door_handshakes_total{door="links"}']
+        shown = listeners(cluster, gateway.listeners.http)['headrace_listener_handshakes_total{listener="links"}']
         node.kill()
         node.start()
         cluster.wait_for(node)
         eventually("a message", lambda: produced(connection, "goes-on") == Status.OK)
-        assert listeners(cluster, gateway.listeners.http)['headrace_door_handshakes_total{door="links"}'] > shown
+        assert (
+            listeners(cluster, gateway.listeners.http)['headrace_listener_handshakes_total{listener="links"}'] > shown
+        )
     trust(old)
 
 

@@ -24,9 +24,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--clients", type=int, default=12, help="of the metadata service, at a time")
     parser.add_argument("--only", choices=_PARTS, help="one part; both by default")
-    parser.add_argument(
-        "--folder", dest="directory", type=Path, help="directory for data and logs; a temporary one by default"
-    )
+    parser.add_argument("--directory", type=Path, help="directory for data and logs; a temporary one by default")
     options = parser.parse_args()
     directory = options.directory or Path(tempfile.mkdtemp(prefix="headrace-faults-"))
     if not DISK_IS_THERE:

@@ -17,7 +17,7 @@ GATEWAY: Settings = {
     "http.metrics.login_required": True,
     "consumer_group.gateway_timeout": "3 s",
     "consumer_group.rebalancing_check_interval": "500 ms",
-    "links.patience": "5 s",
+    "links.unsent_timeout": "5 s",
 }
 NODE: Settings = {
     "system.memory_pool.size": "64 MiB",

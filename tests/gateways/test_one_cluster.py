@@ -259,7 +259,7 @@ async def test_metrics_are_for_users_and_for_who_has_the_clusters_token(cluster:
     assert metrics.status == 200
     lines = metrics.body.decode().splitlines()
     assert "headrace_gateway_ready 1.0" in lines
-    (version,) = (line.split()[1] for line in lines if line.startswith("headrace_gateway_catalogue_version "))
+    (version,) = (line.split()[1] for line in lines if line.startswith("headrace_gateway_catalog_version "))
     assert float(version) > 0
     assert (await anonymous("GET", "/streams", headers=shown)).status == 401, "and nothing else"
     assert (

@@ -27,7 +27,7 @@ UNAVAILABLE = 20200
 PARTITIONS = 8
 SECONDS = 60.0
 LEASE: Settings = {"node.lease": "3 s"}
-WAITS: Settings = {"links.patience": "2 s"}
+WAITS: Settings = {"links.unsent_timeout": "2 s"}
 
 
 @pytest.fixture

@@ -103,9 +103,7 @@ def parse(argv: Sequence[str], default_directory: Path) -> Options:
     parser.add_argument("--spark-mb", type=int, help="spark: payload of each size of message [default: 5000]")
     parser.add_argument("--spark-messages", type=int, help="spark-memory: messages of 100 B [default: 100000000]")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every round of every measurement, as JSON")
-    parser.add_argument(
-        "--folder", dest="directory", type=Path, default=default_directory, help="where data is written [%(default)s]"
-    )
+    parser.add_argument("--directory", type=Path, default=default_directory, help="where data is written [%(default)s]")
     parsed = parser.parse_args(argv)
     if parsed.rounds is not None and parsed.rounds < 1:
         parser.error("--rounds: at least 1")

@@ -27,8 +27,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0, help="how long it goes on (60)")
     parser.add_argument("--only", choices=names, action="append", help="only this suite; may be given several times")
     parser.add_argument(
-        "--folder",
-        dest="directory",
+        "--directory",
         type=Path,
         default=ROOT / ".cache/soak",
         help="journal, report and logs (.cache/soak)",

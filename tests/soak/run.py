@@ -105,14 +105,14 @@ class Soak:
             )
             # Enforce the end of the whole run; a round that hangs is a finding.
             overrun = seconds + _OVERRUN_SECONDS
-            patience = min(overrun, max(0.0, self._remaining()) + _END_SECONDS)
+            timeout = min(overrun, max(0.0, self._remaining()) + _END_SECONDS)
             try:
-                code = process.wait(patience)
+                code = process.wait(timeout)
             except subprocess.TimeoutExpired:
                 _end(process)
-                if patience < overrun:
+                if timeout < overrun:
                     return "cut off"
-                output.write(f"\nit hung: killed after {patience:.0f} s\n".encode())
+                output.write(f"\nit hung: killed after {timeout:.0f} s\n".encode())
                 return "failed"
             finally:
                 self._process = None

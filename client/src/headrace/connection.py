@@ -10,7 +10,7 @@ from headrace_core import Client
 
 TIMEOUT_SECONDS: Final = 20.0
 """Timeout for connecting and for each answer. Exceeds the time that a gateway waits for a partition node
-(`links.patience`, 15 s): the gateway's refusal names the cause, a client timeout does not.
+(`links.unsent_timeout`, 15 s): the gateway's refusal names the cause, a client timeout does not.
 """
 
 

@@ -22,7 +22,7 @@ const FRAMING_BYTES: usize = 3;
 const MAC_BYTES: usize = 32;
 const STANDING_BYTES: usize = 35;
 
-const SECRET: &str = "what both of them know, and no stranger";
+const SECRET: &str = "what both of them know, and no other process";
 const CLUSTER: &str = "test";
 
 const US: u8 = 0;
@@ -35,8 +35,8 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let us = identity();
     match speaker % 4 {
-        0 => stranger(&us, accept, said, piece),
-        1 => stranger(&us, || dial(&us).0, said, piece),
+        0 => unauthenticated(&us, accept, said, piece),
+        1 => unauthenticated(&us, || dial(&us).0, said, piece),
         2 => peer_calls(&us, said),
         _ => peer_answers(&us, said, piece),
     }
@@ -74,7 +74,7 @@ fn dial(us: &Identity) -> (Handshake, Vec<u8>) {
 }
 
 /// A peer without the secret is refused, and cannot make the replica buffer more than one message.
-fn stranger(us: &Identity, begin: impl Fn() -> Handshake, said: &[u8], piece: u8) {
+fn unauthenticated(us: &Identity, begin: impl Fn() -> Handshake, said: &[u8], piece: u8) {
     let mut at_once = said.to_vec();
     let mut answer = Vec::new();
     let verdict = begin().advance(us, &mut at_once, &mut answer);

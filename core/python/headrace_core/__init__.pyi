@@ -175,8 +175,8 @@ class Edge:
 
     With `links` in its settings, connections of a gateway to partition nodes are encrypted, too.
 
-    Order of calls: construct (which binds), `start` when the node listens, `close_doors`, stop the node, which notifies
-    the clients over their open connections, `stop`.
+    Order of calls: construct (which binds), `start` when the node listens, `close_listeners`, stop the node, which
+    notifies the clients over their open connections, `stop`.
     """
 
     def __new__(cls, config_json: str) -> Self:
@@ -199,7 +199,7 @@ class Edge:
         """Take the log events, in the form of `Node.take_events`."""
     def stats_json(self) -> str:
         """Counters as a JSON object, per listener and for `links`: connections, handshakes, failures, bytes."""
-    def close_doors(self) -> None:
+    def close_listeners(self) -> None:
         """Stop accepting connections; open connections stay."""
     def stop(self, timeout_seconds: float = 5.0) -> bool:
         """Wait for the last connections to end, and end the threads. `False`: some were cut off after the timeout."""
@@ -334,7 +334,7 @@ class MetadataReplica:
         `False`: the thread did not end in time; the directory stays locked until it does. Later calls do nothing.
         """
 
-def inspect_replica(folder: str, first_op: int = 0, limit: int = 100) -> str:
+def inspect_replica(directory: str, first_op: int = 0, limit: int = 100) -> str:
     """Read a replica's directory without changing it, also of a running one; returns a JSON object.
 
     Superblock, checkpoints, journal files with their verdict, and up to `limit` records from `first_op` on (fields of

@@ -17,7 +17,7 @@ let drawing = 0;
 
 const element = (id) => document.getElementById(id);
 
-function told(state, reason) {
+function showState(state, reason) {
   const status = element("status");
   status.dataset.state = state;
   status.textContent = { open: "live", waiting: "connecting again", closed: "over" }[state];
@@ -51,7 +51,7 @@ class Carrier {
     this.cells = ["flights", "mean", "late", "cancelled"].map((name) => {
       const cell = document.createElement("td");
       cell.className = "number";
-      cell.dataset.figure = name;
+      cell.dataset.value = name;
       this.row.append(cell);
       return cell;
     });
@@ -116,9 +116,9 @@ async function asked(path) {
 
 try {
   const { url, stream, topic } = await (await asked("/settings")).json();
-  const client = await connect({ url, token: async () => (await asked("/token")).text(), onState: told });
+  const client = await connect({ url, token: async () => (await asked("/token")).text(), onState: showState });
   const delays = await client.subscribe({ topics: [{ stream, topic, start: "first" }] });
   for await (const message of delays) take(jsonOf(message));
 } catch (error) {
-  told("closed", error);
+  showState("closed", error);
 }

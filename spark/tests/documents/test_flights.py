@@ -212,7 +212,7 @@ def test_what_is_shown_and_kept_is_what_was_sent(
     """Check SPK-1, SPK-2: a job killed with its executor and restarted loses and repeats no message."""
     expected = computed(DAYS)
     flights = sum(result.flights for result in expected.values())
-    job = ("--servers", server.grpc_address, "--folder", str(tmp_path / "out"))
+    job = ("--servers", server.grpc_address, "--directory", str(tmp_path / "out"))
     with ExitStack() as stack:
         pages = stack.enter_context(
             running(python("serve.py", "--http", server.http_address, "--port", str(page_port)), tmp_path / "serve")
@@ -283,7 +283,7 @@ def test_what_is_shown_and_kept_is_what_was_sent(
 def rows_of(page: Page) -> dict[str, list[str]]:
     found = page.evaluate(
         """() => [...document.querySelectorAll("#airlines tr")].map((row) =>
-            [row.dataset.carrier, [...row.querySelectorAll("[data-figure]")].map((cell) => cell.textContent)])"""
+            [row.dataset.carrier, [...row.querySelectorAll("[data-value]")].map((cell) => cell.textContent)])"""
     )
     return dict(found)
 
@@ -322,7 +322,7 @@ def test_all_of_it_with_one_command(tmp_path: Path) -> None:
     """`make example-flights` starts what it needs, says where to look, and leaves nothing behind."""
     ports = {name: free_port() for name in ("TCP", "PIPELINES", "WEBSOCKET")}
     http, grpc, port = free_port(), free_port(), free_port()
-    where = f"--http 127.0.0.1:{http} --grpc 127.0.0.1:{grpc} --port {port} --folder {tmp_path}/out"
+    where = f"--http 127.0.0.1:{http} --grpc 127.0.0.1:{grpc} --port {port} --directory {tmp_path}/out"
     settings = [f"HEADRACE_{name}_ADDRESS=127.0.0.1:{number}" for name, number in ports.items()]
     # The environment is set up already; nothing may be built while other tests use it.
     make = ["make", "-o", "setup-spark", "example-flights", f"ARGS=--days 5 --rate 5000 {where}"]

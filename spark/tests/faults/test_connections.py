@@ -69,12 +69,12 @@ def test_a_way_that_breaks_and_stands_still(spark: SparkSession, place: Place, p
     place.topic("out", 0, 0)
     expected = Counter(f"{'.' * 200}{part}:{number}".encode() for part in range(2) for number in range(3000))
     # The stall timeout expires before the stall ends.
-    patience = {"retry.max": "40", "retry.intervalMs": "20"}
+    retries = {"retry.max": "40", "retry.intervalMs": "20"}
     given = {"subscribe": "a", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "1500", "fetchBytes": "16k"}
-    frame = stream(spark, place, **given, fetchTimeoutMs="400", **patience).select("value")
+    frame = stream(spark, place, **given, fetchTimeoutMs="400", **retries).select("value")
 
     def begin(**more: str) -> StreamingQuery:
-        options = place.options(topic="out", batchBytes="16k", appendTimeoutMs="400") | patience | more
+        options = place.options(topic="out", batchBytes="16k", appendTimeoutMs="400") | retries | more
         writer = frame.writeStream.format("headrace").options(**options)
         return writer.option("checkpointLocation", str(tmp_path / "cp")).trigger(availableNow=True).start()
 
@@ -91,7 +91,7 @@ def test_a_way_that_breaks_and_stands_still(spark: SparkSession, place: Place, p
     assert payloads(place) == Counter()
     assert through() == 0
 
-    frame = stream(spark, place, **given, fetchTimeoutMs="400", **patience).select("value")
+    frame = stream(spark, place, **given, fetchTimeoutMs="400", **retries).select("value")
     seed = random.randrange(2**32)
     trouble = Trouble(proxy, random.Random(seed))
     query = begin()

@@ -262,9 +262,9 @@ def test_who_may_not_and_what_is_not_there(run: Runner, lake: ObjectServer, monk
     assert refused.code == FAILED
     assert re.match(rf"StoreError: {DEST}: _headrace/manifest: .* 403 .*SignatureDoesNotMatch", refused.error)
     assert wrong not in refused.text
-    missing = run(COMPACT, "--dest", "s3://nobody/shop")
+    missing = run(COMPACT, "--dest", "s3://missing/shop")
     assert missing.code == FAILED
-    assert re.match("StoreError: s3://nobody/shop: _headrace/manifest: .*NoSuchBucket", missing.error)
+    assert re.match("StoreError: s3://missing/shop: _headrace/manifest: .*NoSuchBucket", missing.error)
     assert lake.keys("lake") == {}
 
 

@@ -17,9 +17,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.spark", description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--folder", dest="directory", type=Path, help="directory for data and logs; a temporary one by default"
-    )
+    parser.add_argument("--directory", type=Path, help="directory for data and logs; a temporary one by default")
     options = parser.parse_args()
     directory = options.directory or Path(tempfile.mkdtemp(prefix="headrace-spark-"))
     directory.mkdir(parents=True, exist_ok=True)

@@ -97,7 +97,7 @@ class Driver(threading.Thread):
         order = self._numbers.sample(self._servers, len(self._servers))
         command = [sys.executable, query.__file__, "--servers", ",".join(order), "--username", USERNAME]
         command += ["--password-file", str(secret), "--stream", self._stream]
-        command += ["--folder", str(self.directory), "--shuffle", shuffle]
+        command += ["--directory", str(self.directory), "--shuffle", shuffle]
         begin = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

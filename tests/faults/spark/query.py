@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--username", required=True)
     parser.add_argument("--password-file", required=True)
     parser.add_argument("--stream", required=True)
-    parser.add_argument("--folder", dest="directory", type=Path, required=True)
+    parser.add_argument("--directory", type=Path, required=True)
     parser.add_argument("--shuffle", choices=SHUFFLES, required=True)
     options = parser.parse_args()
     where = {

@@ -49,7 +49,7 @@ def _case(section: Section) -> dict[str, Any]:
     return {
         "name": section.name,
         "title": section.title,
-        "figures": [_metric(metric) for metric in section.metrics],
+        "metrics": [_metric(metric) for metric in section.metrics],
         "runs": {
             name: {
                 "medians": {column.heading: median(runs, column.pick) for column in section.columns},

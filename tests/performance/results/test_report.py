@@ -65,10 +65,10 @@ def test_the_document_holds_every_round(tmp_path: Path) -> None:
     document.write(path, document.document(document.machine(), chosen, [SECTION]))
     contents = json.loads(path.read_text(encoding="utf-8"))
     case = contents["cases"][0]
-    assert case["figures"][0]["rounds"] == [0.8, 0.7, 0.9]
-    assert case["figures"][0]["is_reached"] is True
-    assert case["figures"][0]["goal"] == {"bound": ">=", "value": 0.75}
-    assert case["figures"][2]["goal"] is None
+    assert case["metrics"][0]["rounds"] == [0.8, 0.7, 0.9]
+    assert case["metrics"][0]["is_reached"] is True
+    assert case["metrics"][0]["goal"] == {"bound": ">=", "value": 0.75}
+    assert case["metrics"][2]["goal"] is None
     runs = case["runs"]["produce: server"]
     assert runs["medians"]["MB/s"] == 2000.0
     assert [run["payload_bytes"] for run in runs["rounds"]] == [2_000_000_000, 2_000_000_000, 1_000_000_000]

@@ -80,7 +80,7 @@ export class Client implements Requester {
 
   /** User of the connection, and limits set by the server. */
   get identity(): Identity {
-    if (this.#identity === null) throw new TypeError("nobody has logged in yet");
+    if (this.#identity === null) throw new TypeError("the client has not logged in yet");
     return this.#identity;
   }
 
@@ -200,7 +200,7 @@ export class Client implements Requester {
     this.#link = link;
     this.#attempts = 0;
     this.#renewInTime(link, this.#identity);
-    this.#told(null);
+    this.#reportState(null);
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const { resolve } of waiting) resolve(link);
@@ -248,7 +248,7 @@ export class Client implements Requester {
       this.#finish(error);
       return;
     }
-    this.#told(error);
+    this.#reportState(error);
     const { minMs, maxMs } = this.#options.backoff ?? { minMs: 250, maxMs: 30_000 };
     const pause = Math.min(maxMs, minMs * 2 ** this.#attempts);
     this.#attempts += 1;
@@ -269,7 +269,7 @@ export class Client implements Requester {
     link?.close();
     for (const { reject } of this.#waiting) reject(error);
     this.#waiting = [];
-    this.#told(error);
+    this.#reportState(error);
   }
 
   async #token(): Promise<string> {
@@ -316,7 +316,7 @@ export class Client implements Requester {
     });
   }
 
-  #told(reason: HeadraceError | null): void {
+  #reportState(reason: HeadraceError | null): void {
     this.#options.onState?.(this.state, reason);
   }
 }

@@ -72,8 +72,8 @@ export class Feed {
       },
     });
     const partitions = answer.partitions as JsonPartition[];
-    const told = new Set(partitions.map((partition) => partition.partition_id));
-    for (const known of before.keys()) if (!told.has(known)) this.#positions.delete(known);
+    const reported = new Set(partitions.map((partition) => partition.partition_id));
+    for (const known of before.keys()) if (!reported.has(known)) this.#positions.delete(known);
     for (const partition of partitions) {
       const { partition_id: id } = partition;
       if (this.#positions.get(id) === before.get(id)) this.#at(partition);
@@ -152,7 +152,7 @@ export class Feed {
       (this.#consumed.messages * 2 >= this.#granted.messages ||
         this.#consumed.bytes * 2 >= this.#granted.bytes)
     ) {
-      this.#link.tell("credit", { subscription: this.number, ...this.#consumed });
+      this.#link.send("credit", { subscription: this.number, ...this.#consumed });
       this.#consumed = { messages: 0, bytes: 0 };
     }
   }

@@ -2,7 +2,7 @@
 
 import { fromBase64, joined, text, toBase64, utf8, viewOf } from "./bytes.ts";
 
-/** In the order of their codes in the binary format, from 1. */
+/** Kinds in the order of their codes in the binary format, from 1. */
 const KINDS = [
   "raw",
   "string",

@@ -165,7 +165,7 @@ export class Link {
   }
 
   /** Send a request without a response. */
-  tell(type: string, fields: Record<string, unknown>): void {
+  send(type: string, fields: Record<string, unknown>): void {
     if (!this.#end) this.#socket.send(JSON.stringify({ type, ...fields }));
   }
 

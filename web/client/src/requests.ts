@@ -16,7 +16,7 @@ export type Start =
   | { timestamp: number | Date };
 
 export interface TopicRequest {
-  /** By id or by name. */
+  /** Id or name. */
   stream: number | string;
   topic: number | string;
   /** Default: all partitions, including later ones from their first message. */

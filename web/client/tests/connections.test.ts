@@ -51,7 +51,7 @@ for (const subprotocol of ["binary", "json"] as const) {
   });
 }
 
-test("a partition that was added while nobody was connected is read from its first message", async (t) => {
+test("a partition that was added while no client was connected is read from its first message", async (t) => {
   const stream = await topic();
   const between = await breaker(t);
   const reader = await client(t, { url: between.url, backoff: { minMs: 800, maxMs: 800 } });
@@ -98,22 +98,22 @@ test("a wrong token is an error at once", async () => {
   await assert.rejects(client({ after: () => {} } as never, { token: "wrong" }), LoginError);
 });
 
-test("nobody there is an error at once", async () => {
+test("a server that is not there is an error at once", async () => {
   await assert.rejects(connect({ url: "ws://127.0.0.1:1/ws", token: "t" }), ClosedError);
 });
 
 test("a token that is revoked ends the connection for good", async (t) => {
   const name = unique();
   await api("POST", "/users", { username: name, password: name, status: "active", permissions: null });
-  const told: [State, HeadraceError | null][] = [];
+  const states: [State, HeadraceError | null][] = [];
   const it = await client(t, {
     token: await loggedIn(name, name),
-    onState: (state, reason) => told.push([state, reason]),
+    onState: (state, reason) => states.push([state, reason]),
   });
   assert.equal(it.identity.username, name);
   await api("PUT", `/users/${name}`, { status: "inactive" });
   await until(() => it.state === "closed", "a closed connection");
-  const [, reason] = told.at(-1) ?? [];
+  const [, reason] = states.at(-1) ?? [];
   assert.ok(reason instanceof ClosedError && reason.closeCode === CloseCode.NOT_LOGGED_IN, String(reason));
   await assert.rejects(it.ping(), ClosedError);
 });

@@ -107,8 +107,8 @@ test("what was acknowledged is not read again", async (t) => {
   const again = await it.subscribe(options);
   const [message] = (await take(again, 1)) as [Message];
   assert.equal(message.offset, 2);
-  const nobody = await it.subscribe({ topics: [{ stream, topic: "t" }] });
-  await assert.rejects(nobody.ack(message), TypeError);
+  const anonymous = await it.subscribe({ topics: [{ stream, topic: "t" }] });
+  await assert.rejects(anonymous.ack(message), TypeError);
 });
 
 test("only what the filter lets through", async (t) => {
@@ -162,7 +162,7 @@ test("a listener that throws ends its subscription and no other", async (t) => {
   assert.deepEqual((await take(other, 2)).map(textOf), ["0", "1"]);
 });
 
-test("partitions that are added are followed, a purge is told, an end is an error", async (t) => {
+test("partitions that are added are followed, a purge is reported, an end is an error", async (t) => {
   const stream = await topic();
   const it = await client(t);
   const notices: Notice[] = [];

@@ -9,7 +9,7 @@ let owner: number | null = null;
 
 export function live(): Promise<Client> {
   const who = session();
-  if (who === null) return Promise.reject(new Error("Nobody is logged in."));
+  if (who === null) return Promise.reject(new Error("You are not logged in."));
   if (client === null || owner !== who.userId) {
     owner = who.userId;
     client = connect({ token: currentToken, onState: ended });

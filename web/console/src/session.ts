@@ -38,7 +38,7 @@ export function beginSession(begun: Session): void {
   current = begun;
   ended = null;
   sessionStorage.setItem(KEY, JSON.stringify(begun));
-  told();
+  notifyListeners();
 }
 
 export function endSession(reason: string | null): void {
@@ -46,7 +46,7 @@ export function endSession(reason: string | null): void {
   current = null;
   ended = reason;
   sessionStorage.removeItem(KEY);
-  told();
+  notifyListeners();
 }
 
 export function onSessionChange(listener: () => void): () => void {
@@ -54,6 +54,6 @@ export function onSessionChange(listener: () => void): () => void {
   return () => listeners.delete(listener);
 }
 
-function told(): void {
+function notifyListeners(): void {
   for (const listener of [...listeners]) listener();
 }

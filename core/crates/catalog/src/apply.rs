@@ -13,7 +13,7 @@ use crate::{Catalog, Group, Stream, Topic, TopicGroups, User};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// Updates were lost, repeated or reordered.
-    #[error("the catalogue is at version {current}, the update makes version {update}")]
+    #[error("the catalog is at version {current}, the update makes version {update}")]
     VersionGap {
         /// Version to which the update was to be applied.
         current: u64,

@@ -76,7 +76,7 @@ pub struct Watcher {
     client: Client,
     buffer: ResponseBuffer,
     /// Notifications that arrived before an answer.
-    told: VecDeque<WatchedPartition>,
+    pending: VecDeque<WatchedPartition>,
 }
 
 impl Watcher {
@@ -85,7 +85,7 @@ impl Watcher {
         Self {
             client,
             buffer: ResponseBuffer::default(),
-            told: VecDeque::new(),
+            pending: VecDeque::new(),
         }
     }
 
@@ -105,10 +105,10 @@ impl Watcher {
     /// Receive notifications, the newest of each partition last; empty after `timeout` without any.
     pub fn next(&mut self, timeout: Duration) -> Result<Vec<WatchedPartition>, ClientError> {
         let code = CommandCode::WatchPartitions;
-        if self.told.is_empty() && self.client.link.has_answer(code, timeout)? {
+        if self.pending.is_empty() && self.client.link.has_answer(code, timeout)? {
             self.read(code)?;
         }
-        Ok(self.told.drain(..).collect())
+        Ok(self.pending.drain(..).collect())
     }
 
     fn receive_empty(&mut self, code: CommandCode) -> Result<(), ClientError> {
@@ -125,7 +125,7 @@ impl Watcher {
                 command: CommandCode::WatchPartitions,
                 source,
             })?;
-        self.told.extend(entries);
+        self.pending.extend(entries);
         Ok(!payload.is_empty())
     }
 }

@@ -104,26 +104,27 @@ impl Connector for Links {
         stream.set_nonblocking(true)?;
         add(&shared.counters.accepted, 1);
         let left = deadline.saturating_duration_since(Instant::now());
-        let (tell, told) = sync_channel(1);
+        let (sender, receiver) = sync_channel(1);
         let (of_task, node) = (Arc::clone(shared), Arc::<str>::from(address));
         shared.threads.spawn(async move {
             let _life = life;
             match of_task.shake_hands(stream, name, left).await {
                 Ok((stream, (ours, theirs))) => {
                     add(&of_task.counters.handshakes, 1);
-                    if tell.send(Ok(theirs)).is_ok() {
+                    if sender.send(Ok(theirs)).is_ok() {
                         of_task.serve(stream, ours, &node).await;
                     }
                 }
                 Err(reason) => {
                     of_task.failures.failed(&of_task.counters, &node, &reason);
                     // Fails only if the requester no longer waits.
-                    let _ = tell.send(Err(io::Error::other(reason.text)));
+                    let _ = sender.send(Err(io::Error::other(reason.text)));
                 }
             }
         });
         // The task ends at the timeout of its handshake, or with its threads.
-        told.recv()
+        receiver
+            .recv()
             .map_err(|_ended| io::Error::other("the process stops"))?
     }
 }

@@ -19,7 +19,7 @@ pub enum WhenReady {
     /// Answer the poll if enough messages are available now; otherwise refuse it as
     /// [`Refusal::NotReady`](crate::Refusal::NotReady).
     AnswerNow,
-    /// Do not answer the poll: notify with [`crate::ToGateway::Told`] when enough messages are available. The partition
+    /// Do not answer the poll: notify with [`crate::ToGateway::PollReady`] when enough messages are available. The partition
     /// removes the poll after the notification.
     Notify,
 }

@@ -162,7 +162,7 @@ fn poll(criterion: &mut Criterion) {
         let name = format!("{count}x{payload}B");
         group.throughput(Throughput::Bytes(bytes.len() as u64));
         for (place, start) in [
-            ("whole_batch", end - u64::from(messages_count)),
+            ("within_a_batch", end - u64::from(messages_count)),
             ("across_batches", end - u64::from(messages_count) * 3 / 2),
         ] {
             group.bench_function(BenchmarkId::new(place, &name), |bencher| {

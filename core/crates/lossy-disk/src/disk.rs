@@ -77,8 +77,8 @@ impl Directory {
 pub enum Refusal {
     NotFound,
     Exists,
-    NotAFolder,
-    IsAFolder,
+    NotADirectory,
+    IsADirectory,
     NotEmpty,
     /// Unsupported: a move to another directory.
     OtherDirectory,
@@ -117,14 +117,14 @@ impl Disk {
     pub fn directory(&self, number: u64) -> Result<&Directory, Refusal> {
         match &self.node(number)?.content {
             Content::Directory(directory) => Ok(directory),
-            Content::File(_) => Err(Refusal::NotAFolder),
+            Content::File(_) => Err(Refusal::NotADirectory),
         }
     }
 
     pub fn file(&self, number: u64) -> Result<&Bytes, Refusal> {
         match &self.node(number)?.content {
             Content::File(bytes) => Ok(bytes),
-            Content::Directory(_) => Err(Refusal::IsAFolder),
+            Content::Directory(_) => Err(Refusal::IsADirectory),
         }
     }
 
@@ -133,7 +133,7 @@ impl Disk {
         node.changed = SystemTime::now();
         match &mut node.content {
             Content::File(bytes) => Ok(bytes),
-            Content::Directory(_) => Err(Refusal::IsAFolder),
+            Content::Directory(_) => Err(Refusal::IsADirectory),
         }
     }
 
@@ -185,8 +185,8 @@ impl Disk {
         }
         if let Ok(replaced) = self.find(to.0, to.1) {
             match (&self.node(moved)?.content, &self.node(replaced)?.content) {
-                (Content::Directory(_), Content::File(_)) => return Err(Refusal::NotAFolder),
-                (Content::File(_), Content::Directory(_)) => return Err(Refusal::IsAFolder),
+                (Content::Directory(_), Content::File(_)) => return Err(Refusal::NotADirectory),
+                (Content::File(_), Content::Directory(_)) => return Err(Refusal::IsADirectory),
                 (Content::Directory(_), Content::Directory(there)) if !there.names.is_empty() => {
                     return Err(Refusal::NotEmpty);
                 }
@@ -229,7 +229,7 @@ impl Disk {
         node.changed = SystemTime::now();
         match &mut node.content {
             Content::Directory(directory) => directory.change(changes),
-            Content::File(_) => return Err(Refusal::NotAFolder),
+            Content::File(_) => return Err(Refusal::NotADirectory),
         }
         Ok(())
     }

@@ -97,8 +97,8 @@ fn errno(refusal: Refusal) -> Errno {
     match refusal {
         Refusal::NotFound => Errno::ENOENT,
         Refusal::Exists => Errno::EEXIST,
-        Refusal::NotAFolder => Errno::ENOTDIR,
-        Refusal::IsAFolder => Errno::EISDIR,
+        Refusal::NotADirectory => Errno::ENOTDIR,
+        Refusal::IsADirectory => Errno::EISDIR,
         Refusal::NotEmpty => Errno::ENOTEMPTY,
         Refusal::OtherDirectory => Errno::EXDEV,
     }

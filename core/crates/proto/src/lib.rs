@@ -84,7 +84,7 @@ mod tests {
 
     /// User 0 is root: a logged-in root must be distinguishable from an unauthenticated client.
     #[test]
-    fn user_zero_is_not_nobody() {
+    fn user_zero_is_not_an_unauthenticated_client() {
         let anonymous = control::v1::Request::default();
         let root = control::v1::Request {
             user_id: Some(0),

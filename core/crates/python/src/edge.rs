@@ -80,7 +80,7 @@ impl Edge {
             .map_err(|error| core_error(&error))
     }
 
-    fn close_doors(&self, python: Python<'_>) -> PyResult<()> {
+    fn close_listeners(&self, python: Python<'_>) -> PyResult<()> {
         self.home.check()?;
         python.detach(|| self.edge.close_listeners());
         Ok(())

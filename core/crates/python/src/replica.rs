@@ -176,15 +176,15 @@ impl MetadataReplica {
 }
 
 #[pyfunction]
-#[pyo3(signature = (folder, first_op = 0, limit = 100))]
+#[pyo3(signature = (directory, first_op = 0, limit = 100))]
 pub(crate) fn inspect_replica(
     python: Python<'_>,
-    folder: &str,
+    directory: &str,
     first_op: u64,
     limit: usize,
 ) -> PyResult<String> {
     let report = python
-        .detach(|| inspect(Path::new(folder), first_op, limit))
+        .detach(|| inspect(Path::new(directory), first_op, limit))
         .map_err(|error| start_error(&error))?;
     serde_json::to_string(&report).map_err(|error| core_error(&error))
 }

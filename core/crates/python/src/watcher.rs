@@ -71,9 +71,13 @@ impl Watcher {
         let begin = Instant::now();
         loop {
             let rest = timeout.saturating_sub(begin.elapsed());
-            let told = self.with(python, |watcher| watcher.next(rest.min(INTERRUPTION_CHECK)))?;
-            if !told.is_empty() || rest <= INTERRUPTION_CHECK {
-                return Ok(told.into_iter().map(WatchedPartition::from).collect());
+            let notifications =
+                self.with(python, |watcher| watcher.next(rest.min(INTERRUPTION_CHECK)))?;
+            if !notifications.is_empty() || rest <= INTERRUPTION_CHECK {
+                return Ok(notifications
+                    .into_iter()
+                    .map(WatchedPartition::from)
+                    .collect());
             }
             python.check_signals()?;
         }

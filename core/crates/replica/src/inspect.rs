@@ -316,7 +316,7 @@ fn name_of(operation: Operation) -> &'static str {
         Operation::UNREGISTER => "unregister",
         Operation::NOOP => "noop",
         Operation::RELEASE => "release",
-        Operation::ADVANCE_TIME => "pulse",
+        Operation::ADVANCE_TIME => "advance_time",
         operation if operation.is_metadata() => "commands",
         _ => "other",
     }

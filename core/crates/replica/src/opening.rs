@@ -157,12 +157,12 @@ pub(crate) fn open(
     } = mailboxes;
     let mut peers = open_peers(config, intake, surroundings, &inbox)?;
     let disk = Arc::new(Disk::default());
-    let tell = {
+    let report = {
         let inbox = Arc::clone(&inbox);
         move |input| inbox.push(input)
     };
     let (files, file_worker) =
-        FileWorkerHandle::new(&directory, config.sync, Arc::clone(&disk), tell.clone());
+        FileWorkerHandle::new(&directory, config.sync, Arc::clone(&disk), report.clone());
     let work = initial_work(&shared, &scanned, &superblock, mended, image);
     let writer = Writer {
         journal: open_journal(
@@ -178,7 +178,7 @@ pub(crate) fn open(
         disk: Arc::clone(&disk),
         has_failed: false,
     };
-    let (journal, writer) = JournalWriter::new(writer, config.is_single(), tell);
+    let (journal, writer) = JournalWriter::new(writer, config.is_single(), report);
     let started = started(config, peers.as_ref(), &superblock, core.report().op)?;
     let started_as = started.incarnation;
     shared.started(started_as);

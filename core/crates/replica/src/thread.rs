@@ -417,7 +417,7 @@ impl ReplicaThread {
     fn rolled_back_reason(&self, why: &str) -> String {
         format!(
             "{}: {why}. It was restored from a backup or rolled back by its file system; with its votes acknowledged \
-             commands would be lost. Move the folder away and start with an empty one: this replica then fetches the \
+             commands would be lost. Move the directory away and start with an empty one: this replica then fetches the \
              state from the others",
             self.directory.display()
         )

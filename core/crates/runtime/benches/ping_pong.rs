@@ -15,7 +15,7 @@
 #![allow(
     clippy::print_stdout,
     clippy::cast_precision_loss,
-    reason = "prints figures for people"
+    reason = "prints a report for people"
 )]
 #![allow(clippy::disallowed_methods, reason = "measures time")]
 

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_go_when_nobody_listens() {
+    fn the_oldest_events_are_dropped_when_none_are_taken() {
         let events = Events::default();
         for index in 0..=CAPACITY {
             events.push(Level::Info, index.to_string());

@@ -201,21 +201,21 @@ impl Node {
     /// Publish a complete catalog.
     pub fn publish_snapshot(&self, snapshot: &catalog::Snapshot) -> Result<u64, ApplyError> {
         let version = lock(&self.catalog).publish_snapshot(snapshot)?.version();
-        self.tell_all(|| Message::CatalogChanged);
+        self.send_to_all(|| Message::CatalogChanged);
         Ok(version)
     }
 
     /// Publish the next version of the catalog.
     pub fn publish_update(&self, update: &catalog::Update) -> Result<u64, ApplyError> {
         let version = lock(&self.catalog).publish_update(update)?.version();
-        self.tell_all(|| Message::CatalogChanged);
+        self.send_to_all(|| Message::CatalogChanged);
         Ok(version)
     }
 
     /// Drop expired staged batches. The catalog published last has all changes up to the time `horizon` of the metadata
     /// service: stages that had expired at that time and that the catalog does not name are dropped.
     pub fn pass_stage_horizon(&self, horizon: Timestamp) {
-        self.tell_all(|| Message::StageHorizon(horizon));
+        self.send_to_all(|| Message::StageHorizon(horizon));
     }
 
     /// Bind, start the shard threads, and begin to open the partitions of the catalog.
@@ -564,9 +564,9 @@ impl Node {
         // The threads must stay reachable until they have ended: requests in flight may wait for the control plane. No
         // partition closes before the last connection of any shard, whose requests it may have to answer.
         let deadline = Instant::now() + timeout;
-        self.tell_all(|| Message::Shutdown);
+        self.send_to_all(|| Message::Shutdown);
         self.wait_for(ShardHandle::is_drained, deadline);
-        self.tell_all(|| Message::ClosePartitions);
+        self.send_to_all(|| Message::ClosePartitions);
         self.wait_for(ShardHandle::has_ended, deadline);
         let mut shards = std::mem::take(&mut lock(&self.running).shards);
         cut_off(&mut shards)
@@ -578,7 +578,7 @@ impl Node {
         }
     }
 
-    fn tell_all(&self, message: impl Fn() -> Message) {
+    fn send_to_all(&self, message: impl Fn() -> Message) {
         for handle in &lock(&self.running).shards {
             deliver(&handle.sender, message());
         }

@@ -250,7 +250,7 @@ pub struct MovedConnection(pub(crate) Box<Connection>);
 impl fmt::Debug for MovedConnection {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_tuple("Luggage")
+            .debug_tuple("MovedConnection")
             .field(&self.0.session.client)
             .finish()
     }

@@ -337,10 +337,10 @@ impl Shard {
         }
         let key = requester.key;
         let session = &mut *requester.session;
-        let was_anybody = session.is_authenticated();
+        let was_authenticated = session.is_authenticated();
         let outcome =
             Command::decode(code, payload).and_then(|command| self.handle(session, &command));
-        if was_anybody && !session.is_authenticated() {
+        if was_authenticated && !session.is_authenticated() {
             self.add_login_deadline(key, session);
         }
         let misses_something = match &outcome {

@@ -231,9 +231,9 @@ impl Client {
     pub fn handle_response(
         &mut self,
         world: &mut ClientContext<'_>,
-        tell: ClientResponse,
+        response: ClientResponse,
     ) -> Vec<ClientAction> {
-        match tell {
+        match response {
             ClientResponse::Frame(bytes) => self.frame(world, &bytes),
             ClientResponse::Proposed { call, outcome } => self.proposed(world, call, &outcome),
             ClientResponse::Read { call, outcome } => self.read(world, call, outcome),

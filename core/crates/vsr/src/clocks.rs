@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn one_clock_of_three_moves_nothing_whoever_has_it() {
+    fn one_wrong_clock_of_three_moves_nothing() {
         let (now, right) = (11 * SECOND, EPOCH + 11 * SECOND);
         let others = read(3, &[(1, 0), (2, 0)]);
         for wrong in [right + HOUR, right - HOUR] {
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_to_pings_of_an_earlier_boot_and_of_strangers_are_ignored() {
+    fn answers_to_pings_of_an_earlier_boot_and_of_other_processes_are_ignored() {
         let mut clocks = Clocks::new(3);
         clocks.read(1, 100, 50, EPOCH);
         clocks.read(9, 10, 50, EPOCH);

@@ -215,17 +215,17 @@ mod tests {
     }
 
     #[test]
-    fn strangers_and_other_frames_are_ignored() {
-        let (mut us, mut stranger) = (node(0), node(1));
-        stranger.origin.replica = 4;
-        let ping = &stranger.pings(at(0, 0))[0].1;
+    fn unknown_replicas_and_other_frames_are_ignored() {
+        let (mut us, mut unknown) = (node(0), node(1));
+        unknown.origin.replica = 4;
+        let ping = &unknown.pings(at(0, 0))[0].1;
         assert_eq!(us.on_frame(at(0, 0), ping), None);
         let (_, own) = us.pings(at(0, 0)).remove(0);
         assert_eq!(us.on_frame(at(0, 0), &own), None);
     }
 
     #[test]
-    fn a_group_of_one_pings_nobody() {
+    fn a_group_of_one_sends_no_pings() {
         let mut alone = Pings::new(Origin::default(), 1, Vec::new(), 500);
         assert_eq!(alone.next_ping_ns(), None);
         assert_eq!(alone.pings(at(0, 0)), Vec::new());

@@ -258,7 +258,8 @@ struct Remembered {
 pub enum StateRolledBack {
     /// A later process has used the peer's data directory.
     #[error(
-        "its folder is an older copy: it comes as start {incarnation} of that folder, and start {known} has been met"
+        "its directory is an older copy: it comes as start {incarnation} of that directory, and start {known} has \
+         been met"
     )]
     Incarnation {
         /// Incarnation that the peer reports.
@@ -268,7 +269,7 @@ pub enum StateRolledBack {
     },
     /// The peer has acknowledged operations that it no longer has.
     #[error(
-        "its folder is an older copy: its log ends with operation {op} of view {log_view}, and it has acknowledged \
+        "its directory is an older copy: its log ends with operation {op} of view {log_view}, and it has acknowledged \
          operation {known_op} in view {known_view}"
     )]
     Log {

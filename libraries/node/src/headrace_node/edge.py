@@ -36,7 +36,7 @@ class NativeEdge(Protocol[NativeNode_contra]):
     def take_events(self) -> list[tuple[str, str]]:
         """Level and message of the events since the last call, oldest first."""
 
-    def close_doors(self) -> None:
+    def close_listeners(self) -> None:
         """Stop accepting connections."""
 
     def stop(self, timeout_seconds: float) -> bool:
@@ -46,8 +46,8 @@ class NativeEdge(Protocol[NativeNode_contra]):
 class Edge(Generic[NativeNode_contra]):
     """The encrypted listeners of one process.
 
-    Constructed, and so bound, before the node starts; ``open`` when the node listens; ``close_doors`` before the node
-    stops, so that its disconnect notice still reaches every client; ``stop`` after it.
+    Constructed, and so bound, before the node starts; ``open`` when the node listens; ``close_listeners`` before the
+    node stops, so that its disconnect notice still reaches every client; ``stop`` after it.
     """
 
     def __init__(self, native: NativeEdge[NativeNode_contra]) -> None:
@@ -77,9 +77,9 @@ class Edge(Generic[NativeNode_contra]):
         """Level and message of the events since the last call, oldest first."""
         return self.native.take_events()
 
-    def close_doors(self) -> None:
+    def close_listeners(self) -> None:
         """Stop accepting connections; open connections stay."""
-        self.native.close_doors()
+        self.native.close_listeners()
 
     async def stop(self) -> None:
         """End the threads after the last client has received the node's disconnect notice, or after a timeout."""

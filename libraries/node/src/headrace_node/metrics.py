@@ -127,13 +127,13 @@ def _listeners(listeners: Mapping[str, Any]) -> Iterator[Metric]:
     if not listeners:
         return
     counters = {
-        name: CounterMetricFamily(f"headrace_door_{name}", meaning, labels=["door"])
+        name: CounterMetricFamily(f"headrace_listener_{name}", meaning, labels=["listener"])
         for name, meaning in _LISTENER_COUNTERS.items()
     }
     failures = CounterMetricFamily(
-        "headrace_door_failures", "Peers that did not become connections.", labels=["door", "reason"]
+        "headrace_listener_failures", "Peers that did not become connections.", labels=["listener", "reason"]
     )
-    connections = GaugeMetricFamily("headrace_door_connections", "Open connections.", labels=["door"])
+    connections = GaugeMetricFamily("headrace_listener_connections", "Open connections.", labels=["listener"])
     for listener, found in listeners.items():
         for name, family in counters.items():
             family.add_metric([listener], found[name])

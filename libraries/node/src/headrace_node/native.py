@@ -71,7 +71,7 @@ class Links:
 
     connect_timeout: Duration
     """Timeout for connecting."""
-    patience: Duration
+    unsent_timeout: Duration
     """Time that unsent requests wait for a node that cannot be reached."""
     silence_max: Duration
     """Time without any received byte, while answers are due, after which a link is closed."""
@@ -81,7 +81,7 @@ class Links:
 
 LINKS: Final = Links(
     connect_timeout=Duration.parse("3 s"),
-    patience=Duration.parse("15 s"),
+    unsent_timeout=Duration.parse("15 s"),
     silence_max=Duration.parse("30 s"),
     in_flight_max=Size.parse("16 MiB"),
 )
@@ -201,7 +201,7 @@ def native_document(config: ShardsConfig, front: Front, data_path: Path) -> str:
             "cluster_accepted_secret": front.cluster_accepted_secret.reveal(),
             "ticket_lifetime_micros_max": front.ticket_lifetime_max.micros,
             "link_connect_timeout_micros": front.links.connect_timeout.micros,
-            "link_timeout_micros": front.links.patience.micros,
+            "link_timeout_micros": front.links.unsent_timeout.micros,
             "link_silence_micros_max": front.links.silence_max.micros,
             "link_in_flight_bytes_max": front.links.in_flight_max.bytes,
             "heartbeat_interval_micros": front.heartbeat_interval.micros,

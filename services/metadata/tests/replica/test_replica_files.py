@@ -24,11 +24,11 @@ def snapshot(replica):
 
 
 async def test_what_was_answered_is_there_after_a_restart(tmp_path):
-    async with await opened(tmp_path / "new" / "folder") as replica:
+    async with await opened(tmp_path / "new" / "replica") as replica:
         assert replica.role == "primary"
         assert (await replica.propose(create_stream("s"))).stream.incarnation == 1
         before = snapshot(replica)
-    async with await opened(tmp_path / "new" / "folder") as replica:
+    async with await opened(tmp_path / "new" / "replica") as replica:
         assert snapshot(replica) == before
         assert (await replica.propose(create_stream("t"))).stream.incarnation == 2
 
@@ -59,11 +59,11 @@ async def test_proposals_that_wait_together_share_a_sync(tmp_path):
 
 
 async def test_files_are_for_their_owner_only(tmp_path):
-    async with await opened(tmp_path / "folder", snapshot_commands=1) as replica:
+    async with await opened(tmp_path / "replica", snapshot_commands=1) as replica:
         await replica.propose(create_user("root"))
         while not replica.status()["checkpoint_op"]:
             await asyncio.sleep(0.01)
-    for path in (tmp_path / "folder").iterdir():
+    for path in (tmp_path / "replica").iterdir():
         assert path.stat().st_mode & 0o077 == 0, path
 
 

@@ -206,7 +206,7 @@ async def running(config: PartitionNodeConfig, natives: Natives) -> AsyncIterato
 
         await node.listen(recovering)
         await edge.open(native)
-        inner.callback(edge.close_doors)
+        inner.callback(edge.close_listeners)
         this.reconciler.look()
         await grpc.report(is_ready=True)
         with life.running():

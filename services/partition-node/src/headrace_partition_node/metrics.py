@@ -23,8 +23,8 @@ class Metrics:
     is_ready: bool
     is_registered: bool
     lease_age_seconds: float
-    catalogue_version: int
-    catalogue_age_seconds: float
+    catalog_version: int
+    catalog_age_seconds: float
     placed_partitions: int
     open_partitions: int
     recovering_partitions: int
@@ -40,8 +40,8 @@ _MEANINGS: Final = {
     "is_ready": "1 if the node serves its partitions.",
     "is_registered": "1 if this run of the node is registered with the cluster.",
     "lease_age_seconds": "Time since the last acknowledged heartbeat of the node.",
-    "catalogue_version": "Version of the catalog that the shards use.",
-    "catalogue_age_seconds": "Time since the catalog was last known to be current.",
+    "catalog_version": "Version of the catalog that the shards use.",
+    "catalog_age_seconds": "Time since the catalog was last known to be current.",
     "placed_partitions": "Partitions that the catalog places on this node.",
     "open_partitions": "Partitions that the shards hold, open or recovering.",
     "recovering_partitions": "Partitions that are recovering.",

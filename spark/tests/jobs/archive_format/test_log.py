@@ -369,7 +369,7 @@ if step == "before the entry":
 if step == "before the entry has its name":
     os.link = die
 if step == "when the entry has its name":
-    stores.sync_folders = die
+    stores.sync_directories = die
 archive.commit(files, job="test", query="q", batch=0)
 die()
 """

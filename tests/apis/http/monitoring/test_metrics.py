@@ -83,7 +83,7 @@ async def test_every_part_of_the_process(anonymous: Api) -> None:
     kept = {"tail", "read_ahead", "index", "offsets", "catalog", "links", "subscriptions"}
     assert purposes == {"receive", "reads", *kept}
     assert ("headrace_shard_mailbox_messages", (("shard", "0"),)) in samples
-    assert ("headrace_door_handshakes_total", (("door", "quic"),)) in samples
+    assert ("headrace_listener_handshakes_total", (("listener", "quic"),)) in samples
     assert samples["process_resident_memory_bytes", ()] > 10**7
     assert ("headrace_traces_dropped_total", ()) in samples
     (driver,) = [dict(labels) for name, labels in samples if name == "headrace_node_driver_info"]

@@ -46,7 +46,7 @@ pub async fn run(config: Config) -> Outcome<Report> {
     }
     let after = sample(server_pid)?;
     Ok(Report {
-        group: Group::new(&tallies).ok_or("nobody worked")?,
+        group: Group::new(&tallies).ok_or("no producer or consumer worked")?,
         server_cpu: after.0.since(before.0),
         client_cpu: after.1.since(before.1),
     })

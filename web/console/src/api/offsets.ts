@@ -63,7 +63,7 @@ async function storeOfConsumer(topic: string, id: string | number, partition: nu
   await request("DELETE", path).catch(unlessMissing);
 }
 
-const PATIENCE = 20;
+const RETRIES_MAX = 20;
 const PAUSE_MS = 150;
 /** The partition is not assigned to this member (yet). */
 const NOT_RESOLVED_CONSUMER = 3022;
@@ -81,7 +81,7 @@ async function asMember(
   const path = `${members}/${encodeURIComponent(member)}`;
   try {
     await change((partition, offset) =>
-      patiently(async () => {
+      whenAssigned(async () => {
         if (offset !== null) await request("PUT", `${path}/offsets`, { partition_id: partition, offset });
         else await request("DELETE", `${path}/offsets/${partition}`).catch(unlessMissing);
       }),
@@ -92,8 +92,8 @@ async function asMember(
 }
 
 /** Wait for the assignment of partitions. */
-async function patiently(attempt: () => Promise<void>): Promise<void> {
-  for (let left = PATIENCE; ; left -= 1) {
+async function whenAssigned(attempt: () => Promise<void>): Promise<void> {
+  for (let left = RETRIES_MAX; ; left -= 1) {
     try {
       return await attempt();
     } catch (error) {

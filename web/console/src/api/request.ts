@@ -58,7 +58,7 @@ export async function request<Answer>(
 export async function currentToken(): Promise<string> {
   await renewing;
   const who = session();
-  if (who === null) throw new Error("Nobody is logged in.");
+  if (who === null) throw new Error("You are not logged in.");
   return who.token;
 }
 

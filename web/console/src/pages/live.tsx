@@ -199,7 +199,13 @@ interface Tail {
   clear: () => void;
 }
 
-const NOTHING = { messages: [] as Message[], total: 0, perSecond: 0, notices: [] as string[], told: 0 };
+const NOTHING = {
+  messages: [] as Message[],
+  total: 0,
+  perSecond: 0,
+  notices: [] as string[],
+  noticeCount: 0,
+};
 
 function useTail(stream: number, topic: number, wish: Wish, isPaused: boolean): Tail {
   const [shown, setShown] = useState(NOTHING);
@@ -238,11 +244,11 @@ function useTail(stream: number, topic: number, wish: Wish, isPaused: boolean): 
         const isAsBefore =
           last.total === total &&
           last.perSecond === perSecond &&
-          last.told === notices.length &&
+          last.noticeCount === notices.length &&
           last.messages.length === Math.min(kept.length, KEPT_MAX);
         if (isAsBefore) return last;
         const messages = kept.slice(-KEPT_MAX).reverse();
-        return { messages, total, perSecond, notices: notices.slice(-3), told: notices.length };
+        return { messages, total, perSecond, notices: notices.slice(-3), noticeCount: notices.length };
       });
     };
     setShown(NOTHING);
@@ -262,7 +268,7 @@ function useTail(stream: number, topic: number, wish: Wish, isPaused: boolean): 
         ],
         filter: filterOf(wish),
         credit: CREDIT,
-        onNotice: (notice) => notices.push(told(notice)),
+        onNotice: (notice) => notices.push(textOf(notice)),
       });
       if (isOver) return await subscription.close();
       setOpen(true);
@@ -314,7 +320,7 @@ function literal(text: string): string | number | boolean {
   return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
 }
 
-function told(notice: Notice): string {
+function textOf(notice: Notice): string {
   const where = `Partition ${notice.partitionId}`;
   switch (notice.type) {
     case "reset":

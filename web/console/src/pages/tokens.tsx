@@ -87,7 +87,7 @@ export function Tokens() {
             reload();
           }}
         >
-          Nobody can log in with it any more, and what it was used for ends at once.
+          It can no longer be used to log in, and sessions that use it end at once.
         </Confirm>
       )}
     </Page>

@@ -7,13 +7,13 @@ import { onSessionChange, session } from "../session.ts";
 export function ErrorNotice({ error }: { error: Error }) {
   return (
     <div class="notice bad" role="alert">
-      {told(error)}
+      {messageOf(error)}
       {error instanceof ApiError && error.code !== null && <span class="quiet"> (code {error.code})</span>}
     </div>
   );
 }
 
-function told(error: Error): string {
+function messageOf(error: Error): string {
   if (error instanceof ApiError && error.status === 403)
     return "Your account does not have the right to this.";
   if (error instanceof ApiError && error.status === 404 && error.code === 404)

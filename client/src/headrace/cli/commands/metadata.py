@@ -80,7 +80,9 @@ AuthorityOption = Annotated[
 ]
 DirectoryOption = Annotated[
     Path | None,
-    typer.Option("--folder", "-f", help="Read this data directory of a replica instead; the replica may be running."),
+    typer.Option(
+        "--directory", "-d", help="Read this data directory of a replica instead; the replica may be running."
+    ),
 ]
 
 
@@ -174,7 +176,7 @@ def log(
     directory: DirectoryOption = None,
     first: Annotated[
         int,
-        typer.Option("--from", min=0, help="Op number of the first entry to show, with --folder; 0 for the oldest."),
+        typer.Option("--from", min=0, help="Op number of the first entry to show, with --directory; 0 for the oldest."),
     ] = 0,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Maximum number of entries.")] = 20,
     as_json: output.JsonOption = False,

@@ -123,11 +123,11 @@ fn they_are_found_by_number_and_by_name_and_by_member() {
     assert_eq!(catalog.groups().count(), 4);
     assert_eq!(catalog.groups_of_client(client(12)).count(), 4);
     assert_eq!(catalog.groups_of_client(client(2)).count(), 0);
-    let stranger = ClientKey {
+    let outsider = ClientKey {
         gateway: HERE + 1,
         client: ClientId(12),
     };
-    assert_eq!(catalog.groups_of_client(stranger).count(), 0);
+    assert_eq!(catalog.groups_of_client(outsider).count(), 0);
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn every_single_right_grants_what_the_table_says() {
 }
 
 #[test]
-fn root_may_do_everything_and_nobody_may_do_anything() {
+fn root_may_do_everything_and_users_without_permissions_nothing() {
     let catalog = catalog_with(None);
     for action in every_action() {
         assert!(authorise(&catalog, UserId::ROOT, action));

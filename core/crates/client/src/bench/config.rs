@@ -206,7 +206,7 @@ impl BenchConfig {
             return refuse("catalog_address", "a ticket opens partitions alone");
         }
         if self.producers() + self.consumers() == 0 {
-            return refuse("producers", "nobody would work");
+            return refuse("producers", "there is neither a producer nor a consumer");
         }
         if self.producers().max(self.consumers()) > ACTORS_MAX {
             return refuse("producers", "more than 4096 threads");

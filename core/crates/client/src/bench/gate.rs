@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_starts_before_everybody_is_there() {
+    fn no_thread_starts_before_all_have_arrived() {
         let gate = Gate::default();
         let started = AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn giving_up_releases_everybody() {
+    fn giving_up_releases_all_threads() {
         let gate = Gate::default();
         thread::scope(|scope| {
             let waiting = scope.spawn(|| gate.pass(1));

@@ -296,7 +296,7 @@ fn rate(amount: f64, seconds: f64) -> f64 {
 
 #[allow(
     clippy::cast_precision_loss,
-    reason = "figures for people: 53 bits are more than enough"
+    reason = "a report for people: 53 bits are more than enough"
 )]
 pub(crate) fn as_f64(value: u64) -> f64 {
     value as f64
@@ -345,7 +345,7 @@ mod tests {
             outcome(base, 0, 0, 2000, 100),
             outcome(base, 1, 1500, 2500, 100),
         ];
-        let report = GroupReport::new(&outcomes).expect("somebody worked");
+        let report = GroupReport::new(&outcomes).expect("a producer or consumer worked");
         close(report.wall_seconds, 2.5);
         assert_eq!(report.requests, 200);
         assert_eq!(report.messages, 2000);
@@ -364,7 +364,7 @@ mod tests {
         let base = Instant::now();
         let outcomes = [outcome(base, 0, 0, 1, 1000), outcome(base, 1, 0, 1, 1000)];
         let latency = GroupReport::new(&outcomes)
-            .expect("somebody worked")
+            .expect("a producer or consumer worked")
             .latency;
         assert_eq!(latency.count, 2000);
         close(latency.mean_micros, 50_050.0);
@@ -381,7 +381,8 @@ mod tests {
     #[test]
     fn nothing_measured_is_zero_and_not_infinite() {
         let base = Instant::now();
-        let report = GroupReport::new(&[outcome(base, 0, 0, 0, 0)]).expect("somebody was there");
+        let report =
+            GroupReport::new(&[outcome(base, 0, 0, 0, 0)]).expect("a producer or consumer worked");
         assert_eq!(report.latency.count, 0);
         assert!(report.payload_mb_per_second.abs() < f64::EPSILON);
         let json = serde_json::to_string(&report).expect("serialisable");
@@ -410,12 +411,12 @@ mod tests {
         let mut with = outcome(base, 0, 0, 1, 0);
         with.tally = Tally::new(true);
         with.tally.record_from_due(Duration::from_millis(5));
-        let report = GroupReport::new(&[with]).expect("somebody worked");
+        let report = GroupReport::new(&[with]).expect("a producer or consumer worked");
         close(report.latency_from_due.expect("paced").max_micros, 5000.0);
         let without = outcome(base, 0, 0, 1, 1);
         assert!(
             GroupReport::new(&[without])
-                .expect("somebody worked")
+                .expect("a producer or consumer worked")
                 .latency_from_due
                 .is_none()
         );

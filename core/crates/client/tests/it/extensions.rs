@@ -137,7 +137,7 @@ fn refusals_are_explained() {
 
 #[test]
 fn capabilities_come_as_they_are() {
-    let told = Capabilities {
+    let announced = Capabilities {
         version: 1,
         codes: vec![10_000, 10_001],
         limits: vec![Limit {
@@ -146,15 +146,15 @@ fn capabilities_come_as_they_are() {
         }],
     };
     let address = serve({
-        let told = told.clone();
+        let announced = announced.clone();
         move |mut stream| {
             expect(&mut stream, &Command::Capabilities);
-            answer(&mut stream, |out| told.encode(out));
+            answer(&mut stream, |out| announced.encode(out));
         }
     });
     let mut client = connect(address, Duration::from_secs(10));
     let capabilities = client.capabilities().expect("answered");
-    assert_eq!(capabilities, told);
+    assert_eq!(capabilities, announced);
     assert_eq!(capabilities.limit(LimitKind::WaitMicros), Some(5));
     assert_eq!(capabilities.limit(LimitKind::PollBytes), None);
 }
@@ -225,7 +225,7 @@ fn entry(partition_id: u32, next_offset: u64) -> WatchedPartition {
 
 /// GW-7: notifications arrive between answers, many at once, and none is taken for an answer.
 #[test]
-fn a_watcher_tells_notifications_from_answers() {
+fn a_watcher_distinguishes_notifications_from_answers() {
     let many: Vec<_> = (0..3000).map(|id| entry(id, 9)).collect();
     let address = serve({
         let many = many.clone();
@@ -254,16 +254,16 @@ fn a_watcher_tells_notifications_from_answers() {
     });
     let mut watcher = Watcher::new(connect(address, Duration::from_secs(10)));
     watcher.change(&watch(WatchAction::Add)).expect("watched");
-    let mut told = Vec::new();
-    while told.len() < 2 {
-        told.extend(watcher.next(Duration::from_secs(10)).expect("news"));
+    let mut notified = Vec::new();
+    while notified.len() < 2 {
+        notified.extend(watcher.next(Duration::from_secs(10)).expect("news"));
     }
-    assert_eq!(told, [entry(0, 5), entry(1, 0)]);
+    assert_eq!(notified, [entry(0, 5), entry(1, 0)]);
     let nothing = watcher.next(Duration::from_millis(10)).expect("no news");
     assert_eq!(nothing, []);
     watcher.ping().expect("answered");
-    let told = watcher.next(Duration::ZERO).expect("news");
-    assert_eq!(told, many);
+    let notified = watcher.next(Duration::ZERO).expect("news");
+    assert_eq!(notified, many);
     let refused = watcher.change(&watch(WatchAction::Remove));
     let refused = refused.expect_err("refused");
     assert_eq!(refused.status(), Some(Status::INVALID_COMMAND));

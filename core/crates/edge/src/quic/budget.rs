@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Maximum size of requests that a connection buffers concurrently; larger ones are buffered one at a time.
 pub(super) const SMALL_REQUEST_BYTES_MAX: usize = 64 * 1024;
 /// Maximum size of requests before authentication.
-pub(super) const STRANGERS_REQUEST_BYTES_MAX: usize = 4 * 1024;
+pub(super) const UNAUTHENTICATED_REQUEST_BYTES_MAX: usize = 4 * 1024;
 /// Size of the pieces in which an answer is passed on.
 pub(super) const PIECE_BYTES: usize = 64 * 1024;
 /// Bytes reserved for every connection in each direction, independent of the others.
@@ -150,7 +150,7 @@ mod tests {
 
     /// A connection that has exhausted its budget does not reduce the reserve of the others.
     #[test]
-    fn nobody_takes_what_belongs_to_another() {
+    fn the_reserve_of_a_connection_is_its_own() {
         let shared = SharedBudget::new(1 << 20);
         let (greedy, modest) = (shared.connection(), shared.connection());
         let mut taken = Vec::new();

@@ -9,7 +9,7 @@ use quinn::{ReadExactError, RecvStream};
 use tokio::time::timeout;
 
 use super::budget::{
-    Budget, Room, SMALL_REQUEST_BYTES_MAX, STRANGERS_REQUEST_BYTES_MAX, time_limit,
+    Budget, Room, SMALL_REQUEST_BYTES_MAX, UNAUTHENTICATED_REQUEST_BYTES_MAX, time_limit,
 };
 
 /// A request that was received completely.
@@ -49,7 +49,7 @@ impl Limits {
             return Some(Status::INVALID_COMMAND);
         };
         let is_send = command == CommandCode::SendMessages;
-        if !self.is_logged_in && (is_send || payload_bytes > STRANGERS_REQUEST_BYTES_MAX) {
+        if !self.is_logged_in && (is_send || payload_bytes > UNAUTHENTICATED_REQUEST_BYTES_MAX) {
             return Some(Status::UNAUTHENTICATED);
         }
         let max = if is_send {

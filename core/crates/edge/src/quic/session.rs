@@ -198,7 +198,7 @@ mod tests {
 
         /// Every stream receives the complete answer to its own request, also beside streams that were reset.
         #[test]
-        fn everybody_gets_his_own_answer(
+        fn each_stream_gets_its_own_answer(
             streams in prop::collection::vec((0_u32..200_000, any::<bool>()), 1..40),
         ) {
             run(async {

@@ -19,7 +19,7 @@ const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Names of failure reasons that concern a client's certificate.
 const NO_CERTIFICATE: &str = "no_client_certificate";
-const CERTIFICATE_OF_NOBODY: &str = "certificate_of_nobody";
+const UNKNOWN_USER: &str = "unknown_user";
 const BAD_CERTIFICATE: &str = "client_certificate";
 
 /// Reason of a failed handshake. `name` is for counters, the text for log lines.
@@ -49,10 +49,7 @@ impl Reason {
 
     /// Return whether the reason is a missing or invalid client certificate.
     pub(crate) fn is_about_certificate(&self) -> bool {
-        matches!(
-            self.name,
-            NO_CERTIFICATE | CERTIFICATE_OF_NOBODY | BAD_CERTIFICATE
-        )
+        matches!(self.name, NO_CERTIFICATE | UNKNOWN_USER | BAD_CERTIFICATE)
     }
 
     /// Reason of a failed handshake over a stream.
@@ -72,7 +69,7 @@ impl Reason {
             Error::NoCertificatesPresented => NO_CERTIFICATE,
             Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
                 let text = "its certificate is not one of a user who may log in";
-                return Self::new(CERTIFICATE_OF_NOBODY, text);
+                return Self::new(UNKNOWN_USER, text);
             }
             Error::InvalidCertificate(_) => BAD_CERTIFICATE,
             Error::AlertReceived(alert) => return Self::of_alert(*alert),
@@ -209,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_counted_one_by_one_and_told_together() {
+    fn failures_are_counted_one_by_one_and_logged_together() {
         let events = Events::default();
         let counters = ListenerCounters::default();
         let log = FailureLog::new("tcp", events.clone());
@@ -218,11 +215,11 @@ mod tests {
             log.failed(&counters, peer, &Reason::timeout());
         }
         assert_eq!(counters.report().failures["timeout"], 100);
-        let told = events.take();
-        assert_eq!(told.len(), 1);
+        let logged = events.take();
+        assert_eq!(logged.len(), 1);
         assert!(
-            told[0].message.contains("10.0.0.1:5 was not let in"),
-            "{told:?}"
+            logged[0].message.contains("10.0.0.1:5 was not let in"),
+            "{logged:?}"
         );
     }
 
@@ -254,8 +251,8 @@ mod tests {
         let failures = counters.report().failures;
         let expected = [("expired", 4), ("unknown_authority", 2), ("wrong_name", 2)];
         assert_eq!(failures.into_iter().collect::<Vec<_>>(), expected);
-        let told = events.take();
-        assert_eq!(told.len(), 6, "{told:?}");
-        assert!(told[1].message.contains("two:8100"), "{told:?}");
+        let logged = events.take();
+        assert_eq!(logged.len(), 6, "{logged:?}");
+        assert!(logged[1].message.contains("two:8100"), "{logged:?}");
     }
 }

@@ -297,21 +297,21 @@ mod tests {
     /// The shard sends a disconnect notice and closes while the peer is sending: the peer receives the notice, and is
     /// not cut off for a while.
     #[test]
-    fn a_goodbye_reaches_a_peer_that_goes_on_sending() {
+    fn a_disconnect_notice_reaches_a_peer_that_goes_on_sending() {
         run(async {
             let (peer, peer_end) = duplex(1000);
             let (shard, mut shard_end) = duplex(1000);
             let counters = ListenerCounters::default();
             let (reader, mut writer) = split(peer_end);
             let chatter = async { while writer.write_all(&[7; 100]).await.is_ok() {} };
-            let goodbye = async {
-                shard_end.write_all(b"goodbye").await.unwrap();
+            let notice = async {
+                shard_end.write_all(b"notice").await.unwrap();
                 drop(shard_end);
                 receive(reader).await
             };
             let began = tokio::time::Instant::now();
-            let ((), heard, _) = tokio::join!(chatter, goodbye, relay(peer, shard, &counters));
-            assert_eq!(heard, b"goodbye");
+            let ((), heard, _) = tokio::join!(chatter, notice, relay(peer, shard, &counters));
+            assert_eq!(heard, b"notice");
             assert!(began.elapsed() < LINGER * 10);
         });
     }

@@ -49,7 +49,7 @@ impl Shards for Echo {
     }
 
     fn active_user(&self, _username: &str) -> Option<UserId> {
-        panic!("nobody looks for users here")
+        panic!("no user is looked up here")
     }
 
     fn certificate_refused(&self, refused: RefusedCertificate) {
@@ -188,7 +188,7 @@ fn failure(edge: &Edge) -> String {
         if let Some(event) = events.find(|event| about(&event.message)) {
             return event.message;
         }
-        assert!(since.elapsed() < LIMIT, "nothing is told");
+        assert!(since.elapsed() < LIMIT, "nothing is logged");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -212,11 +212,11 @@ fn what_is_said_over_a_link_arrives() {
 }
 
 /// Sessions that send a disconnect notice.
-struct Goodbye;
+struct ClosingShards;
 
-impl Shards for Goodbye {
+impl Shards for ClosingShards {
     fn adopt(&self, socket: OwnedFd, _arrival: Arrival) -> io::Result<()> {
-        UnixStream::from(socket).write_all(b"goodbye")
+        UnixStream::from(socket).write_all(b"notice")
     }
 
     fn active_user(&self, _username: &str) -> Option<UserId> {
@@ -234,12 +234,12 @@ fn an_end_goes_through() {
     let authority = Authority::new("authority");
     let files = authority.issue("node", "127.0.0.1");
     let gateway = gateway(&authority.path("authority.pem"), None, None);
-    let shards: Arc<dyn Shards> = Arc::new(Goodbye);
+    let shards: Arc<dyn Shards> = Arc::new(ClosingShards);
     let (leaving, address) = node_of(files.clone(), None, &shards);
     let mut heard = Vec::new();
     let mut link = connect(&gateway, address).unwrap();
     link.read_to_end(&mut heard).unwrap();
-    assert_eq!(heard, b"goodbye");
+    assert_eq!(heard, b"notice");
     drop(link);
     assert!(leaving.stop(LIMIT));
 
@@ -257,14 +257,14 @@ fn an_end_goes_through() {
 fn a_node_has_to_be_whom_the_authority_says() {
     let authority = Authority::new("authority");
     let trusted = authority.path("authority.pem");
-    let stranger = Authority::new("other").issue_in(&authority, "stranger");
+    let unknown = Authority::new("other").issue_in(&authority, "unknown");
     let other = authority.issue("other", "node-7");
     let old = authority.issue_with("old", "127.0.0.1", |parameters| {
         parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);
         parameters.not_after = rcgen::date_time_ymd(2020, 2, 1);
     });
     let cases = [
-        (stranger, "unknown_authority", "UnknownIssuer"),
+        (unknown, "unknown_authority", "UnknownIssuer"),
         (other.clone(), "wrong_name", "not valid for name"),
         (old, "expired", "expired"),
     ];
@@ -388,11 +388,11 @@ fn certificates_are_renewed_while_links_live() {
     gateway.reload_certificates();
     assert_echoes(connect(&gateway, address).unwrap());
     assert_echoes(link);
-    let told = gateway.take_events();
-    let complaints = told
+    let events = gateway.take_events();
+    let complaints = events
         .iter()
         .filter(|event| event.message.contains("is not used"));
-    assert_eq!(complaints.count(), 1, "{told:?}");
+    assert_eq!(complaints.count(), 1, "{events:?}");
 }
 
 impl Authority {

@@ -229,7 +229,7 @@ fn who_gives_an_answer_up_has_the_connection_for_other_things() {
 }
 
 #[test]
-fn connections_are_told_when_the_listeners_stop() {
+fn connections_are_notified_when_the_listeners_stop() {
     let bench = Bench::new();
     let began = Instant::now();
     bench.runtime.block_on(async {

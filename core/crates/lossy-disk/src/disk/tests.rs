@@ -198,28 +198,25 @@ fn what_is_removed_is_back_unless_its_directory_was_synced() {
 #[test]
 fn what_cannot_be_done_is_refused_and_changes_nothing() {
     let mut disk = Disk::new(0, 0);
-    let inner = disk.make(ROOT, "folder", directory()).unwrap();
+    let inner = disk.make(ROOT, "inner", directory()).unwrap();
     disk.make(ROOT, "file", file()).unwrap();
     disk.make(inner, "in it", file()).unwrap();
     let before = disk.directory(ROOT).unwrap().names().clone();
     assert_eq!(disk.make(ROOT, "file", file()), Err(Refusal::Exists));
-    assert_eq!(disk.remove_file(ROOT, "folder"), Err(Refusal::IsAFolder));
+    assert_eq!(disk.remove_file(ROOT, "inner"), Err(Refusal::IsADirectory));
     assert_eq!(disk.remove_file(ROOT, "nothing"), Err(Refusal::NotFound));
     assert_eq!(
         disk.remove_directory(ROOT, "file"),
-        Err(Refusal::NotAFolder)
+        Err(Refusal::NotADirectory)
+    );
+    assert_eq!(disk.remove_directory(ROOT, "inner"), Err(Refusal::NotEmpty));
+    assert_eq!(
+        disk.rename((ROOT, "file"), (ROOT, "inner")),
+        Err(Refusal::IsADirectory)
     );
     assert_eq!(
-        disk.remove_directory(ROOT, "folder"),
-        Err(Refusal::NotEmpty)
-    );
-    assert_eq!(
-        disk.rename((ROOT, "file"), (ROOT, "folder")),
-        Err(Refusal::IsAFolder)
-    );
-    assert_eq!(
-        disk.rename((ROOT, "folder"), (ROOT, "file")),
-        Err(Refusal::NotAFolder)
+        disk.rename((ROOT, "inner"), (ROOT, "file")),
+        Err(Refusal::NotADirectory)
     );
     assert_eq!(
         disk.rename((ROOT, "file"), (inner, "file")),

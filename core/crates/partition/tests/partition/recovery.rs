@@ -83,8 +83,8 @@ fn damage_in_the_open_segment_costs_one_message() {
             position: 20 * 1064,
         };
         assert_eq!(world.notices, [notice], "byte {byte}");
-        let told = notice.to_string();
-        assert!(told.contains("offset 20") && told.contains("0.log at byte 21280"));
+        let text = notice.to_string();
+        assert!(text.contains("offset 20") && text.contains("0.log at byte 21280"));
         assert_eq!(world.disk.content(LOG).len(), size);
         for _ in 0..2 {
             assert_eq!(world.partition.failure(), None);

@@ -199,7 +199,7 @@ fn stages_are_bounded() {
 
 /// Expired stages that are not named, and aborted ones, are dropped; stages being published never are.
 #[test]
-fn stages_are_dropped_when_nobody_can_commit_them() {
+fn stages_that_can_no_longer_be_committed_are_dropped() {
     let mut world = World::new(config(Durability::Os));
     let early = world.stage(&some(0..1, 10));
     let (open, ..) = staged(world.stage_chunk(None, 0, false, &some(0..1, 10)));
@@ -381,12 +381,12 @@ fn a_purge_takes_what_was_committed_before() {
                 "{steps} steps"
             );
             if crash.is_none() {
-                let told: Vec<u64> = world
+                let results: Vec<u64> = world
                     .published
                     .iter()
                     .map(|published| published.number)
                     .collect();
-                assert_eq!(told, [1, 2, 4]);
+                assert_eq!(results, [1, 2, 4]);
                 assert_eq!(stage_files(&world), 0);
             }
             world.restart();

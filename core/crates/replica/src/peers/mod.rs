@@ -336,8 +336,8 @@ impl Peers {
             let Ok(socket) = self.listener.accept() else {
                 return;
             };
-            let strangers = self.incoming.iter().filter(|from| from.peer().is_none());
-            if strangers.count() >= UNAUTHENTICATED_MAX {
+            let unauthenticated = self.incoming.iter().filter(|from| from.peer().is_none());
+            if unauthenticated.count() >= UNAUTHENTICATED_MAX {
                 self.refuse(
                     "too many connections that do not say who they are".to_owned(),
                     out,

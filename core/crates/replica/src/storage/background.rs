@@ -195,18 +195,18 @@ impl FileWorkerHandle {
         directory: &DataDirectory,
         sync: bool,
         disk: Arc<Disk>,
-        tell: impl Fn(Input) + Send + 'static,
+        report: impl Fn(Input) + Send + 'static,
     ) -> (Self, FileWorker) {
         let (jobs, received) = mpsc::channel();
         let worker = FileWorker {
             jobs: received,
             waiting: None,
-            told_full: false,
+            is_full_reported: false,
             checkpoints: Checkpoints::new(directory),
             directory: directory.clone(),
             sync,
             disk,
-            report: Box::new(tell),
+            report: Box::new(report),
         };
         (Self { jobs, thread: None }, worker)
     }
@@ -241,7 +241,7 @@ pub(crate) struct FileWorker {
     jobs: mpsc::Receiver<FileJob>,
     /// Next job. A job that can wait for space stays here after a failed attempt.
     waiting: Option<FileJob>,
-    told_full: bool,
+    is_full_reported: bool,
     checkpoints: Checkpoints,
     directory: DataDirectory,
     sync: bool,
@@ -301,10 +301,10 @@ impl FileWorker {
         let done = match self.carry_out(&job) {
             Err(error) if is_full(&error) && job.can_wait() => {
                 self.waiting = Some(job);
-                if self.told_full {
+                if self.is_full_reported {
                     return;
                 }
-                self.told_full = true;
+                self.is_full_reported = true;
                 let line = format!(
                     "the disk of {} is full: no checkpoint of the metadata can be written until some space is free",
                     self.directory.display()
@@ -312,7 +312,7 @@ impl FileWorker {
                 Some(Input::Log(Level::Error, line))
             }
             result => {
-                self.told_full = false;
+                self.is_full_reported = false;
                 result.unwrap_or_else(|error| {
                     Some(Input::Done(Event::StorageError(StorageError {
                         part: StoragePart::Checkpoint,

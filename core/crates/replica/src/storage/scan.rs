@@ -88,8 +88,8 @@ impl Scanned {
     pub(crate) fn torn(&self) -> Option<String> {
         self.scan.torn.map(|op| {
             format!(
-                "the last write of the metadata journal, from op {op} on, was not finished and is cut: nobody was told \
-                 that it happened"
+                "the last write of the metadata journal, from op {op} on, was not finished and is cut: it was never \
+                 acknowledged"
             )
         })
     }

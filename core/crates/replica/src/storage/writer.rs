@@ -226,12 +226,12 @@ impl JournalWriter {
     pub(crate) fn new(
         writer: Writer,
         is_alone: bool,
-        tell: impl Fn(Input) + Send + 'static,
+        report: impl Fn(Input) + Send + 'static,
     ) -> (Self, Option<WriterThread>) {
         if is_alone {
             return (Self::here(writer), None);
         }
-        let (side, apart) = Self::separate(writer, tell);
+        let (side, apart) = Self::separate(writer, report);
         (side, Some(apart))
     }
 
@@ -245,7 +245,7 @@ impl JournalWriter {
     }
 
     /// Create a separate writer, to be started on a thread or run step by step.
-    fn separate(writer: Writer, tell: impl Fn(Input) + Send + 'static) -> (Self, WriterThread) {
+    fn separate(writer: Writer, report: impl Fn(Input) + Send + 'static) -> (Self, WriterThread) {
         let (jobs, received) = mpsc::channel();
         let unsynced = Arc::new(AtomicU64::new(0));
         let apart = WriterThread {
@@ -255,7 +255,7 @@ impl JournalWriter {
             appends: 0,
             stops: false,
             unsynced: Arc::clone(&unsynced),
-            tell: Box::new(tell),
+            report: Box::new(report),
         };
         let side = Self::Thread {
             jobs,
@@ -384,7 +384,7 @@ pub(crate) struct WriterThread {
     /// True if no job follows the batch.
     stops: bool,
     unsynced: Arc<AtomicU64>,
-    tell: Box<dyn Fn(Input) + Send>,
+    report: Box<dyn Fn(Input) + Send>,
 }
 
 impl fmt::Debug for WriterThread {
@@ -458,10 +458,10 @@ impl WriterThread {
             .writer
             .carry_out(std::mem::take(&mut self.batch), &mut done);
         for event in done {
-            (self.tell)(Input::Done(event));
+            (self.report)(Input::Done(event));
         }
         if was_full != self.writer.disk.is_full() {
-            (self.tell)(Input::DiskChanged);
+            (self.report)(Input::DiskChanged);
         }
         if !self.batch.is_empty() {
             return false;

@@ -356,7 +356,7 @@ fn an_older_copy_of_a_directory_is_stopped_by_who_remembers() {
     back.wait_for("its end", |seen| seen.stopped.is_some());
     let why = back.seen().stopped.clone().unwrap();
     assert!(
-        why.contains("its folder is an older copy") && why.contains("start with an empty one"),
+        why.contains("its directory is an older copy") && why.contains("start with an empty one"),
         "{why}"
     );
     back.kill();

@@ -142,7 +142,7 @@ fn an_address_that_is_taken_is_refused() {
 
 /// CTL-6.
 #[test]
-fn strangers_are_kept_out_and_the_others_go_on() {
+fn a_replica_with_another_secret_is_refused_and_the_others_go_on() {
     let mut group = Group::new(3);
     let mut nodes = group.start_all();
     propose_anywhere(&nodes, b"all begin");
@@ -200,7 +200,7 @@ fn certificates(group: &Group) -> TlsConfig {
 }
 
 #[test]
-fn replicas_talk_over_tls_and_to_nobody_without_a_certificate() {
+fn replicas_talk_over_tls_and_refuse_peers_without_a_certificate() {
     let mut group = Group::new(3);
     let tls = certificates(&group);
     for config in &mut group.configs {

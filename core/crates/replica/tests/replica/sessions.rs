@@ -142,7 +142,7 @@ fn until(nodes: &[Option<Node>], request: &SessionRequest) -> u64 {
                 Err(other) => panic!("{other:?}"),
             }
         }
-        assert!(began.elapsed() < TIMEOUT, "nobody executes {request:?}");
+        assert!(began.elapsed() < TIMEOUT, "{request:?} is not executed");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

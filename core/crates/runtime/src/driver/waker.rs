@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_driver_is_told_without_a_system_call() {
+    fn a_busy_driver_is_woken_without_a_system_call() {
         let waker = Waker::new().unwrap();
         waker.wake();
         assert!(!readable(&waker));

@@ -238,7 +238,7 @@ mod tests {
 
     /// No waiting operation is forgotten, whichever way the file comes to be open.
     #[test]
-    fn whoever_waits_is_handed_back() {
+    fn waiting_operations_are_returned() {
         let mut files = Files::new(10);
         let name = FileName::Offsets;
         let wait = || (7, StorageOperation::Sync { file: name });

@@ -230,7 +230,7 @@ macro_rules! on_both_drivers {
 
 on_both_drivers!(
     a_life_of_a_partition,
-    missing_files_are_told_apart,
+    each_missing_file_has_its_own_error,
     reads_warm_and_cold,
     handles_are_bounded,
     writes_go_elsewhere_above_the_budget,
@@ -297,7 +297,7 @@ fn a_life_of_a_partition(choice: DriverChoice) {
     assert_eq!(disk.storage.in_flight(), 0);
 }
 
-fn missing_files_are_told_apart(choice: DriverChoice) {
+fn each_missing_file_has_its_own_error(choice: DriverChoice) {
     let mut disk = Disk::new(choice);
     let namespace = partition(1);
     let read = || StorageOperation::Read {
@@ -308,7 +308,7 @@ fn missing_files_are_told_apart(choice: DriverChoice) {
     assert_eq!(
         disk.kind(namespace, read()),
         StorageErrorKind::Missing,
-        "not even the folder is there"
+        "not even the directory exists"
     );
     disk.listed(namespace);
     assert_eq!(disk.kind(namespace, read()), StorageErrorKind::Missing);
@@ -420,7 +420,7 @@ fn writes_go_elsewhere_above_the_budget(choice: DriverChoice) {
     assert_eq!(
         disk.storage.counters().driver_writes,
         0,
-        "nobody syncs: what is dirty is the kernel's business"
+        "nothing syncs: what is dirty is the kernel's business"
     );
     let sync = disk.submit(namespace, StorageOperation::Sync { file: LOG });
     for piece in pieces {

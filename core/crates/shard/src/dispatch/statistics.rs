@@ -118,7 +118,7 @@ impl Shard {
                 origin,
                 request: control_request(session, operation),
             }),
-            Ok(_) => debug_assert!(false, "nothing that shows figures asks a partition"),
+            Ok(_) => debug_assert!(false, "nothing that shows statistics asks a partition"),
         }
         self.sessions.put(connection);
         self.sessions.touch(origin.connection);

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_place_is_told_once() {
+    fn each_damaged_place_is_reported_once() {
         let damaged = |offset| {
             PartitionError::Read(ReadError::Damaged {
                 namespace: Namespace::new(StreamId(0), TopicId(0), PartitionId(3)).unwrap(),
@@ -66,16 +66,16 @@ mod tests {
         ] {
             reports.report(&error, &mut effects);
         }
-        let told: Vec<&str> = effects
+        let reported: Vec<&str> = effects
             .iter()
             .map(|effect| match effect {
                 Effect::Report { message } => message.as_str(),
                 other => panic!("{other:?}"),
             })
             .collect();
-        assert_eq!(told.len(), 2);
+        assert_eq!(reported.len(), 2);
         for word in ["0/0/3", "50", "00000000000000000040.log", "512"] {
-            assert!(told[0].contains(word), "{}", told[0]);
+            assert!(reported[0].contains(word), "{}", reported[0]);
         }
     }
 }

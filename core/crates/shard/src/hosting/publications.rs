@@ -65,8 +65,8 @@ impl Publications {
         });
     }
 
-    fn tell(&self, places: &[Namespace], effects: &mut Vec<Effect>) {
-        let told = places.iter().filter_map(|namespace| {
+    fn report(&self, places: &[Namespace], effects: &mut Vec<Effect>) {
+        let applied = places.iter().filter_map(|namespace| {
             let complete = self.complete.get(namespace)?;
             Some(AppliedPublications {
                 stream_id: namespace.stream().0,
@@ -76,8 +76,8 @@ impl Publications {
                 number: complete.number,
             })
         });
-        let told: Vec<AppliedPublications> = told.collect();
-        effects.extend(told.chunks(REPORT_PARTITIONS_MAX).map(|partitions| {
+        let applied: Vec<AppliedPublications> = applied.collect();
+        effects.extend(applied.chunks(REPORT_PARTITIONS_MAX).map(|partitions| {
             let notice = PublicationsApplied {
                 partitions: partitions.to_vec(),
             };
@@ -188,7 +188,7 @@ impl Partitions {
             return;
         }
         let news = core::mem::take(&mut self.publications.unreported);
-        self.publications.tell(&news, effects);
+        self.publications.report(&news, effects);
     }
 
     /// Repeat reports that the control plane should have processed by now.
@@ -205,7 +205,7 @@ impl Partitions {
                 late.push(*namespace);
             }
         }
-        self.publications.tell(&late, effects);
+        self.publications.report(&late, effects);
     }
 
     /// Advance the horizon: commits missing from this catalog never name a staged batch that had expired before it.

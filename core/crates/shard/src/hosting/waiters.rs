@@ -67,7 +67,7 @@ struct AtPartition {
 pub(super) struct Waiters {
     at: HashMap<Namespace, AtPartition, FixedState>,
     /// Pending notifications that a poll would find enough messages.
-    told: Vec<(Origin, Namespace)>,
+    notifications: Vec<(Origin, Namespace)>,
 }
 
 impl Waiters {
@@ -76,7 +76,7 @@ impl Waiters {
     }
 
     pub(super) fn has_wakeups(&self) -> bool {
-        !self.told.is_empty()
+        !self.notifications.is_empty()
     }
 
     fn insert(&mut self, namespace: Namespace, waiter: Waiter) {
@@ -161,8 +161,13 @@ impl Waiter {
 }
 
 fn asker(origin: &Origin, when_ready: WhenReady) -> WaiterKey {
-    let is_told = when_ready == WhenReady::Notify;
-    (origin.shard, origin.connection, origin.sequence, is_told)
+    let is_notified = when_ready == WhenReady::Notify;
+    (
+        origin.shard,
+        origin.connection,
+        origin.sequence,
+        is_notified,
+    )
 }
 
 fn stored(partition: &Partition, poll: &Poll) -> Option<Offset> {
@@ -259,7 +264,7 @@ impl Partitions {
 
     /// Take the pending notifications.
     pub(crate) fn take_wakeups(&mut self) -> Vec<(Origin, Namespace)> {
-        core::mem::take(&mut self.waiters.told)
+        core::mem::take(&mut self.waiters.notifications)
     }
 
     /// Retry the waiters of a changed partition whose level is reached.
@@ -413,7 +418,7 @@ impl Partitions {
         result: Result<Response, Refusal>,
     ) {
         if when_ready == WhenReady::Notify {
-            self.waiters.told.push((origin, namespace));
+            self.waiters.notifications.push((origin, namespace));
         } else {
             self.answers.push(PartitionAnswer {
                 origin,

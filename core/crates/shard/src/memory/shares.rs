@@ -212,7 +212,7 @@ mod tests {
 
     /// Shares of users without claims are dropped, and those in use stay the same objects.
     #[test]
-    fn shares_last_as_long_as_somebody_holds_them() {
+    fn shares_last_as_long_as_their_claims() {
         let memory = Memory::new(BufferPool::new(100));
         let share = memory.shares.of(UserId(7), memory.pool());
         let _claim = share.claim(50);

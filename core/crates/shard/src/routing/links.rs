@@ -6,19 +6,19 @@
 //! only after everything in flight on the old link is answered. Notifications about watched partitions need no order
 //! and use no lane.
 //!
-//! Results are collected as [`Told`], which the shard takes after every step.
+//! Results are collected as [`LinkEvent`]s, which the shard takes after every step.
 
 mod answers;
 mod asking;
 mod budget;
 mod calls;
 mod config;
+mod events;
 mod lanes;
 mod link;
 mod loss;
 mod opening;
 mod statistics;
-mod told;
 mod waiting;
 mod watching;
 
@@ -106,7 +106,7 @@ pub(crate) struct Links {
     budgets: Budgets,
     /// Links with something to send or receive.
     touched: Vec<Peer>,
-    told: Vec<LinkEvent>,
+    events: Vec<LinkEvent>,
     /// Trace of the next request.
     trace: Option<TraceContext>,
     /// Catalog at the last review of lanes and watches.
@@ -134,7 +134,7 @@ impl Links {
             gatherings: Gatherings::default(),
             budgets,
             touched: Vec::new(),
-            told: Vec::new(),
+            events: Vec::new(),
             trace: None,
             reviewed: Arc::default(),
             is_stopping: false,
@@ -149,12 +149,12 @@ impl Links {
     /// Return whether results are pending.
     #[inline]
     pub(crate) fn has_events(&self) -> bool {
-        !self.told.is_empty()
+        !self.events.is_empty()
     }
 
     /// Take the results since the last call.
     pub(crate) fn take_events(&mut self) -> Vec<LinkEvent> {
-        core::mem::take(&mut self.told)
+        core::mem::take(&mut self.events)
     }
 
     /// Return whether a link has something to send or receive.

@@ -430,9 +430,9 @@ impl Shard {
         // A partition that sent no notification has less than the minimum. If the minimum is small, that means no
         // messages.
         let is_small = (wait.plan.poll.minimum_bytes as usize) <= HEADER_BYTES;
-        let nobody_told = matches!(wait.phase, Phase::Notified);
+        let none_notified = matches!(wait.phase, Phase::Notified);
         let place_left = wait.plan.places.get(place).copied();
-        let Some(namespace) = place_left.filter(|_| !(is_small && nobody_told)) else {
+        let Some(namespace) = place_left.filter(|_| !(is_small && none_notified)) else {
             return self.end_wait(key, wait.sequence, |pipeline, sequence| {
                 let response = nothing_polled(pipeline, sequence);
                 pipeline.answer_one(sequence, response);

@@ -143,9 +143,9 @@ impl Watches {
     /// Take what is due for a connection, and the partitions to be watched for further changes.
     fn take_due(&mut self, key: ConnectionKey) -> (Vec<WatchedPartition>, Vec<Namespace>) {
         let mut entries = Vec::new();
-        let mut told = Vec::new();
+        let mut unarmed = Vec::new();
         let Some(watching) = self.by_connection.get_mut(&key) else {
-            return (entries, told);
+            return (entries, unarmed);
         };
         while entries.len() < FRAME_PARTITIONS_MAX
             && let Some((namespace, status)) = watching.gone.pop_first()
@@ -163,7 +163,7 @@ impl Watches {
             };
             place.is_due = false;
             if !seen.is_armed {
-                told.push(namespace);
+                unarmed.push(namespace);
             }
             // A view of an earlier partition with this number does not apply to the current one.
             let view = seen
@@ -173,7 +173,7 @@ impl Watches {
                 entries.push(entry(namespace, Status::OK, view));
             }
         }
-        (entries, told)
+        (entries, unarmed)
     }
 }
 
@@ -294,8 +294,8 @@ impl Shard {
         if !connection.session.is_watching || connection.sending || connection.closing {
             return;
         }
-        let (entries, told) = self.routing.watches.take_due(key);
-        for namespace in told {
+        let (entries, unarmed) = self.routing.watches.take_due(key);
+        for namespace in unarmed {
             self.arm_watch(namespace, effects);
         }
         self.deliver_answers(effects);

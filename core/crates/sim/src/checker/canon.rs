@@ -148,7 +148,7 @@ impl CanonicalHistory {
             )),
             None => Err(Violation::new(
                 Check::State,
-                format!("a checkpoint of operation {op}, which nobody executed"),
+                format!("a checkpoint of operation {op}, which no replica executed"),
             )),
         }
     }
@@ -177,7 +177,7 @@ impl CanonicalHistory {
             )),
             None => Err(Violation::new(
                 Check::Durability,
-                format!("command {id} was acknowledged at operation {op} and executed by nobody"),
+                format!("command {id} was acknowledged at operation {op} and never executed"),
             )),
         }
     }

@@ -130,7 +130,7 @@ impl History {
                     Invocation::Read { key } => {
                         if op > canon.newest_op() {
                             return fault(format!(
-                                "a read saw operation {op}, which nobody executed"
+                                "a read saw operation {op}, which no replica executed"
                             ));
                         }
                         let held = reference.held(canon, key, op);

@@ -33,7 +33,10 @@ impl<R: Rules + Clone> Cluster<R> {
             .map(|command| Command::decode(&command.body))
             .collect();
         let Some(commands) = commands else {
-            let what = format!("operation {} has a command that nobody sent", operation.op);
+            let what = format!(
+                "operation {} has a command that no client sent",
+                operation.op
+            );
             return self.fail(node, Violation::new(Check::Agreement, what));
         };
         let known = self.check_known(node, &commands);
@@ -411,7 +414,7 @@ impl<R: Rules + Clone> Cluster<R> {
             ReadOutcome::Ready { .. } => Ok((process.executed, process.machine.get(key))),
             ReadOutcome::Redirected { primary } => Err(primary),
         };
-        self.tell(node, to, &ClientResponse::Read { call, outcome });
+        self.respond(node, to, &ClientResponse::Read { call, outcome });
     }
 
     pub(super) fn notice(&mut self, node: u8, notice: Notice) {

@@ -73,7 +73,7 @@ enum Event {
     Response {
         from: u8,
         to: u8,
-        tell: ClientResponse,
+        response: ClientResponse,
     },
     /// Disk requests of a part may be complete.
     Disk {
@@ -259,10 +259,10 @@ impl<R: Rules + Clone> Cluster<R> {
                 self.network.arrived(from, to);
                 self.asked(from, to, ask);
             }
-            Event::Response { from, to, tell } => {
+            Event::Response { from, to, response } => {
                 self.network.arrived(from, to);
-                self.trace.event(now_ns, to, "told", &[from.into()]);
-                self.client(to - FIRST_CLIENT, Some(tell));
+                self.trace.event(now_ns, to, "response", &[from.into()]);
+                self.client(to - FIRST_CLIENT, Some(response));
             }
             Event::Disk {
                 node,
@@ -416,7 +416,7 @@ impl<R: Rules + Clone> Cluster<R> {
     }
 
     /// Wake a client, or deliver a response to it.
-    fn client(&mut self, index: u8, tell: Option<ClientResponse>) {
+    fn client(&mut self, index: u8, response: Option<ClientResponse>) {
         let (mut refused, mut failed) = (Vec::new(), None);
         let mut world = ClientContext {
             now_ns: self.schedule.now_ns(),
@@ -431,8 +431,8 @@ impl<R: Rules + Clone> Cluster<R> {
             failed: &mut failed,
         };
         let client = &mut self.clients[usize::from(index)];
-        let deeds = match tell {
-            Some(tell) => client.handle_response(&mut world, tell),
+        let deeds = match response {
+            Some(response) => client.handle_response(&mut world, response),
             None => client.wake(&mut world),
         };
         if let Some(violation) = failed {
@@ -479,8 +479,8 @@ impl<R: Rules + Clone> Cluster<R> {
         }
     }
 
-    fn tell(&mut self, from: u8, to: u8, tell: &ClientResponse) {
-        let bytes = match tell {
+    fn respond(&mut self, from: u8, to: u8, response: &ClientResponse) {
+        let bytes = match response {
             ClientResponse::Frame(bytes) => bytes.clone(),
             ClientResponse::Proposed { .. } | ClientResponse::Read { .. } => {
                 headrace_buffer::Slice::default()
@@ -489,7 +489,7 @@ impl<R: Rules + Clone> Cluster<R> {
         if let ClientResponse::Proposed {
             outcome: Outcome::Unknown,
             ..
-        } = tell
+        } = response
         {
             self.tally.add("proposals with an unknown end");
         }
@@ -499,12 +499,12 @@ impl<R: Rules + Clone> Cluster<R> {
             .into_iter()
             .flatten()
         {
-            let tell = match tell {
+            let response = match response {
                 ClientResponse::Frame(_) => ClientResponse::Frame(delivery.bytes),
                 other => other.clone(),
             };
             self.schedule
-                .plan(delivery.at_ns, 2, Event::Response { from, to, tell });
+                .plan(delivery.at_ns, 2, Event::Response { from, to, response });
         }
     }
 }

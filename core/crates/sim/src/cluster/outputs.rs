@@ -173,7 +173,7 @@ impl<R: Rules + Clone> Cluster<R> {
             Output::Checkpoint { op, clients } => self.checkpoint(node, op, &clients),
             Output::Reply { client, frame } => {
                 if let Some(to) = self.process(node).sessions.get(&client).copied() {
-                    self.tell(
+                    self.respond(
                         node,
                         to,
                         &ClientResponse::Frame(Slice::from_vec(frame.encode())),
@@ -185,7 +185,7 @@ impl<R: Rules + Clone> Cluster<R> {
                 outcome,
             } => match self.process(node).proposed(ticket) {
                 Some((to, call)) => {
-                    self.tell(node, to, &ClientResponse::Proposed { call, outcome });
+                    self.respond(node, to, &ClientResponse::Proposed { call, outcome });
                 }
                 None => self.fail(
                     node,

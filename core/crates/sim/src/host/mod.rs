@@ -44,16 +44,16 @@ const FRAME_BYTES_MAX: u32 = 4 << 20;
 #[derive(Debug)]
 enum Happening {
     /// A client request arrives at a process.
-    Asked {
+    Request {
         from: u8,
         to: u8,
         ask: ClientRequest,
     },
     /// A response of a process arrives at a client.
-    Told {
+    Response {
         from: u8,
         to: u8,
-        tell: ClientResponse,
+        response: ClientResponse,
     },
     /// Bytes arrive at the other end of a connection.
     Arrived {
@@ -222,15 +222,15 @@ impl Host {
             return;
         }
         match happening {
-            Happening::Asked { from, to, ask } => {
+            Happening::Request { from, to, ask } => {
                 self.network.arrived(from, to);
                 self.asked(from, to, ask);
             }
-            Happening::Told { from, to, tell } => {
+            Happening::Response { from, to, response } => {
                 self.network.arrived(from, to);
                 let now_ns = self.now_ns();
-                self.trace.event(now_ns, to, "told", &[from.into()]);
-                self.client(to - FIRST_CLIENT, Some(tell));
+                self.trace.event(now_ns, to, "response", &[from.into()]);
+                self.client(to - FIRST_CLIENT, Some(response));
             }
             Happening::Arrived {
                 from,
@@ -271,7 +271,7 @@ impl Host {
     /// End of the pause of the process that receives the event, if it is paused.
     fn busy_until(&self, happening: &Happening) -> Option<u64> {
         let node = match happening {
-            Happening::Asked { to: node, .. }
+            Happening::Request { to: node, .. }
             | Happening::Arrived { to: node, .. }
             | Happening::Closed { to: node, .. }
             | Happening::Dialled { from: node, .. }
@@ -280,7 +280,7 @@ impl Host {
             | Happening::Files { node, .. }
             | Happening::Idle { node, .. }
             | Happening::Machine { node, .. } => node,
-            Happening::Told { .. }
+            Happening::Response { .. }
             | Happening::Broken { .. }
             | Happening::Start { .. }
             | Happening::Fault(_)
@@ -291,7 +291,7 @@ impl Host {
     }
 
     /// Wake a client, or deliver a response to it.
-    fn client(&mut self, index: u8, tell: Option<ClientResponse>) {
+    fn client(&mut self, index: u8, response: Option<ClientResponse>) {
         let (mut refused, mut failed) = (Vec::new(), None);
         let mut world = ClientContext {
             now_ns: self.schedule.now_ns(),
@@ -306,8 +306,8 @@ impl Host {
             failed: &mut failed,
         };
         let client = &mut self.clients[usize::from(index)];
-        let deeds = match tell {
-            Some(tell) => client.handle_response(&mut world, tell),
+        let deeds = match response {
+            Some(response) => client.handle_response(&mut world, response),
             None => client.wake(&mut world),
         };
         if let Some(violation) = failed {
@@ -342,31 +342,31 @@ impl Host {
                 }
                 other => other.clone(),
             };
-            let asked = Happening::Asked { from, to, ask };
+            let asked = Happening::Request { from, to, ask };
             self.schedule.plan(delivery.at_ns, 2, asked);
         }
     }
 
-    fn tell(&mut self, from: u8, to: u8, tell: &ClientResponse) {
-        let bytes = match tell {
+    fn respond(&mut self, from: u8, to: u8, response: &ClientResponse) {
+        let bytes = match response {
             ClientResponse::Frame(bytes) => bytes.clone(),
             ClientResponse::Proposed { .. } | ClientResponse::Read { .. } => Slice::default(),
         };
         if let ClientResponse::Proposed {
             outcome: Outcome::Unknown,
             ..
-        } = tell
+        } = response
         {
             self.tally.add("proposals with an unknown end");
         }
         let copies = self.network.send(self.now_ns(), from, to, &bytes);
         for delivery in copies.into_iter().flatten() {
-            let tell = match tell {
+            let response = match response {
                 ClientResponse::Frame(_) => ClientResponse::Frame(delivery.bytes),
                 other => other.clone(),
             };
-            let told = Happening::Told { from, to, tell };
-            self.schedule.plan(delivery.at_ns, 2, told);
+            let response = Happening::Response { from, to, response };
+            self.schedule.plan(delivery.at_ns, 2, response);
         }
     }
 }

@@ -100,7 +100,7 @@ impl Host {
             return;
         };
         let outcome = Outcome::Committed { op, reply };
-        self.tell(node, from, &ClientResponse::Proposed { call, outcome });
+        self.respond(node, from, &ClientResponse::Proposed { call, outcome });
     }
 
     /// Handle the execution of a request of a session.
@@ -135,7 +135,7 @@ impl Host {
             status,
             operation: request.operation,
         };
-        self.tell_frame(node, from, area.into(), body);
+        self.respond_with_frame(node, from, area.into(), body);
     }
 
     /// Answer a read from the current state.
@@ -151,7 +151,7 @@ impl Host {
         let answer: Answer = process.machine.get(key);
         let seen = op.max(process.executed);
         let outcome = Ok((seen, answer));
-        self.tell(node, from, &ClientResponse::Read { call, outcome });
+        self.respond(node, from, &ClientResponse::Read { call, outcome });
     }
 
     /// Handle the refusal of a request.
@@ -171,11 +171,11 @@ impl Host {
                     Refusal::Oversize => Outcome::Refused,
                     _ => Outcome::Busy,
                 };
-                self.tell(node, from, &ClientResponse::Proposed { call, outcome });
+                self.respond(node, from, &ClientResponse::Proposed { call, outcome });
             }
             Waiting::Read { from, call, .. } => {
                 let outcome = Err(primary);
-                self.tell(node, from, &ClientResponse::Read { call, outcome });
+                self.respond(node, from, &ClientResponse::Read { call, outcome });
             }
             Waiting::Session { from, request, .. } => {
                 if refusal == Refusal::Reused {
@@ -186,13 +186,13 @@ impl Host {
                     return self.fail(node, Violation::new(Check::ExactlyOnce, what));
                 }
                 if let Some(area) = refusal_of(&request, refusal, primary) {
-                    self.tell_frame(node, from, area, Slice::default());
+                    self.respond_with_frame(node, from, area, Slice::default());
                 }
             }
         }
     }
 
-    fn tell_frame(&mut self, node: u8, to: u8, area: Area, body: Slice) {
+    fn respond_with_frame(&mut self, node: u8, to: u8, area: Area, body: Slice) {
         let origin = Origin {
             cluster: self.cluster,
             group: 1,
@@ -201,7 +201,7 @@ impl Host {
         };
         let frame = Frame::seal(origin, area, body);
         let bytes = Slice::from_vec(frame.encode());
-        self.tell(node, to, &ClientResponse::Frame(bytes));
+        self.respond(node, to, &ClientResponse::Frame(bytes));
     }
 }
 

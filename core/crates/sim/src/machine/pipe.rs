@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn objections_and_broken_answers_are_told_apart() {
+    fn objections_and_broken_answers_are_distinguished() {
         assert_eq!(answered(b"\x03\0\0\0\x01no").unwrap().unwrap_err(), "no");
         for broken in [&b""[..], b"\x09\0\0\0\0x", b"\0\0\0\0", b"\x02\0\0\0\x07x"] {
             assert!(answered(broken).is_err(), "{broken:?}");

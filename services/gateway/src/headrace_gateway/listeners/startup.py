@@ -163,7 +163,7 @@ class Listeners(Generic[ConfigT, NativeT]):
                 )
                 await stack.enter_async_context(served)
             await self.edge.open(native)
-            stack.callback(self.edge.close_doors)
+            stack.callback(self.edge.close_listeners)
             yield Opened(bound, [shown for shown in (certificates, encrypted) if shown is not None])
 
 

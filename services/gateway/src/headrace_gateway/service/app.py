@@ -204,7 +204,7 @@ def _front(config: GatewayServiceConfig, front: Front) -> Front:
         tcp_advertised=config.gateway.advertised_address or front.tcp_advertised,
         links=Links(
             connect_timeout=links.connect_timeout,
-            patience=links.patience,
+            unsent_timeout=links.unsent_timeout,
             silence_max=links.max_silence,
             in_flight_max=links.max_in_flight,
         ),

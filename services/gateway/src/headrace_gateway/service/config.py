@@ -94,7 +94,7 @@ class LinkSettings(Section):
         "3 s"
     )
     """Timeout for establishing a connection, which is then retried."""
-    patience: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("15 s")
+    unsent_timeout: Annotated[Duration, Between(Duration(0), Duration.parse("1 h"))] = Duration.parse("15 s")
     """Time that an unsent request waits for an unreachable node; it is refused afterwards."""
     max_silence: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("1 h"))] = Duration.parse("30 s")
     """Time without received data after which a connection with outstanding answers is closed."""

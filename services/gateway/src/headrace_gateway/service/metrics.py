@@ -31,12 +31,12 @@ class ClusterCollector(Collector):
             f"{_PREFIX}ready", "1 if the gateway is ready for clients.", value=self._unready() is None
         )
         yield GaugeMetricFamily(
-            f"{_PREFIX}catalogue_version",
+            f"{_PREFIX}catalog_version",
             "Catalog version of this gateway.",
             value=self._catalog.view.version,
         )
         yield GaugeMetricFamily(
-            f"{_PREFIX}catalogue_age_seconds",
+            f"{_PREFIX}catalog_age_seconds",
             "Time since the catalog was last known to be current.",
             value=age_seconds if math.isfinite(age_seconds) else math.nan,
         )

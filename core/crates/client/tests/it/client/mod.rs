@@ -442,7 +442,7 @@ fn answering_once(answer: &'static [u8]) -> Client {
 }
 
 #[test]
-fn answers_that_break_the_protocol_are_told_apart() {
+fn each_violation_of_the_protocol_by_an_answer_has_its_own_error() {
     // An error whose payload is not an explanation, because it is longer than one may be.
     let mut client = answering_once(&[42, 0, 0, 0, 1, 4, 0, 0, 0]);
     assert!(matches!(
@@ -489,10 +489,10 @@ fn a_server_that_does_not_answer_is_given_up() {
     assert!(matches!(client.ping(), Err(ClientError::Disconnected)));
 
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let nobody = free.local_addr().expect("bound").to_string();
+    let unused_address = free.local_addr().expect("bound").to_string();
     drop(free);
     assert!(matches!(
-        Client::connect(&nobody, &ConnectOptions::default()),
+        Client::connect(&unused_address, &ConnectOptions::default()),
         Err(ClientError::Connect { .. })
     ));
 }

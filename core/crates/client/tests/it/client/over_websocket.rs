@@ -81,7 +81,7 @@ fn a_request_beyond_a_frame_over_websocket() {
 }
 
 #[test]
-fn what_is_no_websocket_is_told_apart() {
+fn each_failure_of_an_upgrade_has_its_own_error() {
     let server = MemoryServer::start(Fault::None);
     let mut client = connect_websocket(listener(server.address, Cut::Closed)).expect("upgraded");
     assert!(matches!(client.ping(), Err(ClientError::Disconnected)));

@@ -80,7 +80,7 @@ fn writes_are_gathered_within_their_limits() {
 }
 
 #[test]
-fn small_batches_lie_behind_each_other_until_somebody_looks() {
+fn small_batches_are_adjacent_until_they_are_gathered() {
     let mut filler = Filler::new(u64::MAX);
     for _ in 0..10 {
         filler.small(100);

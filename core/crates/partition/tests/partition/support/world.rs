@@ -309,7 +309,7 @@ impl World {
     pub fn publish(&mut self, number: u64, stages: &[StageId]) -> Published {
         assert!(!self.partition.publish(number, stages));
         self.settle_in_time(|partition| partition.applied() >= number);
-        let published = self.published.pop().expect("it is told");
+        let published = self.published.pop().expect("it is reported");
         assert_eq!(published.number, number);
         published
     }

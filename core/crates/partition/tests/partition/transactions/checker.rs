@@ -82,11 +82,11 @@ impl Run {
                 );
                 assert!(others.is_empty(), "they are published in order");
                 if let Some((place, _)) = found.last() {
-                    assert_eq!(place + 1, numbers.len(), "somebody else came in between");
+                    assert_eq!(place + 1, numbers.len(), "another writer came in between");
                 }
             }
             rest = others;
         }
-        assert!(rest.is_empty(), "nobody has committed {rest:?}");
+        assert!(rest.is_empty(), "{rest:?} was never committed");
     }
 }

@@ -188,7 +188,7 @@ fn our_own_words_prove_nothing() {
 }
 
 #[test]
-fn a_stranger_is_hung_up_on() {
+fn a_peer_that_speaks_another_protocol_is_refused() {
     for garbage in [
         b"GET / HTTP/1.1\r\n\r\n".to_vec(),
         vec![0; 64],
@@ -215,7 +215,7 @@ fn a_replica_that_has_forgotten_something_is_stopped_by_who_remembers() {
     let Progress::LocalStateOutdated(why) = dialler else {
         panic!("{dialler:?}");
     };
-    assert!(why.contains("its folder is an older copy"), "{why}");
+    assert!(why.contains("its directory is an older copy"), "{why}");
     assert!(refusal(acceptor).contains("replica 1 must not go on"));
 }
 

@@ -72,7 +72,7 @@ pub fn resolves_a_name(choice: DriverChoice) {
     host.close(socket);
 }
 
-pub fn tells_why_there_is_no_connection(choice: DriverChoice) {
+pub fn reports_why_there_is_no_connection(choice: DriverChoice) {
     let mut host = Host::new(choice);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap().to_string();

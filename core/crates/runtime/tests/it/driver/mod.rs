@@ -59,7 +59,7 @@ mod contract {
     on_both_drivers!(connecting:
         connects_and_serves_the_connection,
         resolves_a_name,
-        tells_why_there_is_no_connection,
+        reports_why_there_is_no_connection,
         waits_no_longer_for_a_silent_peer,
     );
     on_both_drivers!(files:
@@ -74,7 +74,7 @@ mod contract {
         takes_back_what_has_not_begun,
         wakes_from_another_thread,
         coalesces_wake_ups,
-        waits_no_longer_than_told,
+        waits_no_longer_than_asked,
         never_misses_a_wake_up,
     );
 }

@@ -120,7 +120,7 @@ pub fn coalesces_wake_ups(choice: DriverChoice) {
     );
 }
 
-pub fn waits_no_longer_than_told(choice: DriverChoice) {
+pub fn waits_no_longer_than_asked(choice: DriverChoice) {
     let mut host = Host::new(choice);
     for wanted in [
         Duration::from_micros(300),

@@ -33,9 +33,9 @@ macro_rules! on_both_drivers {
 
 on_both_drivers!(
     clients_reach_every_partition_of_every_node,
-    a_node_that_is_stopped_and_started_costs_nobody_a_connection,
+    a_restart_of_a_node_disconnects_no_client,
     a_broken_link_ends_those_whose_batches_were_under_way,
-    nobody_waits_for_a_node_that_is_not_there,
+    requests_to_an_absent_node_are_refused_in_time,
 );
 
 /// GW-2, GW-7, GW-8: partitions of all nodes are reachable through a gateway as if they were local.
@@ -82,7 +82,7 @@ fn clients_reach_every_partition_of_every_node(driver: &str) {
 }
 
 /// A rolling restart: requests in flight are answered or executed later, once.
-fn a_node_that_is_stopped_and_started_costs_nobody_a_connection(driver: &str) {
+fn a_restart_of_a_node_disconnects_no_client(driver: &str) {
     let mut cluster = Cluster::start(driver, 2);
     let mut sessions: Vec<_> = (0..4).map(|_| cluster.session()).collect();
     let mut sent = 0;
@@ -158,7 +158,7 @@ fn a_broken_link_ends_those_whose_batches_were_under_way(driver: &str) {
     }
 }
 
-fn nobody_waits_for_a_node_that_is_not_there(driver: &str) {
+fn requests_to_an_absent_node_are_refused_in_time(driver: &str) {
     let mut cluster = Cluster::start(driver, 2);
     cluster.nodes[1].stop();
     let mut session = cluster.session();

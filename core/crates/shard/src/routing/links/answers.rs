@@ -171,7 +171,7 @@ impl Links {
             return;
         };
         let namespace = asked.namespace;
-        self.told.push(LinkEvent::Answer {
+        self.events.push(LinkEvent::Answer {
             answer: PartitionAnswer {
                 origin: asked.origin,
                 namespace,
@@ -191,7 +191,7 @@ impl Links {
             && self.is_with(peer, call)
             && let Some(asked) = self.end(call)
         {
-            self.told.push(LinkEvent::MessagesAvailable {
+            self.events.push(LinkEvent::MessagesAvailable {
                 origin: asked.origin,
                 namespace: asked.namespace,
             });

@@ -159,7 +159,7 @@ impl Links {
                 namespace,
                 result: Err(Refusal::NotFound),
             };
-            return self.told.push(LinkEvent::Answer {
+            return self.events.push(LinkEvent::Answer {
                 answer,
                 has_waited: false,
             });

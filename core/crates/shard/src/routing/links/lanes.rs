@@ -18,7 +18,7 @@ use crate::api::{Effect, PartitionAnswer};
 
 /// First pause before a call is repeated at a node that refused it and that the catalog still names.
 const PAUSE_MICROS: u64 = 50_000;
-/// Divisor of `links.timeout` for the minimum wait of a call, within which a lost link is tried again.
+/// Divisor of `links.unsent_timeout` for the minimum wait of a call, within which a lost link is tried again.
 const RETRY_PART: u64 = 8;
 /// Maximum number of times that the pause doubles.
 const PAUSE_DOUBLINGS_MAX: u32 = 5;
@@ -129,7 +129,7 @@ impl Links {
     }
 
     /// Time that a call parked now may wait. If the node has been unreachable for long, the wait is shorter than after
-    /// a recent loss, so that clients with a shorter timeout than `links.timeout` get an answer as well.
+    /// a recent loss, so that clients with a shorter timeout than `links.unsent_timeout` get an answer as well.
     fn limit_of_wait(&self, now: Timestamp, namespace: Namespace) -> u64 {
         let limit = self.config.links.unsent_timeout_micros;
         let way = self.peer_of(&self.reviewed, namespace);
@@ -191,7 +191,8 @@ impl Links {
         self.leave_link(call);
         let asked = self.calls.remove(call)?;
         let released = self.budgets.end(asked.charge);
-        (self.told).extend((released.into_iter()).map(|connection| LinkEvent::Room { connection }));
+        (self.events)
+            .extend((released.into_iter()).map(|connection| LinkEvent::Room { connection }));
         Some(asked)
     }
 
@@ -203,7 +204,7 @@ impl Links {
     /// End a call with this refusal.
     pub(super) fn refuse(&mut self, call: RequestId, refusal: Refusal) {
         if let Some(asked) = self.end(call) {
-            self.told.push(LinkEvent::Answer {
+            self.events.push(LinkEvent::Answer {
                 answer: PartitionAnswer {
                     origin: asked.origin,
                     namespace: asked.namespace,

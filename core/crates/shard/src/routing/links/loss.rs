@@ -86,7 +86,7 @@ impl Links {
             // Unsent calls of the connection are dropped as well, so that none is executed after one that may not have
             // been.
             self.forget(connection);
-            self.told.push(LinkEvent::OutcomeUnknown { connection });
+            self.events.push(LinkEvent::OutcomeUnknown { connection });
         }
     }
 }

@@ -141,7 +141,7 @@ impl Links {
                 self.gatherings.under_way.insert(call, gathering);
                 continue;
             }
-            self.told.push(LinkEvent::StatisticsGathered {
+            self.events.push(LinkEvent::StatisticsGathered {
                 origin: gathering.origin,
                 request: gathering.request,
             });

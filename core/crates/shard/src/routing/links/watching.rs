@@ -131,7 +131,7 @@ impl Links {
         let watch = self.watches.get(&namespace);
         if watch.is_some_and(|watch| watch.at == Some(from)) {
             self.watches.remove(&namespace);
-            self.told.push(LinkEvent::Seen { namespace, view });
+            self.events.push(LinkEvent::Seen { namespace, view });
         }
     }
 

@@ -137,20 +137,20 @@ impl Shard {
         served.held = None;
         let mut stopped = Vec::new();
         served.calls.retain(|call, asked| {
-            let is_told = asked.when_ready == Some(WhenReady::Notify);
+            let is_notified = asked.when_ready == Some(WhenReady::Notify);
             if asked.when_ready.is_some() {
-                stopped.push((*call, asked.namespace, is_told));
+                stopped.push((*call, asked.namespace, is_notified));
             }
-            !is_told
+            !is_notified
         });
-        let told_count = stopped.iter().filter(|stopped| stopped.2).count();
-        served.waiting_count -= told_count;
+        let notified_count = stopped.iter().filter(|stopped| stopped.2).count();
+        served.waiting_count -= notified_count;
         for namespace in core::mem::take(&mut served.watched) {
             self.partitions
                 .unwatch(namespace, NotificationTarget::Link(key));
         }
-        for (call, namespace, is_told) in stopped {
-            let stop = if is_told {
+        for (call, namespace, is_notified) in stopped {
+            let stop = if is_notified {
                 EndWait::Cancel
             } else {
                 EndWait::Refuse

@@ -314,13 +314,13 @@ impl Shard {
         let Some(asked) = asked.filter(|asked| asked.namespace == namespace) else {
             return;
         };
-        let is_told = asked.when_ready == Some(WhenReady::Notify);
-        if is_told != (stop == EndWait::Cancel) {
+        let is_notified = asked.when_ready == Some(WhenReady::Notify);
+        if is_notified != (stop == EndWait::Cancel) {
             return;
         }
         let origin = self.origin(link.key, call);
         self.partitions.stop_waiting(origin, namespace, stop);
-        if is_told {
+        if is_notified {
             link.served.end(call);
         }
     }

@@ -382,11 +382,11 @@ impl Inbox {
     }
 
     /// Return the receive to start next; `None` if everything that the current frame needs has arrived. The buffer
-    /// stays small until the client is authenticated (`is_somebody`).
+    /// stays small until the client is authenticated.
     pub(crate) fn next_receive(
         &mut self,
         pool: &BufferPool,
-        is_somebody: bool,
+        is_authenticated: bool,
     ) -> Result<Option<Receive>, PoolExhausted> {
         if let Some(large) = &mut self.large {
             let missing = large.size - large.filled;
@@ -423,7 +423,7 @@ impl Inbox {
             Some(_) => websocket::WAITING_BYTES_MAX,
         };
         let capacity_max = match &self.websocket {
-            _ if is_somebody => CAPACITY_BYTES_MAX,
+            _ if is_authenticated => CAPACITY_BYTES_MAX,
             None => UNAUTHENTICATED_BUFFER_BYTES,
             Some(_) => UNAUTHENTICATED_UPGRADE_BYTES,
         };

@@ -287,7 +287,7 @@ fn run(seed: u64) -> usize {
 /// GW-2: an acknowledged batch can be read once and in the order of its connection, and a refused one is absent,
 /// regardless of faults of connections, nodes and catalogs.
 #[test]
-fn what_clients_are_told_is_what_they_read() {
+fn clients_read_what_was_acknowledged() {
     let number = |name| Some(std::env::var(name).ok()?.parse::<u64>().expect("a number"));
     if let Some(seed) = number("LINKS_SEED") {
         run(seed);

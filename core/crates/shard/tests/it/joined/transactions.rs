@@ -477,7 +477,7 @@ impl Run {
         let is_loss = |report: &&String| report.contains("are lost");
         assert_eq!(self.world.reports.iter().find(is_loss), None);
         let pending = self.machine.pending.values().map(BTreeMap::len);
-        assert_eq!(pending.sum::<usize>(), 0, "all was appended and told");
+        assert_eq!(pending.sum::<usize>(), 0, "all was appended and reported");
     }
 
     fn check(&mut self) {

@@ -383,7 +383,7 @@ impl World {
         };
         let node: usize = address.strip_prefix("node-").unwrap().parse().unwrap();
         let result = if self.is_down[node] {
-            Err("nobody is there".into())
+            Err("connection refused".into())
         } else {
             let (here, there) = (self.key(process), self.key(node));
             let peer = &mut self.processes[node];

@@ -94,7 +94,7 @@ fn what_waits_for_a_node_goes_in_its_order() {
 }
 
 #[test]
-fn nobody_waits_for_a_node_for_ever() {
+fn requests_to_an_absent_node_are_refused_after_the_timeout() {
     let mut world = World::new(1);
     world.down = vec![0];
     let client = world.client();
@@ -133,7 +133,7 @@ fn what_was_sent_behind_a_refused_batch_is_refused_with_it() {
     assert_eq!(world.reply(other).status, Status::PARTITION_UNAVAILABLE);
 }
 
-/// Once the node was away for long, even a client whose timeout is shorter than `links.timeout` gets the reason.
+/// Once the node was away for long, even a client whose timeout is shorter than `links.unsent_timeout` gets the reason.
 #[test]
 fn a_node_that_was_away_for_long_is_waited_for_briefly() {
     let mut world = World::new(2);
@@ -276,7 +276,7 @@ fn who_waits_for_a_node_is_not_silent() {
 }
 
 #[test]
-fn a_partition_that_nobody_has_is_waited_for() {
+fn requests_to_a_partition_without_a_node_wait() {
     let mut world = World::new(1);
     let change = world.place(&[9]);
     world.publish(vec![change]);
@@ -364,7 +364,7 @@ fn a_node_that_is_behind_catches_up_first() {
 }
 
 #[test]
-fn what_waits_for_a_partition_that_is_gone_is_told_so() {
+fn requests_that_wait_for_a_deleted_partition_are_refused() {
     let mut world = World::new(2);
     world.down = vec![0];
     let clients = [world.client(), world.client()];

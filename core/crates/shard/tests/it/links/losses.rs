@@ -195,7 +195,7 @@ fn what_was_never_sent_is_sent_over_the_next_link() {
 
 /// A drained node has executed nothing that it has not answered.
 #[test]
-fn a_goodbye_costs_nobody_anything() {
+fn requests_survive_the_drain_of_a_link() {
     let (mut world, client, link) = joined();
     world.nodes[0].is_mute = true;
     world.send(client, 0, &[b"second"]);

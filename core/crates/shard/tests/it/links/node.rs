@@ -138,7 +138,7 @@ impl Node {
             while !link.is_over && self.work_on(&mut link, truth) {}
             self.links.insert(socket, link);
         }
-        self.tell(truth);
+        self.notify(truth);
     }
 
     fn work_on(&mut self, link: &mut Served, truth: &mut Truth) -> bool {
@@ -336,7 +336,7 @@ impl Node {
     }
 
     /// Notify waiting polls and watchers.
-    fn tell(&mut self, truth: &Truth) {
+    fn notify(&mut self, truth: &Truth) {
         for link in self.links.values_mut().filter(|link| !link.is_over) {
             let ready = (link.waits.iter()).find(|(_, place)| !is_empty(truth, **place));
             if let Some((call, place)) = ready.map(|(call, place)| (*call, *place)) {

@@ -272,7 +272,7 @@ fn run(seed: u64) -> usize {
 /// GW-2: an acknowledged batch is in the node's partition exactly once, in the order of its connection, and a refused
 /// one is absent, regardless of faults of links, nodes and the catalog.
 #[test]
-fn what_clients_are_told_is_so() {
+fn answers_to_clients_are_true() {
     let number = |name| Some(std::env::var(name).ok()?.parse::<u64>().expect("a number"));
     if let Some(seed) = number("LINKS_SEED") {
         run(seed);

@@ -62,7 +62,7 @@ fn a_poll_waits_elsewhere() {
 }
 
 #[test]
-fn a_poll_waits_no_longer_than_told() {
+fn a_poll_waits_no_longer_than_asked() {
     let mut world = World::new(1);
     let reader = world.client();
     world.request(reader, &wait(0, 1_000_000));
@@ -125,7 +125,7 @@ fn watch() -> Command<'static> {
 
 /// GW-7: watchers are notified, over successive links and after moves of the partition.
 #[test]
-fn watchers_are_told_whatever_happens_to_links() {
+fn watchers_are_notified_whatever_happens_to_links() {
     let mut world = World::new(1);
     let (watcher, writer) = (world.client(), world.client());
     world.request(watcher, &watch());
@@ -166,7 +166,7 @@ fn watchers_are_told_whatever_happens_to_links() {
 
 /// Statistics are gathered before a list is returned; a node that does not answer delays it by one second.
 #[test]
-fn statistics_are_asked_for_when_somebody_wants_to_see_them() {
+fn statistics_are_gathered_when_a_client_requests_them() {
     let mut world = World::new(2);
     let change = world.place(&[1, 2]);
     world.publish(vec![change]);

@@ -102,7 +102,7 @@ fn with_requests(mut with: impl FnMut(&Command<'_>, Status)) {
         partition_id: 0,
         fsync: false,
     };
-    let nobody = Identifier::Named("nobody");
+    let missing = Identifier::Named("missing");
     for (command, status) in [
         (
             poll(0, PollingStrategy::First, 1),
@@ -128,7 +128,7 @@ fn with_requests(mut with: impl FnMut(&Command<'_>, Status)) {
             Status::OK,
         ),
         (Command::GetTopic(PATH), Status::OK),
-        (Command::GetUser(GetUser { user: nobody }), Status::OK),
+        (Command::GetUser(GetUser { user: missing }), Status::OK),
     ] {
         with(&command, status);
     }

@@ -181,7 +181,10 @@ fn a_ticket_is_for_messages_alone() {
                 "{command:?}"
             );
         }
-        assert!(world.control_requests.is_empty(), "nobody else is asked");
+        assert!(
+            world.control_requests.is_empty(),
+            "the control plane is not asked"
+        );
         assert_eq!(status(&mut world, link, &Command::Ping), Status::OK);
         assert_eq!(status(&mut world, link, &Command::LogoutUser), Status::OK);
         let sent = world.send(link, 0, &[b"x"]);
@@ -270,14 +273,17 @@ fn what_is_no_ticket_opens_nothing() {
 #[test]
 fn who_shows_a_node_no_ticket_has_to_leave() {
     let mut world = node_here(&[HERE]);
-    let stranger = world.connect(0);
+    let unauthenticated = world.connect(0);
     let holder = log_in(&mut world, topic(Access::READ));
     let user = world.login(0);
     let gateway = crate::shards::served::peer::Peer::open(&mut world, 0, 1);
     world.pass(9_900_000);
-    assert_eq!(status(&mut world, stranger, &Command::Ping), Status::OK);
+    assert_eq!(
+        status(&mut world, unauthenticated, &Command::Ping),
+        Status::OK
+    );
     world.pass(200_000);
-    assert!(world.is_closed(stranger));
+    assert!(world.is_closed(unauthenticated));
     for link in [holder, user, gateway.link] {
         assert!(!world.is_closed(link));
     }

@@ -189,7 +189,7 @@ fn a_directory_goes_with_the_partition_that_it_is_of() {
 }
 
 #[test]
-fn who_waits_at_a_partition_that_leaves_is_told_so() {
+fn polls_that_wait_at_a_partition_that_leaves_are_refused() {
     let mut world = node_here(&[HERE]);
     let links = [world.login(0), world.login(1)];
     let Command::PollMessages(request) = poll(0, PollingStrategy::Next, 10) else {

@@ -70,9 +70,9 @@ fn who_may_read_may_plan() {
         assert_eq!(world.ask(link, &request(0, 0, 9)).status, expected);
     }
     let mut world = World::hosting(&Hosting::Everything).with_topic(1);
-    let nobody = world.connect(0);
+    let unauthenticated = world.connect(0);
     assert_eq!(
-        world.ask(nobody, &request(0, 0, 9)).status,
+        world.ask(unauthenticated, &request(0, 0, 9)).status,
         Status::UNAUTHENTICATED
     );
 }

@@ -84,7 +84,7 @@ fn what_is_missing_is_an_empty_answer_or_an_error() {
 
 /// A shutdown answers what is in flight, sends status 8, and closes all connections.
 #[test]
-fn shutdown_answers_and_says_goodbye() {
+fn shutdown_answers_and_disconnects() {
     let mut world = World::new().with_topic(2);
     let link = world.login(0);
     let idle = world.connect(1);

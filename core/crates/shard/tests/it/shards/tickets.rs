@@ -99,7 +99,7 @@ fn a_ticket_does_not_live_for_ever() {
 }
 
 #[test]
-fn nobody_lets_others_do_what_they_may_not_do() {
+fn a_ticket_grants_no_more_than_its_issuer_may_do() {
     for (poll, send) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut world = World::new().with_topic(1);
         world.publish(vec![limited(poll, send)]);
@@ -131,8 +131,8 @@ fn what_does_not_exist_has_no_ticket() {
     };
     assert_eq!(ask(&mut world, "x", "t"), Status::STREAM_ID_NOT_FOUND);
     assert_eq!(ask(&mut world, "s", "x"), Status::TOPIC_ID_NOT_FOUND);
-    let nobody = world.connect(0);
-    let reply = world.ask(nobody, &request(true, false, 0));
+    let unauthenticated = world.connect(0);
+    let reply = world.ask(unauthenticated, &request(true, false, 0));
     assert_eq!(reply.status, Status::UNAUTHENTICATED);
 }
 

@@ -114,7 +114,7 @@ fn a_batch_that_came_early_is_followed_to_the_file() {
     // The batch waits where batches wait for memory: the time belongs to the request, and not to the partition.
     assert!(requests[0].began < opened && partitions[0].began > opened);
     assert!(partitions[0].written >= partitions[0].began);
-    assert!(partitions[0].synced == 0, "nobody has asked for that");
+    assert!(partitions[0].synced == 0, "no sync was requested");
 }
 
 /// A refused request has a record of the request, and none of a partition.
@@ -163,7 +163,7 @@ fn a_context_is_that_of_the_next_request() {
 
 /// Request numbers are unique, even when batches are in flight together.
 #[test]
-fn batches_in_flight_are_told_apart() {
+fn batches_in_flight_are_distinguished() {
     let mut world = World::traced().with_topic(4);
     let link = world.login(0);
     world.storage_held = true;
@@ -218,7 +218,7 @@ fn nothing_is_recorded_that_was_not_asked_for() {
 
 /// Only authenticated clients can set a trace context.
 #[test]
-fn strangers_are_not_traced() {
+fn unauthenticated_clients_are_not_traced() {
     let mut world = World::traced();
     let link = world.connect(0);
     assert_eq!(world.ask(link, &context(1)).status, Status::UNAUTHENTICATED);

@@ -578,10 +578,10 @@ fn a_wait_may_begin_before_the_partition_is_open() {
             world.request(*link, &next(partition));
         }
         let soon = Command::WaitMessages(wait(partition, PollingStrategy::Next, 1, SECOND));
-        let (impatient, sending) = (world.login(1), world.login(1));
-        world.request(impatient, &soon);
+        let (waiting, sending) = (world.login(1), world.login(1));
+        world.request(waiting, &soon);
         world.pass(SECOND);
-        assert!(payloads(&world.reply(impatient)).is_empty());
+        assert!(payloads(&world.reply(waiting)).is_empty());
         world.release_storage();
         assert!(links.iter().all(|link| world.try_reply(*link).is_none()));
         assert_eq!(world.send(sending, partition, &[b"x"]), Status::OK);

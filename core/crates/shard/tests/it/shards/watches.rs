@@ -34,30 +34,31 @@ fn entries(reply: &Reply) -> Vec<WatchedPartition> {
 }
 
 /// Take all notifications to a connection since the last call.
-fn told(world: &mut World, link: usize) -> Vec<WatchedPartition> {
-    let mut told = Vec::new();
+fn notifications(world: &mut World, link: usize) -> Vec<WatchedPartition> {
+    let mut notifications = Vec::new();
     while let Some(reply) = world.try_reply(link) {
-        told.extend(entries(&reply));
+        notifications.extend(entries(&reply));
     }
-    told
+    notifications
 }
 
-fn ends(told: &[WatchedPartition]) -> Vec<(u32, u64)> {
-    told.iter()
+fn ends(notifications: &[WatchedPartition]) -> Vec<(u32, u64)> {
+    notifications
+        .iter()
         .inspect(|entry| assert_eq!(entry.status, Status::OK))
         .map(|entry| (entry.partition_id, entry.next_offset))
         .collect()
 }
 
 #[test]
-fn what_is_watched_is_told_at_once_and_with_every_change() {
+fn watchers_are_notified_at_once_and_of_every_change() {
     for shard in [0, 1] {
         let mut world = World::new().with_topic(8);
         let (watching, sending) = (world.login(shard), world.login(0));
         assert_eq!(world.send(sending, 3, &[b"a", b"b"]), Status::OK);
         let all: Vec<u32> = (0..8).collect();
         assert_eq!(world.ask(watching, &add(&all)).payload, []);
-        let mut first = ends(&told(&mut world, watching));
+        let mut first = ends(&notifications(&mut world, watching));
         first.sort_unstable();
         let expected: Vec<_> = all
             .iter()
@@ -67,20 +68,23 @@ fn what_is_watched_is_told_at_once_and_with_every_change() {
         for partition in all {
             assert_eq!(world.send(sending, partition, &[b"c"]), Status::OK);
             let end = if partition == 3 { 3 } else { 1 };
-            assert_eq!(ends(&told(&mut world, watching)), [(partition, end)]);
+            assert_eq!(
+                ends(&notifications(&mut world, watching)),
+                [(partition, end)]
+            );
         }
-        assert_eq!(told(&mut world, watching), []);
+        assert_eq!(notifications(&mut world, watching), []);
     }
 }
 
 /// Messages that cannot be polled yet cause no notification.
 #[test]
-fn an_append_is_told_when_it_is_durable() {
+fn an_append_is_notified_when_it_is_durable() {
     let mut world = World::new().with_topic(1);
     let (watching, sending) = (world.login(0), world.login(1));
     assert_eq!(world.send(sending, 0, &[b"a"]), Status::OK);
     assert_eq!(world.ask(watching, &add(&[0])).status, Status::OK);
-    assert_eq!(ends(&told(&mut world, watching)), [(0, 1)]);
+    assert_eq!(ends(&notifications(&mut world, watching)), [(0, 1)]);
     world.storage_held = true;
     let batch = batch(&[b"b"]);
     let request = batch.request(
@@ -89,9 +93,9 @@ fn an_append_is_told_when_it_is_durable() {
         Partitioning::PartitionId(0),
     );
     world.request(sending, &Command::SendMessages(request));
-    assert_eq!(told(&mut world, watching), []);
+    assert_eq!(notifications(&mut world, watching), []);
     world.release_storage();
-    assert_eq!(ends(&told(&mut world, watching)), [(0, 2)]);
+    assert_eq!(ends(&notifications(&mut world, watching)), [(0, 2)]);
 }
 
 /// A connection that reads nothing meanwhile later gets the newest view of each partition, once.
@@ -102,23 +106,23 @@ fn who_does_not_read_is_owed_one_entry_per_partition() {
     let all: Vec<u32> = (0..8).collect();
     for link in [slow, fast] {
         assert_eq!(world.ask(link, &add(&all)).status, Status::OK);
-        told(&mut world, link);
+        notifications(&mut world, link);
     }
     world.hold_sends(slow);
     for round in 0..20 {
         for partition in 0..8 {
             assert_eq!(world.send(sending, partition, &[b"x"]), Status::OK);
             assert_eq!(
-                ends(&told(&mut world, fast)),
+                ends(&notifications(&mut world, fast)),
                 [(partition, round + 1)],
-                "who reads is told of everything"
+                "a connection that reads gets every notification"
             );
         }
     }
     // One frame was in flight when the socket filled up, followed by each partition once.
-    assert_eq!(told(&mut world, slow).len(), 1);
+    assert_eq!(notifications(&mut world, slow).len(), 1);
     world.release_sends(slow);
-    let mut last = ends(&told(&mut world, slow));
+    let mut last = ends(&notifications(&mut world, slow));
     last.sort_unstable();
     assert_eq!(last, all.iter().map(|id| (*id, 20)).collect::<Vec<_>>());
 
@@ -141,7 +145,7 @@ fn who_does_not_read_is_owed_one_entry_per_partition() {
 }
 
 #[test]
-fn a_purge_and_a_successor_are_told() {
+fn watchers_are_notified_of_a_purge_and_of_a_new_topic() {
     for shard in [0, 1] {
         let mut world = World::new().with_topic(2);
         let (watching, sending) = (world.login(shard), world.login(0));
@@ -149,36 +153,36 @@ fn a_purge_and_a_successor_are_told() {
             assert_eq!(world.send(sending, partition, &[b"a"]), Status::OK);
         }
         assert_eq!(world.ask(watching, &add(&[0, 1])).status, Status::OK);
-        let before = told(&mut world, watching);
+        let before = notifications(&mut world, watching);
         assert_eq!(before[0].incarnation, 3);
         world.publish(vec![Change::TopicPut(World::topic(2, 3, 1))]);
-        let after = told(&mut world, watching);
+        let after = notifications(&mut world, watching);
         assert_eq!(after.len(), 2);
         for entry in after {
             assert_eq!((entry.purge_epoch, entry.next_offset), (1, 0));
         }
         // The topic is deleted and created again: the watched partition is gone, although the number exists.
         world.publish(vec![Change::TopicPut(World::topic(2, 9, 0))]);
-        let gone = told(&mut world, watching);
+        let gone = notifications(&mut world, watching);
         assert_eq!(gone.len(), 2);
         for entry in gone {
             assert_eq!(entry.status, Status::PARTITION_NOT_FOUND);
         }
         assert_eq!(world.send(sending, 1, &[b"b"]), Status::OK);
-        assert_eq!(told(&mut world, watching), []);
+        assert_eq!(notifications(&mut world, watching), []);
         assert_eq!(world.ask(watching, &add(&[1])).status, Status::OK);
-        let again = told(&mut world, watching);
+        let again = notifications(&mut world, watching);
         assert_eq!(ends(&again), [(1, 1)]);
         assert_eq!(again[0].incarnation, 9);
     }
 }
 
 #[test]
-fn what_cannot_be_watched_any_more_is_told() {
+fn watchers_are_notified_when_a_watch_ends() {
     let user = |poll_messages| {
         Change::UserPut(records::User {
             id: 1,
-            username: "somebody".into(),
+            username: "ann".into(),
             created_at_micros: 1,
             status: records::UserStatus::Active.into(),
             password_version: 1,
@@ -191,39 +195,45 @@ fn what_cannot_be_watched_any_more_is_told() {
             }),
         })
     };
-    let statuses = |told: Vec<WatchedPartition>| -> Vec<Status> {
-        told.iter().map(|entry| entry.status).collect()
+    let statuses = |notifications: Vec<WatchedPartition>| -> Vec<Status> {
+        notifications.iter().map(|entry| entry.status).collect()
     };
     let mut world = World::new().with_topic(8);
     world.publish(vec![user(true)]);
     let link = world.in_process(0, 1);
     assert_eq!(world.ask(link, &add(&[0, 1])).status, Status::OK);
-    told(&mut world, link);
+    notifications(&mut world, link);
     world.publish(vec![Change::TopicPut(World::topic(1, 3, 0))]);
     assert_eq!(
-        statuses(told(&mut world, link)),
+        statuses(notifications(&mut world, link)),
         [Status::PARTITION_NOT_FOUND]
     );
     world.publish(vec![user(false)]);
-    assert_eq!(statuses(told(&mut world, link)), [Status::UNAUTHORIZED]);
+    assert_eq!(
+        statuses(notifications(&mut world, link)),
+        [Status::UNAUTHORIZED]
+    );
     assert_eq!(world.ask(link, &add(&[0])).status, Status::UNAUTHORIZED);
     world.publish(vec![user(true)]);
     assert_eq!(world.ask(link, &add(&[0])).status, Status::OK);
-    told(&mut world, link);
+    notifications(&mut world, link);
     let key = records::TopicKey {
         stream_id: 0,
         topic_id: 0,
     };
     world.publish(vec![Change::TopicDeleted(key)]);
     assert_eq!(
-        statuses(told(&mut world, link)),
+        statuses(notifications(&mut world, link)),
         [Status::TOPIC_ID_NOT_FOUND]
     );
     world.publish(vec![Change::TopicPut(World::topic(8, 5, 0))]);
     assert_eq!(world.ask(link, &add(&[2])).status, Status::OK);
-    told(&mut world, link);
+    notifications(&mut world, link);
     world.publish(vec![Change::UserDeleted(1)]);
-    assert_eq!(statuses(told(&mut world, link)), [Status::UNAUTHENTICATED]);
+    assert_eq!(
+        statuses(notifications(&mut world, link)),
+        [Status::UNAUTHENTICATED]
+    );
 }
 
 /// A watching connection accepts pings and changes of its watches; afterwards it is an ordinary one again.
@@ -232,7 +242,7 @@ fn a_watching_connection_is_good_for_nothing_else() {
     let mut world = World::new().with_topic(4);
     let (link, sending) = (world.login(0), world.login(1));
     assert_eq!(world.ask(link, &add(&[0, 1])).status, Status::OK);
-    told(&mut world, link);
+    notifications(&mut world, link);
     let topic = Command::GetTopic(TopicPath {
         stream: Identifier::Numeric(0),
         topic: Identifier::Numeric(0),
@@ -243,9 +253,9 @@ fn a_watching_connection_is_good_for_nothing_else() {
     let remove = |ids: &[u32]| watch(WatchAction::Remove, ids);
     assert_eq!(world.ask(link, &remove(&[1, 3, 99])).status, Status::OK);
     assert_eq!(world.send(sending, 1, &[b"x"]), Status::OK);
-    assert_eq!(told(&mut world, link), []);
+    assert_eq!(notifications(&mut world, link), []);
     assert_eq!(world.send(sending, 0, &[b"x"]), Status::OK);
-    assert_eq!(ends(&told(&mut world, link)), [(0, 1)]);
+    assert_eq!(ends(&notifications(&mut world, link)), [(0, 1)]);
     assert_eq!(world.ask(link, &remove(&[0])).status, Status::OK);
     assert_eq!(world.ask(link, &topic).status, Status::OK);
 }
@@ -270,9 +280,9 @@ fn a_request_to_watch_is_taken_whole_or_not_at_all() {
     assert_eq!(world.ask(link, &missing).status, Status::TOPIC_ID_NOT_FOUND);
     let most: Vec<u32> = (0..count).collect();
     assert_eq!(world.ask(link, &add(&most)).status, Status::TOO_MANY_WAITS);
-    assert_eq!(told(&mut world, link), []);
+    assert_eq!(notifications(&mut world, link), []);
     assert_eq!(world.ask(link, &add(&most[1..])).status, Status::OK);
-    assert_eq!(told(&mut world, link).len(), WAITED_PARTITIONS_MAX);
+    assert_eq!(notifications(&mut world, link).len(), WAITED_PARTITIONS_MAX);
     assert_eq!(world.ask(link, &add(&[0])).status, Status::TOO_MANY_WAITS);
     world.hang_up(link);
     let other = world.login(0);
@@ -317,7 +327,7 @@ proptest! {
     /// All interleavings of appends, purges, watch changes, slow readers, mail and storage: in the end every connection
     /// has the newest view of everything it watches, and gets no notifications about anything else.
     #[test]
-    fn everybody_knows_the_newest_in_the_end(steps in steps()) {
+    fn every_watcher_gets_the_newest_view_in_the_end(steps in steps()) {
         let mut world = World::new().with_topic(3);
         let sender = world.login(0);
         let links = [world.login(0), world.login(1), world.login(1)];

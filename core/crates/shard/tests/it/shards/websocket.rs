@@ -322,16 +322,16 @@ fn a_peer_that_closes_does_not_wait_for_ever() {
 
 /// Status 8 as a message, followed by a close frame; before the upgrade, an HTTP response.
 #[test]
-fn shutdown_says_goodbye() {
+fn shutdown_disconnects() {
     let mut world = World::new();
     let mut peer = Peer::login(&mut world, 0);
     let young = world.connect_by(1, Arrival::websocket);
     world.shut_down();
-    let goodbye = Heard::Reply(Reply {
+    let notice = Heard::Reply(Reply {
         status: Status::DISCONNECTED,
         payload: Vec::new(),
     });
-    assert_eq!(peer.heard(&mut world), [goodbye, Heard::Close(Some(1001))]);
+    assert_eq!(peer.heard(&mut world), [notice, Heard::Close(Some(1001))]);
     assert!(world.take_back(young).starts_with(b"HTTP/1.1 503"));
     assert!(world.is_closed(peer.link) && world.is_closed(young));
     world.close_partitions();
@@ -359,13 +359,13 @@ fn shutdown_answers_what_is_in_flight() {
     world.pass(5_000_000);
     assert_eq!(peer.heard(&mut world), []);
     world.release_storage();
-    let goodbye = Heard::Reply(Reply {
+    let notice = Heard::Reply(Reply {
         status: Status::DISCONNECTED,
         payload: Vec::new(),
     });
     assert_eq!(
         peer.heard(&mut world),
-        [ok(), goodbye, Heard::Close(Some(1001))]
+        [ok(), notice, Heard::Close(Some(1001))]
     );
     world.close_partitions();
     assert!(world.is_stopped());

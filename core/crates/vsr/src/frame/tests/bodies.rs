@@ -46,13 +46,16 @@ fn only_nodes_speak_for_no_group() {
         let group = 1 - frame.header.group;
         let wrong = Frame::seal(origin(group), frame.header.area, frame.body.clone());
         assert_eq!(INTAKE.check(&wrong.encode()), Err(Reject::Group));
-        let mut nobody = frame.header;
-        nobody.replica = NO_REPLICA;
-        let nobody = Frame {
-            header: nobody.with_checksum(),
+        let mut without_replica = frame.header;
+        without_replica.replica = NO_REPLICA;
+        let without_replica = Frame {
+            header: without_replica.with_checksum(),
             body: frame.body,
         };
-        assert_eq!(INTAKE.check(&nobody.encode()), Err(Reject::Replica));
+        assert_eq!(
+            INTAKE.check(&without_replica.encode()),
+            Err(Reject::Replica)
+        );
     }
 }
 

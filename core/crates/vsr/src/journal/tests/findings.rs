@@ -7,7 +7,7 @@ use super::*;
 use crate::api::RecoveredEntry;
 
 #[test]
-fn heads_are_told_from_anything_else() {
+fn heads_are_distinguished_from_other_bytes() {
     let head = RecordHeader {
         len: 256,
         op: 5,
@@ -184,7 +184,7 @@ fn ctl_5_a_hole_in_an_unsynced_write_is_no_damage() {
 
 /// The evidence of a torn record about earlier records stays valid when the record is overwritten.
 #[test]
-fn ctl_1_erasing_a_torn_record_keeps_what_it_tells() {
+fn ctl_1_erasing_a_torn_record_keeps_its_evidence() {
     let frames = chain(1, 3, 0, 1000);
     for replicas in [1, 3] {
         let superblock = superblock(replicas);
@@ -232,11 +232,11 @@ fn records_of_others_are_damage_at_best() {
     let mut journal = Journal::new();
     journal.sync(&frames);
     journal.seal();
-    let stranger = Superblock {
+    let unrelated = Superblock {
         group: 2,
         ..superblock(3)
     };
-    assert_eq!(intact(&journal.scan(&stranger)), []);
+    assert_eq!(intact(&journal.scan(&unrelated)), []);
     // Misdirected write: the record is intact, but does not match its head.
     let (one, two) = (
         journal.places[0].1 + HEAD_BYTES,

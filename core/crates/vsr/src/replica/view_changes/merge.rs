@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn ctl_5_all_answered_and_nobody_knows() {
+    fn ctl_5_all_answered_and_none_has_the_operation() {
         let log = chain(0, 1);
         let damaged = summary(&log, 1, 0, 0, 0);
         let summaries = [damaged.clone(), damaged, summary(&log, 0, 0, 1, 0)];

@@ -56,7 +56,7 @@ class IcebergTable:
         self._name = name
         try:
             self._exists = self._opened(rows, create=create)
-        except Exception as error:  # noqa: BLE001 - every catalogue has failures of its own
+        except Exception as error:  # noqa: BLE001 - every catalog has failures of its own
             raise StoreError(f"{name}: {type(error).__name__}: {said(error)}") from None
 
     def has(self, query: str, number: int) -> bool:
@@ -80,7 +80,7 @@ class IcebergTable:
             except CommitFailedException as error:
                 _log.info("%s: another writer committed first: %s", self._name, said(error))
                 time.sleep(random.uniform(0, _WAIT_SECONDS * (attempt + 1)))  # noqa: S311 - to meet nobody again
-            except Exception as error:  # noqa: BLE001 - every catalogue has failures of its own
+            except Exception as error:  # noqa: BLE001 - every catalog has failures of its own
                 if self.has(batch.query, batch.number):
                     return True
                 raise StoreError(f"{self._name}: {type(error).__name__}: {said(error)}") from None
@@ -149,7 +149,7 @@ def catalog_of(uri: str, properties: Iterable[tuple[str, str]]) -> Catalog:
     given = {"uri": uri} | dict(properties)
     try:
         return load_catalog(given.pop("name", "default"), **given)
-    except Exception as error:  # noqa: BLE001 - every catalogue has failures of its own
+    except Exception as error:  # noqa: BLE001 - every catalog has failures of its own
         raise StoreError(f"catalog {bare(uri)}: {type(error).__name__}: {said(error)}") from None
 
 

@@ -51,7 +51,7 @@ impl World {
         let node = address.strip_prefix("node-").unwrap();
         let node = node.parse::<usize>().unwrap() - 1;
         let result = if self.down.contains(&node) {
-            Err("nobody is there".into())
+            Err("connection refused".into())
         } else {
             let socket = self.socket(End::Node(node));
             self.nodes[node].links.insert(socket, Served::default());

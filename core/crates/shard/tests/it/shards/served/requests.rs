@@ -150,7 +150,7 @@ fn a_shard_takes_what_is_its_own() {
 }
 
 #[test]
-fn statistics_of_all_shards_are_told() {
+fn statistics_of_all_shards_are_reported() {
     let mut world = node_here(&[HERE, THERE, HERE, HERE]);
     let client = world.login(0);
     for id in [0, 2, 3] {

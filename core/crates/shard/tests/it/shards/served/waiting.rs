@@ -53,7 +53,7 @@ fn a_poll_waits_at_the_node() {
     let (mut world, mut peer) = world_with(namespace);
     let place = place(namespace);
     let answered = peer.wait(&mut world, place, (wanted(), WhenReady::Answer), None);
-    let told = peer.wait(&mut world, place, (wanted(), WhenReady::Notify), None);
+    let notified = peer.wait(&mut world, place, (wanted(), WhenReady::Notify), None);
     assert_eq!(peer.hear(&mut world), []);
     let at_once = peer.wait(&mut world, place, (wanted(), WhenReady::AnswerNow), None);
     let not_ready = ToGateway::Answer {
@@ -65,7 +65,7 @@ fn a_poll_waits_at_the_node() {
     other.append(&mut world, place, &[b"1"]);
     let heard = peer.hear(&mut world);
     assert_eq!(heard.len(), 2);
-    assert!(heard.contains(&ToGateway::PollReady { call: told }));
+    assert!(heard.contains(&ToGateway::PollReady { call: notified }));
     assert!(heard.iter().any(
         |frame| matches!(frame, ToGateway::Answer { call, result: Ok(_) } if *call == answered)
     ));
@@ -95,7 +95,7 @@ fn a_wait_can_be_stopped() {
     let (_, heard) = stop(&mut world, WhenReady::Notify, EndWait::Cancel);
     assert_eq!(heard, []);
     peer.append(&mut world, place, &[b"1"]);
-    assert_eq!(peer.hear(&mut world).len(), 1, "nobody waits any more");
+    assert_eq!(peer.hear(&mut world).len(), 1, "no poll waits any more");
     // Stopping an unknown or answered call has no effect.
     let call = peer.call();
     for stop in [EndWait::Take, EndWait::Refuse, EndWait::Cancel] {
@@ -110,12 +110,12 @@ fn a_wait_can_be_stopped() {
 }
 
 #[test]
-fn who_waits_at_a_partition_that_leaves_is_told_that_it_is_not_here() {
+fn waits_at_a_partition_that_leaves_are_refused() {
     let namespace = partition(0);
     let (mut world, mut peer) = world_with(namespace);
     let place = place(namespace);
     let answered = peer.wait(&mut world, place, (wanted(), WhenReady::Answer), None);
-    let told = peer.wait(&mut world, place, (wanted(), WhenReady::Notify), None);
+    let notified = peer.wait(&mut world, place, (wanted(), WhenReady::Notify), None);
     peer.say(
         &mut world,
         ToNode::Watch {
@@ -147,7 +147,7 @@ fn who_waits_at_a_partition_that_leaves_is_told_that_it_is_not_here() {
             call: answered,
             version,
         },
-        ToGateway::PollReady { call: told },
+        ToGateway::PollReady { call: notified },
         ToGateway::NotWatched { namespace, version },
     ];
     assert_eq!(heard.len(), expected.len(), "{heard:?}");
@@ -189,13 +189,13 @@ fn with_its_link_a_wait_is_forgotten() {
     other.append(&mut world, place, &[b"1"]);
     assert_eq!(other.hear(&mut world).len(), 1);
     assert_eq!(peer.hear(&mut world), []);
-    assert_eq!(stored(&mut world, namespace), None, "nobody was given it");
+    assert_eq!(stored(&mut world, namespace), None, "no client received it");
 }
 
 /// Messages found by a waiting poll during its node's shutdown are not lost: the poll is answered, or no offset is
 /// stored.
 #[test]
-fn a_node_that_stops_lets_nobody_wait() {
+fn a_node_that_stops_ends_all_waits() {
     let namespace = partition(0);
     let (mut world, mut peer) = world_with(namespace);
     let place = place(namespace);

@@ -181,7 +181,7 @@ fn who_changes_a_password_stays_and_all_others_go() {
     assert_eq!(
         streams(&mut world, changing),
         Status::UNAUTHENTICATED,
-        "somebody else has changed it"
+        "another session has changed it"
     );
 }
 
@@ -424,7 +424,7 @@ fn shown(world: &mut World, issuer: Issuer) -> (usize, Status) {
 
 /// Tickets end at nodes together with the login that issued them, and with the permission.
 #[test]
-fn a_ticket_ends_with_whoever_has_made_it() {
+fn a_ticket_ends_with_its_issuer() {
     let issuer = Issuer {
         user: UserId(7),
         password_version: 1,

@@ -35,7 +35,7 @@ fn proxy_header() -> Vec<u8> {
 
 /// GW-9: eight bytes of each unauthenticated connection take no memory from the pool that others would need.
 #[test]
-fn what_strangers_announce_takes_no_memory() {
+fn requests_announced_before_a_login_take_no_memory() {
     let mut world = World::new();
     let before = world.memory_in_use();
     for _ in 0..8 {
@@ -50,7 +50,7 @@ fn what_strangers_announce_takes_no_memory() {
 
 /// Rejected requests let the buffers grow only to the size that a login needs.
 #[test]
-fn the_buffers_of_strangers_stay_small() {
+fn buffers_stay_small_before_a_login() {
     let mut world = World::new();
     let before = world.memory_in_use();
     let links: Vec<usize> = (0..8).map(|_| world.connect(0)).collect();

@@ -82,8 +82,8 @@ impl Shard {
 
     /// Deliver results of links to their destinations.
     pub(crate) fn deliver_link_events(&mut self, effects: &mut Vec<Effect>) {
-        for told in self.routing.links.take_events() {
-            match told {
+        for event in self.routing.links.take_events() {
+            match event {
                 LinkEvent::Answer { answer, has_waited } => {
                     let (now, key) = (self.now, answer.origin.connection);
                     if has_waited && let Some(connection) = self.sessions.get_mut(key) {
