@@ -126,6 +126,10 @@ def test_configuration_has_no_retired_words() -> None:
     assert not found
 
 
+def test_file_names_have_no_retired_words() -> None:
+    assert [path for path in sources() if retired().search(re.sub(r"[\W_]", " ", str(path)))] == []
+
+
 def test_identifiers_have_no_retired_words() -> None:
     found = [
         f"{path}:{name.line}: {name.text}"
