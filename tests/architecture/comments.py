@@ -1,6 +1,6 @@
 """Comments and docstrings of source files, found without running them.
 
-Rust, protobuf and TypeScript are read line by line; Python is parsed, so that a `#` within a string is not a comment.
+Rust and protobuf are read line by line; Python and TypeScript are parsed, as far as strings and comments need it.
 """
 
 import ast
@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.architecture.lexer import tokens_of
+
 _LINE_COMMENTS: Final = {
     ".rs": re.compile(r"\s*(///|//!|//)(?!/)\s?(.*)"),
     ".proto": re.compile(r"\s*(//) ?(.*)"),
-    ".ts": re.compile(r"\s*(//) ?(.*)"),
-    ".tsx": re.compile(r"\s*(//) ?(.*)"),
 }
+_MARKERS: Final = re.compile(r"//|/\*+|\*/|^\s*\* ?", re.MULTILINE)
+"""Markers of comments in TypeScript, at their start, at their end, and at the start of each line."""
 _DOCUMENTATION: Final = {"///", "//!"}
 """Markers of comments that document an item."""
 _DIRECTIVE: Final = re.compile(r"!|type:|noqa|mypy:|ruff:|SPDX")
@@ -42,6 +44,10 @@ def comments_of(path: Path) -> Iterator[Comment]:
         source = path.read_text(encoding="utf-8")
         yield from _docstrings(source)
         yield from _hashes(source)
+    elif path.suffix in {".ts", ".tsx", ".js"}:
+        for token in tokens_of(path):
+            if token.kind == "comment":
+                yield Comment(token.line, _MARKERS.sub("", token.text).strip(), token.text.startswith("/**"))
     elif path.suffix in _LINE_COMMENTS:
         yield from _blocks(path.read_text(encoding="utf-8").split("\n"), _LINE_COMMENTS[path.suffix])
 

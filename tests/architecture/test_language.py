@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 from tests.architecture.comments import Comment, comments_of
-from tests.architecture.words import identifiers_of, parts_of, texts_of
+from tests.architecture.words import SUFFIXES, identifiers_of, labels_of, parts_of, texts_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 GLOSSARY: Final = ROOT / "docs" / "glossary.md"
@@ -22,23 +22,20 @@ OPENER: Final = re.compile(
     r"(What|Whether|How|Whoever|Whatever|Who|Whom|Whose|Which|Where|Why|That|Those|These|It|Its|They|There|Nothing|So"
     r"|Of|As|From|By|With|At|For|On|In|To|Until|Not|When|If|While|Because|But|And|Also|Then)\b(?!-)"
 )
-# Names that others have given or rely on.
+# Names in Python code that others have given or rely on.
 KEPT: Final = frozenset(
     {
         "Pulse",  # command of the metadata service, in stored journals
-        "catalogue_age_seconds",  # metric
-        "catalogue_version",  # metric
-        "close_doors",  # method of the native module
-        "is_pulse_due",  # as above
-        "patience",  # setting
+        "catalogue_version",  # file in the data directories of nodes
+        "is_pulse_due",  # as for `Pulse`
         "pulse",  # as above
         "pulse_due_at",  # as above
         "pulses",  # as above
         "tell",  # method of files
     }
 )
-OPTION: Final = re.compile(r"--[a-z-]+|\{\w*\}|\w+://\S+|data-\w+|door(, |: )reason|(encrypted|handshakes): \S+")
-"""Options of commands, addresses and labels of metrics: named by users."""
+CONFIGURATION: Final = frozenset({".toml", ".yaml", ".yml", ".sh", ".bash", ".html", ".Dockerfile", ""})
+"""Suffixes of files whose names and comments are read together; scripts and the Makefile have none."""
 CODE: Final = re.compile(r"```.*?```|`[^`]*`|https?://\S+|\]\([^)]*\)|^ +\*{0,2}\w+:(?= )", re.DOTALL | re.MULTILINE)
 
 
@@ -74,9 +71,20 @@ def comments() -> list[tuple[Path, Comment]]:
 
 @cache
 def suspects() -> list[Path]:
-    """Return the Python files that contain the letters of a retired word; reading the others in detail takes long."""
+    """Return the files of code that contain the letters of a retired word; reading the others in detail takes long."""
     letters = re.compile(retired().pattern.replace(r"\b", ""), re.IGNORECASE)
-    return [path for path in sources() if path.suffix == ".py" and letters.search((ROOT / path).read_text("utf-8"))]
+    return [path for path in sources() if path.suffix in SUFFIXES and letters.search((ROOT / path).read_text("utf-8"))]
+
+
+def is_retired(path: Path, name: str) -> bool:
+    """Return whether a name in this file has a retired word, and is not one that has to be kept."""
+    is_kept = name in KEPT and path.suffix in {".py", ".pyi"}
+    return not is_kept and retired().search(parts_of(name)) is not None
+
+
+def is_python_test(path: Path) -> bool:
+    """Return whether the labels in this file are data, such as names of users."""
+    return path.suffix == ".py" and "tests" in path.parts
 
 
 def words_of(text: str) -> list[str]:
@@ -108,12 +116,37 @@ def test_documents_have_no_retired_words() -> None:
     assert not found
 
 
+def test_configuration_has_no_retired_words() -> None:
+    found = [
+        f"{path}: {words}"
+        for path in sources()
+        if path.suffix in CONFIGURATION
+        if (words := words_of((ROOT / path).read_text(encoding="utf-8").replace("_", " ")))
+    ]
+    assert not found
+
+
+def test_file_names_have_no_retired_words() -> None:
+    assert [path for path in sources() if retired().search(re.sub(r"[\W_]", " ", str(path)))] == []
+
+
 def test_identifiers_have_no_retired_words() -> None:
     found = [
         f"{path}:{name.line}: {name.text}"
         for path in suspects()
         for name in identifiers_of(ROOT / path)
-        if name.text not in KEPT and retired().search(parts_of(name.text))
+        if is_retired(path, name.text)
+    ]
+    assert not found
+
+
+def test_labels_have_no_retired_words() -> None:
+    found = [
+        f"{path}:{label.line}: {label.text}"
+        for path in suspects()
+        if not is_python_test(path)
+        for label in labels_of(ROOT / path)
+        if is_retired(path, label.text)
     ]
     assert not found
 
@@ -124,7 +157,7 @@ def test_texts_have_no_retired_words() -> None:
         for path in suspects()
         if path != Path("tests/architecture/test_language.py")
         for text in texts_of(ROOT / path)
-        if (words := words_of(OPTION.sub("", text.text)))
+        if (words := words_of(text.text))
     ]
     assert not found
 
@@ -161,3 +194,24 @@ def test_comments_of_rust_are_found(tmp_path: Path) -> None:
 
 def test_retired_words_are_found_outside_of_code() -> None:
     assert words_of("Open the door for nobody; `door` is code.") == ["door", "nobody"]
+
+
+def test_tokens_of_rust_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "module.rs"
+    path.write_text(
+        'fn f<\'a>(r#in: &\'a str) -> char { // "no text"\n    log("it is \\"// no comment", r#"raw"#); \'"\' }\n'
+    )
+    assert [name.text for name in identifiers_of(path)] == ["fn", "f", "a", "r", "in", "a", "str", "char", "log"]
+    assert [text.text for text in texts_of(path)] == [r'"it is \"// no comment"']
+    assert [label.text for label in labels_of(path)] == ['r#"raw"#']
+
+
+def test_tokens_of_typescript_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "module.tsx"
+    path.write_text(
+        "/**\n * Page, in\n * two lines. */\nconst page = <p title={`of ${name}`}>It's here</p>; // A remark.\n"
+    )
+    found = [(comment.line, comment.text, comment.is_documentation) for comment in comments_of(path)]
+    assert found == [(1, "Page, in\ntwo lines.", True), (4, "A remark.", False)]
+    assert [text.text for text in texts_of(path)] == ["`of ${name}`"]
+    assert {"page", "title", "here"} <= {name.text for name in identifiers_of(path)}
