@@ -12,13 +12,13 @@ Topic``.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import sysconfig
 import tempfile
 from pathlib import Path
 
+import checked_in
 from google.protobuf import descriptor_pb2
 
 # The package has no type information; the type checker reports this under one of two codes.
@@ -34,25 +34,14 @@ _IMPORT = re.compile(r"^(from|import) headrace\.", flags=re.MULTILINE)
 
 def main(arguments: list[str]) -> int:
     """Run the command and return its exit status."""
-    parser = argparse.ArgumentParser(description="Generate headrace_proto from the .proto files.")
-    parser.add_argument("--check", action="store_true", help="only report what is not current")
-    options = parser.parse_args(arguments)
-
-    generated = generate()
-    existing = _existing()
-    outdated = sorted(path for path in generated.keys() | existing.keys() if generated.get(path) != existing.get(path))
-    if options.check:
-        for path in outdated:
-            sys.stderr.write(f"not current: {path} (run python proto/generate.py)\n")
-        return 1 if outdated else 0
-    for path in outdated:
-        target = PACKAGE_DIRECTORY / path
-        if path in generated:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(generated[path], encoding="utf-8")
-        else:
-            target.unlink()
-    return 0
+    contents: dict[Path, str | None] = dict.fromkeys(_existing())
+    contents |= {PACKAGE_DIRECTORY / path: text for path, text in generate().items()}
+    return checked_in.update(
+        arguments,
+        description="Generate headrace_proto from the .proto files.",
+        generator=Path(__file__).name,
+        contents=contents,
+    )
 
 
 def generate() -> dict[Path, str]:
@@ -133,9 +122,9 @@ def _import_order(name: str) -> tuple[bool, str]:
     return not name.isupper(), name
 
 
-def _existing() -> dict[Path, str]:
-    """Return the output of a previous run by its path below the package directory."""
-    paths = [
+def _existing() -> list[Path]:
+    """Return the paths that a previous run has written."""
+    return [
         path
         for package in sorted(
             path for path in PACKAGE_DIRECTORY.iterdir() if path.is_dir() and path.name != "__pycache__"
@@ -143,7 +132,6 @@ def _existing() -> dict[Path, str]:
         for path in sorted(package.rglob("*.py*"))
         if path.suffix in {".py", ".pyi"}
     ]
-    return {path.relative_to(PACKAGE_DIRECTORY): path.read_text(encoding="utf-8") for path in paths}
 
 
 def _mypy_plugin(name: str) -> Path:

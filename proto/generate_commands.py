@@ -9,12 +9,13 @@ by ``core/crates/wire/build``.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import tomllib
 from pathlib import Path
 from typing import NotRequired, TypedDict
+
+import checked_in
 
 PROTO_DIRECTORY = Path(__file__).resolve().parent
 REGISTRY_PATH = PROTO_DIRECTORY / "commands.toml"
@@ -151,21 +152,13 @@ Made by `make generate` from `proto/commands.toml`. Commands below {extensions_f
 
 def main(arguments: list[str]) -> int:
     """Run the command and return its exit status."""
-    parser = argparse.ArgumentParser(description="Generate the code and the document of proto/commands.toml.")
-    parser.add_argument("--check", action="store_true", help="only report whether the files are current")
-    options = parser.parse_args(arguments)
-
     entries = read_registry(REGISTRY_PATH)
-    is_current = True
-    for path, text in ((MODULE_PATH, module(entries)), (DOCUMENT_PATH, document(entries))):
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            continue
-        is_current = False
-        if options.check:
-            sys.stderr.write(f"not current: {path.name} (run python proto/generate_commands.py)\n")
-        else:
-            path.write_text(text, encoding="utf-8")
-    return 1 if options.check and not is_current else 0
+    return checked_in.update(
+        arguments,
+        description="Generate the code and the document of proto/commands.toml.",
+        generator=Path(__file__).name,
+        contents={MODULE_PATH: module(entries), DOCUMENT_PATH: document(entries)},
+    )
 
 
 def read_registry(path: Path) -> list[Entry]:

@@ -9,12 +9,13 @@ check runs anywhere. The Rust constants come from the same registry, by ``core/c
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import tomllib
 from pathlib import Path
 from typing import TypedDict
+
+import checked_in
 
 PROTO_DIRECTORY = Path(__file__).resolve().parent
 REGISTRY_PATH = PROTO_DIRECTORY / "errors.toml"
@@ -107,19 +108,12 @@ def find(code: int) -> StatusInfo | None:
 
 def main(arguments: list[str]) -> int:
     """Run the command and return its exit status."""
-    parser = argparse.ArgumentParser(description="Generate headrace_proto.errors from proto/errors.toml.")
-    parser.add_argument("--check", action="store_true", help="only report whether the module is current")
-    options = parser.parse_args(arguments)
-
-    module = generate(read_registry(REGISTRY_PATH))
-    current = MODULE_PATH.exists() and MODULE_PATH.read_text(encoding="utf-8") == module
-    if options.check:
-        if not current:
-            sys.stderr.write("not current: errors.py (run python proto/generate_errors.py)\n")
-        return 0 if current else 1
-    if not current:
-        MODULE_PATH.write_text(module, encoding="utf-8")
-    return 0
+    return checked_in.update(
+        arguments,
+        description="Generate headrace_proto.errors from proto/errors.toml.",
+        generator=Path(__file__).name,
+        contents={MODULE_PATH: generate(read_registry(REGISTRY_PATH))},
+    )
 
 
 def read_registry(path: Path) -> list[Entry]:

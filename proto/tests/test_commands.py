@@ -1,6 +1,5 @@
 """The Python side of the registry of commands, and the documents that describe commands."""
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -8,19 +7,9 @@ import pytest
 
 from headrace_proto.commands import REGISTRY, Attribute, CommandCode, ServedBy, commands_with
 
+GENERATOR = "generate_commands"
 PROTO_DIRECTORY = Path(__file__).resolve().parents[1]
 EXTENSIONS_PATH = PROTO_DIRECTORY.parent / "docs" / "protocol-extensions.md"
-
-
-@pytest.fixture(scope="module")
-def generator():
-    path = PROTO_DIRECTORY / "generate_commands.py"
-    specification = importlib.util.spec_from_file_location("generate_commands", path)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 def test_the_files_are_current(generator):
@@ -36,7 +25,8 @@ def test_stale_files_are_found_and_written(generator, tmp_path, monkeypatch, cap
     (tmp_path / "DOCUMENT_PATH").write_text("stale")
     capsys.readouterr()
     assert generator.main(["--check"]) == 1
-    assert capsys.readouterr().err == "not current: DOCUMENT_PATH (run python proto/generate_commands.py)\n"
+    document = tmp_path / "DOCUMENT_PATH"
+    assert capsys.readouterr().err == f"not current: {document} (run python proto/generate_commands.py)\n"
     assert generator.main([]) == 0
     assert {name: (tmp_path / name).read_text() for name in texts} == texts
 

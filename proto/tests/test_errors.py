@@ -1,6 +1,5 @@
 """The Python side of the registry of status codes."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -8,17 +7,7 @@ import pytest
 from headrace_proto import errors
 from headrace_proto.errors import REGISTRY, Origin, Status, StatusInfo, find
 
-GENERATOR_PATH = Path(__file__).resolve().parents[1] / "generate_errors.py"
-
-
-@pytest.fixture(scope="module")
-def generator():
-    specification = importlib.util.spec_from_file_location("generate_errors", GENERATOR_PATH)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+GENERATOR = "generate_errors"
 
 
 def test_the_module_is_current(generator):

@@ -41,7 +41,14 @@ BELOW["headrace-python"] = (
     BELOW["headrace-edge"]
     | {"headrace-edge"}
     | BELOW["headrace-replica"]
-    | {"headrace-runtime", "headrace-client", "headrace-columns", "headrace-replica", "headrace-ticket"}
+    | {
+        "headrace-runtime",
+        "headrace-client",
+        "headrace-columns",
+        "headrace-replica",
+        "headrace-ticket",
+        "headrace-websocket",
+    }
 )
 
 # Step functions: what they need of the world is handed in as values.

@@ -35,6 +35,7 @@ fn listen(role: Role, stream: &[u8], piece_bytes: usize) -> Vec<String> {
                     kind,
                     payload,
                     ends_message,
+                    ..
                 } => {
                     message.extend_from_slice(&waiting[payload]);
                     assert!(message.len() as u64 <= LIMITS.message_bytes_max);

@@ -37,6 +37,12 @@ class CodecError(CoreError):
     position: int | None
     """Byte offset in the input, if known."""
 
+class WebSocketError(CoreError):
+    """The client of a WebSocket violates the protocol, or a limit."""
+
+    code: int
+    """Code with which to close the connection."""
+
 class RecordError(CoreError):
     """Messages of a partition are unexpected or damaged. Earlier messages are taken: see `RecordDecoder`."""
 
@@ -422,6 +428,33 @@ class TicketKey:
 
         Raises:
             TicketError: The ticket is not of this cluster, or has expired.
+        """
+
+@final
+class WebSocketDecoder:
+    """Decodes what the client of a WebSocket sends (RFC 6455). It is unusable after an error."""
+
+    def __new__(cls, *, message_bytes_max: int, is_compressed: bool = False) -> Self:
+        """Start at the first frame.
+
+        Args:
+            message_bytes_max: Maximum size of a message as it is sent, announced sizes included.
+            is_compressed: Whether permessage-deflate was negotiated. Compressed payloads are returned as they are.
+        """
+    def limit_messages(self, message_bytes_max: int) -> None:
+        """Change the maximum size of a message, from the next frame on."""
+    def feed(self, data: bytes) -> None:
+        """Add received bytes."""
+    def next(self) -> tuple[int, bytes, bool] | None:
+        """Return the next frame: its opcode, its payload, and whether that is compressed; None if more bytes are needed.
+
+        The last frame of a message has the opcode and the whole payload of the message, earlier ones are empty
+        continuations (0). The text of a message is valid UTF-8 unless it is compressed. A close frame has its code as
+        payload, and a pong has none.
+
+        Raises:
+            WebSocketError: The client violates the protocol, or a limit. An invalid text is reported at its first
+                invalid byte, and a size as soon as it is announced.
         """
 
 @final

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import sys
 
-from aiohttp import WSMsgType, web
+from aiohttp import web
 
-from headrace_gateway.push.connections.socket import Socket, response
+from headrace_gateway.push.connections.socket import Socket
+from headrace_gateway.push.connections.upgrade import accepted
 from headrace_gateway.push.frames import BINARY, JSON
 
 MESSAGE_BYTES_MAX = 64 << 20
 
 
 async def echo(request: web.Request) -> web.StreamResponse:
-    upgraded = response(message_bytes_max=MESSAGE_BYTES_MAX, protocols=(JSON, BINARY), compression=False)
-    await upgraded.prepare(request)
-    socket = Socket(request, upgraded)
+    upgraded = accepted(request, protocols=(JSON, BINARY), compression=False)
+    assert upgraded is not None
+    socket = await Socket.open(request, upgraded, message_bytes_max=MESSAGE_BYTES_MAX)
     while (message := await socket.receive()) is not None:
-        if message.type is WSMsgType.TEXT:
-            await socket.send_text(message.data.encode())
+        if isinstance(message, str):
+            await socket.send_text(message.encode())
         else:
-            await socket.send_binary(message.data)
+            await socket.send_binary(message)
     await socket.ended()
     return upgraded
 

@@ -6,14 +6,11 @@ import json
 import struct
 from typing import Any
 
-import pytest
-from aiohttp import WebSocketError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace_gateway.push import forms, frames
 from headrace_gateway.push.connections.limits import Counted, Pace
-from headrace_gateway.push.connections.protocol_checks import Strict
 from headrace_gateway.push.feeds.batches import Batch
 from headrace_gateway.push.frames import Epoch, Place, Selection
 from headrace_gateway.push.subscriptions.credit import Credit
@@ -152,78 +149,6 @@ def test_any_choice_of_messages(sizes: list[tuple[int, int]], data: st.DataObjec
     assert frame[48:] == b"".join(bytes(batch.raw(index, index + 1)) for index in chosen)
     text = json.loads(frames.json_messages(5, Place(1, 2, 3), Epoch(2**64 - 1, 4), selection))
     assert [message["offset"] for message in text["messages"]] == [7 + index for index in chosen]
-
-
-class Recorder:
-    """A sink for output of the strict parser."""
-
-    def __init__(self) -> None:
-        self.taken = b""
-        self.errors: list[WebSocketError] = []
-        self.strict = Strict(self, self.errors.append)
-
-    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
-        self.taken += data
-        return False, b""
-
-    def feed_eof(self) -> None:
-        pass
-
-
-def frame(opcode: int, payload: bytes, *, last: bool = True, mask: bytes | None = b"\x01\x82\x33\xc4") -> bytes:
-    size = len(payload)
-    length = bytes((size,)) if size < 126 else b"\x7e" + size.to_bytes(2, "big")
-    head = bytes((opcode | (0x80 if last else 0), length[0] | (0x80 if mask else 0))) + length[1:]
-    if mask is None:
-        return head + payload
-    return head + mask + bytes(byte ^ mask[place % 4] for place, byte in enumerate(payload))
-
-
-def cut(data: st.DataObject, whole: bytes) -> list[bytes]:
-    places = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
-    return [whole[start:end] for start, end in zip([0, *places], [*places, len(whole)], strict=True)]
-
-
-@given(st.text(max_size=300), st.data())
-@bounded(200)
-def test_good_frames_pass_however_they_are_cut(text: str, data: st.DataObject) -> None:
-    pieces = cut(data, text.encode())
-    whole = frame(9, b"ping") + frame(2, b"\xff" * 200)
-    for number, piece in enumerate(pieces):
-        whole += frame(1 if number == 0 else 0, piece, last=number == len(pieces) - 1) + frame(10, b"\xff")
-    whole += frame(1, text.encode()) + frame(8, b"\x03\xe8bye")
-    recorder = Recorder()
-    for piece in cut(data, whole):
-        assert recorder.strict.feed_data(piece) == (False, b"")
-    assert (recorder.taken, recorder.errors) == (whole, [])
-
-
-@given(st.text(max_size=100), st.data())
-@bounded(200)
-def test_a_text_that_is_none_is_found_out_at_once(text: str, data: st.DataObject) -> None:
-    before = frame(1, b"good")
-    # The rest never arrives: a reader that waits for the rest waits forever.
-    whole = before + frame(1, text.encode() + b"\xf8", last=False) + b"\x80"
-    recorder = Recorder()
-    for piece in cut(data, whole):
-        recorder.strict.feed_data(piece)
-    assert [error.code for error in recorder.errors] == [1007]
-    assert recorder.taken.startswith(before)
-    assert recorder.strict.feed_data(b"more") == (True, b"")
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        frame(1, b"x", mask=None),
-        frame(8, b"", mask=None),
-        *(frame(8, struct.pack("!H", code)) for code in (1004, 1005, 1006, 1015)),
-    ],
-)
-def test_what_a_client_must_not_send(wrong: bytes) -> None:
-    recorder = Recorder()
-    recorder.strict.feed_data(wrong)
-    assert [error.code for error in recorder.errors] == [1002]
 
 
 def test_limits() -> None:

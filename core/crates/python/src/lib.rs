@@ -19,6 +19,7 @@ mod replica;
 mod tickets;
 mod traces;
 mod watcher;
+mod websocket;
 
 use std::num::NonZeroU16;
 
@@ -60,6 +61,7 @@ fn headrace_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     codec::register(module)?;
     columns::register(module)?;
     tickets::register(module)?;
+    websocket::register(module)?;
     module.add_function(wrap_pyfunction!(owner_shard, module)?)?;
     module.add_function(wrap_pyfunction!(keep_freed_memory, module)?)?;
     module.add_function(wrap_pyfunction!(bench::bench_run, module)?)?;

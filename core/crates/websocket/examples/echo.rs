@@ -111,6 +111,7 @@ impl Peer {
                     kind,
                     payload,
                     ends_message,
+                    ..
                 } => {
                     self.message.extend_from_slice(&bytes[payload]);
                     if ends_message {

@@ -46,6 +46,8 @@ pub enum Item {
         payload: Range<usize>,
         /// True if the message ends with these bytes.
         ends_message: bool,
+        /// True if the message is compressed by permessage-deflate: its text has not been checked.
+        is_compressed: bool,
     },
     /// A ping, to be answered with a pong with the same payload.
     Ping {
@@ -91,6 +93,7 @@ struct Message {
     /// Payload bytes of its frames so far, the current one included.
     size: u64,
     text: Utf8Check,
+    is_compressed: bool,
 }
 
 /// Decoder that splits the bytes of one direction of a connection into messages and control frames.
@@ -100,6 +103,7 @@ struct Message {
 pub struct Decoder {
     role: Role,
     limits: Limits,
+    may_compress: bool,
     frame: Option<Frame>,
     message: Option<Message>,
 }
@@ -110,9 +114,24 @@ impl Decoder {
         Self {
             role,
             limits,
+            may_compress: false,
             frame: None,
             message: None,
         }
+    }
+
+    /// The same decoder after permessage-deflate was negotiated. It returns compressed payloads as they are.
+    #[must_use]
+    pub fn with_compression(self) -> Self {
+        Self {
+            may_compress: true,
+            ..self
+        }
+    }
+
+    /// Change the limits. They apply from the next frame header.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
     }
 
     /// Take the next item from the front of `bytes`.
@@ -125,10 +144,9 @@ impl Decoder {
             if available == 0 {
                 return Ok(Step::Incomplete);
             }
-            let (kind, ends_message) = self.payload(&mut bytes[..available])?;
-            return Ok(data(kind, 0..available, ends_message));
+            return self.data(bytes, 0..available);
         }
-        let Some((header, header_bytes)) = Header::parse(bytes)? else {
+        let Some((header, header_bytes)) = Header::parse(bytes, self.may_compress)? else {
             return Ok(Step::Incomplete);
         };
         match (self.role, header.key) {
@@ -141,9 +159,7 @@ impl Decoder {
         }
         self.begin(header)?;
         let available = self.payload_available(bytes.len() - header_bytes);
-        let payload = header_bytes..header_bytes + available;
-        let (kind, ends_message) = self.payload(&mut bytes[payload.clone()])?;
-        Ok(data(kind, payload, ends_message))
+        self.data(bytes, header_bytes..header_bytes + available)
     }
 
     /// Consume bytes of the current frame that were received into a separate buffer, and unmask them in place. Returns
@@ -171,7 +187,7 @@ impl Decoder {
         let frame_ended = frame.position == frame.size;
         let ends_message = frame_ended && frame.is_final;
         let kind = message.kind;
-        if kind == Kind::Text {
+        if kind == Kind::Text && !message.is_compressed {
             let mut judged = message.text.feed(bytes);
             if ends_message {
                 judged = judged.and_then(|()| message.text.finish());
@@ -203,6 +219,26 @@ impl Decoder {
         self.message.is_some()
     }
 
+    /// Return whether a frame of data has begun and not ended.
+    pub fn is_inside_frame(&self) -> bool {
+        self.frame.is_some()
+    }
+
+    /// Consume a part of the current frame.
+    fn data(&mut self, bytes: &mut [u8], payload: Range<usize>) -> Result<Step, ProtocolError> {
+        let is_compressed = (self.message).is_some_and(|message| message.is_compressed);
+        let (kind, ends_message) = self.payload(&mut bytes[payload.clone()])?;
+        Ok(Step::Item {
+            consumed: payload.end,
+            item: Item::Data {
+                kind,
+                payload,
+                ends_message,
+                is_compressed,
+            },
+        })
+    }
+
     fn begin(&mut self, header: Header) -> Result<(), ProtocolError> {
         let kind = match (header.opcode, &self.message) {
             (Opcode::Continuation, None) => return Err(ProtocolError::NothingToContinue),
@@ -222,6 +258,7 @@ impl Decoder {
             kind,
             size: 0,
             text: Utf8Check::default(),
+            is_compressed: header.is_compressed,
         });
         message.size = message.size.saturating_add(size_bytes);
         if message.size > self.limits.message_bytes_max {
@@ -244,17 +281,6 @@ impl Decoder {
             .as_ref()
             .map_or(0, |frame| frame.size - frame.position);
         usize::try_from(left).map_or(received, |left| left.min(received))
-    }
-}
-
-fn data(kind: Kind, payload: Range<usize>, ends_message: bool) -> Step {
-    Step::Item {
-        consumed: payload.end,
-        item: Item::Data {
-            kind,
-            payload,
-            ends_message,
-        },
     }
 }
 

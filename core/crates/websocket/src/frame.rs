@@ -9,6 +9,8 @@ pub const CONTROL_FRAME_BYTES_MAX: usize = 2 + 4 + CONTROL_PAYLOAD_BYTES_MAX;
 
 const FINAL: u8 = 0x80;
 const RESERVED: u8 = 0x70;
+/// Reserved bit by which permessage-deflate marks a compressed message. Source: RFC 7692, section 7.2.3.1.
+const COMPRESSED: u8 = 0x40;
 const MASKED: u8 = 0x80;
 /// Value of the length field that announces a 16-bit length.
 const LENGTH_OF_16_BITS: u8 = 0x7e;
@@ -77,7 +79,7 @@ impl CloseCode {
 /// Protocol violation of the peer: the connection is to be closed with [`ProtocolError::close_code`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// A reserved bit is set, although no extension was negotiated.
+    /// A reserved bit is set that no negotiated extension allows here.
     #[error("a reserved bit is set")]
     ReservedBit,
     /// The opcode is undefined.
@@ -142,22 +144,33 @@ impl ProtocolError {
 pub(crate) struct Header {
     pub(crate) opcode: Opcode,
     pub(crate) is_final: bool,
+    pub(crate) is_compressed: bool,
     pub(crate) key: Option<[u8; 4]>,
     pub(crate) payload_bytes: u64,
 }
 
 impl Header {
     /// Parse the header at the front of `bytes`, and return it with its length. `None` if it is incomplete.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, ProtocolError> {
+    ///
+    /// `may_compress` is true if permessage-deflate was negotiated.
+    pub(crate) fn parse(
+        bytes: &[u8],
+        may_compress: bool,
+    ) -> Result<Option<(Self, usize)>, ProtocolError> {
         let Some(&first) = bytes.first() else {
             return Ok(None);
         };
         // Errors are reported before the header is complete.
-        if first & RESERVED != 0 {
+        if first & RESERVED & !COMPRESSED != 0 {
             return Err(ProtocolError::ReservedBit);
         }
         let code = first & 0x0f;
         let opcode = Opcode::parse(code).ok_or(ProtocolError::UnknownOpcode(code))?;
+        let is_compressed = first & COMPRESSED != 0;
+        // The first frame of a message states whether the message is compressed.
+        if is_compressed && !(may_compress && matches!(opcode, Opcode::Text | Opcode::Binary)) {
+            return Err(ProtocolError::ReservedBit);
+        }
         let is_final = first & FINAL != 0;
         if opcode.is_control() && !is_final {
             return Err(ProtocolError::FragmentedControl);
@@ -195,6 +208,7 @@ impl Header {
         let header = Self {
             opcode,
             is_final,
+            is_compressed,
             key,
             payload_bytes,
         };

@@ -6,7 +6,10 @@ use headrace_buffer::Slice;
 use headrace_catalog::Action;
 use headrace_link::Scope;
 use headrace_model::UserId;
-use headrace_wire::{Command, CommandCode, Status, command::Attributes};
+use headrace_wire::{
+    Command, CommandCode, Status,
+    command::{Attributes, Path, Permission},
+};
 
 use super::{Context, Outcome, control_request};
 use crate::{
@@ -67,27 +70,30 @@ impl Shard {
         let command = Command::decode(code, payload).ok()?;
         let catalog = Arc::clone(self.catalog.load());
         let context = Context::new(self, &catalog, session, user);
-        let (stream, action): (_, fn(_) -> _) = match command {
-            Command::GetStats => {
-                context.allow(Action::ReadServers).ok()?;
-                return Some(Scope::All);
-            }
-            Command::GetStreams => {
-                context.allow(Action::ListStreams).ok()?;
-                return Some(Scope::All);
-            }
-            Command::GetTopic(path) | Command::DescribePartitions(path) => {
-                let topic = context.topic(path.stream, path.topic, Action::ReadTopic);
-                return topic
-                    .ok()
-                    .map(|topic| Scope::Topic(topic.stream_id, topic.id));
-            }
-            Command::GetStream(path) => (path.stream, Action::ReadStream),
-            Command::GetTopics(path) => (path.stream, Action::ListTopics),
-            _ => return None,
+        let all = |action| context.allow(action).map(|()| Scope::All);
+        let stream = |identifier, action: fn(_) -> _| {
+            let stream = context.stream(identifier, action)?;
+            Ok(Scope::Stream(stream.id))
         };
-        let stream = context.stream(stream, action);
-        stream.ok().map(|stream| Scope::Stream(stream.id))
+        let scope = match (command.code().permission(), command.path()) {
+            (Permission::Server, None) => all(Action::ReadServers),
+            (Permission::StreamsList, None) => all(Action::ListStreams),
+            (Permission::StreamRead, Some(Path::Stream(path))) => {
+                stream(path.stream, Action::ReadStream)
+            }
+            (Permission::TopicsList, Some(Path::Stream(path))) => {
+                stream(path.stream, Action::ListTopics)
+            }
+            (Permission::TopicRead, Some(Path::Topic(path))) => {
+                let topic = context.topic(path.stream, path.topic, Action::ReadTopic);
+                topic.map(|topic| Scope::Topic(topic.stream_id, topic.id))
+            }
+            (permission, path) => {
+                debug_assert!(false, "no scope for {permission:?} with {path:?}");
+                return None;
+            }
+        };
+        scope.ok()
     }
 
     /// Answer a request after its statistics were gathered, or after the timeout.

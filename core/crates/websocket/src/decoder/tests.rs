@@ -46,6 +46,7 @@ fn receive_in_pieces(role: Role, stream: &[u8], pieces: &[usize]) -> Vec<Receive
                     kind,
                     payload,
                     ends_message,
+                    ..
                 } => {
                     message.extend(&waiting[payload]);
                     if ends_message {
@@ -262,6 +263,72 @@ fn a_payload_may_be_received_elsewhere() {
     assert!(!decoder.is_inside_message());
 }
 
+/// Items of a decoder that accepts compressed messages: payload, end of the message, compression.
+fn negotiated(stream: &[u8]) -> Result<Vec<(Vec<u8>, bool, bool)>, ProtocolError> {
+    let mut decoder = Decoder::new(Role::Server, LIMITS).with_compression();
+    let mut waiting = stream.to_vec();
+    let mut items = Vec::new();
+    while let Step::Item { item, consumed } = decoder.next(&mut waiting)? {
+        if let Item::Data {
+            payload,
+            ends_message,
+            is_compressed,
+            ..
+        } = item
+        {
+            items.push((waiting[payload].to_vec(), ends_message, is_compressed));
+        }
+        waiting.drain(..consumed);
+    }
+    Ok(items)
+}
+
+/// The first frame of a message says whether it is compressed. Only plain texts are checked.
+/// Source: RFC 7692, section 6.
+#[test]
+fn a_compressed_message_is_returned_as_it_is() {
+    let stream = [
+        masked(1 | 0x40, false, b"\xff"),
+        masked(9, true, b"ping"),
+        masked(0, true, b"\xfe"),
+        masked(1, true, b"plain"),
+    ];
+    assert_eq!(
+        negotiated(&stream.concat()),
+        Ok(vec![
+            (b"\xff".to_vec(), false, true),
+            (b"\xfe".to_vec(), true, true),
+            (b"plain".to_vec(), true, false),
+        ])
+    );
+    for wrong in [
+        masked(9 | 0x40, true, b""),
+        masked(2 | 0x60, true, b""),
+        masked(2 | 0x20, true, b""),
+        [masked(2 | 0x40, false, b""), masked(0x40, true, b"")].concat(),
+    ] {
+        assert_eq!(negotiated(&wrong), Err(ProtocolError::ReservedBit));
+    }
+    assert_eq!(
+        negotiated(&masked(1, true, b"\xff")),
+        Err(ProtocolError::InvalidUtf8)
+    );
+}
+
+/// A login is limited more strictly than what follows it.
+#[test]
+fn limits_change_between_frames() {
+    let small = Limits {
+        frame_bytes_max: 10,
+        message_bytes_max: 10,
+    };
+    let mut decoder = Decoder::new(Role::Server, small);
+    let mut large = masked(2, true, &[0; 11]);
+    assert!(decoder.clone().next(&mut large.clone()).is_err());
+    decoder.set_limits(LIMITS);
+    assert!(decoder.next(&mut large).is_ok());
+}
+
 fn any_message() -> impl Strategy<Value = (Vec<u8>, Vec<Received>)> {
     let payload = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..200),
@@ -324,11 +391,11 @@ proptest! {
     fn headers_come_back(payload_bytes in prop_oneof![0_usize..300, 65_000_usize..70_000, any::<u32>().prop_map(|size| size as usize)], key in any::<Option<[u8; 4]>>()) {
         let encoded = encode_header(Opcode::Binary, payload_bytes, key);
         let bytes = encoded.as_slice();
-        let (header, consumed) = Header::parse(bytes).expect("valid").expect("whole");
+        let (header, consumed) = Header::parse(bytes, false).expect("valid").expect("whole");
         prop_assert_eq!(consumed, bytes.len());
         prop_assert_eq!((header.payload_bytes, header.key, header.is_final), (payload_bytes as u64, key, true));
         for end in 0..bytes.len() {
-            prop_assert_eq!(Header::parse(&bytes[..end]), Ok(None));
+            prop_assert_eq!(Header::parse(&bytes[..end], false), Ok(None));
         }
     }
 }

@@ -32,7 +32,7 @@ pub use group::CreateConsumerGroup;
 pub use message::{FlushUnsavedBuffer, PollMessages};
 pub use offset::{ConsumerOffsetPath, StoreConsumerOffset};
 pub use partition::{DeleteSegments, PartitionsCount};
-pub use path::{GroupPath, StreamPath, TopicPath};
+pub use path::{GroupPath, Path, StreamPath, TopicPath};
 pub use plan::PlanRange;
 pub use send::{METADATA_PREFIX_BYTES_MAX, SendMessages, SendMetadata, messages_range};
 pub use stage::StageMessages;
@@ -62,6 +62,11 @@ trait Payload<'a>: Sized {
     fn consumer(&self) -> Option<Consumer<'a>> {
         None
     }
+
+    /// Path, if the payload is nothing else.
+    fn path(&self) -> Option<Path<'a>> {
+        None
+    }
 }
 
 /// Read the announced number of items. The count is untrusted: memory grows only with the items that are present.
@@ -83,7 +88,7 @@ macro_rules! commands {
     ($(
         $(#[$doc:meta])*
         $name:ident $(($payload:ident: $type:ty))? = $code:literal {
-            attributes: [$($attribute:ident)*], served_by: $served_by:ident
+            permission: $permission:ident, attributes: [$($attribute:ident)*], served_by: $served_by:ident
         },
     )+) => {
         /// The number of a command.
@@ -101,6 +106,13 @@ macro_rules! commands {
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)+
+                }
+            }
+
+            /// Permission that allows the command.
+            pub const fn permission(self) -> Permission {
+                match self {
+                    $(Self::$name => Permission::$permission,)+
                 }
             }
 
@@ -165,6 +177,14 @@ macro_rules! commands {
             pub fn consumer(&self) -> Option<Consumer<'a>> {
                 match self {
                     $(Self::$name $(($payload))? => { $(return $payload.consumer();)? })+
+                }
+                None
+            }
+
+            /// Path that is the whole payload, of the commands that consist of one.
+            pub fn path(&self) -> Option<Path<'a>> {
+                match self {
+                    $(Self::$name $(($payload))? => { $(return $payload.path();)? })+
                 }
                 None
             }

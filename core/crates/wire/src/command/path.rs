@@ -32,6 +32,17 @@ pub struct GroupPath<'a> {
     pub group: Identifier<'a>,
 }
 
+/// Request that consists of a path only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Path<'a> {
+    /// Path of a stream.
+    Stream(StreamPath<'a>),
+    /// Path of a topic.
+    Topic(TopicPath<'a>),
+    /// Path of a consumer group.
+    Group(GroupPath<'a>),
+}
+
 impl<'a> Payload<'a> for StreamPath<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Status> {
         Ok(Self {
@@ -41,6 +52,10 @@ impl<'a> Payload<'a> for StreamPath<'a> {
 
     fn write(&self, out: &mut Writer<'_>) {
         out.identifier(self.stream);
+    }
+
+    fn path(&self) -> Option<Path<'a>> {
+        Some(Path::Stream(*self))
     }
 }
 
@@ -55,6 +70,10 @@ impl<'a> Payload<'a> for TopicPath<'a> {
     fn write(&self, out: &mut Writer<'_>) {
         out.identifier(self.stream);
         out.identifier(self.topic);
+    }
+
+    fn path(&self) -> Option<Path<'a>> {
+        Some(Path::Topic(*self))
     }
 }
 
@@ -71,5 +90,9 @@ impl<'a> Payload<'a> for GroupPath<'a> {
         out.identifier(self.stream);
         out.identifier(self.topic);
         out.identifier(self.group);
+    }
+
+    fn path(&self) -> Option<Path<'a>> {
+        Some(Path::Group(*self))
     }
 }

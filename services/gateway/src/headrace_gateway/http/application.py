@@ -119,8 +119,6 @@ class Application:
     def _upgraded(self, push: Push) -> Next:
         async def serve(request: web.Request) -> web.StreamResponse:
             upgraded = await push.answer(request)
-            if not upgraded.can_prepare(request):
-                raise Rejected(400, "This endpoint accepts only WebSocket connections, version 13.")
             self._prepare(request, upgraded)
             return await push.serve(request, upgraded, request[SOURCE])
 

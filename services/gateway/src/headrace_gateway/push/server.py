@@ -21,7 +21,8 @@ from headrace_gateway.push.connections.connection import ACTION, TOO_MANY, Conne
 from headrace_gateway.push.connections.identities import Identities
 from headrace_gateway.push.connections.limits import Counted
 from headrace_gateway.push.connections.origins import Origins
-from headrace_gateway.push.connections.socket import Close, Socket, response
+from headrace_gateway.push.connections.socket import Close, Socket
+from headrace_gateway.push.connections.upgrade import Upgraded, accepted
 from headrace_gateway.push.frames import BINARY, JSON
 from headrace_gateway.push.metrics import PushMetrics
 from headrace_gateway.push.services import Services
@@ -74,7 +75,7 @@ class Push:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    async def serve(self, request: web.Request, upgraded: web.WebSocketResponse, address: str) -> web.StreamResponse:
+    async def serve(self, request: web.Request, upgraded: Upgraded, address: str) -> web.StreamResponse:
         """Serve one browser, from the upgrade to the close.
 
         Args:
@@ -83,12 +84,10 @@ class Push:
             address: Address of the client.
 
         Raises:
-            Rejected: The client may not connect.
-            web.HTTPException: The request is not an upgrade.
+            ConnectionError: The client has disconnected.
         """
-        await upgraded.prepare(request)
-        socket = Socket(request, upgraded)
-        connection = Connection(self._services, socket, address, is_binary=upgraded.ws_protocol == BINARY)
+        socket = await Socket.open(request, upgraded, message_bytes_max=self._config.max_message_size.bytes)
+        connection = Connection(self._services, socket, address, is_binary=upgraded.subprotocol == BINARY)
         place = place_of(address)
         counted = [
             (owners, owner) for owners, owner in ((self._all, ""), (self._by_address, place)) if owners.take(owner)
@@ -113,11 +112,11 @@ class Push:
             self.metrics.closed(connection.socket.close_code or 1006)
         return upgraded
 
-    async def answer(self, request: web.Request) -> web.WebSocketResponse:
+    async def answer(self, request: web.Request) -> Upgraded:
         """Return the answer to an upgrade request.
 
         Raises:
-            Rejected: The client may not connect, or wants another subprotocol.
+            Rejected: The client may not connect, or wants another protocol or subprotocol.
         """
         if not self._origins.allow(request):
             await self._record_refusal(_FOREIGN_ORIGIN, origin=", ".join(request.headers.getall(hdrs.ORIGIN))[:256])
@@ -129,11 +128,10 @@ class Push:
         ]
         if offered and not set(offered) & set(_PROTOCOLS):
             raise Rejected(400, f"The subprotocols are {JSON} and {BINARY}.")
-        return response(
-            message_bytes_max=self._config.max_message_size.bytes,
-            protocols=_PROTOCOLS,
-            compression=self._config.compression,
-        )
+        upgraded = accepted(request, protocols=_PROTOCOLS, compression=self._config.compression)
+        if upgraded is None:
+            raise Rejected(400, "This endpoint accepts only WebSocket connections, version 13.")
+        return upgraded
 
     async def _record_refusal(self, result: str, **subject: object) -> None:
         audit = self._services.identities.audit

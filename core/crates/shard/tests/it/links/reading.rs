@@ -1,8 +1,8 @@
 //! Waiting polls, watched partitions, and statistics.
 
 use headrace_wire::{
-    Command, Identifier, Status, WatchAction,
-    command::{StreamPath, TopicPath, WaitMessages, WatchPartitions, WatchedTopic},
+    Command, CommandCode, Identifier, Status, WatchAction,
+    command::{Attributes, StreamPath, TopicPath, WaitMessages, WatchPartitions, WatchedTopic},
     response::Polled,
 };
 
@@ -220,17 +220,43 @@ fn statistics_are_not_asked_for_by_those_who_may_not_see_them() {
     world.nodes[0].is_mute = true;
     for id in [0, 9] {
         let (stream, topic) = (Identifier::Numeric(id), Identifier::Numeric(0));
-        for command in [
-            Command::GetStats,
-            Command::GetStreams,
-            Command::GetStream(StreamPath { stream }),
-            Command::GetTopics(StreamPath { stream }),
-            Command::GetTopic(TopicPath { stream, topic }),
-            Command::DescribePartitions(TopicPath { stream, topic }),
-        ] {
+        for command in with_statistics(stream, topic) {
             world.request(client, &command);
             let reply = world.try_reply(client).map(|reply| reply.status);
             assert_eq!(reply, Some(Status::UNAUTHORIZED), "{command:?}");
         }
     }
+}
+
+/// Every command that the registry marks waits for the nodes.
+#[test]
+fn every_command_with_statistics_asks_for_them() {
+    let mut world = World::new(1);
+    let change = world.place(&[1, 1]);
+    world.publish(vec![change]);
+    world.follow_all();
+    world.nodes[0].is_mute = true;
+    let commands = with_statistics(Identifier::Numeric(0), Identifier::Numeric(0));
+    let marked = (CommandCode::ALL.iter())
+        .filter(|code| code.attributes().has(Attributes::STATISTICS))
+        .copied();
+    let mut codes = commands.clone().map(|command| command.code());
+    codes.sort();
+    assert_eq!(codes.to_vec(), marked.collect::<Vec<_>>());
+    for command in commands {
+        let client = world.client();
+        world.request(client, &command);
+        assert_eq!(world.try_reply(client), None, "{command:?}");
+    }
+}
+
+fn with_statistics<'a>(stream: Identifier<'a>, topic: Identifier<'a>) -> [Command<'a>; 6] {
+    [
+        Command::GetStats,
+        Command::GetStreams,
+        Command::GetStream(StreamPath { stream }),
+        Command::GetTopics(StreamPath { stream }),
+        Command::GetTopic(TopicPath { stream, topic }),
+        Command::DescribePartitions(TopicPath { stream, topic }),
+    ]
 }

@@ -6,8 +6,6 @@ import asyncio
 import time
 from typing import Final
 
-from aiohttp import WSMsgType
-
 import headrace_core as core
 from headrace_gateway.json_api.errors import Refused
 from headrace_gateway.ports import NoAnswer
@@ -51,10 +49,10 @@ class Connection:
                     break
                 self._is_executing = True
                 try:
-                    if message.type is WSMsgType.TEXT:
-                        await self._text(message.data)
+                    if isinstance(message, str):
+                        await self._text(message)
                     else:
-                        await self._binary(message.data)
+                        await self._binary(message)
                 finally:
                     # Nothing was received during the execution.
                     self._is_executing = False

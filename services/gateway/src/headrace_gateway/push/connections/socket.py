@@ -7,13 +7,13 @@ import time
 from contextlib import suppress
 from enum import IntEnum
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from aiohttp import WSMessage, WSMsgType, web
+from aiohttp import web
 from aiohttp.http import WebSocketWriter
-from aiohttp.web import BaseRequest
 
-from headrace_gateway.push.connections.protocol_checks import Strict
+from headrace_gateway.push.connections.received import Control, End, Opcode, Received
+from headrace_gateway.push.connections.upgrade import Upgraded
 
 # Timeout of the close handshake.
 _CLOSE_SECONDS: Final = 2.0
@@ -34,31 +34,6 @@ class Close(IntEnum):
     SILENT = 4440
 
 
-class Upgraded(web.WebSocketResponse):
-    """A WebSocket with strict protocol checks."""
-
-    def _post_start(self, request: BaseRequest, protocol: str | None, writer: WebSocketWriter) -> None:
-        super()._post_start(request, protocol, writer)
-        if self._parser is not None and self._reader is not None:
-            # aiohttp has no other hook in front of the parser.
-            strict: Any = Strict(self._parser, self._reader.set_exception)
-            request.protocol._payload_parser = strict  # noqa: SLF001
-
-
-def response(*, message_bytes_max: int, protocols: tuple[str, ...], compression: bool) -> Upgraded:
-    """Return the answer to an upgrade, with the options of every WebSocket here."""
-    return Upgraded(
-        timeout=_CLOSE_SECONDS,
-        # Pings and pongs are handled here because they count as signs of life.
-        autoping=False,
-        max_msg_size=message_bytes_max,
-        protocols=protocols,
-        compress=compression,
-        # Senders wait as soon as the transport's buffer is full.
-        writer_limit=0,
-    )
-
-
 def _frame_header(message: bytes, *, is_binary: bool) -> bytes:
     opcode, size = 0x82 if is_binary else 0x81, len(message)
     if size < 126:
@@ -71,102 +46,130 @@ def _frame_header(message: bytes, *, is_binary: bool) -> bytes:
 class Socket:
     """One end of an upgraded connection."""
 
-    def __init__(self, request: web.Request, upgraded: web.WebSocketResponse) -> None:
-        self._request = request
-        self._upgraded = upgraded
+    def __init__(self, transport: asyncio.Transport, writer: WebSocketWriter, received: Received) -> None:
+        self._transport = transport
+        self._writer = writer
+        self._received = received
         self._ending: asyncio.Task[None] | None = None
-        self._code: Close | None = None
+        self._code: int | None = None
         self.sent_at = self.heard_at = time.monotonic()
         """Time of the last send, and of the last receipt (monotonic seconds)."""
+
+    @classmethod
+    async def open(cls, request: web.Request, upgraded: Upgraded, *, message_bytes_max: int) -> Self:
+        """Send the answer to an upgrade request, and return the socket.
+
+        Raises:
+            ConnectionError: The client has disconnected.
+        """
+        await upgraded.prepare(request)
+        protocol, transport = request.protocol, request.transport
+        if transport is None:
+            raise ConnectionResetError("the client has disconnected")
+        writer = WebSocketWriter(
+            protocol,
+            transport,
+            compress=upgraded.window_bits,
+            notakeover=upgraded.keeps_no_context,
+            # Senders wait as soon as the transport's buffer is full.
+            limit=0,
+        )
+        received: Any = Received(protocol, message_bytes_max=message_bytes_max, is_compressed=upgraded.window_bits != 0)
+        # It also receives what has arrived together with the request.
+        protocol.set_parser(received)
+        return cls(transport, writer, received)
 
     @property
     def is_ending(self) -> bool:
         """True if the connection is being closed: further messages are dropped."""
-        return self._ending is not None or self._upgraded.closed
+        return self._ending is not None
 
     @property
     def is_full(self) -> bool:
         """True if the client does not read fast enough."""
-        transport = self._request.transport
-        return transport is not None and transport.get_write_buffer_size() > 0
+        return self._transport.get_write_buffer_size() > 0
 
     @property
     def close_code(self) -> int | None:
         """Close code, sent or received."""
-        return self._code or self._upgraded.close_code
+        return self._code
 
-    async def receive(self) -> WSMessage | None:
+    async def receive(self) -> str | bytes | None:
         """Return the next text or binary message; None at the end."""
         while True:
-            message = await self._upgraded.receive()
+            item = await self._received.next()
             self.heard_at = time.monotonic()
-            match message.type:
-                case WSMsgType.TEXT | WSMsgType.BINARY:
-                    return message
-                case WSMsgType.PING:
+            match item:
+                case Control(opcode=Opcode.PING):
                     with suppress(ConnectionError):
-                        await self._upgraded.pong(message.data)
-                case WSMsgType.PONG:
+                        await self._writer.send_frame(item.payload, Opcode.PONG)
+                case Control():
                     pass
-                case _:
+                case End():
+                    self._start_closing(item.answer, b"", recorded=item.code)
                     return None
+                case _:
+                    return item
 
     @property
     def takes_at_once(self) -> bool:
         """True if a write is expected to be sent without buffering."""
-        transport = self._request.transport
+        transport = self._transport
         return (
-            transport is not None
-            and not self.is_ending
-            and not self._upgraded.compress
+            not self.is_ending
+            and not self._writer.compress
             and not transport.is_closing()
             and transport.get_write_buffer_size() == 0
         )
 
     def write(self, message: bytes, *, is_binary: bool) -> None:
         """Send a message without waiting."""
-        transport = self._request.transport
-        if transport is not None:
-            self.sent_at = time.monotonic()
-            transport.write(_frame_header(message, is_binary=is_binary) + message)
+        self.sent_at = time.monotonic()
+        self._transport.write(_frame_header(message, is_binary=is_binary) + message)
 
     async def send_text(self, text: bytes) -> None:
         """Send a text message, and wait until there is room for the next one."""
-        await self._send(text, WSMsgType.TEXT)
+        await self._send(text, Opcode.TEXT)
 
     async def send_binary(self, frame: bytes) -> None:
         """Send a binary message, and wait until there is room for the next one."""
-        await self._send(frame, WSMsgType.BINARY)
+        await self._send(frame, Opcode.BINARY)
 
     async def ping(self) -> None:
         """Send a ping, so that the client answers."""
         with suppress(ConnectionError):
-            await self._upgraded.ping()
+            await self._writer.send_frame(b"", Opcode.PING)
 
     def end(self, code: Close, reason: str) -> None:
         """Start closing the connection; only the first reason counts."""
-        if self._ending is None:
-            self._code = code
-            self._ending = asyncio.create_task(self._close(code, reason))
+        self._start_closing(code, reason.encode()[:123], recorded=code)
 
     async def ended(self) -> None:
         """Wait until it is closed."""
         if self._ending is not None:
             await self._ending
 
-    async def _send(self, message: bytes, kind: WSMsgType) -> None:
+    async def _send(self, message: bytes, opcode: Opcode) -> None:
         if self.is_ending:
             return
         self.sent_at = time.monotonic()
         # A disconnected client is detected by the receive loop.
         with suppress(ConnectionError):
-            await self._upgraded.send_frame(message, kind)
+            await self._writer.send_frame(message, opcode)
 
-    async def _close(self, code: Close, reason: str) -> None:
-        transport = self._request.transport
+    def _start_closing(self, code: int, reason: bytes, *, recorded: int | None) -> None:
+        if self._ending is None:
+            self._code = recorded
+            self._received.discard()
+            self._ending = asyncio.create_task(self._close(code, reason))
+
+    async def _close(self, code: int, reason: bytes) -> None:
         with suppress(TimeoutError, ConnectionError):
-            async with asyncio.timeout(2 * _CLOSE_SECONDS):
-                await self._upgraded.close(code=code, message=reason.encode()[:123])
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._writer.close(code, reason)
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._received.ended.wait()
+        self._transport.close()
         # A client that does not read would keep the send buffer in memory forever.
-        if transport is not None and transport.get_write_buffer_size() > 0:
-            transport.abort()
+        if self._transport.get_write_buffer_size() > 0:
+            self._transport.abort()
