@@ -9,7 +9,7 @@ use headrace_replica::handshake::{
 };
 use headrace_vsr::{
     frame::Release,
-    trust::{Memory, Standing},
+    trust::{PeerMemory, Standing},
 };
 use libfuzzer_sys::fuzz_target;
 use ring::hmac;
@@ -58,7 +58,7 @@ fn identity() -> Identity {
         given_up: Vec::new(),
         release: Release::new(1, 4, 0),
         in_force: Release::new(1, 3, 0),
-        memory: Memory::default(),
+        memory: PeerMemory::default(),
         keys: Keys::derive(SECRET, "", CLUSTER),
     }
 }

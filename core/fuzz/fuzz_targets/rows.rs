@@ -3,7 +3,7 @@
 #![no_main]
 
 use headrace_columns::encode::{Encoder, Settings};
-use headrace_columns::{Binary, Lists, Numbers, Positions, Rows, Slots};
+use headrace_columns::{Binary, Lists, Numbers, Positions, Rows, Validity};
 use headrace_wire::batch::validate;
 use libfuzzer_sys::fuzz_target;
 
@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let part = |index: usize| &bytes[(index * usize::from(step)).min(bytes.len())..];
-    let slots = |index: usize| Slots {
+    let slots = |index: usize| Validity {
         validity: (has_bits >> index & 1 == 1).then(|| part(index)),
         first: usize::from(first),
     };
