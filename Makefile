@@ -290,6 +290,7 @@ check: check-rust check-python check-web check-generated check-proto ## Format, 
 .PHONY: check-rust
 check-rust:
 	@cd core && $(CARGO) fmt --all --check
+	@cd core/fuzz && $(CARGO) fmt --check
 	@cd core && $(CARGO) clippy --locked --workspace --all-targets --quiet -- -D warnings
 
 .PHONY: check-python
@@ -333,6 +334,7 @@ generate: setup ## Write what is generated and checked in: protobuf, status code
 .PHONY: format
 format: .venv/.npm-current ## Format everything and apply the linters' fixes
 	@cd core && $(CARGO) fmt --all
+	@cd core/fuzz && $(CARGO) fmt
 	@$(BIN)/ruff format --quiet
 	@$(BIN)/ruff check --quiet --fix
 	@$(NPM) run --silent format

@@ -12,7 +12,10 @@ fuzz_target!(|bytes: &[u8]| {
     let code = u32::from_le_bytes(*code);
     let small = ToGateway::decode(code, payload);
     // The kind of buffer does not matter; encoding a decoded message yields the same bytes.
-    assert_eq!(ToGateway::decode_owned(code, Buffer::unpooled(payload)), small);
+    assert_eq!(
+        ToGateway::decode_owned(code, Buffer::unpooled(payload)),
+        small
+    );
     if let Ok(frame) = small {
         let slices = frame.encode();
         let frame: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();

@@ -16,7 +16,9 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let code = u32::from_le_bytes(*code);
     let owned = ToNode::decode_owned(code, Buffer::unpooled(payload)).map(bytes_of);
-    let small = ToNode::decode(code, &mut payload.to_vec()).map(SmallToNode::into_owned).map(bytes_of);
+    let small = ToNode::decode(code, &mut payload.to_vec())
+        .map(SmallToNode::into_owned)
+        .map(bytes_of);
     // The kind of buffer does not matter; encoding a decoded message yields the same bytes.
     assert_eq!(owned, small);
     if let Ok(frame) = small {

@@ -10,7 +10,8 @@ const SECRET: &[u8] = b"0123456789abcdef";
 
 /// Sign the bytes in the form of a ticket.
 fn signed(said: &[u8]) -> String {
-    let sign = |key: &[u8], bytes: &[u8]| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), bytes);
+    let sign =
+        |key: &[u8], bytes: &[u8]| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), bytes);
     let key = sign(SECRET, b"headrace ticket v1\0test");
     let whole = [b"hrt1.", said].concat();
     let signature = sign(key.as_ref(), &whole);
@@ -21,10 +22,15 @@ fn signed(said: &[u8]) -> String {
 fuzz_target!(|bytes: &[u8]| {
     let key = Key::derive(SECRET, "test");
     if let Ok(text) = core::str::from_utf8(bytes) {
-        assert!(Ticket::verify(text, &key, 0).is_err(), "a signature cannot be guessed");
+        assert!(
+            Ticket::verify(text, &key, 0).is_err(),
+            "a signature cannot be guessed"
+        );
     }
     if let Ok(ticket) = Ticket::verify(&signed(bytes), &key, 0) {
-        let again = ticket.sign(&key).expect("its name has a length that is allowed");
+        let again = ticket
+            .sign(&key)
+            .expect("its name has a length that is allowed");
         assert_eq!(Ticket::verify(&again, &key, 0), Ok(ticket));
     }
 });

@@ -51,7 +51,10 @@ fn listen(role: Role, stream: &[u8], piece_bytes: usize) -> Vec<String> {
             }
             waiting.drain(..consumed);
         }
-        assert!(waiting.len() < CONTROL_FRAME_BYTES_MAX, "what waits is bounded");
+        assert!(
+            waiting.len() < CONTROL_FRAME_BYTES_MAX,
+            "what waits is bounded"
+        );
     }
     heard
 }
