@@ -446,7 +446,7 @@ class WebSocketDecoder:
     def feed(self, data: bytes) -> None:
         """Add received bytes."""
     def next(self) -> tuple[int, bytes, bool] | None:
-        """Return the next frame: its opcode, its payload, and whether that is compressed; None if more bytes are needed.
+        """Return the next frame: opcode, payload, and whether that is compressed; None if more bytes are needed.
 
         The last frame of a message has the opcode and the whole payload of the message, earlier ones are empty
         continuations (0). The text of a message is valid UTF-8 unless it is compressed. A close frame has its code as
