@@ -1,8 +1,8 @@
 //! Permission records, one bit per right.
 //!
 //! With bits, a predicate is one mask: "any of these rights" is a single `and`. The same rights are one byte each in
-//! the binary protocol and one field each in the catalog's records. The tables of rights below generate the
-//! conversions.
+//! the binary protocol and one field each in the catalog's records. The conversions are generated from the tables of
+//! rights in `headrace_wire`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use headrace_proto::catalog::v1;
 use headrace_wire::permissions as wire;
 
 macro_rules! rights {
-    ($(#[$doc:meta])* $name:ident($word:ty), $record:path, $wire:path { $($(#[$flag_doc:meta])* $flag:ident, $field:ident = $bit:literal;)+ }) => {
+    ($(#[$doc:meta])* $name:ident($word:ty), $record:path, $wire:path;
+        { $($(#[$flag_doc:meta])* $field:ident $flag:ident = $bit:literal,)+ }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct $name($word);
@@ -66,62 +67,19 @@ macro_rules! rights {
     };
 }
 
-rights! {
+headrace_wire::global_rights! { rights
     /// Rights on the whole server.
-    GlobalRights(u16), v1::GlobalPermissions, wire::GlobalPermissions {
-        /// `manage_servers`
-        MANAGE_SERVERS, manage_servers = 0;
-        /// `read_servers`
-        READ_SERVERS, read_servers = 1;
-        /// `manage_users`
-        MANAGE_USERS, manage_users = 2;
-        /// `read_users`
-        READ_USERS, read_users = 3;
-        /// `manage_streams`
-        MANAGE_STREAMS, manage_streams = 4;
-        /// `read_streams`
-        READ_STREAMS, read_streams = 5;
-        /// `manage_topics`
-        MANAGE_TOPICS, manage_topics = 6;
-        /// `read_topics`
-        READ_TOPICS, read_topics = 7;
-        /// `poll_messages`
-        POLL_MESSAGES, poll_messages = 8;
-        /// `send_messages`
-        SEND_MESSAGES, send_messages = 9;
-    }
+    GlobalRights(u16), v1::GlobalPermissions, wire::GlobalPermissions;
 }
 
-rights! {
+headrace_wire::stream_rights! { rights
     /// Rights on one stream and everything in it.
-    StreamRights(u8), v1::StreamPermissions, wire::StreamRights {
-        /// `manage_stream`
-        MANAGE_STREAM, manage_stream = 0;
-        /// `read_stream`
-        READ_STREAM, read_stream = 1;
-        /// `manage_topics`
-        MANAGE_TOPICS, manage_topics = 2;
-        /// `read_topics`
-        READ_TOPICS, read_topics = 3;
-        /// `poll_messages`
-        POLL_MESSAGES, poll_messages = 4;
-        /// `send_messages`
-        SEND_MESSAGES, send_messages = 5;
-    }
+    StreamRights(u8), v1::StreamPermissions, wire::StreamRights;
 }
 
-rights! {
+headrace_wire::topic_rights! { rights
     /// Rights on one topic.
-    TopicRights(u8), v1::TopicPermissions, wire::TopicPermissions {
-        /// `manage_topic`
-        MANAGE_TOPIC, manage_topic = 0;
-        /// `read_topic`
-        READ_TOPIC, read_topic = 1;
-        /// `poll_messages`
-        POLL_MESSAGES, poll_messages = 2;
-        /// `send_messages`
-        SEND_MESSAGES, send_messages = 3;
-    }
+    TopicRights(u8), v1::TopicPermissions, wire::TopicPermissions;
 }
 
 /// Permissions of a user. Streams and topics are named by id and need not exist.

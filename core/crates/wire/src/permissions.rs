@@ -10,8 +10,84 @@ use crate::Malformed;
 use crate::reader::Reader;
 use crate::writer::Writer;
 
+// The rights, each with its name, its constant and its number, in the order of the format. All other lists of
+// rights in Rust are made of these.
+
+/// Pass the rights on the whole server to the macro `$receiver`, after its other arguments.
+#[macro_export]
+macro_rules! global_rights {
+    ($receiver:ident $($arguments:tt)*) => {
+        $receiver! {
+            $($arguments)* {
+                /// Change servers.
+                manage_servers MANAGE_SERVERS = 0,
+                /// See statistics and clients.
+                read_servers READ_SERVERS = 1,
+                /// Create, change and delete users.
+                manage_users MANAGE_USERS = 2,
+                /// See users.
+                read_users READ_USERS = 3,
+                /// Create, change and delete streams.
+                manage_streams MANAGE_STREAMS = 4,
+                /// See streams.
+                read_streams READ_STREAMS = 5,
+                /// Create, change and delete topics.
+                manage_topics MANAGE_TOPICS = 6,
+                /// See topics.
+                read_topics READ_TOPICS = 7,
+                /// Poll messages.
+                poll_messages POLL_MESSAGES = 8,
+                /// Send messages.
+                send_messages SEND_MESSAGES = 9,
+            }
+        }
+    };
+}
+
+/// Pass the rights on one stream to the macro `$receiver`, after its other arguments.
+#[macro_export]
+macro_rules! stream_rights {
+    ($receiver:ident $($arguments:tt)*) => {
+        $receiver! {
+            $($arguments)* {
+                /// Change and delete the stream.
+                manage_stream MANAGE_STREAM = 0,
+                /// See the stream.
+                read_stream READ_STREAM = 1,
+                /// Create, change and delete its topics.
+                manage_topics MANAGE_TOPICS = 2,
+                /// See its topics.
+                read_topics READ_TOPICS = 3,
+                /// Poll messages from its topics.
+                poll_messages POLL_MESSAGES = 4,
+                /// Send messages to its topics.
+                send_messages SEND_MESSAGES = 5,
+            }
+        }
+    };
+}
+
+/// Pass the rights on one topic to the macro `$receiver`, after its other arguments.
+#[macro_export]
+macro_rules! topic_rights {
+    ($receiver:ident $($arguments:tt)*) => {
+        $receiver! {
+            $($arguments)* {
+                /// Change and delete the topic.
+                manage_topic MANAGE_TOPIC = 0,
+                /// See the topic.
+                read_topic READ_TOPIC = 1,
+                /// Poll messages from it.
+                poll_messages POLL_MESSAGES = 2,
+                /// Send messages to it.
+                send_messages SEND_MESSAGES = 3,
+            }
+        }
+    };
+}
+
 macro_rules! flags {
-    ($(#[$doc:meta])* $name:ident { $($(#[$flag_doc:meta])* $flag:ident,)+ }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$flag_doc:meta])* $flag:ident $constant:ident = $number:literal,)+ }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
         #[allow(clippy::struct_excessive_bools, reason = "independent rights, each one byte of the format")]
@@ -34,62 +110,19 @@ macro_rules! flags {
     };
 }
 
-flags! {
+global_rights! { flags
     /// Rights on the whole server.
-    GlobalPermissions {
-        /// Change servers.
-        manage_servers,
-        /// See statistics and clients.
-        read_servers,
-        /// Create, change and delete users.
-        manage_users,
-        /// See users.
-        read_users,
-        /// Create, change and delete streams.
-        manage_streams,
-        /// See streams.
-        read_streams,
-        /// Create, change and delete topics.
-        manage_topics,
-        /// See topics.
-        read_topics,
-        /// Poll messages.
-        poll_messages,
-        /// Send messages.
-        send_messages,
-    }
+    GlobalPermissions
 }
 
-flags! {
+stream_rights! { flags
     /// Rights on one stream.
-    StreamRights {
-        /// Change and delete the stream.
-        manage_stream,
-        /// See the stream.
-        read_stream,
-        /// Create, change and delete its topics.
-        manage_topics,
-        /// See its topics.
-        read_topics,
-        /// Poll messages from its topics.
-        poll_messages,
-        /// Send messages to its topics.
-        send_messages,
-    }
+    StreamRights
 }
 
-flags! {
+topic_rights! { flags
     /// Rights on one topic.
-    TopicPermissions {
-        /// Change and delete the topic.
-        manage_topic,
-        /// See the topic.
-        read_topic,
-        /// Poll messages from it.
-        poll_messages,
-        /// Send messages to it.
-        send_messages,
-    }
+    TopicPermissions
 }
 
 /// Rights on one stream and on individual topics of the stream.

@@ -12,6 +12,7 @@ from headrace_proto.errors import Status
 from headrace_proto.gateway import v1
 from headrace_proto.gateway.v1.catalog_pb2_grpc import CatalogStub
 from headrace_proto.gateway.v1.pipelines_pb2_grpc import PipelinesStub
+from headrace_proto.well_known import NEVER_EXPIRES
 from pyspark_headrace.cluster import credentials
 from pyspark_headrace.cluster.description import Description, Partition, Topic, offset_of_wire
 from pyspark_headrace.cluster.retrying import Attempts, is_worthwhile, said, status_of
@@ -22,7 +23,6 @@ from pyspark_headrace.options.connection import ConnectionOptions
 _CALL_SECONDS: Final = 30.0
 _T = TypeVar("_T")
 
-_FOR_EVER: Final = 2**64 - 1
 READ: Final = "read"
 WRITE: Final = "write"
 
@@ -139,7 +139,7 @@ class Gateway:
             lambda stub, **how: stub.GetTopic(request, **how), f"settings of {topic.title}", CatalogStub
         )
         expiry = int(response.topic.message_expiry_micros)
-        return expiry if 0 < expiry < _FOR_EVER else None
+        return expiry if 0 < expiry < NEVER_EXPIRES else None
 
     def _call(self, ask: Callable[..., _T], what: str, stub: Callable[[grpc.Channel], Any] = PipelinesStub) -> _T:
         attempts = Attempts(self._options)

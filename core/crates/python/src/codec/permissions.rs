@@ -12,95 +12,56 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Permissions>()
 }
 
-/// Permissions that consist of flags only.
+/// Declare a record of flags, with at most one more field.
 macro_rules! flags {
-    ($($(#[$doc:meta])* $name:ident { $($flag:ident),+ })+) => {
-        $(
-            $(#[$doc])*
-            #[pyclass(frozen, from_py_object, eq, get_all, module = "headrace_core")]
-            #[derive(Clone, Copy, PartialEq, Eq)]
-            #[allow(clippy::struct_excessive_bools, reason = "independent rights")]
-            pub(super) struct $name {
-                $($flag: bool),+
+    (
+        $(#[$doc:meta])* $name:ident of $wire:path, $($more:ident: $type:ty)?;
+        { $($(#[$flag_doc:meta])* $flag:ident $constant:ident = $number:literal,)+ }
+    ) => {
+        $(#[$doc])*
+        #[pyclass(frozen, from_py_object, eq, get_all, module = "headrace_core")]
+        #[derive(Clone, PartialEq, Eq)]
+        #[allow(clippy::struct_excessive_bools, reason = "independent rights")]
+        pub(super) struct $name {
+            $($flag: bool,)+
+            $($more: $type,)?
+        }
+
+        #[pymethods]
+        #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools, reason = "independent rights")]
+        impl $name {
+            #[new]
+            #[pyo3(signature = (*, $($flag = false),+ $(, $more = None)?))]
+            fn new($($flag: bool,)+ $($more: Option<$type>,)?) -> Self {
+                Self { $($flag,)+ $($more: $more.unwrap_or_default(),)? }
+            }
+        }
+
+        impl $name {
+            fn of(rights: $wire $(, $more: $type)?) -> Self {
+                Self { $($flag: rights.$flag,)+ $($more,)? }
             }
 
-            #[pymethods]
-            #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools, reason = "independent rights")]
-            impl $name {
-                #[new]
-                #[pyo3(signature = (*, $($flag = false),+))]
-                fn new($($flag: bool),+) -> Self {
-                    Self { $($flag),+ }
-                }
+            fn rights(&self) -> $wire {
+                $wire { $($flag: self.$flag),+ }
             }
-
-            impl From<wire::$name> for $name {
-                fn from(rights: wire::$name) -> Self {
-                    Self { $($flag: rights.$flag),+ }
-                }
-            }
-
-            impl From<$name> for wire::$name {
-                fn from(rights: $name) -> Self {
-                    Self { $($flag: rights.$flag),+ }
-                }
-            }
-        )+
+        }
     };
 }
 
-flags! {
+headrace_wire::global_rights! { flags
     /// Global permissions.
-    GlobalPermissions {
-        manage_servers, read_servers, manage_users, read_users, manage_streams, read_streams, manage_topics,
-        read_topics, poll_messages, send_messages
-    }
+    GlobalPermissions of wire::GlobalPermissions,;
+}
 
+headrace_wire::topic_rights! { flags
     /// Permissions on one topic.
-    TopicPermissions { manage_topic, read_topic, poll_messages, send_messages }
+    TopicPermissions of wire::TopicPermissions,;
 }
 
-/// Permissions on one stream and on its topics.
-#[pyclass(frozen, from_py_object, eq, get_all, module = "headrace_core")]
-#[derive(Clone, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "independent rights")]
-pub(super) struct StreamPermissions {
-    manage_stream: bool,
-    read_stream: bool,
-    manage_topics: bool,
-    read_topics: bool,
-    poll_messages: bool,
-    send_messages: bool,
-    topics: BTreeMap<u32, TopicPermissions>,
-}
-
-#[pymethods]
-#[expect(clippy::fn_params_excessive_bools, reason = "independent rights")]
-impl StreamPermissions {
-    #[new]
-    #[pyo3(signature = (
-        *, manage_stream = false, read_stream = false, manage_topics = false, read_topics = false,
-        poll_messages = false, send_messages = false, topics = None
-    ))]
-    fn new(
-        manage_stream: bool,
-        read_stream: bool,
-        manage_topics: bool,
-        read_topics: bool,
-        poll_messages: bool,
-        send_messages: bool,
-        topics: Option<BTreeMap<u32, TopicPermissions>>,
-    ) -> Self {
-        Self {
-            manage_stream,
-            read_stream,
-            manage_topics,
-            read_topics,
-            poll_messages,
-            send_messages,
-            topics: topics.unwrap_or_default(),
-        }
-    }
+headrace_wire::stream_rights! { flags
+    /// Permissions on one stream and on its topics.
+    StreamPermissions of wire::StreamRights, topics: BTreeMap<u32, TopicPermissions>;
 }
 
 /// All permissions of a user.
@@ -129,22 +90,13 @@ impl Permissions {
 impl Permissions {
     pub(super) fn to_wire(&self) -> wire::Permissions {
         let stream = |stream: &StreamPermissions| wire::StreamPermissions {
-            rights: wire::StreamRights {
-                manage_stream: stream.manage_stream,
-                read_stream: stream.read_stream,
-                manage_topics: stream.manage_topics,
-                read_topics: stream.read_topics,
-                poll_messages: stream.poll_messages,
-                send_messages: stream.send_messages,
-            },
-            topics: stream
-                .topics
-                .iter()
-                .map(|(&id, &topic)| (id, topic.into()))
+            rights: stream.rights(),
+            topics: (stream.topics.iter())
+                .map(|(&id, topic)| (id, topic.rights()))
                 .collect(),
         };
         wire::Permissions {
-            global: self.everywhere.into(),
+            global: self.everywhere.rights(),
             streams: self
                 .streams
                 .iter()
@@ -156,21 +108,17 @@ impl Permissions {
 
 impl From<wire::Permissions> for Permissions {
     fn from(permissions: wire::Permissions) -> Self {
-        let stream = |stream: wire::StreamPermissions| StreamPermissions {
-            manage_stream: stream.rights.manage_stream,
-            read_stream: stream.rights.read_stream,
-            manage_topics: stream.rights.manage_topics,
-            read_topics: stream.rights.read_topics,
-            poll_messages: stream.rights.poll_messages,
-            send_messages: stream.rights.send_messages,
-            topics: stream
-                .topics
-                .into_iter()
-                .map(|(id, topic)| (id, topic.into()))
-                .collect(),
+        let stream = |stream: wire::StreamPermissions| {
+            let topics = stream.topics.into_iter();
+            StreamPermissions::of(
+                stream.rights,
+                topics
+                    .map(|(id, topic)| (id, TopicPermissions::of(topic)))
+                    .collect(),
+            )
         };
         Self {
-            everywhere: permissions.global.into(),
+            everywhere: GlobalPermissions::of(permissions.global),
             streams: permissions
                 .streams
                 .into_iter()

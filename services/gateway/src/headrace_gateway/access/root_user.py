@@ -8,6 +8,7 @@ from headrace_proto.catalog.v1 import USER_STATUS_ACTIVE, GlobalPermissions, Per
 from headrace_proto.errors import Status
 from headrace_proto.limits import PASSWORD_BYTES, USERNAME_BYTES
 from headrace_proto.metadata.v1 import Command, CreateUser
+from headrace_proto.rights import GLOBAL_RIGHTS
 from headrace_proto.well_known import ROOT_USER_ID
 
 
@@ -58,6 +59,6 @@ def _all_permissions() -> Permissions:
     permissions = Permissions()
     # The field's name is a keyword of Python, so the attribute cannot be written.
     everything: GlobalPermissions = getattr(permissions, "global")
-    for field in GlobalPermissions.DESCRIPTOR.fields:
-        setattr(everything, field.name, True)
+    for right in GLOBAL_RIGHTS:
+        setattr(everything, right, True)
     return permissions

@@ -33,15 +33,11 @@ from headrace_proto.gateway.v1 import (
     TopicSummary,
     UserSummary,
 )
+from headrace_proto.rights import GLOBAL_RIGHTS, STREAM_RIGHTS, TOPIC_RIGHTS, flags
 
 Compression = Literal["none", "gzip"]
 StatusOfUser = Literal["active", "inactive"]
 
-_GLOBAL: Final = tuple(field.name for field in GlobalPermissions.DESCRIPTOR.fields)
-_STREAM: Final = tuple(
-    field.name for field in StreamPermissions.DESCRIPTOR.fields if field.name not in {"stream_id", "topics"}
-)
-_TOPIC: Final = tuple(field.name for field in TopicPermissions.DESCRIPTOR.fields if field.name != "topic_id")
 _PREFIX: Final = "HEADER_KIND_"
 _HEALTH: Final = "PARTITION_HEALTH_"
 
@@ -89,12 +85,12 @@ def permissions(record: Permissions) -> headrace_core.Permissions:
     """Return permissions in the form of the binary protocol."""
     granted = getattr(record, "global")
     return headrace_core.Permissions(
-        everywhere=headrace_core.GlobalPermissions(**{name: getattr(granted, name) for name in _GLOBAL}),
+        everywhere=headrace_core.GlobalPermissions(**flags(granted, GLOBAL_RIGHTS)),
         streams={
             stream.stream_id: headrace_core.StreamPermissions(
-                **{name: getattr(stream, name) for name in _STREAM},
+                **flags(stream, STREAM_RIGHTS),
                 topics={
-                    topic.topic_id: headrace_core.TopicPermissions(**{name: getattr(topic, name) for name in _TOPIC})
+                    topic.topic_id: headrace_core.TopicPermissions(**flags(topic, TOPIC_RIGHTS))
                     for topic in stream.topics
                 },
             )
@@ -106,13 +102,13 @@ def permissions(record: Permissions) -> headrace_core.Permissions:
 def permissions_message(granted: headrace_core.Permissions) -> Permissions:
     """Return permissions as a gRPC message."""
     return Permissions(
-        **{"global": GlobalPermissions(**{name: getattr(granted.everywhere, name) for name in _GLOBAL})},
+        **{"global": GlobalPermissions(**flags(granted.everywhere, GLOBAL_RIGHTS))},
         streams=[
             StreamPermissions(
                 stream_id=stream_id,
-                **{name: getattr(stream, name) for name in _STREAM},
+                **flags(stream, STREAM_RIGHTS),
                 topics=[
-                    TopicPermissions(topic_id=topic_id, **{name: getattr(topic, name) for name in _TOPIC})
+                    TopicPermissions(topic_id=topic_id, **flags(topic, TOPIC_RIGHTS))
                     for topic_id, topic in sorted(stream.topics.items())
                 ],
             )

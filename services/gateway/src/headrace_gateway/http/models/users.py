@@ -9,6 +9,7 @@ from msgspec import Meta
 
 import headrace_core as core
 from headrace_gateway.json_api.numbers import U64, Checked, Micros, length
+from headrace_proto.rights import GLOBAL_RIGHTS, STREAM_RIGHTS, TOPIC_RIGHTS, flags
 
 UserStatus = Literal["active", "inactive"]
 Username = Annotated[str, length(3, 50)]
@@ -174,21 +175,16 @@ def native_permissions(permissions: Permissions | None) -> core.Permissions | No
     if permissions is None:
         return None
     return core.Permissions(
-        everywhere=core.GlobalPermissions(**msgspec.structs.asdict(permissions.everywhere)),
+        everywhere=core.GlobalPermissions(**flags(permissions.everywhere, GLOBAL_RIGHTS)),
         streams={int(stream_id): _native_stream(rights) for stream_id, rights in (permissions.streams or {}).items()},
     )
 
 
 def _native_stream(rights: StreamRights) -> core.StreamPermissions:
     return core.StreamPermissions(
-        manage_stream=rights.manage_stream,
-        read_stream=rights.read_stream,
-        manage_topics=rights.manage_topics,
-        read_topics=rights.read_topics,
-        poll_messages=rights.poll_messages,
-        send_messages=rights.send_messages,
+        **flags(rights, STREAM_RIGHTS),
         topics={
-            int(topic_id): core.TopicPermissions(**msgspec.structs.asdict(topic))
+            int(topic_id): core.TopicPermissions(**flags(topic, TOPIC_RIGHTS))
             for topic_id, topic in (rights.topics or {}).items()
         },
     )
@@ -196,22 +192,14 @@ def _native_stream(rights: StreamRights) -> core.StreamPermissions:
 
 def _permissions(permissions: core.Permissions) -> Permissions:
     return Permissions(
-        everywhere=msgspec.convert(permissions.everywhere, GlobalRights, from_attributes=True),
+        everywhere=GlobalRights(**flags(permissions.everywhere, GLOBAL_RIGHTS)),
         streams={str(stream_id): _stream(rights) for stream_id, rights in permissions.streams.items()} or None,
     )
 
 
 def _stream(rights: core.StreamPermissions) -> StreamRights:
     return StreamRights(
-        manage_stream=rights.manage_stream,
-        read_stream=rights.read_stream,
-        manage_topics=rights.manage_topics,
-        read_topics=rights.read_topics,
-        poll_messages=rights.poll_messages,
-        send_messages=rights.send_messages,
-        topics={
-            str(topic_id): msgspec.convert(topic, TopicRights, from_attributes=True)
-            for topic_id, topic in rights.topics.items()
-        }
+        **flags(rights, STREAM_RIGHTS),
+        topics={str(topic_id): TopicRights(**flags(topic, TOPIC_RIGHTS)) for topic_id, topic in rights.topics.items()}
         or None,
     )
