@@ -52,11 +52,12 @@ def _judged(port: int) -> int:
         spec = {"servers": [{"url": f"ws://127.0.0.1:{port}"}], "cases": ["*"], "exclude-cases": ["12.*", "13.*"]}
         (directory / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
         deadline = time.monotonic() + _READY_SECONDS
-        while not (report := directory / "reports/servers/index.json").exists():
-            # `wstest` exits at once, without a report, while no server listens yet.
+        report = directory / "reports/servers/index.json"
+        # While no server listens yet, `wstest` exits at once, without a report or with an empty one.
+        while not (reports := json.loads(report.read_bytes()) if report.exists() else {}):
             subprocess.run(["wstest", "-m", "fuzzingclient", "-s", "spec.json"], cwd=directory, check=False)
             assert time.monotonic() < deadline, f"no report of the echo on port {port}"
-        (cases,) = json.loads(report.read_text(encoding="utf-8")).values()
+        (cases,) = reports.values()
     bad = {case: verdict["behavior"] for case, verdict in cases.items() if verdict["behavior"] not in _GOOD}
     sys.stdout.write(f"port {port}: {len(cases)} cases, {len(bad)} bad {bad or ''}\n")
     return 1 if bad or not cases else 0

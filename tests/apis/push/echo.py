@@ -9,17 +9,25 @@ import sys
 
 from aiohttp import web
 
+from headrace_gateway.push.connections.received import Limits
 from headrace_gateway.push.connections.socket import Socket
 from headrace_gateway.push.connections.upgrade import accepted
 from headrace_gateway.push.frames import BINARY, JSON
 
 MESSAGE_BYTES_MAX = 64 << 20
+# No login comes first, and Autobahn sends thousands of frames at once.
+LIMITS = Limits(
+    message_bytes=MESSAGE_BYTES_MAX,
+    first_message_bytes=MESSAGE_BYTES_MAX,
+    frames_per_second=1_000_000,
+    controls_per_second=10_000,
+)
 
 
 async def echo(request: web.Request) -> web.StreamResponse:
     upgraded = accepted(request, protocols=(JSON, BINARY), compression=False)
     assert upgraded is not None
-    socket = await Socket.open(request, upgraded, message_bytes_max=MESSAGE_BYTES_MAX)
+    socket = await Socket.open(request, upgraded, LIMITS)
     while (message := await socket.receive()) is not None:
         if isinstance(message, str):
             await socket.send_text(message.encode())

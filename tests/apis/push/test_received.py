@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace_gateway.push.connections.received import FIRST_MESSAGE_BYTES_MAX, Control, End, Item, Opcode, Received
+from headrace_gateway.push.connections.received import (
+    FIRST_MESSAGE_BYTES_MAX,
+    Control,
+    End,
+    Item,
+    Limits,
+    Opcode,
+    Received,
+)
 from tests.apis.push.client_frames import frame
 from tests.property_runs import bounded
 
@@ -22,7 +30,7 @@ class Connection:
 
     def __init__(self, *, is_compressed: bool = False) -> None:
         self.is_paused = False
-        self.received = Received(self, message_bytes_max=MESSAGE_BYTES_MAX, is_compressed=is_compressed)
+        self.received = Received(self, Limits(message_bytes=MESSAGE_BYTES_MAX), is_compressed=is_compressed)
 
     def pause_reading(self) -> None:
         assert not self.is_paused
@@ -122,6 +130,13 @@ async def test_only_the_first_message_has_the_limit_of_logins() -> None:
     connection.received.feed_data(b"".join(frame(2, message) for message in messages))
     assert connection.taken() == messages
     connection.received.feed_data(frame(2, bytes(60_000), last=False) + frame(0, bytes(60_000))[:8])
+    assert connection.taken() == [End(1009, 1009)]
+
+
+async def test_the_first_message_has_its_limit_when_it_is_decompressed() -> None:
+    connection = Connection(is_compressed=True)
+    login = deflated(bytes(FIRST_MESSAGE_BYTES_MAX + 1), zlib.compressobj(wbits=-zlib.MAX_WBITS))
+    connection.received.feed_data(frame(2, login, compressed=True))
     assert connection.taken() == [End(1009, 1009)]
 
 

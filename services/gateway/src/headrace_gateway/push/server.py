@@ -21,6 +21,7 @@ from headrace_gateway.push.connections.connection import ACTION, TOO_MANY, Conne
 from headrace_gateway.push.connections.identities import Identities
 from headrace_gateway.push.connections.limits import Counted
 from headrace_gateway.push.connections.origins import Origins
+from headrace_gateway.push.connections.received import Limits
 from headrace_gateway.push.connections.socket import Close, Socket
 from headrace_gateway.push.connections.upgrade import Upgraded, accepted
 from headrace_gateway.push.frames import BINARY, JSON
@@ -86,7 +87,7 @@ class Push:
         Raises:
             ConnectionError: The client has disconnected.
         """
-        socket = await Socket.open(request, upgraded, message_bytes_max=self._config.max_message_size.bytes)
+        socket = await Socket.open(request, upgraded, Limits(message_bytes=self._config.max_message_size.bytes))
         connection = Connection(self._services, socket, address, is_binary=upgraded.subprotocol == BINARY)
         place = place_of(address)
         counted = [

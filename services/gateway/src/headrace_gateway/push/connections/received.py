@@ -16,15 +16,29 @@ from headrace_gateway.push.connections.limits import Pace
 
 FIRST_MESSAGE_BYTES_MAX: Final = 4096
 """Maximum size of the first message; a login is much smaller."""
-# Twice as many after a pause. Clients do not split messages into that many frames, and pings come seconds apart.
-_FRAMES_PER_SECOND: Final = 5000
-_CONTROLS_PER_SECOND: Final = 50
 # Reading of the connection pauses while more than this is queued.
 _QUEUED_BYTES_MAX: Final = 2**17
 # Approximate memory of a queued message in addition to its payload.
 _MESSAGE_BYTES: Final = 64
 # The sender of a compressed message omits the end of the block. Source: RFC 7692, section 7.2.2.
 _DEFLATE_TAIL: Final = b"\x00\x00\xff\xff"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of what one client sends. A violation closes the connection.
+
+    Attributes:
+        message_bytes: Maximum size of messages after the first one, both compressed and decompressed.
+        first_message_bytes: The same for the first one, which is sent before the login.
+        frames_per_second: Twice as many after a pause. Clients do not split messages into that many frames.
+        controls_per_second: The same for control frames; pings come seconds apart.
+    """
+
+    message_bytes: int
+    first_message_bytes: int = FIRST_MESSAGE_BYTES_MAX
+    frames_per_second: int = 5000
+    controls_per_second: int = 50
 
 
 class Opcode(IntEnum):
@@ -84,25 +98,24 @@ class _Violation(Exception):
 class Received:
     """Decodes the bytes of a transport, as aiohttp's protocol passes them on, and queues the messages."""
 
-    def __init__(self, flow: Flow, *, message_bytes_max: int, is_compressed: bool) -> None:
+    def __init__(self, flow: Flow, limits: Limits, *, is_compressed: bool) -> None:
         """Start at the first frame.
 
         Args:
             flow: Paused while many messages wait.
-            message_bytes_max: Maximum size of messages after the first one, both compressed and decompressed.
+            limits: Limits of the client.
             is_compressed: Whether permessage-deflate was negotiated.
         """
         self.ended = asyncio.Event()
         """Set when nothing more will arrive."""
         self._flow = flow
-        self._message_bytes_max = message_bytes_max
-        self._decoder = core.WebSocketDecoder(
-            message_bytes_max=min(FIRST_MESSAGE_BYTES_MAX, message_bytes_max), is_compressed=is_compressed
-        )
+        self._limits = limits
+        self._message_bytes_max = min(limits.first_message_bytes, limits.message_bytes)
+        self._decoder = core.WebSocketDecoder(message_bytes_max=self._message_bytes_max, is_compressed=is_compressed)
         self._inflater: zlib._Decompress | None = None
         self._is_first = True
-        self._frames = Pace(_FRAMES_PER_SECOND, time.monotonic)
-        self._controls = Pace(_CONTROLS_PER_SECOND, time.monotonic)
+        self._frames = Pace(limits.frames_per_second, time.monotonic)
+        self._controls = Pace(limits.controls_per_second, time.monotonic)
         self._items: asyncio.Queue[tuple[Item, int]] = asyncio.Queue()
         self._queued_bytes = 0
         self._is_paused = False
@@ -151,11 +164,12 @@ class Received:
             case Opcode.CLOSE:
                 self._end(End(int.from_bytes(payload, "big") if payload else None))
             case Opcode.TEXT | Opcode.BINARY:
-                if self._is_first:
-                    self._is_first = False
-                    self._decoder.limit_messages(self._message_bytes_max)
                 if is_compressed:
                     payload = self._decompressed(payload)
+                if self._is_first:
+                    self._is_first = False
+                    self._message_bytes_max = self._limits.message_bytes
+                    self._decoder.limit_messages(self._message_bytes_max)
                 self._put(_text(payload) if opcode == Opcode.TEXT else payload, len(payload))
             case _:
                 self._put(Control(Opcode(opcode), payload), len(payload))

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from aiohttp import web
 from aiohttp.http import WebSocketWriter
 
-from headrace_gateway.push.connections.received import Control, End, Opcode, Received
+from headrace_gateway.push.connections.received import Control, End, Limits, Opcode, Received
 from headrace_gateway.push.connections.upgrade import Upgraded
 
 # Timeout of the close handshake.
@@ -56,7 +56,7 @@ class Socket:
         """Time of the last send, and of the last receipt (monotonic seconds)."""
 
     @classmethod
-    async def open(cls, request: web.Request, upgraded: Upgraded, *, message_bytes_max: int) -> Self:
+    async def open(cls, request: web.Request, upgraded: Upgraded, limits: Limits) -> Self:
         """Send the answer to an upgrade request, and return the socket.
 
         Raises:
@@ -74,7 +74,7 @@ class Socket:
             # Senders wait as soon as the transport's buffer is full.
             limit=0,
         )
-        received: Any = Received(protocol, message_bytes_max=message_bytes_max, is_compressed=upgraded.window_bits != 0)
+        received: Any = Received(protocol, limits, is_compressed=upgraded.window_bits != 0)
         # It also receives what has arrived together with the request.
         protocol.set_parser(received)
         return cls(transport, writer, received)
