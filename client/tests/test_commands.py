@@ -15,6 +15,16 @@ def test_ping_needs_no_login(headrace: Shell) -> None:
     assert result.stdout.decode().count("responded in") == 2
 
 
+def test_several_pings_end_with_a_summary(headrace: Shell) -> None:
+    *pings, summary = headrace("ping", "--count", "3").splitlines()
+    shortest, median, longest = sorted(float(line.split()[-2]) for line in pings)
+    assert summary == f"minimum {shortest:.3f} ms, median {median:.3f} ms, maximum {longest:.3f} ms"
+
+
+def test_a_single_ping_has_no_summary(headrace: Shell) -> None:
+    assert len(headrace("ping").splitlines()) == 1
+
+
 def test_the_installed_program(headrace: Shell, topic: tuple[str, str]) -> None:
     """Runs in a process of its own, with pipes and an exit status; the other tests run commands in-process."""
     with headrace.start("send", *topic, "-p", "0") as process:
