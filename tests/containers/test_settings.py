@@ -92,9 +92,9 @@ def test_every_setting_that_is_described_may_stand_in_the_file(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"HEADRACE_LISTEN": "0.0.0.0"}, "HEADRACE_LISTEN is 0.0.0.0: HEADRACE_ADVERTISED has to say"),
-        ({"HEADRACE_ADVERTISED": "broker"}, "HEADRACE_ADVERTISED is broker: an IP address is needed"),
-        ({"HEADRACE_ADVERTISED": "fd00::1"}, "HEADRACE_ADVERTISED is fd00::1: an IP address is needed"),
+        ({"HEADRACE_LISTEN": "0.0.0.0"}, "HEADRACE_LISTEN is 0.0.0.0: set HEADRACE_ADVERTISED"),
+        ({"HEADRACE_ADVERTISED": "broker"}, "HEADRACE_ADVERTISED is broker: it must be an IP address"),
+        ({"HEADRACE_ADVERTISED": "fd00::1"}, "HEADRACE_ADVERTISED is fd00::1: it must be an IP address"),
     ],
 )
 def test_who_publishes_ports_says_where_clients_find_them(settings: dict[str, str], message: str) -> None:
