@@ -1,6 +1,6 @@
 //! Receiving end of the WebSocket of a server.
 
-use headrace_websocket::{Decoder, Item, Kind, Limits, Opcode, ProtocolError, Role, Step};
+use headrace_websocket::{Decoder, Item, Limits, Opcode, ProtocolError, Role, Step};
 use pyo3::{create_exception, prelude::*, types::PyBytes};
 
 use crate::errors::CoreError;
@@ -92,12 +92,8 @@ impl WebSocketDecoder {
                 } => {
                     self.message.extend_from_slice(&bytes[payload]);
                     if ends_message {
-                        let opcode = match kind {
-                            Kind::Text => Opcode::Text,
-                            Kind::Binary => Opcode::Binary,
-                        };
                         let message = std::mem::take(&mut self.message);
-                        return frame(opcode, &message, is_compressed);
+                        return frame(kind.into(), &message, is_compressed);
                     }
                     if !self.decoder.is_inside_frame() {
                         return frame(Opcode::Continuation, b"", is_compressed);

@@ -11,7 +11,7 @@ use std::{
 };
 
 use headrace_websocket::{
-    Decoder, Item, Kind, Limits, Opcode, ProtocolError, Role, Step, close_payload, encode_control,
+    Decoder, Item, Limits, Opcode, ProtocolError, Role, Step, close_payload, encode_control,
     encode_header, read_request, refusal, response,
 };
 
@@ -115,11 +115,7 @@ impl Peer {
                 } => {
                     self.message.extend_from_slice(&bytes[payload]);
                     if ends_message {
-                        let opcode = match kind {
-                            Kind::Text => Opcode::Text,
-                            Kind::Binary => Opcode::Binary,
-                        };
-                        let header = encode_header(opcode, self.message.len(), None);
+                        let header = encode_header(kind.into(), self.message.len(), None);
                         out.extend_from_slice(header.as_slice());
                         out.append(&mut self.message);
                     }

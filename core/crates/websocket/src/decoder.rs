@@ -35,6 +35,15 @@ pub enum Kind {
     Binary,
 }
 
+impl From<Kind> for Opcode {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Text => Self::Text,
+            Kind::Binary => Self::Binary,
+        }
+    }
+}
+
 /// Item at the front of the received bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
