@@ -52,6 +52,17 @@ async def test_streams_share_the_session_of_their_connection(shared_server: Serv
         assert (await caller.request(Code.GET_STREAMS)).status == Status.UNAUTHENTICATED
 
 
+async def test_streams_share_the_request_for_offsets(shared_server: ServerProcess) -> None:
+    async with calling(shared_server.quic_address) as caller, calling(shared_server.quic_address) as other:
+        await topic(caller, "places")
+        await other.log_in()
+        await caller.ok(Code.REPORT_OFFSETS)
+        for offset in (0, 3):
+            place = await caller.ok(Code.SEND_MESSAGES, sending("places", b"1", b"2"))
+            assert place == frames.u32(0) + frames.u64(offset)
+            assert await other.ok(Code.SEND_MESSAGES, sending("places", b"3")) == b""
+
+
 async def test_every_stream_gets_its_own_answer(shared_server: ServerProcess) -> None:
     """Hundreds of concurrent requests, small and large, valid and invalid, are answered in any order."""
     async with calling(shared_server.quic_address) as caller:

@@ -49,6 +49,15 @@ def test_the_protocol_through_tls(tls_server: ServerProcess, files: ServerFiles,
         assert [message.payload for message in polled.messages] == payloads
 
 
+def test_the_place_of_a_batch_through_tls(tls_server: ServerProcess, files: ServerFiles) -> None:
+    with TlsConnection.logged_in(tls_server.address, files.trusting()) as connection:
+        connection.create_topic("places")
+        connection.ok(Code.REPORT_OFFSETS)
+        request = frames.send("places", "t", frames.to_partition(0), [frames.message(b"m")] * 2)
+        places = [connection.ok(Code.SEND_MESSAGES, request) for _ in range(2)]
+        assert places == [frames.u32(0) + frames.u64(offset) for offset in (0, 2)]
+
+
 def test_protocols_that_a_client_offers_are_ignored(tls_server: ServerProcess, files: ServerFiles) -> None:
     context = files.trusting()
     context.set_alpn_protocols(["h2", "iggy"])

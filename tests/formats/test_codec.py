@@ -198,6 +198,7 @@ COMMANDS = [
     (core.encode_join_consumer_group, IN_TOPIC | {"group": 9}, Code.JOIN_CONSUMER_GROUP, GROUP),
     (core.encode_leave_consumer_group, IN_TOPIC | {"group": 9}, Code.LEAVE_CONSUMER_GROUP, GROUP),
     (core.encode_capabilities, {}, Code.CAPABILITIES, b""),
+    (core.encode_report_offsets, {}, Code.REPORT_OFFSETS, b""),
     (
         core.encode_wait_messages,
         IN_TOPIC | {"minimum_bytes": 9, "maximum_wait_micros": NEVER},
@@ -424,6 +425,15 @@ def test_capabilities_are_decoded():
     capabilities = core.decode_capabilities(answer)
     assert (capabilities.version, capabilities.codes) == (1, [10_000, 10_001])
     assert capabilities.limits == {4: 60_000_000, 99: 7}
+
+
+def test_the_place_of_a_batch():
+    payload = struct.pack("<IQ", 7, 2**64 - 1)
+    appended = core.decode_appended(payload)
+    assert (appended.partition_id, appended.base_offset) == (7, 2**64 - 1)
+    for wrong in (b"", payload[:-1], payload + b"x"):
+        with pytest.raises(CodecError):
+            core.decode_appended(wrong)
 
 
 def test_nothing_is_decoded_as_nothing():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -21,9 +22,10 @@ from tests.apis.http.api import Api, batch, payloads
 from tests.cluster import NAME, Cluster, GatewayProcess
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.codes import Code, Status, Strategy
-from tests.compatibility.protocol.raw import RawConnection
+from tests.compatibility.protocol.raw import RawConnection, Reply, eventually
 
 SECONDS = 60.0
+PARTITION_ELSEWHERE = 20201
 
 
 async def until(what: str, condition: Callable[[], Awaitable[bool]]) -> None:
@@ -90,6 +92,35 @@ async def test_pipelines_learn_from_every_gateway_where_partitions_are(cluster: 
                 timeout=SECONDS,
             )
         assert offsets.partitions[0].next_offset == partition_id
+
+
+def test_the_place_of_a_batch_is_reported_across_nodes(cluster: Cluster) -> None:
+    """Every gateway reports it for partitions of every node, and so do the nodes for holders of tickets."""
+    here, there = (gateway.listeners.tcp for gateway in cluster.gateways)
+    with RawConnection.as_root(here) as asks, RawConnection.as_root(there) as other:
+        asks.create_topic("places", partitions=8)
+        asks.ok(Code.REPORT_OFFSETS)
+        eventually("the topic", lambda: other.ok(Code.GET_TOPIC, frames.ident("places") + frames.ident("t")))
+        chosen = set()
+        for number in range(16):
+            messages = [frames.message(b"%d" % number), frames.message(b"m")]
+            place = asks.ok(Code.SEND_MESSAGES, frames.send("places", "t", frames.BALANCED, messages))
+            partition, offset = struct.unpack("<IQ", place)
+            assert other.poll("places", "t", partition, Strategy.OFFSET, offset, 1).payloads == [b"%d" % number]
+            other.send("places", "t", partition, b"of another")
+            chosen.add(partition)
+        assert chosen == set(range(8))
+    ticket = TicketKey(cluster.secret, NAME).sign("a test", not_after=int(time.time()) + 60)
+    request = frames.send("places", "t", frames.to_partition(0), [frames.message(b"m")])
+    replies = []
+    for node in cluster.nodes:
+        with RawConnection(node.binary) as holder:
+            holder.ok(Code.REPORT_OFFSETS)
+            holder.ok(Code.LOGIN_WITH_TICKET, frames.str32(ticket))
+            replies.append(holder.request(Code.SEND_MESSAGES, request))
+    # Partition 0 has six messages, at one of the nodes.
+    replies.sort(key=lambda reply: reply.status)
+    assert replies == [Reply(Status.OK, frames.u32(0) + frames.u64(6)), Reply(PARTITION_ELSEWHERE)]
 
 
 async def test_a_batch_over_several_nodes_is_committed_once_whichever_gateway_is_asked(

@@ -879,6 +879,12 @@ def decode_polled(payload: bytes, *, names_gap: bool = False) -> MessageBatch:
 def encode_describe_partitions(*, stream: int | str, topic: int | str) -> _Encoded: ...
 def decode_partition_descriptions(payload: bytes) -> list[PartitionDescription]: ...
 def encode_capabilities() -> _Encoded: ...
+def encode_report_offsets() -> _Encoded:
+    """Encode a request for the place of each batch that this connection sends from now on.
+
+    Decode the answers to `encode_send_messages` with `decode_appended` then.
+    """
+
 def encode_wait_messages(
     *,
     stream: int | str,
@@ -985,10 +991,20 @@ def decode_transaction(payload: bytes) -> Transaction | None:
     """Decode a transaction; None: nothing was committed under that name."""
 
 def decode_pinned_reader(payload: bytes) -> PinnedReader: ...
+def decode_appended(payload: bytes) -> Appended: ...
 def decode_capabilities(payload: bytes) -> Capabilities: ...
 def decode_planned_range(payload: bytes) -> PlannedRange: ...
 def decode_issued_ticket(payload: bytes) -> IssuedTicket: ...
 def decode_watched_partitions(payload: bytes) -> list[WatchedPartition]: ...
+
+@final
+class Appended:
+    """Place of an appended batch."""
+
+    partition_id: int
+    """Partition of the messages."""
+    base_offset: int
+    """Offset of the first message; the others follow without gaps."""
 
 @final
 class StagedMessages:

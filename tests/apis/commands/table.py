@@ -94,6 +94,7 @@ def _public(access_token: str) -> tuple[Command, ...]:
         _command(Code.PING),
         _command(Code.CAPABILITIES),
         _command(Code.EXPLAIN_REFUSALS),
+        _command(Code.REPORT_OFFSETS),
         _command(Code.LOGIN_USER, frames.login(LIMITED, LIMITED), changes_connection=True),
         _command(Code.LOGIN_WITH_PERSONAL_ACCESS_TOKEN, frames.name(access_token), changes_connection=True),
         _command(Code.OPEN_LINK, bytes(24) + no_ticket, status=INVALID_TICKET, changes_connection=True),

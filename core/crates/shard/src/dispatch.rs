@@ -86,6 +86,8 @@ pub(crate) enum Outcome {
     Nothing,
     /// Answered: refusals are explained from now on.
     Explain,
+    /// Answered: answers to batches carry partition and offset from now on.
+    ReportOffsets,
     /// The entity does not exist. The protocol reports that as a success without payload.
     Missing,
     /// Start or stop watching these partitions, each with its incarnation.
@@ -401,6 +403,10 @@ impl Shard {
                 requester.pipeline.explain();
                 requester.pipeline.respond(status_response(Status::OK));
             }
+            Ok(Outcome::ReportOffsets) => {
+                requester.pipeline.report_offsets();
+                requester.pipeline.respond(status_response(Status::OK));
+            }
             Ok(Outcome::Link(opening)) => self.sessions.request_link(opening),
             Ok(Outcome::Wait { plan, micros }) => {
                 self.begin_wait(requester, plan, micros, payload, effects);
@@ -421,6 +427,7 @@ impl Shard {
             }
             Command::Capabilities => return Ok(self.capabilities()),
             Command::ExplainRefusals => return Ok(Outcome::Explain),
+            Command::ReportOffsets => return Ok(Outcome::ReportOffsets),
             Command::LoginUser(request) => return users::login(request),
             Command::LoginWithPersonalAccessToken(request) => {
                 return Ok(users::login_with_token(request));
@@ -527,6 +534,7 @@ impl Context<'_> {
             Command::Ping
             | Command::Capabilities
             | Command::ExplainRefusals
+            | Command::ReportOffsets
             | Command::LoginUser(_)
             | Command::LoginWithPersonalAccessToken(_)
             | Command::LogoutUser

@@ -8,8 +8,9 @@ use headrace_wire::{
         PollMessages, SetTraceContext, TopicPath, WaitMessages, WatchPartitions, WatchedTopic,
     },
     response::{
-        Capabilities as WireCapabilities, PartitionDescription as WireDescription,
-        WatchedPartition as WireWatchedPartition, decode_list,
+        Appended as WireAppended, Capabilities as WireCapabilities,
+        PartitionDescription as WireDescription, WatchedPartition as WireWatchedPartition,
+        decode_list,
     },
 };
 use pyo3::prelude::*;
@@ -37,6 +38,22 @@ impl From<WireCapabilities> for Capabilities {
             version: capabilities.version,
             codes: capabilities.codes,
             limits: limits.map(|limit| (limit.kind, limit.value)).collect(),
+        }
+    }
+}
+
+/// Place of an appended batch.
+#[pyclass(frozen, get_all, module = "headrace_core")]
+pub(crate) struct Appended {
+    partition_id: u32,
+    base_offset: u64,
+}
+
+impl From<WireAppended> for Appended {
+    fn from(appended: WireAppended) -> Self {
+        Self {
+            partition_id: appended.partition_id,
+            base_offset: appended.base_offset,
         }
     }
 }
@@ -93,6 +110,11 @@ pub(crate) fn watch(topics: &[Topic], is_removal: bool) -> WatchPartitions<'_> {
 #[pyfunction]
 fn encode_capabilities(python: Python<'_>) -> PyResult<Encoded<'_>> {
     encoded(python, &Command::Capabilities)
+}
+
+#[pyfunction]
+fn encode_report_offsets(python: Python<'_>) -> PyResult<Encoded<'_>> {
+    encoded(python, &Command::ReportOffsets)
 }
 
 #[expect(clippy::too_many_arguments, reason = "fields of the command")]
@@ -202,20 +224,30 @@ fn decode_capabilities(payload: &[u8]) -> PyResult<Capabilities> {
 }
 
 #[pyfunction]
+fn decode_appended(payload: &[u8]) -> PyResult<Appended> {
+    WireAppended::decode(payload)
+        .map(Appended::from)
+        .map_err(malformed)
+}
+
+#[pyfunction]
 fn decode_watched_partitions(payload: &[u8]) -> PyResult<Vec<WatchedPartition>> {
     let watched = decode_list::<WireWatchedPartition>(payload).map_err(malformed)?;
     Ok(watched.into_iter().map(WatchedPartition::from).collect())
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Appended>()?;
     module.add_class::<Capabilities>()?;
     module.add_class::<WatchedPartition>()?;
     module.add_function(wrap_pyfunction!(encode_capabilities, module)?)?;
+    module.add_function(wrap_pyfunction!(encode_report_offsets, module)?)?;
     module.add_function(wrap_pyfunction!(encode_wait_messages, module)?)?;
     module.add_function(wrap_pyfunction!(encode_watch_partitions, module)?)?;
     module.add_function(wrap_pyfunction!(encode_describe_partitions, module)?)?;
     module.add_function(wrap_pyfunction!(decode_partition_descriptions, module)?)?;
     module.add_function(wrap_pyfunction!(encode_set_trace_context, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_appended, module)?)?;
     module.add_function(wrap_pyfunction!(decode_capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(decode_watched_partitions, module)?)
 }

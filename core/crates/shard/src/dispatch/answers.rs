@@ -7,7 +7,7 @@ use headrace_partition::{PartitionError, Polled, ReadError, Response};
 use headrace_wire::{
     Status,
     response::{
-        ConsumerOffsetInfo, Polled as PolledAnswer, PolledHeader, ReadAnswer, ReadGap,
+        Appended, ConsumerOffsetInfo, Polled as PolledAnswer, PolledHeader, ReadAnswer, ReadGap,
         StagedMessages,
     },
 };
@@ -40,6 +40,13 @@ pub(crate) fn encode_partition_answer(
         Err(Refusal::NothingAssigned) => {
             let response = nothing_polled(pipeline, sequence);
             pipeline.answer_one(sequence, response);
+        }
+        Ok(Response::Appended { base_offset, .. }) if pipeline.reports_offsets() => {
+            let appended = Appended {
+                partition_id: namespace.partition().0,
+                base_offset: base_offset.0,
+            };
+            pipeline.answer_one(sequence, payload_response(|out| appended.encode(out)));
         }
         Ok(
             Response::Appended { .. }

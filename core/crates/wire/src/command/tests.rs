@@ -307,6 +307,7 @@ impl Values {
             }),
             CommandCode::DescribePartitions => Command::DescribePartitions(self.topic_path()),
             CommandCode::ExplainRefusals => Command::ExplainRefusals,
+            CommandCode::ReportOffsets => Command::ReportOffsets,
             CommandCode::SetTraceContext => Command::SetTraceContext(SetTraceContext {
                 trace_id: u128::from(self.large) << 60,
                 span_id: self.large,
@@ -406,7 +407,7 @@ fn there_are_47_commands_and_the_extensions() {
         .iter()
         .copied()
         .partition(|code| code.is_extension());
-    assert_eq!((classic.len(), extensions.len()), (47, 19));
+    assert_eq!((classic.len(), extensions.len()), (47, 20));
     for &code in CommandCode::ALL {
         assert_eq!(CommandCode::try_from(code.code()), Ok(code));
     }

@@ -1,4 +1,4 @@
-//! Polled messages and stored offsets.
+//! Appended and polled messages, and stored offsets.
 
 use super::part::{Part, payload};
 use crate::frame::{RESPONSE_HEADER_BYTES, ResponseHeader};
@@ -54,6 +54,17 @@ pub struct ReadAnswer<'a> {
     pub polled: Polled<'a>,
 }
 
+/// Place of an appended batch: response to `SendMessages` on connections that have sent `ReportOffsets`.
+///
+/// Layout: `u32 partition_id · u64 base_offset`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Appended {
+    /// Partition of the messages, which the server chose if the request did not name it.
+    pub partition_id: u32,
+    /// Offset of the first message of the batch; the others follow without gaps.
+    pub base_offset: u64,
+}
+
 /// Stored offset: response to `GetConsumerOffset`.
 ///
 /// Layout: `u32 partition_id · u64 current_offset · u64 stored_offset`.
@@ -67,6 +78,7 @@ pub struct ConsumerOffsetInfo {
     pub stored_offset: u64,
 }
 
+payload!(Appended);
 payload!(PolledHeader);
 payload!(Polled<'a>);
 payload!(ConsumerOffsetInfo);
@@ -144,6 +156,20 @@ impl<'a> Polled<'a> {
         } else {
             Err(Malformed::CountMismatch)
         }
+    }
+}
+
+impl Part<'_> for Appended {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            partition_id: reader.u32()?,
+            base_offset: reader.u64()?,
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u32(self.partition_id);
+        out.u64(self.base_offset);
     }
 }
 

@@ -24,7 +24,7 @@ pub use cluster::{ClusterMetadata, ClusterNode};
 pub use extension::{Capabilities, IssuedTicket, Limit, LimitKind, WatchedPartition};
 pub use group::{GroupDetails, GroupHeader, GroupMember};
 pub use message::{
-    ConsumerOffsetInfo, POLLED_HEADER_BYTES, Polled, PolledHeader, ReadAnswer, ReadGap,
+    Appended, ConsumerOffsetInfo, POLLED_HEADER_BYTES, Polled, PolledHeader, ReadAnswer, ReadGap,
 };
 pub use plan::{PlannedRange, RangeSplit};
 pub use reply::Response;

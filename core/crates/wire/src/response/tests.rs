@@ -237,6 +237,10 @@ impl Values {
             Code::CreatePersonalAccessToken => {
                 Response::RawToken(RawAccessToken { token: &self.name })
             }
+            Code::SendMessages => Response::Appended(Appended {
+                partition_id: self.medium,
+                base_offset: self.large,
+            }),
             Code::PollMessages | Code::WaitMessages => Response::Polled(self.polled()),
             Code::ReadMessages => Response::Read(ReadAnswer {
                 gap: ReadGap {
@@ -362,6 +366,7 @@ fn nothing_found_is_an_empty_payload() {
         CommandCode::GetStream,
         CommandCode::GetTopic,
         CommandCode::GetConsumerGroup,
+        CommandCode::SendMessages,
         CommandCode::Ping,
     ] {
         assert_eq!(Response::decode(code, &[]), Ok(Response::Empty));
@@ -380,7 +385,7 @@ fn nothing_found_is_an_empty_payload() {
         assert_eq!(Response::decode(code, &[]), Err(Malformed::Truncated));
     }
     assert_eq!(
-        Response::decode(CommandCode::SendMessages, &[0]),
+        Response::decode(CommandCode::FlushUnsavedBuffer, &[0]),
         Err(Malformed::TrailingBytes)
     );
 }

@@ -73,6 +73,8 @@ pub(crate) struct Pipeline {
     context: Option<TraceContext>,
     /// True if refusals carry an explanation.
     explains: bool,
+    /// True if answers to batches carry partition and offset.
+    reports_offsets: bool,
     /// Traced requests in flight.
     traced: Vec<(Sequence, NonZeroU32, TraceContext)>,
     /// Parts of the user's memory share that large requests in flight hold.
@@ -128,6 +130,16 @@ impl Pipeline {
     /// Return whether refusals carry an explanation.
     pub(crate) fn explains(&self) -> bool {
         self.explains
+    }
+
+    /// Add partition and offset to answers to batches from now on.
+    pub(crate) fn report_offsets(&mut self) {
+        self.reports_offsets = true;
+    }
+
+    /// Return whether answers to batches carry partition and offset.
+    pub(crate) fn reports_offsets(&self) -> bool {
+        self.reports_offsets
     }
 
     /// Return whether the answer to a request in flight begins with the gap of messages removed before they could be

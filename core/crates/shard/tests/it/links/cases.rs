@@ -4,7 +4,7 @@ use headrace_proto::catalog::v1::{TopicKey, delta::Change};
 use headrace_wire::{
     Command, Identifier, PartitionState, PollingStrategy, Status,
     command::{PollMessages, SetTraceContext, TopicPath, WaitMessages},
-    response::{PartitionDescription, decode_list},
+    response::{Appended, PartitionDescription, decode_list},
 };
 
 use crate::links::losses::{consumer, poll};
@@ -203,6 +203,50 @@ fn refusals_name_the_partition_and_the_node() {
             assert_eq!(reply.status, Status::PARTITION_UNAVAILABLE);
             assert_eq!(String::from_utf8(reply.payload).unwrap(), text);
         }
+    }
+}
+
+/// Offsets cross links, also those of batches that waited for their node; other clients get no payload, as they expect.
+#[test]
+fn offsets_of_batches_cross_links() {
+    let mut world = World::new(2);
+    let (plain, asks) = (world.client(), world.client());
+    let reply = world.ask(asks, &Command::ReportOffsets);
+    assert_eq!((reply.status, reply.payload.len()), (Status::OK, 0));
+    let large = vec![b'x'; 40_000];
+    let mut next = [0; 2];
+    for waits in [false, true] {
+        if waits {
+            world.down = vec![0];
+            let link = world.links_to(0)[0];
+            world.sockets[link].is_ended = true;
+            world.pass(100_000);
+        }
+        let batches: [(u32, &[&[u8]]); 3] =
+            [(0, &[b"1", b"2"]), (1, &[b"3"]), (0, &[&large, b"4", b"5"])];
+        for (partition, messages) in batches {
+            world.send(asks, partition, messages);
+        }
+        world.send(plain, 1, &[b"6"]);
+        if waits {
+            assert_eq!(world.try_reply(asks), None);
+            world.down.clear();
+            world.pass(TIMEOUT_MICROS / 4);
+        }
+        for (partition, messages) in &batches {
+            let reply = world.reply(asks);
+            assert_eq!(reply.status, Status::OK);
+            let appended = Appended::decode(&reply.payload).unwrap();
+            let next = &mut next[*partition as usize];
+            assert_eq!(
+                (appended.partition_id, appended.base_offset),
+                (*partition, *next)
+            );
+            *next += messages.len() as u64;
+        }
+        let reply = world.reply(plain);
+        assert_eq!((reply.status, reply.payload.len()), (Status::OK, 0));
+        next[1] += 1;
     }
 }
 

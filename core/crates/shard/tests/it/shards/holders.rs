@@ -106,6 +106,36 @@ fn everything(world: &mut World, link: usize, id: u32) -> [Status; 7] {
     ]
 }
 
+/// The holder of a ticket gets the offsets of its batches at the node if it has asked for them.
+#[test]
+fn a_ticket_holder_learns_offsets() {
+    let mut world = node_here(&[HERE]);
+    let (asks, plain) = (
+        log_in(&mut world, topic(Access::WRITE)),
+        log_in(&mut world, topic(Access::WRITE)),
+    );
+    assert_eq!(
+        status(&mut world, asks, &Command::ReportOffsets),
+        Status::OK
+    );
+    for base_offset in [0, 3] {
+        for (link, expected) in [
+            (asks, [&[0; 4], &u64::to_le_bytes(base_offset)[..]].concat()),
+            (plain, Vec::new()),
+        ] {
+            let messages: &[&[u8]] = if link == asks { &[b"1", b"2"] } else { &[b"3"] };
+            let one = batch(messages);
+            let request = one.request(
+                Identifier::Numeric(0),
+                Identifier::Numeric(0),
+                Partitioning::Balanced,
+            );
+            let reply = world.ask(link, &Command::SendMessages(request));
+            assert_eq!((reply.status, reply.payload), (Status::OK, expected));
+        }
+    }
+}
+
 /// CTL-9: the holder of a ticket sends and polls directly at the node; all other commands are refused.
 #[test]
 fn a_ticket_opens_what_it_is_for() {

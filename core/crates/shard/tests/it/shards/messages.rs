@@ -1,5 +1,7 @@
 //! Messages through sessions, on the same shard and across shards.
 
+mod offsets;
+
 use std::num::NonZeroU16;
 
 use headrace_model::{Namespace, PartitionId, StreamId, TopicId, owner_shard};
@@ -252,7 +254,8 @@ fn a_connection_with_mixed_traffic_stays() {
     assert_eq!(world.shard_of(link), 0);
 }
 
-fn owner_of(partition: u32) -> u16 {
+/// Shard that owns a partition.
+pub fn owner_of(partition: u32) -> u16 {
     let namespace = Namespace::new(StreamId(0), TopicId(0), PartitionId(partition)).unwrap();
     owner_shard(namespace, NonZeroU16::new(2).unwrap()).0
 }

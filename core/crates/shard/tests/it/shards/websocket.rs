@@ -9,6 +9,7 @@ use headrace_wire::{
     Command, Consumer, ConsumerKind, Identifier, Partitioning, PollingStrategy, Status,
     command::{CreateStream, PollMessages},
     frame::{RESPONSE_HEADER_BYTES, ResponseHeader},
+    response::Appended,
 };
 
 use crate::shards::world::{PASSWORD, Reply, World, batch, login};
@@ -371,14 +372,19 @@ fn shutdown_answers_what_is_in_flight() {
     assert!(world.is_stopped());
 }
 
-/// SHARD-6: a WebSocket connection moves to the shard of its traffic, even in the middle of a message.
+/// SHARD-6: a WebSocket connection moves to the shard of its traffic, even in the middle of a message, and still gets
+/// the offsets that it has asked for.
 #[test]
 fn a_websocket_moves_between_shards() {
     let mut world = World::new().with_topic(8);
     let mut peer = Peer::login(&mut world, 0);
+    assert_eq!(
+        peer.ask(&mut world, &Command::ReportOffsets).status,
+        Status::OK
+    );
     let mut moved = false;
     for partition in 0..8 {
-        for _ in 0..40 {
+        for base_offset in 0..40 {
             let batch = batch(&[b"m"]);
             let request = batch.request(
                 Identifier::Named("s"),
@@ -387,6 +393,11 @@ fn a_websocket_moves_between_shards() {
             );
             let reply = peer.ask(&mut world, &Command::SendMessages(request));
             assert_eq!(reply.status, Status::OK);
+            let appended = Appended {
+                partition_id: partition,
+                base_offset,
+            };
+            assert_eq!(Appended::decode(&reply.payload), Ok(appended));
         }
         moved |= world.shard_of(peer.link) == 1;
     }
