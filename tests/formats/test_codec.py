@@ -197,6 +197,7 @@ COMMANDS = [
     (core.encode_delete_consumer_group, IN_TOPIC | {"group": 9}, Code.DELETE_CONSUMER_GROUP, GROUP),
     (core.encode_join_consumer_group, IN_TOPIC | {"group": 9}, Code.JOIN_CONSUMER_GROUP, GROUP),
     (core.encode_leave_consumer_group, IN_TOPIC | {"group": 9}, Code.LEAVE_CONSUMER_GROUP, GROUP),
+    (core.encode_get_membership, IN_TOPIC | {"group": 9}, Code.GET_MEMBERSHIP, GROUP),
     (core.encode_capabilities, {}, Code.CAPABILITIES, b""),
     (core.encode_report_offsets, {}, Code.REPORT_OFFSETS, b""),
     (
@@ -434,6 +435,16 @@ def test_the_place_of_a_batch():
     for wrong in (b"", payload[:-1], payload + b"x"):
         with pytest.raises(CodecError):
             core.decode_appended(wrong)
+
+
+def test_a_membership():
+    payload = struct.pack("<IIIBIB", 3, 2, 0, 0, 7, 1)
+    membership = core.decode_membership(payload)
+    assert (membership.member_id, membership.partitions) == (3, [(0, False), (7, True)])
+    assert core.decode_membership(bytes(8)).partitions == []
+    for wrong in (b"", payload[:-1], payload + b"x", payload[:-1] + b"\x02"):
+        with pytest.raises(CodecError):
+            core.decode_membership(wrong)
 
 
 def test_nothing_is_decoded_as_nothing():

@@ -6,6 +6,7 @@ import asyncio
 import struct
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 
 from grpc import aio
@@ -20,9 +21,11 @@ from tests.apis.grpc.caller import GrpcCaller, access_token
 from tests.apis.grpc.writer import GrpcWriter
 from tests.apis.http.api import Api, batch, payloads
 from tests.cluster import NAME, Cluster, GatewayProcess
+from tests.compatibility.groups.member import Group
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.codes import Code, Status, Strategy
 from tests.compatibility.protocol.raw import RawConnection, Reply, eventually
+from tests.gateways.test_lifecycle import join_at
 
 SECONDS = 60.0
 PARTITION_ELSEWHERE = 20201
@@ -121,6 +124,25 @@ def test_the_place_of_a_batch_is_reported_across_nodes(cluster: Cluster) -> None
     # Partition 0 has six messages, at one of the nodes.
     replies.sort(key=lambda reply: reply.status)
     assert replies == [Reply(Status.OK, frames.u32(0) + frames.u64(6)), Reply(PARTITION_ELSEWHERE)]
+
+
+def test_members_at_several_gateways_learn_their_partitions(cluster: Cluster) -> None:
+    one, other = cluster.gateways
+    with RawConnection.as_root(one.listeners.tcp) as connection:
+        group = Group(connection, "learned", partitions=4)
+        with closing(group):
+            group.send(3, b"m")
+            here = group.join()
+            assert here.membership() == (0, [(partition, False) for partition in range(4)])
+            assert here.poll(3).offsets == [0]
+            there = join_at(group, other.listeners.tcp)
+            kept = [(0, False), (1, False)]
+            eventually("what is not read moves", lambda: there.membership() == (1, [(2, False)]))
+            eventually("what is read is leaving", lambda: here.membership() == (0, [*kept, (3, True)]))
+            assert here.store(3, 0) == Status.OK
+            eventually("it moves", lambda: there.membership() == (1, [(2, False), (3, False)]))
+            eventually("it is gone", lambda: here.membership() == (0, kept))
+            assert connection.status(Code.GET_MEMBERSHIP, group.path) == Status.GROUP_MEMBER_NOT_FOUND
 
 
 async def test_a_batch_over_several_nodes_is_committed_once_whichever_gateway_is_asked(

@@ -879,6 +879,9 @@ def decode_polled(payload: bytes, *, names_gap: bool = False) -> MessageBatch:
 def encode_describe_partitions(*, stream: int | str, topic: int | str) -> _Encoded: ...
 def decode_partition_descriptions(payload: bytes) -> list[PartitionDescription]: ...
 def encode_capabilities() -> _Encoded: ...
+def encode_get_membership(*, stream: int | str, topic: int | str, group: int | str) -> _Encoded:
+    """Encode a request for the partitions of a member: this connection. Decode the answer with `decode_membership`."""
+
 def encode_report_offsets() -> _Encoded:
     """Encode a request for the place of each batch that this connection sends from now on.
 
@@ -993,6 +996,7 @@ def decode_transaction(payload: bytes) -> Transaction | None:
 def decode_pinned_reader(payload: bytes) -> PinnedReader: ...
 def decode_appended(payload: bytes) -> Appended: ...
 def decode_capabilities(payload: bytes) -> Capabilities: ...
+def decode_membership(payload: bytes) -> Membership: ...
 def decode_planned_range(payload: bytes) -> PlannedRange: ...
 def decode_issued_ticket(payload: bytes) -> IssuedTicket: ...
 def decode_watched_partitions(payload: bytes) -> list[WatchedPartition]: ...
@@ -1005,6 +1009,15 @@ class Appended:
     """Partition of the messages."""
     base_offset: int
     """Offset of the first message; the others follow without gaps."""
+
+@final
+class Membership:
+    """Partitions of a member of a consumer group."""
+
+    member_id: int
+    """Id within the group, as in `GroupMember`."""
+    partitions: list[tuple[int, bool]]
+    """Id of each partition that the member owns, ascending, and whether it is being revoked."""
 
 @final
 class StagedMessages:

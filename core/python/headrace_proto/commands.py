@@ -158,6 +158,8 @@ class CommandCode(IntEnum):
     """Include explanations in error responses from now on."""
     REPORT_OFFSETS = 10008
     """Include partition and offset in responses to batches from now on."""
+    GET_MEMBERSHIP = 10009
+    """The partitions of this connection as a member of a group; counts as a heartbeat."""
     OPEN_LINK = 10010
     """Turn the connection into a link between a gateway and a partition node."""
     LOGIN_WITH_TICKET = 10011
@@ -270,6 +272,7 @@ _ROWS = (
     (CommandCode.DESCRIBE_PARTITIONS, "DescribePartitions", "topic read", (Attribute.STATISTICS,), ServedBy.ALL),
     (CommandCode.EXPLAIN_REFUSALS, "ExplainRefusals", "none", (), ServedBy.ALL),
     (CommandCode.REPORT_OFFSETS, "ReportOffsets", "none", (Attribute.BINARY_ONLY,), ServedBy.ALL),
+    (CommandCode.GET_MEMBERSHIP, "GetMembership", "poll", (Attribute.BINARY_ONLY,), ServedBy.ALL),
     (CommandCode.OPEN_LINK, "OpenLink", "none", (Attribute.BINARY_ONLY,), ServedBy.PARTITION_NODES),
     (CommandCode.LOGIN_WITH_TICKET, "LoginWithTicket", "none", (Attribute.BINARY_ONLY,), ServedBy.PARTITION_NODES),
     (CommandCode.ISSUE_TICKET, "IssueTicket", "poll or send", (), ServedBy.TICKET_ISSUERS),

@@ -148,6 +148,7 @@ def _guarded(client_id: int) -> tuple[Command, ...]:
         _command(Code.WAIT_MESSAGES, poll + frames.u32(0) + frames.u64(0)),
         _command(Code.READ_MESSAGES, poll + frames.u32(0) + frames.u64(0)),
         _command(Code.DESCRIBE_PARTITIONS, S + T),
+        _command(Code.GET_MEMBERSHIP, S + T + frames.ident("g"), status=Status.GROUP_MEMBER_NOT_FOUND),
         _command(
             Code.WATCH_PARTITIONS,
             frames.u8(1) + frames.u32(1) + S + T + frames.u32(1) + frames.u32(0),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from tests.compatibility.protocol import frames
 from tests.compatibility.protocol.answers import Polled, group_details
 from tests.compatibility.protocol.codes import Code, Strategy
@@ -84,6 +86,13 @@ class Member:
         """Delete a stored offset; returns the status."""
         payload = frames.consumer_offset(self.group.stream, "t", partition, who=self.who)
         return self.connection.status(Code.DELETE_CONSUMER_OFFSET, payload)
+
+    def membership(self) -> tuple[int, list[tuple[int, bool]]]:
+        """Ask for the member's id and the owned partitions, each with whether it is being revoked."""
+        answer = self.connection.ok(Code.GET_MEMBERSHIP, self.group.path)
+        member, count = struct.unpack_from("<II", answer)
+        assert len(answer) == 8 + 5 * count
+        return member, [(partition, bool(leaving)) for partition, leaving in struct.iter_unpack("<IB", answer[8:])]
 
     def leave(self) -> None:
         """End the membership."""

@@ -129,6 +129,27 @@ def test_a_partition_in_use_moves_when_all_is_processed(
     assert second.poll(count=2).offsets == [6, 7]
 
 
+def test_members_learn_what_they_own(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
+    """The answer lists the partitions of a member, and marks those that it is about to lose."""
+    group = make_group(root, stream, partitions=3)
+    group.send(2, *[b"m"] * 4)
+    first = group.join()
+    assert first.membership() == (0, [(0, False), (1, False), (2, False)])
+    assert first.poll(2, count=2).offsets == [0, 1]
+    second = group.join()
+    assert first.membership() == (0, [(0, False), (1, False), (2, True)])
+    assert second.membership() == (1, [])
+    assert {first.poll().partition for _ in range(4)} == {0, 1}, "in turn, without the one that is leaving"
+    assert first.store(2, 1) == Status.OK
+    eventually("the partition moves", lambda: second.membership() == (1, [(2, False)]))
+    assert first.membership() == (0, [(0, False), (1, False)])
+    first.leave()
+    assert second.membership() == (1, [(0, False), (1, False), (2, False)])
+    assert first.connection.status(Code.GET_MEMBERSHIP, group.path) == Status.GROUP_MEMBER_NOT_FOUND
+    unknown = group.topic + frames.ident("unknown")
+    assert first.connection.status(Code.GET_MEMBERSHIP, unknown) == Status.GROUP_NOT_FOUND
+
+
 def test_auto_commit_lets_a_partition_move(make_group: MakeGroup, root: RawConnection, stream: str) -> None:
     """Auto-commit lets a partition move at once: the delivered messages are already stored."""
     group = make_group(root, stream, partitions=2)
@@ -212,7 +233,9 @@ def test_many_that_join_and_close_leave_no_member_behind(
 
 
 def test_silent_members_are_lost(make_group: MakeGroup, start_server: StartServer) -> None:
-    """A client without heartbeats leaves its groups. Its connection stays open, stale until it joins again."""
+    """A client without heartbeats leaves its groups. Its connection stays open, stale until it joins again. A member
+    that asks for its partitions needs no other heartbeat.
+    """
     server = start_server({"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "2 s"})
     with RawConnection.as_root(server.address) as connection:
         group = make_group(connection, "s", partitions=2)
@@ -221,13 +244,14 @@ def test_silent_members_are_lost(make_group: MakeGroup, start_server: StartServe
 
         def is_alone() -> bool:
             assert connection.is_alive()
-            assert alive.connection.is_alive()
+            assert alive.membership()[0] == 1
             return list(group.owned()) == [1]
 
         eventually("the silent one is lost", is_alone)
         assert group.owned() == {1: [0, 1]}
         poll = frames.poll("s", "t", None, Strategy.NEXT, who=silent.who)
         assert silent.connection.status(Code.POLL_MESSAGES, poll) == Status.STALE_CLIENT
+        assert silent.connection.status(Code.GET_MEMBERSHIP, group.path) == Status.STALE_CLIENT
         silent.connection.send("s", "t", 0, b"still logged in")
         silent.connection.ok(Code.JOIN_CONSUMER_GROUP, group.path)
         assert len(group.owned()) == 2

@@ -6,7 +6,7 @@
 
 use headrace_model::GroupId;
 use headrace_wire::command::{CreateConsumerGroup, GroupPath, TopicPath};
-use headrace_wire::response::{GroupDetails, GroupHeader, GroupMember, decode_list};
+use headrace_wire::response::{GroupDetails, GroupHeader, GroupMember, Membership, decode_list};
 use headrace_wire::{Command, Identifier};
 
 use crate::client::decode;
@@ -86,6 +86,12 @@ impl Client {
     /// End the membership of this connection.
     pub fn leave_group(&mut self, path: GroupPath<'_>) -> Result<(), ClientError> {
         self.call(&Command::LeaveConsumerGroup(path))
+    }
+
+    /// Get the partitions that this connection owns as a member of the group. Counts as a heartbeat.
+    pub fn get_membership(&mut self, path: GroupPath<'_>) -> Result<Membership, ClientError> {
+        let command = Command::GetMembership(path);
+        decode(&command, self.request(&command)?, Membership::decode)
     }
 
     fn request_group(&mut self, command: &Command<'_>) -> Result<Group, ClientError> {

@@ -436,6 +436,8 @@ impl Shard {
                 return Ok(Outcome::Link(self.check_link_request(session, request)));
             }
             Command::LoginWithTicket(request) => return self.login_with_ticket(session, request),
+            // Members ask again and again, so they need no other heartbeat.
+            Command::GetMembership(_) => session.last_heartbeat = self.now,
             _ => {}
         }
         let user = self.current_user(session).ok_or(Status::UNAUTHENTICATED)?;
@@ -531,6 +533,7 @@ impl Context<'_> {
             Command::DeleteConsumerGroup(request) => self.delete_consumer_group(request),
             Command::JoinConsumerGroup(request) => self.join_consumer_group(request),
             Command::LeaveConsumerGroup(request) => self.leave_consumer_group(request),
+            Command::GetMembership(request) => self.get_membership(request),
             Command::Ping
             | Command::Capabilities
             | Command::ExplainRefusals

@@ -8,7 +8,7 @@ use headrace_wire::{
         PollMessages, SetTraceContext, TopicPath, WaitMessages, WatchPartitions, WatchedTopic,
     },
     response::{
-        Appended as WireAppended, Capabilities as WireCapabilities,
+        Appended as WireAppended, Capabilities as WireCapabilities, Membership as WireMembership,
         PartitionDescription as WireDescription, WatchedPartition as WireWatchedPartition,
         decode_list,
     },
@@ -54,6 +54,25 @@ impl From<WireAppended> for Appended {
         Self {
             partition_id: appended.partition_id,
             base_offset: appended.base_offset,
+        }
+    }
+}
+
+/// Partitions of a member of a consumer group.
+#[pyclass(frozen, get_all, module = "headrace_core")]
+pub(crate) struct Membership {
+    member_id: u32,
+    partitions: Vec<(u32, bool)>,
+}
+
+impl From<WireMembership> for Membership {
+    fn from(membership: WireMembership) -> Self {
+        let partitions = membership.partitions.into_iter();
+        Self {
+            member_id: membership.member_id,
+            partitions: partitions
+                .map(|partition| (partition.partition_id, partition.is_leaving))
+                .collect(),
         }
     }
 }
@@ -231,6 +250,13 @@ fn decode_appended(payload: &[u8]) -> PyResult<Appended> {
 }
 
 #[pyfunction]
+fn decode_membership(payload: &[u8]) -> PyResult<Membership> {
+    WireMembership::decode(payload)
+        .map(Membership::from)
+        .map_err(malformed)
+}
+
+#[pyfunction]
 fn decode_watched_partitions(payload: &[u8]) -> PyResult<Vec<WatchedPartition>> {
     let watched = decode_list::<WireWatchedPartition>(payload).map_err(malformed)?;
     Ok(watched.into_iter().map(WatchedPartition::from).collect())
@@ -239,6 +265,7 @@ fn decode_watched_partitions(payload: &[u8]) -> PyResult<Vec<WatchedPartition>> 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Appended>()?;
     module.add_class::<Capabilities>()?;
+    module.add_class::<Membership>()?;
     module.add_class::<WatchedPartition>()?;
     module.add_function(wrap_pyfunction!(encode_capabilities, module)?)?;
     module.add_function(wrap_pyfunction!(encode_report_offsets, module)?)?;
@@ -249,5 +276,6 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(encode_set_trace_context, module)?)?;
     module.add_function(wrap_pyfunction!(decode_appended, module)?)?;
     module.add_function(wrap_pyfunction!(decode_capabilities, module)?)?;
+    module.add_function(wrap_pyfunction!(decode_membership, module)?)?;
     module.add_function(wrap_pyfunction!(decode_watched_partitions, module)?)
 }

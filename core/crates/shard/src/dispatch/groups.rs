@@ -12,6 +12,7 @@ use headrace_proto::metadata::v1::{
 use headrace_wire::{
     Identifier, Status,
     command::{ConsumerOffsetPath, CreateConsumerGroup, GroupPath, PollMessages, TopicPath},
+    response::{AssignedPartition, Membership},
 };
 
 use super::{Context, Handled, Outcome, check_new_name, messages::poll_of};
@@ -86,6 +87,22 @@ impl Context<'_> {
             client_id: self.client.0,
         };
         Ok(self.propose_about(group, Operation::LeaveConsumerGroup(command)))
+    }
+
+    /// Return the partitions that this connection owns as a member, according to the current catalog.
+    pub(super) fn get_membership(&self, request: &GroupPath<'_>) -> Handled {
+        let topic = self.topic(request.stream, request.topic, Action::Poll)?;
+        let (_, member) = self.membership(topic, request.group)?;
+        let membership = Membership {
+            member_id: member.id,
+            partitions: (member.partitions.iter())
+                .map(|partition| AssignedPartition {
+                    partition_id: partition.0,
+                    is_leaving: member.revocation(*partition).is_some(),
+                })
+                .collect(),
+        };
+        Ok(Outcome::payload(|out| membership.encode(out)))
     }
 
     /// Propose a command about a group, with the precondition that its number was not reused.

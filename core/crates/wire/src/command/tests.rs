@@ -294,6 +294,7 @@ impl Values {
             CommandCode::DeleteConsumerGroup => Command::DeleteConsumerGroup(self.group_path()),
             CommandCode::JoinConsumerGroup => Command::JoinConsumerGroup(self.group_path()),
             CommandCode::LeaveConsumerGroup => Command::LeaveConsumerGroup(self.group_path()),
+            CommandCode::GetMembership => Command::GetMembership(self.group_path()),
             CommandCode::Capabilities => Command::Capabilities,
             CommandCode::WaitMessages => Command::WaitMessages(WaitMessages {
                 poll: self.poll_messages(),
@@ -407,7 +408,7 @@ fn there_are_47_commands_and_the_extensions() {
         .iter()
         .copied()
         .partition(|code| code.is_extension());
-    assert_eq!((classic.len(), extensions.len()), (47, 20));
+    assert_eq!((classic.len(), extensions.len()), (47, 21));
     for &code in CommandCode::ALL {
         assert_eq!(CommandCode::try_from(code.code()), Ok(code));
     }

@@ -39,9 +39,31 @@ pub struct GroupDetails<'a> {
     pub members: Vec<GroupMember>,
 }
 
+/// A partition that a member owns. Layout: `u32 partition_id · u8 is_leaving`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AssignedPartition {
+    /// Id of the partition.
+    pub partition_id: u32,
+    /// True if the partition is being revoked: polls without a partition exclude it, and it moves to another member when
+    /// everything delivered of it is stored.
+    pub is_leaving: bool,
+}
+
+/// Membership of the requesting connection: response to `GetMembership`.
+///
+/// Layout: `u32 member_id · u32 partitions_count · (u32 partition_id · u8 is_leaving)[partitions_count]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Membership {
+    /// The member's id within the group, as in [`GroupMember`].
+    pub member_id: u32,
+    /// Partitions that the member owns, ascending.
+    pub partitions: Vec<AssignedPartition>,
+}
+
 payload!(GroupHeader<'a>);
 payload!(GroupDetails<'a>);
 payload!(GroupMember);
+payload!(Membership);
 
 impl<'a> Part<'a> for GroupHeader<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
@@ -99,5 +121,36 @@ impl<'a> Part<'a> for GroupDetails<'a> {
         }
         .write(out);
         write_all(&self.members, out);
+    }
+}
+
+impl Part<'_> for AssignedPartition {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            partition_id: reader.u32()?,
+            is_leaving: reader.flag()?,
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u32(self.partition_id);
+        out.bool(self.is_leaving);
+    }
+}
+
+impl Part<'_> for Membership {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let member_id = reader.u32()?;
+        let count = reader.u32()?;
+        Ok(Self {
+            member_id,
+            partitions: read_counted(reader, count)?,
+        })
+    }
+
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u32(self.member_id);
+        out.count(self.partitions.len());
+        write_all(&self.partitions, out);
     }
 }

@@ -69,6 +69,11 @@ fn counts_without_items_allocate_nothing() {
     );
     let member = [0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
     assert_eq!(GroupMember::decode(&member), Err(Malformed::Truncated));
+    assert_eq!(Membership::decode(&member), Err(Malformed::Truncated));
+    assert_eq!(
+        Membership::decode(&member[..8]),
+        Err(Malformed::CountMismatch)
+    );
 }
 
 #[test]

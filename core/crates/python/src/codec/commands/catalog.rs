@@ -48,6 +48,7 @@ paths! {
     encode_delete_consumer_group(stream, topic, group) => DeleteConsumerGroup: GroupPath;
     encode_join_consumer_group(stream, topic, group) => JoinConsumerGroup: GroupPath;
     encode_leave_consumer_group(stream, topic, group) => LeaveConsumerGroup: GroupPath;
+    encode_get_membership(stream, topic, group) => GetMembership: GroupPath;
 }
 
 #[pyfunction]

@@ -11,7 +11,7 @@ use headrace_proto::{
 use headrace_wire::{
     Command, Consumer, ConsumerKind, Identifier, PollingStrategy, Status,
     command::{ConsumerOffsetPath, GroupPath, PollMessages, StoreConsumerOffset, TopicPath},
-    response::{GroupDetails, Polled},
+    response::{AssignedPartition, GroupDetails, Membership, Polled},
 };
 
 use crate::shards::world::{GATEWAY, World};
@@ -108,12 +108,26 @@ fn offset_of(partition: u32) -> ConsumerOffsetPath<'static> {
     }
 }
 
-fn join() -> Command<'static> {
-    Command::JoinConsumerGroup(GroupPath {
+fn path() -> GroupPath<'static> {
+    GroupPath {
         stream: Identifier::Named("s"),
         topic: Identifier::Numeric(0),
         group: GROUP,
-    })
+    }
+}
+
+fn join() -> Command<'static> {
+    Command::JoinConsumerGroup(path())
+}
+
+/// Partitions of a member, each with whether it is leaving.
+fn partitions(world: &mut World, link: usize, member_id: u32) -> Vec<(u32, bool)> {
+    let reply = world.ask(link, &Command::GetMembership(path()));
+    assert_eq!(reply.status, Status::OK);
+    let membership = Membership::decode(&reply.payload).unwrap();
+    assert_eq!(membership.member_id, member_id);
+    let pair = |partition: &AssignedPartition| (partition.partition_id, partition.is_leaving);
+    membership.partitions.iter().map(pair).collect()
 }
 
 /// Number of messages that a poll returns.
@@ -388,4 +402,70 @@ fn groups_are_shown_with_what_their_members_own() {
         topic: path.topic,
     });
     assert_eq!(world.ask(first, &all).payload.len(), 13 + 1);
+}
+
+/// A member learns what it owns, and what it is about to lose, on whichever shard its connection is.
+#[test]
+fn a_member_learns_its_partitions() {
+    let (mut world, first, second) = world_with_messages(elsewhere());
+    let not_a_member = Status::CONSUMER_GROUP_MEMBER_NOT_FOUND;
+    let asked = Command::GetMembership(path());
+    let missing = world.ask(first, &asked).status;
+    assert_eq!(missing, Status::CONSUMER_GROUP_ID_NOT_FOUND);
+    world.publish(vec![group(KEY, &[(1, &[], &[])])]);
+    assert_eq!(world.ask(second, &asked).status, not_a_member);
+    for is_moved in [false, true] {
+        world.publish(vec![group(KEY, &[(1, &[], &[]), (2, &[], &[])])]);
+        assert_eq!(partitions(&mut world, first, 1), []);
+        world.publish(vec![group(KEY, &[(1, &[0, 3, 4], &[]), (2, &[1], &[])])]);
+        let all = [(0, false), (3, false), (4, false)];
+        assert_eq!(partitions(&mut world, first, 1), all);
+        assert_eq!(partitions(&mut world, second, 2), [(1, false)]);
+        world.publish(vec![group(
+            KEY,
+            &[(1, &[0, 3, 4], &[(3, 2, 50)]), (2, &[1], &[])],
+        )]);
+        let leaving = [(0, false), (3, true), (4, false)];
+        assert_eq!(partitions(&mut world, first, 1), leaving);
+        assert_eq!(partitions(&mut world, second, 2), [(1, false)], "not yet");
+        world.publish(vec![group(KEY, &[(1, &[0, 4], &[]), (2, &[1, 3], &[])])]);
+        assert_eq!(partitions(&mut world, first, 1), [(0, false), (4, false)]);
+        assert_eq!(partitions(&mut world, second, 2), [(1, false), (3, false)]);
+        assert_eq!(world.shard_of(first), usize::from(is_moved));
+        for _ in 0..40 {
+            assert_eq!(world.send(first, elsewhere(), &[b"m"]), Status::OK);
+        }
+    }
+    world.publish(vec![group(KEY, &[(2, &[0, 1], &[])])]);
+    assert_eq!(world.ask(first, &asked).status, not_a_member);
+    let unauthenticated = world.connect(0);
+    assert_eq!(
+        world.ask(unauthenticated, &asked).status,
+        Status::UNAUTHENTICATED
+    );
+}
+
+/// Members that ask for their partitions need no other heartbeat; one that was silent is refused as stale.
+#[test]
+fn asking_for_partitions_is_a_heartbeat() {
+    let mut world = World::with_heartbeat(Some(5_000_000)).with_topic(8);
+    let (asks, silent) = (world.login(0), world.login(0));
+    for link in [asks, silent] {
+        world.publish(vec![group(KEY, &[])]);
+        assert_eq!(world.ask(link, &join()).status, Status::OK);
+    }
+    world.publish(vec![group(KEY, &[(1, &[0], &[]), (2, &[1], &[])])]);
+    for _ in 0..4 {
+        world.pass(3_000_000);
+        assert_eq!(partitions(&mut world, asks, 1), [(0, false)]);
+    }
+    // A notice is repeated until the membership has ended.
+    assert!(!world.notices.is_empty());
+    assert!(world.notices.iter().all(|notice| notice.client_id == 2));
+    world.publish(vec![group(KEY, &[(1, &[0, 1], &[])])]);
+    let asked = Command::GetMembership(path());
+    for _ in 0..2 {
+        assert_eq!(world.ask(silent, &asked).status, Status::STALE_CLIENT);
+    }
+    assert_eq!(partitions(&mut world, asks, 1), [(0, false), (1, false)]);
 }

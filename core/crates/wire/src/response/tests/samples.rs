@@ -285,6 +285,15 @@ impl Values {
                     self.items
                 ],
             }),
+            Code::GetMembership => Response::Membership(Membership {
+                member_id: self.medium,
+                partitions: (self.numbers.iter())
+                    .map(|&partition_id| AssignedPartition {
+                        partition_id,
+                        is_leaving: partition_id.is_multiple_of(2),
+                    })
+                    .collect(),
+            }),
             Code::GetConsumerGroups => Response::Groups(vec![self.group(); self.items]),
             Code::WatchPartitions => Response::Watched(vec![
                 WatchedPartition {
