@@ -33,6 +33,8 @@ BELOW["headrace-shard"] = (
 BELOW["headrace-runtime"] = BELOW["headrace-shard"] | {"headrace-shard", "headrace-wakeup"}
 BELOW["headrace-edge"] = BELOW["headrace-runtime"] | {"headrace-runtime"}
 BELOW["headrace-client"] = BELOW["headrace-wire"] | {"headrace-wire", "headrace-websocket"}
+BELOW["headrace-session"] = BELOW["headrace-wire"] | {"headrace-wire"}
+BELOW["headrace-engine"] = BELOW["headrace-client"] | {"headrace-client", "headrace-session"}
 BELOW["headrace-vsr"] = BELOW["headrace-buffer"] | {"headrace-buffer"}
 BELOW["headrace-lossy-disk"] = set()
 BELOW["headrace-replica"] = BELOW["headrace-vsr"] | {"headrace-vsr", "headrace-wakeup"}
@@ -44,6 +46,8 @@ BELOW["headrace-python"] = (
     | {
         "headrace-runtime",
         "headrace-client",
+        "headrace-engine",
+        "headrace-session",
         "headrace-columns",
         "headrace-replica",
         "headrace-ticket",
@@ -57,6 +61,7 @@ PURE = (
     "buffer",
     "wire",
     "websocket",
+    "session",
     "columns",
     "log",
     "catalog",

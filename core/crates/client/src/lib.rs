@@ -26,4 +26,5 @@ pub use extensions::Watcher;
 pub use groups::Group;
 pub use pipeline::{Answer, Pipeline};
 pub use socket::{Transport, WriteStyle};
+pub use tls::{Target, TlsTarget};
 pub use transport::{ConnectOptions, ResponseBuffer};

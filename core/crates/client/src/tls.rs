@@ -23,16 +23,16 @@ pub(crate) type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
 /// An address as written by users: `host:port`, or `tls://host:port?ca=FILE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
+pub struct Target {
     /// Host and port, `host:port`.
-    pub(crate) address: String,
+    pub address: String,
     /// TLS parameters, if the address requests TLS.
-    pub(crate) tls: Option<TlsTarget>,
+    pub tls: Option<TlsTarget>,
 }
 
 /// Expected identity of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TlsTarget {
+pub struct TlsTarget {
     /// Name in its certificate; the host, unless `name=` is given.
     name: String,
     trust: Trust,
@@ -49,7 +49,7 @@ enum Trust {
 impl Target {
     /// # Errors
     /// The text has neither of the two forms, or requests TLS without `ca=` or `verify=no`.
-    pub(crate) fn parse(text: &str) -> Result<Self, ClientError> {
+    pub fn parse(text: &str) -> Result<Self, ClientError> {
         let Some(rest) = text.strip_prefix(SCHEME) else {
             return Ok(Self {
                 address: text.to_owned(),
@@ -86,8 +86,7 @@ impl Target {
 impl TlsTarget {
     /// Run the handshake.
     pub(crate) fn open(&self, mut stream: TcpStream) -> io::Result<TlsStream> {
-        let name = ServerName::try_from(self.name.clone()).map_err(invalid)?;
-        let config = self.config()?;
+        let (name, config) = (self.server_name()?, self.config()?);
         let mut connection = ClientConnection::new(Arc::new(config), name).map_err(invalid)?;
         while connection.is_handshaking() {
             connection.complete_io(&mut stream)?;
@@ -95,7 +94,13 @@ impl TlsTarget {
         Ok(StreamOwned::new(connection, stream))
     }
 
-    fn config(&self) -> io::Result<ClientConfig> {
+    /// Name that the certificate must have.
+    pub fn server_name(&self) -> io::Result<ServerName<'static>> {
+        ServerName::try_from(self.name.clone()).map_err(invalid)
+    }
+
+    /// Settings of a connection; reads the file of the authorities.
+    pub fn config(&self) -> io::Result<ClientConfig> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()

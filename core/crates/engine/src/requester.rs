@@ -1,0 +1,70 @@
+//! Requests and their answers.
+
+use std::sync::Arc;
+
+use headrace_session::{Failure, Outcome, Request};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::driver::{Driver, Event};
+use crate::engine::{Engine, SessionSettings};
+use crate::promise::Promise;
+
+type Answer = Arc<Promise<Outcome>>;
+
+/// A session for single requests. Dropping it ends the session.
+#[derive(Debug)]
+pub struct Requester {
+    requests: UnboundedSender<(Request, Answer)>,
+    opened: Arc<Promise<Result<(), Failure>>>,
+}
+
+impl Requester {
+    /// Begin a session.
+    pub fn new(engine: &Engine, settings: Arc<SessionSettings>) -> Self {
+        let (requests, receiver) = unbounded_channel();
+        let opened = Arc::new(Promise::default());
+        engine.spawn(run(Driver::new(settings), receiver, Arc::clone(&opened)));
+        Self { requests, opened }
+    }
+
+    /// The result of the first attempt to connect and to log in.
+    pub fn opened(&self) -> Arc<Promise<Result<(), Failure>>> {
+        Arc::clone(&self.opened)
+    }
+
+    /// Submit a request.
+    pub fn submit(&self, request: Request) -> Arc<Promise<Outcome>> {
+        let answer = Answer::default();
+        if let Err(unsent) = self.requests.send((request, Arc::clone(&answer))) {
+            let (_, answer) = unsent.0;
+            answer.fulfil(Err(Failure::Closed));
+        }
+        answer
+    }
+}
+
+async fn run(
+    mut driver: Driver<Answer>,
+    mut requests: UnboundedReceiver<(Request, Answer)>,
+    opened: Arc<Promise<Result<(), Failure>>>,
+) {
+    let ended = loop {
+        tokio::select! {
+            event = driver.next() => match event {
+                Event::Opened(_) => opened.fulfil(Ok(())),
+                Event::Answered { token, outcome } => token.fulfil(outcome),
+                Event::Failed(failure) => break failure,
+                Event::Lost | Event::Notified(_) => {}
+            },
+            request = requests.recv() => match request {
+                Some((request, answer)) => driver.submit(request, answer),
+                None => driver.close(),
+            },
+        }
+    };
+    opened.fulfil(Err(ended.clone()));
+    requests.close();
+    while let Some((_, answer)) = requests.recv().await {
+        answer.fulfil(Err(ended.clone()));
+    }
+}

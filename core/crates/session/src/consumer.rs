@@ -1,0 +1,297 @@
+//! Reading of a topic: as a member of a group, or alone.
+//!
+//! Two sessions serve a consumer. The *data* session joins the group, reads and stores offsets; nothing on it ever
+//! waits. The *watch* session reports which partitions have messages, so that a consumer without messages costs
+//! nothing.
+
+mod effects;
+mod joining;
+mod partition;
+mod reading;
+mod settings;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use headrace_wire::command::GroupPath;
+use headrace_wire::{Command, Consumer as WireConsumer, ConsumerKind, Identifier};
+
+pub use self::effects::{Batch, ConsumerEffect, DataToken, Item, WatchToken};
+use self::partition::Partition;
+pub use self::settings::{ConsumerConfig, Membership, Start};
+use crate::{Failure, OwnedIdentifier, Repeat, Request};
+
+/// Progress towards reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The data session is not open.
+    Disconnected,
+    /// Requests that lead to the partitions are in flight.
+    Joining,
+    /// The partitions are known.
+    Reading,
+    /// The consumer has left, or has failed.
+    Ended,
+}
+
+/// A consumer of one topic. `C` is a token of the caller for its commits.
+#[derive(Debug)]
+pub struct Consumer<C> {
+    config: ConsumerConfig,
+    stream: OwnedIdentifier,
+    topic: OwnedIdentifier,
+    phase: Phase,
+    /// Number of the data session's present connection.
+    generation: u64,
+    /// Number of the watch session's present connection; `None` while there is none.
+    watch: Option<u64>,
+    partitions: BTreeMap<u32, Partition>,
+    /// Offset after the last processed message, by partition, of partitions that were owned. It outlives the ownership
+    /// until another position is known.
+    processed: BTreeMap<u32, u64>,
+    /// Number that the next partition or position gets: answers to earlier ones are ignored.
+    epochs: u32,
+    /// Partition after which the next one is read.
+    last_read: u32,
+    reads_in_flight: usize,
+    /// Bytes that were handed out and are not taken yet.
+    prefetched_bytes: usize,
+    heartbeat_at: Duration,
+    is_heartbeat_in_flight: bool,
+    effects: VecDeque<ConsumerEffect<C>>,
+}
+
+impl<C> Consumer<C> {
+    /// Create a consumer; it begins with [`Self::data_opened`] and [`Self::watch_opened`].
+    pub fn new(config: ConsumerConfig, stream: OwnedIdentifier, topic: OwnedIdentifier) -> Self {
+        Self {
+            config,
+            stream,
+            topic,
+            phase: Phase::Disconnected,
+            generation: 0,
+            watch: None,
+            partitions: BTreeMap::new(),
+            processed: BTreeMap::new(),
+            epochs: 0,
+            last_read: u32::MAX,
+            reads_in_flight: 0,
+            prefetched_bytes: 0,
+            heartbeat_at: Duration::ZERO,
+            is_heartbeat_in_flight: false,
+            effects: VecDeque::new(),
+        }
+    }
+
+    /// Take the next effect.
+    pub fn next_effect(&mut self) -> Option<ConsumerEffect<C>> {
+        self.effects.pop_front()
+    }
+
+    /// Ids of the partitions that this consumer reads, ascending.
+    pub fn assigned(&self) -> Vec<u32> {
+        self.partitions.keys().copied().collect()
+    }
+
+    /// Offsets of a partition: the next one to be read, if known, and the one after the last readable message.
+    pub fn position(&self, partition: u32) -> Option<(Option<u64>, u64)> {
+        let found = self.partitions.get(&partition)?;
+        Some((found.next_offset(), found.end()))
+    }
+
+    /// The data session is open.
+    pub fn data_opened(&mut self, generation: u64, now: Duration) {
+        if self.phase == Phase::Ended {
+            return;
+        }
+        self.generation = generation;
+        self.reads_in_flight = 0;
+        self.is_heartbeat_in_flight = false;
+        self.phase = Phase::Joining;
+        self.heartbeat_at = now + self.config.heartbeat;
+        self.join();
+    }
+
+    /// The data session has lost its connection. A member loses its partitions with it.
+    pub fn data_lost(&mut self) {
+        if self.phase == Phase::Ended {
+            return;
+        }
+        self.phase = Phase::Disconnected;
+        self.reads_in_flight = 0;
+        self.is_heartbeat_in_flight = false;
+        if self.config.membership.is_group() {
+            let lost: Vec<_> = self.partitions.keys().copied().collect();
+            self.drop_partitions(&lost);
+        } else {
+            for partition in self.partitions.values_mut() {
+                partition.read_failed();
+            }
+        }
+    }
+
+    /// The watch session is open.
+    pub fn watch_opened(&mut self, generation: u64) {
+        self.watch = Some(generation);
+        let owned = self.assigned();
+        self.watch_partitions(&owned);
+    }
+
+    /// The watch session has lost its connection.
+    pub fn watch_lost(&mut self) {
+        self.watch = None;
+    }
+
+    /// Let time pass.
+    pub fn tick(&mut self, now: Duration) {
+        if self.phase == Phase::Reading && self.heartbeat_at <= now {
+            self.heartbeat_at = now + self.config.heartbeat;
+            for partition in self.partitions.values_mut() {
+                partition.unblock();
+            }
+            self.beat();
+            self.read_more();
+        }
+    }
+
+    /// Time at which [`Self::tick`] has something to do.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        (self.phase == Phase::Reading).then_some(self.heartbeat_at)
+    }
+
+    /// Stop or continue to read partitions; batches that were handed out stay.
+    pub fn set_paused(&mut self, partitions: &[u32], is_paused: bool) {
+        for id in partitions {
+            if let Some(partition) = self.partitions.get_mut(id) {
+                partition.is_paused = is_paused;
+            }
+        }
+        self.read_more();
+    }
+
+    /// Continue at another place. Batches of the partition that were handed out before have an older epoch. Returns the
+    /// new epoch; `None` if the consumer does not own the partition.
+    pub fn seek(&mut self, partition: u32, start: Start) -> Option<u32> {
+        let epoch = self.next_epoch();
+        self.processed.remove(&partition);
+        let found = self.partitions.get_mut(&partition)?;
+        found.seek(start, epoch);
+        self.read_more();
+        Some(epoch)
+    }
+
+    /// Batches of this size were taken, or dropped: there is room for others.
+    pub fn taken(&mut self, bytes: usize) {
+        self.prefetched_bytes = self.prefetched_bytes.saturating_sub(bytes);
+        self.read_more();
+    }
+
+    /// Note the offset after the last processed message of a partition. A consumer that gets the partition again after
+    /// a lost connection continues there if the stored offset is not beyond it.
+    pub fn note_processed(&mut self, partition: u32, next_offset: u64) {
+        self.processed.insert(partition, next_offset);
+    }
+
+    /// Store the offset of the last processed message.
+    pub fn commit(&mut self, partition: u32, offset: u64, token: C) {
+        let Some(consumer) = self.config.membership.consumer() else {
+            let failure = Failure::Unrepresentable {
+                reason: "a consumer without a name or group stores no offsets".to_owned(),
+            };
+            return self.effects.push_back(ConsumerEffect::Committed {
+                token,
+                outcome: Err(failure),
+            });
+        };
+        let command = Command::StoreConsumerOffset(headrace_wire::command::StoreConsumerOffset {
+            path: headrace_wire::command::ConsumerOffsetPath {
+                consumer,
+                stream: self.stream.as_identifier(),
+                topic: self.topic.as_identifier(),
+                partition_id: Some(partition),
+            },
+            offset,
+        });
+        // A membership ends with its connection, and with it the right to store.
+        let repeat = if self.config.membership.is_group() {
+            Repeat::Bound(self.generation)
+        } else {
+            Repeat::Always
+        };
+        match Request::new(&command, repeat) {
+            Ok(request) => {
+                let token = DataToken::Commit(token);
+                self.effects
+                    .push_back(ConsumerEffect::Data { request, token });
+            }
+            Err(failure) => self.effects.push_back(ConsumerEffect::Committed {
+                token,
+                outcome: Err(failure),
+            }),
+        }
+    }
+
+    /// End the membership; [`ConsumerEffect::Left`] follows.
+    pub fn leave(&mut self) {
+        let was_reading = matches!(self.phase, Phase::Reading | Phase::Joining);
+        self.phase = Phase::Ended;
+        if was_reading && let Some(group) = self.config.membership.group() {
+            let command = Command::LeaveConsumerGroup(self.group_path(group));
+            let request = Request::new(&command, Repeat::Bound(self.generation));
+            self.submit(request, DataToken::Leave);
+        } else {
+            self.effects.push_back(ConsumerEffect::Left);
+        }
+    }
+
+    /// Return whether it is a member of a group.
+    pub fn is_member(&self) -> bool {
+        self.config.membership.is_group()
+    }
+
+    /// End it with a failure, which is handed out.
+    pub fn end(&mut self, failure: Failure) {
+        self.fail(failure);
+    }
+
+    fn next_epoch(&mut self) -> u32 {
+        self.epochs += 1;
+        self.epochs
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        if self.phase != Phase::Ended {
+            self.phase = Phase::Ended;
+            self.item(Item::Failed(failure));
+        }
+    }
+
+    fn item(&mut self, item: Item) {
+        self.effects.push_back(ConsumerEffect::Item(item));
+    }
+
+    fn submit(&mut self, request: Result<Request, Failure>, token: DataToken<C>) {
+        match request {
+            Ok(request) => self
+                .effects
+                .push_back(ConsumerEffect::Data { request, token }),
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    fn group_path<'a>(&'a self, group: Identifier<'a>) -> GroupPath<'a> {
+        GroupPath {
+            stream: self.stream.as_identifier(),
+            topic: self.topic.as_identifier(),
+            group,
+        }
+    }
+
+    /// Consumer in requests to read: any, if none is named.
+    fn reader(&self) -> WireConsumer<'_> {
+        self.config.membership.consumer().unwrap_or(WireConsumer {
+            kind: ConsumerKind::Consumer,
+            id: Identifier::Numeric(0),
+        })
+    }
+}

@@ -1,0 +1,328 @@
+//! Partitions of a consumer: got, kept, given up.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use headrace_wire::command::{
+    ConsumerOffsetPath, CreateConsumerGroup, TopicPath, WatchPartitions, WatchedTopic,
+};
+use headrace_wire::response::{ConsumerOffsetInfo, Membership as MemberAnswer, TopicDetails};
+use headrace_wire::{Command, CommandCode, Identifier, Malformed, Status, WatchAction};
+
+use super::effects::{ConsumerEffect, DataToken, Item, WatchToken};
+use super::partition::Partition;
+use super::settings::{Membership, Start};
+use super::{Consumer, Phase};
+use crate::{Failure, Outcome, Repeat, Request};
+
+impl<C> Consumer<C> {
+    /// Take the first step towards the partitions.
+    pub(super) fn join(&mut self) {
+        match &self.config.membership {
+            Membership::Group { .. } => self.ask(DataToken::Join),
+            Membership::Alone { partitions, .. } => match partitions.clone() {
+                Some(partitions) => self.own(&partitions),
+                None => self.ask(DataToken::Topic),
+            },
+        }
+    }
+
+    /// Ask for the partitions, if they can change.
+    pub(super) fn beat(&mut self) {
+        if self.is_heartbeat_in_flight {
+            return;
+        }
+        match &self.config.membership {
+            Membership::Group { .. } => {
+                self.is_heartbeat_in_flight = true;
+                self.ask(DataToken::Membership);
+            }
+            // Partitions may be added to the topic.
+            Membership::Alone {
+                partitions: None, ..
+            } => {
+                self.is_heartbeat_in_flight = true;
+                self.ask(DataToken::Topic);
+            }
+            Membership::Alone { .. } => {}
+        }
+    }
+
+    fn ask(&mut self, token: DataToken<C>) {
+        let group = self.config.membership.group();
+        let path = TopicPath {
+            stream: self.stream.as_identifier(),
+            topic: self.topic.as_identifier(),
+        };
+        let command = match (&token, group) {
+            (DataToken::Join, Some(group)) => Command::JoinConsumerGroup(self.group_path(group)),
+            (DataToken::Membership, Some(group)) => Command::GetMembership(self.group_path(group)),
+            (DataToken::CreateGroup, Some(Identifier::Named(name))) => {
+                Command::CreateConsumerGroup(CreateConsumerGroup {
+                    stream: path.stream,
+                    topic: path.topic,
+                    name,
+                })
+            }
+            _ => Command::GetTopic(path),
+        };
+        let request = Request::new(&command, Repeat::Bound(self.generation));
+        self.submit(request, token);
+    }
+
+    /// Process the answer to a request that leads to partitions.
+    pub(super) fn joined(&mut self, token: DataToken<C>, outcome: Outcome, now: Duration) {
+        self.is_heartbeat_in_flight = false;
+        let outcome = match outcome {
+            // The session reports the loss of its connection itself.
+            Err(Failure::NotSent { .. } | Failure::Unanswered { .. } | Failure::Late { .. }) => {
+                return;
+            }
+            other => other,
+        };
+        if self.phase == Phase::Ended {
+            return;
+        }
+        match (token, outcome) {
+            (DataToken::Join, Err(failure)) if self.may_create(&failure) => {
+                self.ask(DataToken::CreateGroup);
+            }
+            (DataToken::CreateGroup, Err(failure))
+                if failure.status() != Some(Status::CONSUMER_GROUP_NAME_ALREADY_EXISTS) =>
+            {
+                self.fail(failure);
+            }
+            (DataToken::CreateGroup, _) => self.ask(DataToken::Join),
+            (DataToken::Join, Ok(_)) => self.ask(DataToken::Membership),
+            (DataToken::Membership, Ok(payload)) => match MemberAnswer::decode(&payload) {
+                Ok(found) => self.apply(&found, now),
+                Err(error) => self.fail(malformed(CommandCode::GetMembership, error)),
+            },
+            // The membership has ended, for example because a heartbeat came too late.
+            (DataToken::Membership, Err(failure))
+                if failure.status() == Some(Status::CONSUMER_GROUP_MEMBER_NOT_FOUND) =>
+            {
+                let lost = self.assigned();
+                self.drop_partitions(&lost);
+                self.phase = Phase::Joining;
+                self.join();
+            }
+            (DataToken::Topic, Ok(payload)) => match TopicDetails::decode(&payload) {
+                Ok(found) => {
+                    let ids: Vec<_> = found.partitions.iter().map(|found| found.id).collect();
+                    self.own(&ids);
+                }
+                Err(_) if payload.is_empty() => self.fail(Failure::Refused {
+                    code: CommandCode::GetTopic.code(),
+                    status: Status::TOPIC_ID_NOT_FOUND,
+                    explanation: String::new(),
+                }),
+                Err(error) => self.fail(malformed(CommandCode::GetTopic, error)),
+            },
+            (_, Err(failure)) => self.fail(failure),
+            _ => {}
+        }
+    }
+
+    fn may_create(&self, failure: &Failure) -> bool {
+        let is_missing = matches!(
+            failure.status(),
+            Some(Status::CONSUMER_GROUP_ID_NOT_FOUND | Status::CONSUMER_GROUP_NAME_NOT_FOUND)
+        );
+        let creates = matches!(
+            &self.config.membership,
+            Membership::Group {
+                group: crate::OwnedIdentifier::Named(_),
+                create: true
+            }
+        );
+        is_missing && creates
+    }
+
+    /// Own all of these partitions, alone.
+    fn own(&mut self, ids: &[u32]) {
+        self.phase = Phase::Reading;
+        let added: Vec<_> = ids
+            .iter()
+            .copied()
+            .filter(|id| !self.partitions.contains_key(id))
+            .collect();
+        self.take(&added);
+        self.read_more();
+    }
+
+    /// Adopt the partitions that the server reports for this member.
+    fn apply(&mut self, found: &MemberAnswer, now: Duration) {
+        if self.phase == Phase::Joining {
+            self.heartbeat_at = now + self.config.heartbeat;
+        }
+        self.phase = Phase::Reading;
+        let is_owned = |id: &u32| {
+            found
+                .partitions
+                .iter()
+                .any(|owned| owned.partition_id == *id)
+        };
+        let gone: Vec<_> = self
+            .partitions
+            .keys()
+            .copied()
+            .filter(|id| !is_owned(id))
+            .collect();
+        self.drop_partitions(&gone);
+        for owned in &found.partitions {
+            if let Some(partition) = self.partitions.get_mut(&owned.partition_id) {
+                if partition.is_leaving && !owned.is_leaving {
+                    // It stays after all.
+                    partition.is_revoked = false;
+                }
+                partition.is_leaving = owned.is_leaving;
+            }
+        }
+        let added: Vec<_> = (found.partitions.iter())
+            .filter(|owned| !owned.is_leaving)
+            .map(|owned| owned.partition_id)
+            .filter(|id| !self.partitions.contains_key(id))
+            .collect();
+        self.take(&added);
+        self.report_revoked();
+        self.read_more();
+    }
+
+    /// Report partitions that are to be given up, once nothing of theirs is in flight.
+    pub(super) fn report_revoked(&mut self) {
+        let mut revoked = Vec::new();
+        for (id, partition) in &mut self.partitions {
+            if partition.is_leaving && !partition.is_revoked && !partition.is_reading {
+                partition.is_revoked = true;
+                revoked.push(*id);
+            }
+        }
+        if !revoked.is_empty() {
+            self.item(Item::Revoked(revoked));
+        }
+    }
+
+    fn take(&mut self, ids: &[u32]) {
+        if ids.is_empty() {
+            return;
+        }
+        for id in ids {
+            let epoch = self.next_epoch();
+            self.partitions.insert(*id, Partition::new(epoch));
+        }
+        self.item(Item::Assigned(ids.to_vec()));
+        self.watch_partitions(ids);
+        for id in ids {
+            self.ask_stored_offset(*id);
+        }
+    }
+
+    /// Give up partitions that belong to others now.
+    pub(super) fn drop_partitions(&mut self, ids: &[u32]) {
+        let mut lost = Vec::new();
+        for id in ids {
+            if let Some(partition) = self.partitions.remove(id)
+                && !partition.is_revoked
+            {
+                lost.push(*id);
+            }
+        }
+        if !ids.is_empty() {
+            self.unwatch_partitions(ids);
+        }
+        if !lost.is_empty() {
+            self.item(Item::Lost(lost));
+        }
+    }
+
+    fn ask_stored_offset(&mut self, id: u32) {
+        let Some(consumer) = self.config.membership.consumer() else {
+            let start = self.config.start;
+            if let Some(partition) = self.partitions.get_mut(&id) {
+                partition.begin_at(start);
+            }
+            return;
+        };
+        let Some(epoch) = self.partitions.get(&id).map(|partition| partition.epoch) else {
+            return;
+        };
+        let command = Command::GetConsumerOffset(ConsumerOffsetPath {
+            consumer,
+            stream: self.stream.as_identifier(),
+            topic: self.topic.as_identifier(),
+            partition_id: Some(id),
+        });
+        let request = Request::new(&command, Repeat::Bound(self.generation));
+        let token = DataToken::StoredOffset {
+            partition: id,
+            epoch,
+        };
+        self.submit(request, token);
+    }
+
+    /// Process the answer to a query of a stored offset.
+    pub(super) fn found_offset(&mut self, id: u32, epoch: u32, outcome: Outcome) {
+        let payload = match outcome {
+            Ok(payload) => payload,
+            Err(Failure::NotSent { .. } | Failure::Unanswered { .. } | Failure::Late { .. }) => {
+                return;
+            }
+            Err(failure) => return self.fail(failure),
+        };
+        let stored = stored_offset(&payload).map(|offset| offset + 1);
+        let start = self.config.start;
+        let processed = self.processed.remove(&id);
+        let Some(partition) = self.partitions.get_mut(&id) else {
+            return;
+        };
+        // The caller may have chosen a place of its own meanwhile.
+        if partition.epoch != epoch || partition.is_positioned() {
+            return;
+        }
+        // What was processed here, and could not be stored, is not read again, unless another member was further.
+        let next = stored.into_iter().chain(processed).max();
+        partition.begin_at(next.map_or(start, Start::Offset));
+        self.read_more();
+    }
+
+    pub(super) fn watch_partitions(&mut self, ids: &[u32]) {
+        self.change_watch(ids, WatchAction::Add, WatchToken::Add);
+    }
+
+    fn unwatch_partitions(&mut self, ids: &[u32]) {
+        self.change_watch(ids, WatchAction::Remove, WatchToken::Remove);
+    }
+
+    fn change_watch(&mut self, ids: &[u32], action: WatchAction, token: WatchToken) {
+        let Some(generation) = self.watch.filter(|_| !ids.is_empty()) else {
+            return;
+        };
+        let command = Command::WatchPartitions(WatchPartitions {
+            action,
+            topics: vec![WatchedTopic {
+                stream: self.stream.as_identifier(),
+                topic: self.topic.as_identifier(),
+                partition_ids: ids.to_vec(),
+            }],
+        });
+        match Request::new(&command, Repeat::Bound(generation)) {
+            Ok(request) => self
+                .effects
+                .push_back(ConsumerEffect::Watch { request, token }),
+            Err(failure) => self.fail(failure),
+        }
+    }
+}
+
+fn stored_offset(payload: &Bytes) -> Option<u64> {
+    let info = ConsumerOffsetInfo::decode(payload).ok()?;
+    Some(info.stored_offset)
+}
+
+pub(super) fn malformed(code: CommandCode, error: Malformed) -> Failure {
+    Failure::Malformed {
+        code: code.code(),
+        reason: error.to_string(),
+    }
+}

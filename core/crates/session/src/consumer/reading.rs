@@ -1,0 +1,209 @@
+//! Reading of the partitions of a consumer.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use headrace_wire::command::{PollMessages, WaitMessages};
+use headrace_wire::message::Messages;
+use headrace_wire::response::{POLLED_HEADER_BYTES, ReadAnswer, WatchedPartition, decode_list};
+use headrace_wire::{Command, CommandCode, Malformed, Status};
+
+use super::effects::{Batch, ConsumerEffect, DataToken, Item, WatchToken};
+use super::joining::malformed;
+use super::partition::Watched;
+use super::settings::Start;
+use super::{Consumer, Phase};
+use crate::{Failure, Outcome, Repeat, Request};
+
+/// Reads in flight: while one answer is received, the server prepares the next.
+const READS_MAX: usize = 2;
+
+impl<C> Consumer<C> {
+    /// Process an answer on the data session.
+    pub fn data_answered(&mut self, token: DataToken<C>, outcome: Outcome, now: Duration) {
+        match token {
+            DataToken::Read { partition, epoch } => self.has_read(partition, epoch, outcome),
+            DataToken::StoredOffset { partition, epoch } => {
+                self.found_offset(partition, epoch, outcome);
+            }
+            DataToken::Commit(token) => {
+                let outcome = outcome.map(|_| ());
+                self.effects
+                    .push_back(ConsumerEffect::Committed { token, outcome });
+            }
+            DataToken::Leave => self.effects.push_back(ConsumerEffect::Left),
+            token => self.joined(token, outcome, now),
+        }
+    }
+
+    /// Process an answer on the watch session.
+    pub fn watch_answered(&mut self, token: WatchToken, outcome: Outcome) {
+        // The session reports the loss of its connection itself, and partitions that are not watched are ignored.
+        if let (WatchToken::Add, Err(failure @ Failure::Refused { .. })) = (token, outcome) {
+            self.fail(failure);
+        }
+    }
+
+    /// Process reports of the watch session.
+    pub fn watch_notified(&mut self, payload: &[u8]) {
+        let Ok(reports) = decode_list::<WatchedPartition>(payload) else {
+            return;
+        };
+        for report in reports {
+            self.reported(&report);
+        }
+        self.read_more();
+    }
+
+    fn reported(&mut self, report: &WatchedPartition) {
+        let id = report.partition_id;
+        let epoch = self.next_epoch();
+        let Some(partition) = self.partitions.get_mut(&id) else {
+            return;
+        };
+        if !report.status.is_ok() {
+            return self.fail(Failure::Refused {
+                code: CommandCode::WatchPartitions.code(),
+                status: report.status,
+                explanation: String::new(),
+            });
+        }
+        let is_other = partition.watch(Watched {
+            incarnation: report.incarnation,
+            purge_epoch: report.purge_epoch,
+            first_offset: report.first_offset,
+            next_offset: report.next_offset,
+        });
+        if is_other && partition.is_positioned() {
+            partition.seek(Start::First, epoch);
+            self.processed.remove(&id);
+            self.item(Item::Reset { partition: id });
+        }
+    }
+
+    /// Read partitions that have messages, in turn, while there is room for their messages.
+    pub(super) fn read_more(&mut self) {
+        while self.phase == Phase::Reading
+            && self.reads_in_flight < READS_MAX
+            && self.prefetched_bytes < self.config.prefetch_bytes
+        {
+            let after = self.partitions.range(self.last_read.saturating_add(1)..);
+            let before = self.partitions.range(..=self.last_read);
+            let mut turns = after.chain(before);
+            let found = turns
+                .find_map(|(id, partition)| Some((*id, partition.epoch, partition.strategy()?)));
+            let Some((id, epoch, strategy)) = found else {
+                return;
+            };
+            let command = Command::ReadMessages(WaitMessages {
+                poll: PollMessages {
+                    consumer: self.reader(),
+                    stream: self.stream.as_identifier(),
+                    topic: self.topic.as_identifier(),
+                    partition_id: Some(id),
+                    strategy,
+                    count: self.config.batch_messages,
+                    auto_commit: false,
+                },
+                minimum_bytes: 0,
+                maximum_wait_micros: 0,
+            });
+            let request = Request::new(&command, Repeat::Bound(self.generation));
+            self.last_read = id;
+            self.reads_in_flight += 1;
+            if let Some(partition) = self.partitions.get_mut(&id) {
+                partition.is_reading = true;
+            }
+            let token = DataToken::Read {
+                partition: id,
+                epoch,
+            };
+            self.submit(request, token);
+        }
+    }
+
+    fn has_read(&mut self, id: u32, epoch: u32, outcome: Outcome) {
+        self.reads_in_flight = self.reads_in_flight.saturating_sub(1);
+        let is_current = (self.partitions.get(&id)).is_some_and(|found| found.epoch == epoch);
+        if self.phase == Phase::Ended || !is_current {
+            return self.read_more();
+        }
+        match outcome {
+            Ok(payload) => self.take_messages(id, epoch, &payload),
+            Err(failure) => self.read_failed(id, failure),
+        }
+        self.report_revoked();
+        self.read_more();
+    }
+
+    fn take_messages(&mut self, id: u32, epoch: u32, payload: &Bytes) {
+        let answer = match ReadAnswer::decode(payload) {
+            Ok(answer) => answer,
+            Err(error) => return self.fail(malformed(CommandCode::ReadMessages, error)),
+        };
+        let Some(partition) = self.partitions.get_mut(&id) else {
+            return;
+        };
+        let gap = (answer.gap.from < answer.gap.to).then_some((answer.gap.from, answer.gap.to));
+        if let Some((from, to)) = gap {
+            partition.read_up_to(to);
+            self.item(Item::Gap {
+                partition: id,
+                from,
+                to,
+            });
+        }
+        let messages = answer.polled.message_bytes;
+        let ends = match ends(messages) {
+            Ok(ends) => ends,
+            Err(error) => return self.fail(malformed(CommandCode::ReadMessages, error)),
+        };
+        let Some(partition) = self.partitions.get_mut(&id) else {
+            return;
+        };
+        let Some((first_offset, next_offset)) = ends else {
+            if gap.is_none() {
+                partition.found_nothing();
+            }
+            return;
+        };
+        partition.read_up_to(next_offset);
+        self.prefetched_bytes += messages.len();
+        self.item(Item::Batch(Batch {
+            partition: id,
+            epoch,
+            polled: payload.slice(payload.len() - messages.len() - POLLED_HEADER_BYTES..),
+            messages: payload.slice_ref(messages),
+            messages_count: answer.polled.header.messages_count,
+            first_offset,
+            next_offset,
+            last_offset: answer.polled.header.current_offset,
+        }));
+    }
+
+    fn read_failed(&mut self, id: u32, failure: Failure) {
+        let Some(partition) = self.partitions.get_mut(&id) else {
+            return;
+        };
+        match failure.status() {
+            // It has moved to another member, or is about to: the next heartbeat shows it.
+            Some(Status::NOT_RESOLVED_CONSUMER) => partition.found_nothing(),
+            // Its node is away for the moment.
+            Some(status) if status.info().is_some_and(|info| info.retryable) => partition.block(),
+            Some(_) => self.fail(failure),
+            // The session reports the loss of its connection itself.
+            None => partition.read_failed(),
+        }
+    }
+}
+
+/// Offset of the first message and the one after the last; `None` without messages.
+fn ends(messages: &[u8]) -> Result<Option<(u64, u64)>, Malformed> {
+    let mut ends = None;
+    for message in Messages::new(messages) {
+        let offset = message?.header().offset();
+        let (first, _) = ends.unwrap_or((offset, offset));
+        ends = Some((first, offset + 1));
+    }
+    Ok(ends)
+}

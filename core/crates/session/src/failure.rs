@@ -1,0 +1,101 @@
+//! Reasons why a request has no successful answer.
+
+use std::time::Duration;
+
+use headrace_wire::{CommandCode, Status};
+
+/// Reason why a request has no successful answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The server refused the request.
+    #[error("{}", refusal(*.code, *.status, .explanation))]
+    Refused {
+        /// Code of the command.
+        code: u32,
+        /// Status of the answer.
+        status: Status,
+        /// Explanation by the server; may be empty.
+        explanation: String,
+    },
+    /// The connection broke before the request was written completely, so it was not executed.
+    #[error("the request was not sent: {reason}")]
+    NotSent {
+        /// Reason of the break.
+        reason: String,
+    },
+    /// The connection broke before the answer arrived: the request may or may not have been executed.
+    #[error("the connection broke before the answer: {reason}")]
+    Unanswered {
+        /// Reason of the break.
+        reason: String,
+    },
+    /// The deadline of the caller has passed.
+    #[error("no answer within {} s", .after.as_secs_f64())]
+    Late {
+        /// Time that was allowed.
+        after: Duration,
+        /// True if the request may have been executed.
+        is_sent: bool,
+    },
+    /// No server could be reached, or none let the client log in.
+    #[error("{reason}")]
+    Unreachable {
+        /// Description, with the address.
+        reason: String,
+    },
+    /// The login was refused; reconnecting would not help.
+    #[error("the login was refused: {}", .status.description())]
+    LoginRefused {
+        /// Status of the answer.
+        status: Status,
+    },
+    /// The answer cannot be decoded.
+    #[error("the answer to {} cannot be decoded: {reason}", name(*.code))]
+    Malformed {
+        /// Code of the command.
+        code: u32,
+        /// Description of the defect.
+        reason: String,
+    },
+    /// A value cannot be sent, such as a name of more than 255 bytes.
+    #[error("{reason}")]
+    Unrepresentable {
+        /// Description of the value.
+        reason: String,
+    },
+    /// The session was closed by its owner.
+    #[error("the client is closed")]
+    Closed,
+}
+
+impl Failure {
+    /// Return whether the request was certainly not executed.
+    pub fn is_certainly_not_executed(&self) -> bool {
+        !matches!(
+            self,
+            Self::Unanswered { .. } | Self::Late { is_sent: true, .. } | Self::Malformed { .. }
+        )
+    }
+
+    /// Status of the server's answer, if there was one.
+    pub fn status(&self) -> Option<Status> {
+        match self {
+            Self::Refused { status, .. } | Self::LoginRefused { status } => Some(*status),
+            _ => None,
+        }
+    }
+}
+
+fn name(code: u32) -> &'static str {
+    CommandCode::try_from(code).map_or("a request", CommandCode::name)
+}
+
+fn refusal(code: u32, status: Status, explanation: &str) -> String {
+    let what = if explanation.is_empty() {
+        status.description()
+    } else {
+        explanation
+    };
+    let known = status.name().unwrap_or("an undefined status");
+    format!("{} was refused: {what} ({known}, {})", name(code), status.0)
+}

@@ -1,0 +1,467 @@
+//! Batches of messages by partition: collected, sent, settled.
+
+mod batches;
+mod settings;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use headrace_wire::batch::PushError;
+use headrace_wire::response::Appended;
+use headrace_wire::{Partitioning, Status};
+
+use self::batches::{Batch, Flight, Lane};
+pub use self::settings::ProducerConfig;
+use crate::{Backoff, Failure, Frame, Outcome, OwnedIdentifier};
+
+/// Place where a message is to be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// This partition.
+    Partition(u32),
+    /// The partition that the key selects, as servers select it.
+    Key(&'a [u8]),
+    /// Any partition: batches take turns.
+    Balanced,
+}
+
+/// Reason why a message is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PushRefused {
+    /// The buffer is full: wait until something is settled.
+    #[error("the producer's buffer is full")]
+    BufferFull,
+    /// The topic has no such partition.
+    #[error("the topic has {partitions_count} partitions, and no partition {partition}")]
+    NoPartition {
+        /// The partition.
+        partition: u32,
+        /// Number of partitions; their ids start at 0.
+        partitions_count: u32,
+    },
+    /// The message exceeds a limit of every server.
+    #[error("{0}")]
+    TooBig(PushError),
+    /// The producer is closed.
+    #[error("the producer is closed")]
+    Closed,
+}
+
+/// Place of a stored batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    /// The partition.
+    pub partition: u32,
+    /// Offset of its first message; `None` if the server does not report offsets.
+    pub base_offset: Option<u64>,
+}
+
+/// Reason why a batch is not acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SendFailure {
+    /// The request failed.
+    #[error("{0}")]
+    Request(Failure),
+    /// The time for deliveries has passed before it could be sent; it is not stored.
+    #[error("not delivered within {} s; the last problem: {problem}", .after.as_secs_f64())]
+    Undelivered {
+        /// Time that was allowed.
+        after: Duration,
+        /// Last problem.
+        problem: String,
+    },
+    /// Refused for the moment, while later messages of its partition are stored already: sending it again would
+    /// change the order. It is not stored.
+    #[error(
+        "refused for the moment ({problem}), while later messages of its partition were stored"
+    )]
+    Overtaken {
+        /// Reason of the refusal.
+        problem: String,
+    },
+}
+
+/// A batch that is to be sent.
+#[derive(Debug)]
+pub struct Transmission {
+    /// Number of the batch, for [`Producer::answered`].
+    pub batch: u64,
+    /// Bytes of its frame.
+    pub frame: Frame,
+}
+
+/// A batch with its final result.
+#[derive(Debug)]
+pub struct Settled<H> {
+    /// Handle of the batch.
+    pub handle: H,
+    /// The result.
+    pub result: Result<Stored, SendFailure>,
+}
+
+/// A producer for one topic. `H` is a handle by which the caller knows a batch.
+#[derive(Debug)]
+pub struct Producer<H> {
+    config: ProducerConfig,
+    stream: OwnedIdentifier,
+    topic: OwnedIdentifier,
+    lanes: Vec<Lane<H>>,
+    /// Lanes that have messages.
+    active: BTreeSet<usize>,
+    /// Lane that balanced messages are collected in.
+    turn: usize,
+    buffered_bytes: usize,
+    batches: u64,
+    backoff: Backoff,
+    settled: Vec<Settled<H>>,
+    is_flushing: bool,
+    /// A message was refused for lack of room, and nothing was settled since.
+    is_full: bool,
+    /// True if there is something new to send, or to wait for.
+    has_news: bool,
+}
+
+impl<H: Clone + Default> Producer<H> {
+    /// Create a producer for a topic with this number of partitions, at least one.
+    pub fn new(
+        config: ProducerConfig,
+        stream: OwnedIdentifier,
+        topic: OwnedIdentifier,
+        partitions_count: u32,
+        backoff: Backoff,
+    ) -> Self {
+        let mut producer = Self {
+            config,
+            stream,
+            topic,
+            lanes: Vec::new(),
+            active: BTreeSet::new(),
+            turn: 0,
+            buffered_bytes: 0,
+            batches: 0,
+            backoff,
+            settled: Vec::new(),
+            is_flushing: false,
+            is_full: false,
+            has_news: false,
+        };
+        producer.set_partitions_count(partitions_count);
+        producer
+    }
+
+    /// Number of partitions of the topic.
+    pub fn partitions_count(&self) -> u32 {
+        u32::try_from(self.lanes.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Use partitions that were added to the topic. The number never shrinks: what is sent to removed partitions is
+    /// refused by the server.
+    pub fn set_partitions_count(&mut self, partitions_count: u32) {
+        let wanted = usize::try_from(partitions_count).unwrap_or(usize::MAX);
+        while self.lanes.len() < wanted {
+            self.lanes.push(Lane::default());
+        }
+    }
+
+    /// Bytes of all messages that are not settled, headers included.
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes
+    }
+
+    /// Return whether every message is settled.
+    pub fn is_idle(&self) -> bool {
+        self.active.is_empty()
+    }
+
+    /// Take a message. Returns the handle of its batch and its place within it.
+    ///
+    /// `id` 0 leaves the id to the server, `origin_timestamp` is in microseconds since the Unix epoch, `headers` are
+    /// encoded.
+    pub fn push(
+        &mut self,
+        place: Place<'_>,
+        id: u128,
+        origin_timestamp: u64,
+        payload: &[u8],
+        headers: &[u8],
+        now: Duration,
+    ) -> Result<(H, u32), PushRefused> {
+        let message_bytes = headrace_wire::message::HEADER_BYTES + payload.len() + headers.len();
+        if self.buffered_bytes > 0 && self.buffered_bytes + message_bytes > self.config.buffer_bytes
+        {
+            self.is_full = true;
+            return Err(PushRefused::BufferFull);
+        }
+        let index = self.lane_of(place)?;
+        let lane = &mut self.lanes[index];
+        let is_balanced = place == Place::Balanced;
+        if lane.must_seal(&self.config, message_bytes) {
+            lane.seal();
+        }
+        if lane.open.is_none() {
+            self.batches += 1;
+            lane.open = Some(Batch::new(self.batches, now));
+            self.has_news = true;
+        }
+        let open = lane.open.as_mut().expect("a batch was opened");
+        let pushed = (open.messages).push(id, origin_timestamp, payload, headers);
+        if let Err(error) = pushed {
+            if open.messages.is_empty() {
+                lane.open = None;
+            }
+            return Err(PushRefused::TooBig(error));
+        }
+        let taken = (open.handle.clone(), open.messages.messages_count() - 1);
+        self.buffered_bytes += message_bytes;
+        self.active.insert(index);
+        if lane.must_seal(&self.config, 0) {
+            lane.seal();
+            self.has_news = true;
+            if is_balanced {
+                self.turn = (self.turn + 1) % self.lanes.len();
+            }
+        }
+        Ok(taken)
+    }
+
+    fn lane_of(&self, place: Place<'_>) -> Result<usize, PushRefused> {
+        let partitions_count = self.partitions_count();
+        let partition = match place {
+            Place::Balanced => return Ok(self.turn),
+            Place::Partition(partition) => partition,
+            Place::Key(key) => {
+                Partitioning::partition_for_key(key, partitions_count).unwrap_or(u32::MAX)
+            }
+        };
+        let index = usize::try_from(partition).unwrap_or(usize::MAX);
+        if index < self.lanes.len() {
+            return Ok(index);
+        }
+        Err(PushRefused::NoPartition {
+            partition,
+            partitions_count,
+        })
+    }
+
+    /// Return whether a message was refused for lack of room, and nothing was settled since.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Return whether there was something new to send, or to wait for, since the last call.
+    pub fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
+    }
+
+    /// Send everything without waiting for full batches, until [`Self::is_idle`].
+    pub fn flush(&mut self) {
+        self.is_flushing = true;
+    }
+
+    /// Take the next batch that is to be sent now.
+    pub fn next_transmission(&mut self, now: Duration) -> Option<Transmission> {
+        self.is_flushing &= !self.is_idle();
+        let index = self.active.iter().copied().find(|index| {
+            let lane = &self.lanes[*index];
+            lane.is_due(&self.config, self.is_flushing, now)
+        })?;
+        let lane = &mut self.lanes[index];
+        if lane.sealed.is_empty() {
+            lane.seal();
+            if index == self.turn {
+                self.turn = (self.turn + 1) % self.lanes.len();
+            }
+        }
+        let lane = &mut self.lanes[index];
+        let mut batch = lane.sealed.pop_front()?;
+        let frame = batch.frame(
+            &self.stream,
+            &self.topic,
+            u32::try_from(index).unwrap_or(u32::MAX),
+        );
+        let transmission = Transmission {
+            batch: batch.number,
+            frame,
+        };
+        lane.in_flight.push_back(Flight {
+            batch,
+            refusal: None,
+        });
+        Some(transmission)
+    }
+
+    /// Process the answer to a transmission.
+    pub fn answered(&mut self, number: u64, outcome: Outcome, now: Duration) {
+        let found = self.active.iter().find_map(|index| {
+            let position = self.lanes[*index].position(number)?;
+            Some((*index, position))
+        });
+        let Some((index, position)) = found else {
+            return;
+        };
+        match outcome {
+            Ok(payload) => {
+                self.backoff.reset();
+                let stored = stored(&payload, index);
+                self.settle_in_flight(index, position, Ok(stored));
+                // What was refused before it can no longer be sent without changing the order.
+                self.settle_overtaken(index, position);
+            }
+            Err(failure) if self.is_to_repeat(&failure) => {
+                self.lanes[index].in_flight[position].refusal = Some(failure.to_string());
+            }
+            Err(failure) => {
+                self.settle_in_flight(index, position, Err(SendFailure::Request(failure)));
+            }
+        }
+        self.repeat_refused(index, now);
+        self.note_idle(index);
+    }
+
+    /// Return whether a batch is to be sent again: it is certainly not stored, and may be accepted later.
+    fn is_to_repeat(&self, failure: &Failure) -> bool {
+        match failure {
+            Failure::NotSent { .. } => true,
+            Failure::Unanswered { .. } => self.config.repeat_uncertain,
+            Failure::Refused { status, .. } => matches!(
+                *status,
+                Status::PARTITION_UNAVAILABLE
+                    | Status::PARTITION_ELSEWHERE
+                    | Status::TASK_TIMEOUT
+                    | Status::DISCONNECTED
+                    | Status::STALE_CLIENT
+                    | Status::UNAUTHENTICATED
+            ),
+            _ => false,
+        }
+    }
+
+    fn settle_overtaken(&mut self, index: usize, position: usize) {
+        let mut earlier = 0;
+        for _ in 0..position {
+            let refusal = self.lanes[index].in_flight[earlier].refusal.take();
+            if let Some(problem) = refusal {
+                let failure = SendFailure::Overtaken { problem };
+                self.settle_in_flight(index, earlier, Err(failure));
+            } else {
+                earlier += 1;
+            }
+        }
+    }
+
+    /// Put refused batches back into the queue of their lane once nothing of the lane is in flight.
+    fn repeat_refused(&mut self, index: usize, now: Duration) {
+        let lane = &mut self.lanes[index];
+        let is_waiting = (lane.in_flight.iter()).any(|flight| flight.refusal.is_none());
+        if lane.in_flight.is_empty() || is_waiting {
+            return;
+        }
+        while let Some(flight) = lane.in_flight.pop_back() {
+            let mut batch = flight.batch;
+            batch.problem = flight.refusal.unwrap_or_default();
+            lane.sealed.push_front(batch);
+        }
+        lane.not_before = now + self.backoff.next_delay();
+        self.expire(index, now);
+    }
+
+    /// Give up batches that have had their time, and are not in flight.
+    fn expire(&mut self, index: usize, now: Duration) {
+        let after = self.config.delivery_timeout;
+        while let Some(batch) = self.lanes[index].take_expired(after, now) {
+            let problem = batch.problem.clone();
+            let failure = SendFailure::Undelivered { after, problem };
+            self.settle(&batch, Err(failure));
+        }
+        self.note_idle(index);
+    }
+
+    /// Let time pass.
+    pub fn tick(&mut self, now: Duration) {
+        let active: Vec<_> = self.active.iter().copied().collect();
+        for index in active {
+            self.expire(index, now);
+        }
+    }
+
+    /// Time at which a batch is to be sent or given up, if nothing else happens.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        let lanes = self.active.iter().map(|index| &self.lanes[*index]);
+        lanes
+            .filter_map(|lane| lane.next_deadline(&self.config))
+            .min()
+    }
+
+    /// Fail everything that is not in flight.
+    pub fn fail_waiting(&mut self, failure: &Failure) {
+        let active: Vec<_> = self.active.iter().copied().collect();
+        for index in active {
+            let lane = &mut self.lanes[index];
+            let mut batches: Vec<_> = std::mem::take(&mut lane.sealed).into();
+            batches.extend(lane.open.take());
+            for batch in batches {
+                self.settle(&batch, Err(SendFailure::Request(failure.clone())));
+            }
+            self.note_idle(index);
+        }
+    }
+
+    /// Fail everything that is not settled: not in flight, or in flight without an answer to come.
+    pub fn fail_all(&mut self, failure: &Failure) {
+        for index in std::mem::take(&mut self.active) {
+            let lane = &mut self.lanes[index];
+            let flights = std::mem::take(&mut lane.in_flight).into_iter();
+            let mut batches: Vec<_> = flights.map(|flight| flight.batch).collect();
+            batches.extend(std::mem::take(&mut lane.sealed));
+            batches.extend(lane.open.take());
+            for batch in batches {
+                self.settle(&batch, Err(SendFailure::Request(failure.clone())));
+            }
+        }
+    }
+
+    /// Take the batches that were settled since the last call.
+    pub fn take_settled(&mut self) -> Vec<Settled<H>> {
+        std::mem::take(&mut self.settled)
+    }
+
+    fn settle_in_flight(
+        &mut self,
+        index: usize,
+        position: usize,
+        result: Result<Stored, SendFailure>,
+    ) {
+        if let Some(flight) = self.lanes[index].in_flight.remove(position) {
+            self.settle(&flight.batch, result);
+        }
+    }
+
+    fn settle(&mut self, batch: &Batch<H>, result: Result<Stored, SendFailure>) {
+        self.buffered_bytes -= batch.bytes();
+        self.is_full = false;
+        self.settled.push(Settled {
+            handle: batch.handle.clone(),
+            result,
+        });
+    }
+
+    fn note_idle(&mut self, index: usize) {
+        if self.lanes[index].is_empty() {
+            self.active.remove(&index);
+        }
+    }
+}
+
+fn stored(payload: &[u8], index: usize) -> Stored {
+    match Appended::decode(payload) {
+        Ok(appended) => Stored {
+            partition: appended.partition_id,
+            base_offset: Some(appended.base_offset),
+        },
+        // A server that does not report offsets answers without a payload.
+        Err(_) => Stored {
+            partition: u32::try_from(index).unwrap_or(u32::MAX),
+            base_offset: None,
+        },
+    }
+}

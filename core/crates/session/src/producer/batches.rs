@@ -1,0 +1,172 @@
+//! Batches of one partition.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use headrace_wire::batch::BatchBuilder;
+use headrace_wire::frame::{REQUEST_HEADER_BYTES, RequestHeader};
+use headrace_wire::{Command, CommandCode, Partitioning, SendMessages};
+
+use super::ProducerConfig;
+use crate::{Frame, OwnedIdentifier};
+
+/// A batch of messages of one partition.
+#[derive(Debug)]
+pub(super) struct Batch<H> {
+    pub(super) number: u64,
+    pub(super) handle: H,
+    /// The messages, until the first transmission.
+    pub(super) messages: BatchBuilder,
+    frame: Option<Frame>,
+    bytes: usize,
+    began_at: Duration,
+    /// Last problem of sending it.
+    pub(super) problem: String,
+}
+
+impl<H: Default> Batch<H> {
+    pub(super) fn new(number: u64, now: Duration) -> Self {
+        Self {
+            number,
+            handle: H::default(),
+            messages: BatchBuilder::new(),
+            frame: None,
+            bytes: 0,
+            began_at: now,
+            problem: "it could not be sent yet".to_owned(),
+        }
+    }
+}
+
+impl<H> Batch<H> {
+    /// Bytes of the messages, headers included.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes + self.messages.messages_bytes()
+    }
+
+    /// Bytes of the frame, which are encoded once.
+    pub(super) fn frame(
+        &mut self,
+        stream: &OwnedIdentifier,
+        topic: &OwnedIdentifier,
+        partition: u32,
+    ) -> Frame {
+        if let Some(frame) = &self.frame {
+            return frame.clone();
+        }
+        self.bytes = self.messages.messages_bytes();
+        let messages_count = self.messages.messages_count();
+        let (indexes, messages) = std::mem::take(&mut self.messages).into_parts();
+        let mut front = Vec::new();
+        Command::SendMessages(SendMessages {
+            stream: stream.as_identifier(),
+            topic: topic.as_identifier(),
+            partitioning: Partitioning::PartitionId(partition),
+            messages_count,
+            indexes: &[],
+            messages: &[],
+        })
+        .try_encode_frame(&mut front)
+        .expect("the names were checked");
+        let payload = front.len() - REQUEST_HEADER_BYTES + indexes.len() + messages.len();
+        let header = RequestHeader::new(CommandCode::SendMessages.code(), payload)
+            .expect("a batch fits a frame");
+        front[..REQUEST_HEADER_BYTES].copy_from_slice(&header.encode());
+        let frame = [front.into(), Bytes::from(indexes), Bytes::from(messages)];
+        self.frame = Some(frame.clone());
+        frame
+    }
+}
+
+/// A batch in flight.
+#[derive(Debug)]
+pub(super) struct Flight<H> {
+    pub(super) batch: Batch<H>,
+    /// Set if the batch was refused for the moment.
+    pub(super) refusal: Option<String>,
+}
+
+/// Everything that waits for one partition, oldest first: in flight, sealed, open.
+#[derive(Debug)]
+pub(super) struct Lane<H> {
+    pub(super) open: Option<Batch<H>>,
+    pub(super) sealed: VecDeque<Batch<H>>,
+    pub(super) in_flight: VecDeque<Flight<H>>,
+    /// Time before which nothing is sent, after a refusal.
+    pub(super) not_before: Duration,
+}
+
+impl<H> Default for Lane<H> {
+    fn default() -> Self {
+        Self {
+            open: None,
+            sealed: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            not_before: Duration::ZERO,
+        }
+    }
+}
+
+impl<H> Lane<H> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_none() && self.sealed.is_empty() && self.in_flight.is_empty()
+    }
+
+    pub(super) fn seal(&mut self) {
+        self.sealed.extend(self.open.take());
+    }
+
+    /// Return whether the open batch is full, or would be with so many more bytes.
+    pub(super) fn must_seal(&self, config: &ProducerConfig, added_bytes: usize) -> bool {
+        self.open.as_ref().is_some_and(|open| {
+            let bytes = open.messages.messages_bytes();
+            open.messages.messages_count() >= config.batch_messages
+                || bytes >= config.batch_bytes
+                || bytes + added_bytes > config.batch_bytes
+        })
+    }
+
+    /// Return whether a batch is to be sent now.
+    pub(super) fn is_due(&self, config: &ProducerConfig, is_flushing: bool, now: Duration) -> bool {
+        let may_send = self.in_flight.len() < config.window.max(1)
+            && self.not_before <= now
+            && self.in_flight.iter().all(|flight| flight.refusal.is_none());
+        let has_batch = !self.sealed.is_empty();
+        let has_waited = self
+            .open
+            .as_ref()
+            .is_some_and(|open| is_flushing || open.began_at + config.linger <= now);
+        may_send && (has_batch || has_waited)
+    }
+
+    pub(super) fn position(&self, number: u64) -> Option<usize> {
+        (self.in_flight.iter()).position(|flight| flight.batch.number == number)
+    }
+
+    pub(super) fn take_expired(&mut self, after: Duration, now: Duration) -> Option<Batch<H>> {
+        let is_expired = |batch: &Batch<H>| batch.began_at.saturating_add(after) <= now;
+        if self.sealed.front().is_some_and(is_expired) {
+            return self.sealed.pop_front();
+        }
+        if self.sealed.is_empty() && self.open.as_ref().is_some_and(is_expired) {
+            return self.open.take();
+        }
+        None
+    }
+
+    pub(super) fn next_deadline(&self, config: &ProducerConfig) -> Option<Duration> {
+        let oldest = self.sealed.front().or(self.open.as_ref())?;
+        let given_up = oldest.began_at.saturating_add(config.delivery_timeout);
+        let is_blocked = self.in_flight.len() >= config.window.max(1)
+            || self.in_flight.iter().any(|flight| flight.refusal.is_some());
+        if is_blocked {
+            return Some(given_up);
+        }
+        let sent = match (&self.open, self.sealed.is_empty()) {
+            (Some(open), true) => open.began_at + config.linger,
+            _ => Duration::ZERO,
+        };
+        Some(sent.max(self.not_before).min(given_up))
+    }
+}
