@@ -4,8 +4,9 @@ Every call releases the GIL while native code works. Objects refuse to be used a
 that uses them.
 """
 
+import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, Self, TypeAlias, final
+from typing import Any, Literal, Self, TypeAlias, final
 
 from typing_extensions import Buffer
 
@@ -505,8 +506,22 @@ class Message:
     timestamp_micros: int
     origin_timestamp_micros: int
     id: int
+    partition_id: int
     payload: bytes
     user_headers: bytes
+    """Encoded as in `encode_user_headers`."""
+    @property
+    def key(self) -> bytes | None:
+        """Key, if the message was stored with one: value of the user header `headrace.key`."""
+    @property
+    def headers(self) -> dict[Any, Any] | None:
+        """User headers without the key, by name; None if they cannot be read, perhaps because they are encrypted."""
+    @property
+    def timestamp(self) -> datetime.datetime:
+        """Time of the append, in UTC."""
+    @property
+    def origin_timestamp(self) -> datetime.datetime:
+        """Time at which the client created the message, in UTC."""
 
 @final
 class Polled:
@@ -662,6 +677,279 @@ class Client:
         """Join a group with this connection; closing the connection ends the membership, too."""
     def leave_group(self, stream: int | str, topic: int | str, group: int | str) -> None: ...
     def close(self) -> None: ...
+
+class SessionError(CoreError):
+    """A request, a delivery or a session has failed. `args[0]` describes the failure."""
+
+    kind: Literal[
+        "refused",
+        "not_sent",
+        "uncertain",
+        "late",
+        "unreachable",
+        "login_refused",
+        "malformed",
+        "invalid",
+        "closed",
+        "undelivered",
+        "overtaken",
+        "buffer_full",
+    ]
+    """Kind of the failure. `uncertain` and `malformed`: the request may have had its effect; otherwise it had none."""
+    code: int | None
+    """Status of the server's answer, if it refused (see `headrace_proto.errors`)."""
+    name: str | None
+    """Name of that status."""
+
+@final
+class SessionConfig:
+    """Addresses, credentials and times of the sessions of one client."""
+
+    def __new__(
+        cls,
+        addresses: list[tuple[str, bool]],
+        *,
+        username: str | None = None,
+        password: str | None = None,
+        token: str | None = None,
+        ticket: str | None = None,
+        connect_timeout: float = 10.0,
+        response_timeout: float = 30.0,
+        keepalive: float = 10.0,
+        first_rounds: int = 1,
+        observer: Callable[[str, str], object] | None = None,
+    ) -> Self:
+        """Check the settings, and read the files of authorities.
+
+        Args:
+            addresses: As for `Client.connect`, each with whether it is that of a WebSocket listener.
+            username: With `password`; or give a token, or a ticket.
+            password: The password.
+            token: A personal access token.
+            ticket: A ticket, at a partition node.
+            connect_timeout: Seconds for connecting, and for logging in.
+            response_timeout: Seconds in which the server answers; after them the connection is made again.
+            keepalive: Idle seconds after which a ping shows whether the connection lives.
+            first_rounds: Rounds over all addresses after which the first connection fails.
+            observer: Called with `opened`, `lost` or `failed`, and the reason, on a thread of the native module.
+
+        Raises:
+            ValueError: A setting is invalid.
+        """
+
+@final
+class Completions:
+    """Numbers of operations that have ended, for an event loop."""
+
+    def __new__(cls) -> Self: ...
+    def fileno(self) -> int:
+        """Descriptor that is readable while there are any."""
+    def take(self) -> list[int]:
+        """Take the numbers since the last call."""
+
+@final
+class Pending:
+    """An operation that is under way."""
+
+    def done(self) -> bool:
+        """Return whether it has ended."""
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Wait, with the GIL released; returns whether it has ended. Signal handlers run meanwhile."""
+    def notify(self, completions: Completions, number: int) -> None:
+        """Put `number` into the queue when it has ended."""
+    def result(self) -> Any:
+        """Return the result of an operation that has ended. Raises `SessionError` if it has failed."""
+
+@final
+class Requester:
+    """A session for requests that are encoded and decoded elsewhere. It connects again when its connection breaks."""
+
+    def __new__(cls, config: SessionConfig) -> Self: ...
+    def opened(self) -> Pending:
+        """Result of the first attempt to connect and log in: None."""
+    def submit(
+        self, code: int, payload: bytes, *, repeats: bool = False, timeout_seconds: float | None = None
+    ) -> Pending:
+        """Submit a request; its result is the payload of the answer.
+
+        Args:
+            code: Code of the command.
+            payload: Its payload.
+            repeats: Whether it may be executed twice, and so is sent again if its connection breaks.
+            timeout_seconds: Time for the answer, connecting included.
+        """
+    def close(self) -> None:
+        """End the session; requests without an answer fail."""
+
+@final
+class Delivered:
+    """Place of a stored message."""
+
+    partition_id: int
+    offset: int | None
+    """Offset in the partition; None if the server does not report offsets."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
+class Delivery:
+    """Result of one message."""
+
+    def done(self) -> bool: ...
+    def result(self, timeout: float | None = None) -> Delivered:
+        """Wait for the result. Raises `SessionError` if the message failed, `TimeoutError` if it is not there yet."""
+    def notify(self, completions: Completions, number: int) -> None:
+        """Put `number` into the queue when the result is there."""
+
+@final
+class Deliveries:
+    """Results of messages that were handed over together."""
+
+    def __len__(self) -> int: ...
+    def done(self) -> bool: ...
+    def pending(self) -> Pending:
+        """Operation that ends with the last result."""
+    def result(self, timeout: float | None = None) -> list[tuple[Delivered, int]]:
+        """Wait for all results: first place and length of each run. Errors as of `Delivery.result`."""
+
+@final
+class Producer:
+    """A producer for one topic, on a connection of its own."""
+
+    def __new__(
+        cls,
+        config: SessionConfig,
+        stream: int | str,
+        topic: int | str,
+        *,
+        batch_messages: int,
+        batch_bytes: int,
+        linger: float,
+        window: int,
+        buffer_bytes: int,
+        delivery_timeout: float,
+        repeat_uncertain: bool,
+    ) -> Self:
+        """Begin to connect. Raises `ValueError` for an invalid name or setting."""
+    def opened(self) -> Pending:
+        """Result of looking for the topic: None."""
+    def push(
+        self,
+        payload: bytes,
+        *,
+        partition: int | None = None,
+        key: bytes | None = None,
+        headers: dict[str, str | bytes | bool | int | float] | None = None,
+        id: int = 0,  # noqa: A002 - as in the message
+        stores_key: bool = True,
+    ) -> Delivery | None:
+        """Hand over a message; None if the buffer is full."""
+    def push_many(
+        self,
+        payloads: list[bytes],
+        start: int,
+        *,
+        partition: int | None = None,
+        key: bytes | None = None,
+        headers: dict[str, str | bytes | bool | int | float] | None = None,
+        stores_key: bool = True,
+    ) -> tuple[int, Deliveries]:
+        """Hand over messages from `start` on; returns the number that there was room for."""
+    def room(self) -> Pending:
+        """Operation that ends when the buffer may have room again."""
+    def flush(self) -> Pending:
+        """Send everything at once; ends when all of it has its result."""
+    def close(self) -> Pending:
+        """Accept no more messages; ends when everything has its result."""
+    def take_failure(self) -> None:
+        """Raise the first failure since the last call whose result was not asked for."""
+    def abort(self) -> None:
+        """Give up what is buffered."""
+    @property
+    def partitions_count(self) -> int: ...
+    def counters(self) -> tuple[int, int, int, int]:
+        """Bytes that are buffered; batches that were delivered, have failed, were sent."""
+
+@final
+class Batch:
+    """Messages of one partition that were read together."""
+
+    @property
+    def partition_id(self) -> int: ...
+    @property
+    def first_offset(self) -> int: ...
+    @property
+    def next_offset(self) -> int:
+        """Offset after the last message."""
+    @property
+    def last_offset(self) -> int:
+        """Offset of the partition's last message when the batch was read."""
+    @property
+    def size_bytes(self) -> int:
+        """Size of the messages, headers included."""
+    def __len__(self) -> int: ...
+    def __iter__(self) -> BatchMessages: ...
+    def payloads(self) -> list[bytes]:
+        """Return the payloads of all messages."""
+    def columns(
+        self,
+        columns: list[str],
+        *,
+        stream: str = "",
+        topic: str = "",
+        verify: bool = True,
+        batch_rows: int = ...,
+    ) -> list[RecordColumns]:
+        """Decode the messages to columns, as `RecordDecoder` does."""
+
+@final
+class BatchMessages:
+    """The messages of a batch, one after the other."""
+
+    @property
+    def next_offset(self) -> int:
+        """Offset after the last message that was returned."""
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Message: ...
+
+@final
+class Consumer:
+    """A consumer of one topic, on two connections of its own."""
+
+    def __new__(
+        cls,
+        config: SessionConfig,
+        stream: int | str,
+        topic: int | str,
+        *,
+        group: int | str | None = None,
+        creates_group: bool = True,
+        name: int | str | None = None,
+        partitions: list[int] | None = None,
+        start: tuple[str, int] = ...,
+        batch_messages: int,
+        prefetch_bytes: int,
+        heartbeat: float,
+    ) -> Self:
+        """Begin to connect and to read. Raises `ValueError` for invalid names or settings."""
+    def take(self) -> tuple[str, Any]:
+        """Take the next item as its kind and content, without waiting.
+
+        `batch`: `Batch`; `assigned`, `revoked`, `lost`: list of partition ids; `gap`: partition, first removed offset,
+        first offset after them; `reset`: a partition that was purged or made anew; `nothing`: a `Pending` that ends
+        when there is something; `ended`: None. Raises `SessionError` when the consumer has failed.
+        """
+    def commit(self, partition: int, offset: int) -> Pending:
+        """Store the offset of the last processed message; the result is None."""
+    def note_processed(self, partition: int, next_offset: int) -> None:
+        """Note the offset after the last processed message, from which reading continues after a lost connection."""
+    def seek(self, partition: int, start: str, value: int = 0) -> Pending:
+        """Continue at another place; the result is whether the consumer reads the partition."""
+    def set_paused(self, partitions: list[int], is_paused: bool) -> None: ...
+    def position(self, partition: int) -> Pending:
+        """Result: next offset to be read, None if unknown, and the end of the partition; None if it is not read."""
+    def leave(self) -> Pending:
+        """Leave the group and end; the result is None."""
 
 def bench_run(config_json: str, progress: Callable[[str], bool] | None = None) -> str:
     """Run the load generator; returns its report as JSON.

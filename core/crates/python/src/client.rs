@@ -48,7 +48,10 @@ fn records_of(python: Python<'_>, polled: &NativePolled<'_>) -> PyResult<Polled>
     let mut messages = Vec::new();
     for view in polled.messages() {
         let view = view.map_err(|error| core_error(&error))?;
-        messages.push(Py::new(python, Message::new(python, &view))?);
+        messages.push(Py::new(
+            python,
+            Message::new(python, &view, polled.partition_id.0),
+        )?);
     }
     Ok(Polled {
         partition_id: polled.partition_id.0,

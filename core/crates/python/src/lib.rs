@@ -16,6 +16,7 @@ mod forked;
 mod node;
 mod records;
 mod replica;
+mod session;
 mod tickets;
 mod traces;
 mod watcher;
@@ -62,6 +63,7 @@ fn headrace_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     columns::register(module)?;
     tickets::register(module)?;
     websocket::register(module)?;
+    session::register(module)?;
     module.add_function(wrap_pyfunction!(owner_shard, module)?)?;
     module.add_function(wrap_pyfunction!(keep_freed_memory, module)?)?;
     module.add_function(wrap_pyfunction!(bench::bench_run, module)?)?;

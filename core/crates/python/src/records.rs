@@ -8,7 +8,12 @@ use headrace_wire::{
         TopicDetails, TopicHeader,
     },
 };
-use pyo3::{prelude::*, types::PyBytes};
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyDict},
+};
+
+use crate::session::{headers_dict, key_of};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Stream>()?;
@@ -138,6 +143,7 @@ pub(crate) struct Message {
     timestamp_micros: u64,
     origin_timestamp_micros: u64,
     id: u128,
+    partition_id: u32,
     payload: Py<PyBytes>,
     user_headers: Py<PyBytes>,
 }
@@ -147,7 +153,7 @@ impl Message {
         self.offset
     }
 
-    pub(crate) fn new(python: Python<'_>, view: &MessageView<'_>) -> Self {
+    pub(crate) fn new(python: Python<'_>, view: &MessageView<'_>, partition_id: u32) -> Self {
         let header = view.header();
         Self {
             checksum: header.checksum(),
@@ -155,10 +161,59 @@ impl Message {
             timestamp_micros: header.timestamp(),
             origin_timestamp_micros: header.origin_timestamp(),
             id: header.id(),
+            partition_id,
             payload: PyBytes::new(python, view.payload()).unbind(),
             user_headers: PyBytes::new(python, view.user_headers()).unbind(),
         }
     }
+}
+
+#[pymethods]
+impl Message {
+    /// Key of the message, if it was stored with one.
+    #[getter]
+    fn key<'py>(&self, python: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        let key = key_of(self.user_headers.as_bytes(python))?;
+        Some(PyBytes::new(python, key))
+    }
+
+    /// User headers without the key; `None` if they cannot be read.
+    #[getter]
+    fn headers<'py>(&self, python: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        headers_dict(python, self.user_headers.as_bytes(python))
+    }
+
+    /// Time of the append in UTC.
+    #[getter]
+    fn timestamp<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        datetime(python, self.timestamp_micros)
+    }
+
+    /// Time of the client in UTC.
+    #[getter]
+    fn origin_timestamp<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        datetime(python, self.origin_timestamp_micros)
+    }
+
+    fn __repr__(&self, python: Python<'_>) -> String {
+        format!(
+            "Message(partition_id={}, offset={}, {} B)",
+            self.partition_id,
+            self.offset,
+            self.payload.as_bytes(python).len()
+        )
+    }
+}
+
+/// Moment in UTC, without losing microseconds.
+fn datetime(python: Python<'_>, micros: u64) -> PyResult<Bound<'_, PyAny>> {
+    let module = python.import("datetime")?;
+    let utc = module.getattr("UTC")?;
+    let epoch = module
+        .getattr("datetime")?
+        .call_method1("fromtimestamp", (0, utc))?;
+    let since = module.getattr("timedelta")?.call1((0, 0, micros))?;
+    epoch.add(since)
 }
 
 /// The result of a poll.

@@ -135,7 +135,7 @@ impl MessageBatch {
             .next()
             .ok_or_else(|| PyIndexError::new_err("there is no such message"))?
             .map_err(malformed)?;
-        Ok(Message::new(python, &message))
+        Ok(Message::new(python, &message, self.partition_id))
     }
 
     fn __iter__(batch: Py<Self>) -> MessageIterator {

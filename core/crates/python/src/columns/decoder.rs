@@ -54,7 +54,7 @@ impl ColumnArray {
 
 /// Messages of one partition as columns.
 #[pyclass(frozen, get_all, module = "headrace_core")]
-pub(super) struct RecordColumns {
+pub(crate) struct RecordColumns {
     rows: usize,
     first_offset: u64,
     columns: Vec<Py<ColumnArray>>,
@@ -142,14 +142,17 @@ impl RecordDecoder {
     }
 }
 
-fn handed_over(python: Python<'_>, batches: Vec<Batch>) -> PyResult<Vec<Py<RecordColumns>>> {
+pub(crate) fn handed_over(
+    python: Python<'_>,
+    batches: Vec<Batch>,
+) -> PyResult<Vec<Py<RecordColumns>>> {
     let batches = batches.into_iter();
     batches
         .map(|batch| RecordColumns::new(python, batch))
         .collect()
 }
 
-fn column(name: &str) -> PyResult<Column> {
+pub(crate) fn column(name: &str) -> PyResult<Column> {
     Column::named(name).ok_or_else(|| {
         let names = Column::ALL.map(Column::name).join(", ");
         PyValueError::new_err(format!(
@@ -158,7 +161,7 @@ fn column(name: &str) -> PyResult<Column> {
     })
 }
 
-fn record_error(error: DecodeError) -> PyErr {
+pub(crate) fn record_error(error: DecodeError) -> PyErr {
     let (name, expected) = match error.defect {
         Defect::Truncated => ("truncated", None),
         Defect::Count { .. } => ("count", None),

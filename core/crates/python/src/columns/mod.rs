@@ -6,6 +6,8 @@ mod memory;
 
 use pyo3::prelude::*;
 
+pub(crate) use decoder::{RecordColumns, column, handed_over, record_error};
+
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     memory::register(module)?;
     decoder::register(module)?;

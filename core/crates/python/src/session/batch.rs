@@ -1,0 +1,156 @@
+//! Messages that were read together.
+
+use headrace_columns::{
+    Column,
+    decode::{Decoder, Settings},
+};
+use headrace_engine::session::Batch as NativeBatch;
+use headrace_wire::message::{MessageView, Messages};
+use pyo3::{
+    exceptions::{PyIndexError, PyValueError},
+    prelude::*,
+    types::{PyBytes, PyList},
+};
+
+use crate::{
+    columns::{RecordColumns, column, handed_over, record_error},
+    errors::core_error,
+    records::Message,
+};
+
+/// Messages of one partition.
+#[pyclass(frozen, module = "headrace_core")]
+pub(crate) struct Batch {
+    batch: NativeBatch,
+}
+
+impl Batch {
+    pub(super) fn new(batch: NativeBatch) -> Self {
+        Self { batch }
+    }
+}
+
+#[pymethods]
+impl Batch {
+    #[getter]
+    fn partition_id(&self) -> u32 {
+        self.batch.partition
+    }
+
+    #[getter]
+    fn first_offset(&self) -> u64 {
+        self.batch.first_offset
+    }
+
+    #[getter]
+    fn next_offset(&self) -> u64 {
+        self.batch.next_offset
+    }
+
+    #[getter]
+    fn last_offset(&self) -> u64 {
+        self.batch.last_offset
+    }
+
+    #[getter]
+    fn size_bytes(&self) -> usize {
+        self.batch.messages.len()
+    }
+
+    fn __len__(&self) -> usize {
+        self.batch.messages_count as usize
+    }
+
+    fn __repr__(&self) -> String {
+        let batch = &self.batch;
+        format!(
+            "Batch(partition_id={}, first_offset={}, next_offset={}, {} messages)",
+            batch.partition, batch.first_offset, batch.next_offset, batch.messages_count
+        )
+    }
+
+    fn __iter__(this: Py<Self>, python: Python<'_>) -> BatchMessages {
+        let next_offset = this.borrow(python).batch.first_offset;
+        BatchMessages {
+            batch: this,
+            position: 0,
+            next_offset,
+        }
+    }
+
+    fn payloads<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let payloads = PyList::empty(python);
+        for view in Messages::new(&self.batch.messages) {
+            let view = view.map_err(|error| core_error(&error))?;
+            payloads.append(PyBytes::new(python, view.payload()))?;
+        }
+        Ok(payloads)
+    }
+
+    #[pyo3(signature = (columns, *, stream = "", topic = "", verify = true, batch_rows = i32::MAX as usize))]
+    fn columns(
+        &self,
+        python: Python<'_>,
+        columns: Vec<String>,
+        stream: &str,
+        topic: &str,
+        verify: bool,
+        batch_rows: usize,
+    ) -> PyResult<Vec<Py<RecordColumns>>> {
+        let columns = columns.iter().map(|name| column(name));
+        let settings = Settings {
+            columns: columns.collect::<PyResult<Vec<Column>>>()?,
+            start: self.batch.first_offset,
+            end: self.batch.next_offset,
+            verify,
+            batch_rows,
+            batch_bytes: i32::MAX as usize,
+            stream: stream.to_owned(),
+            topic: topic.to_owned(),
+            partition: self.batch.partition,
+        };
+        let mut decoder =
+            Decoder::new(settings).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let batches = python.detach(|| {
+            decoder.feed(&self.batch.polled)?;
+            let mut batches = decoder.take_full();
+            batches.extend(decoder.finish());
+            Ok(batches)
+        });
+        handed_over(python, batches.map_err(record_error)?)
+    }
+}
+
+/// The messages of a batch, one after the other.
+#[pyclass(module = "headrace_core")]
+pub(super) struct BatchMessages {
+    batch: Py<Batch>,
+    position: usize,
+    next_offset: u64,
+}
+
+#[pymethods]
+impl BatchMessages {
+    /// Offset after the last message that was returned.
+    #[getter]
+    fn next_offset(&self) -> u64 {
+        self.next_offset
+    }
+
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __next__(&mut self, python: Python<'_>) -> PyResult<Option<Message>> {
+        let batch = &self.batch.get().batch;
+        let rest = (batch.messages.get(self.position..))
+            .ok_or_else(|| PyIndexError::new_err("the batch has ended"))?;
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let (view, left) = MessageView::split_first(rest).map_err(|error| core_error(&error))?;
+        self.position = batch.messages.len() - left.len();
+        self.next_offset = view.header().offset() + 1;
+        Ok(Some(Message::new(python, &view, batch.partition)))
+    }
+}

@@ -1,0 +1,68 @@
+//! Failures of sessions as exceptions.
+
+use headrace_engine::session::{Failure, PushRefused, SendFailure};
+use headrace_wire::Status;
+use pyo3::{create_exception, prelude::*};
+
+use crate::errors::CoreError;
+
+create_exception!(
+    headrace_core,
+    SessionError,
+    CoreError,
+    "A request, a delivery or a session has failed."
+);
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("SessionError", module.py().get_type::<SessionError>())
+}
+
+fn raised(text: String, kind: &str, code: Option<u32>, name: Option<&str>) -> PyErr {
+    let error = SessionError::new_err(text);
+    Python::attach(|python| {
+        let value = error.value(python);
+        value.setattr("kind", kind)?;
+        value.setattr("code", code)?;
+        value.setattr("name", name)
+    })
+    .map_or_else(|failure| failure, |()| error)
+}
+
+pub(super) fn request_error(failure: &Failure) -> PyErr {
+    let kind = match failure {
+        Failure::Refused { .. } => "refused",
+        Failure::NotSent { .. } => "not_sent",
+        Failure::Unanswered { .. } | Failure::Late { is_sent: true, .. } => "uncertain",
+        Failure::Late { is_sent: false, .. } => "late",
+        Failure::Unreachable { .. } => "unreachable",
+        Failure::LoginRefused { .. } => "login_refused",
+        Failure::Malformed { .. } => "malformed",
+        Failure::Unrepresentable { .. } => "invalid",
+        Failure::Closed => "closed",
+    };
+    let status = failure.status();
+    let name = status.and_then(Status::name);
+    raised(
+        failure.to_string(),
+        kind,
+        status.map(|status| status.0),
+        name,
+    )
+}
+
+pub(super) fn send_error(failure: &SendFailure) -> PyErr {
+    match failure {
+        SendFailure::Request(failure) => request_error(failure),
+        SendFailure::Undelivered { .. } => raised(failure.to_string(), "undelivered", None, None),
+        SendFailure::Overtaken { .. } => raised(failure.to_string(), "overtaken", None, None),
+    }
+}
+
+pub(super) fn push_error(refused: &PushRefused) -> PyErr {
+    let kind = match refused {
+        PushRefused::BufferFull => "buffer_full",
+        PushRefused::NoPartition { .. } | PushRefused::TooBig(_) => "invalid",
+        PushRefused::Closed => "closed",
+    };
+    raised(refused.to_string(), kind, None, None)
+}

@@ -1,0 +1,31 @@
+//! Sessions, producers and consumers that the engine drives, for the package `headrace`.
+
+mod batch;
+mod completions;
+mod consumer;
+mod deliveries;
+mod failures;
+mod headers;
+mod pending;
+mod producer;
+mod requester;
+mod settings;
+
+use pyo3::prelude::*;
+
+pub(crate) use headers::{headers_dict, key_of};
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    failures::register(module)?;
+    module.add_class::<completions::Completions>()?;
+    module.add_class::<pending::Pending>()?;
+    module.add_class::<settings::SessionConfig>()?;
+    module.add_class::<requester::Requester>()?;
+    module.add_class::<deliveries::Delivered>()?;
+    module.add_class::<deliveries::Delivery>()?;
+    module.add_class::<deliveries::Deliveries>()?;
+    module.add_class::<producer::Producer>()?;
+    module.add_class::<batch::Batch>()?;
+    module.add_class::<batch::BatchMessages>()?;
+    module.add_class::<consumer::Consumer>()
+}

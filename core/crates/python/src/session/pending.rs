@@ -1,0 +1,147 @@
+//! An operation that is under way.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use headrace_engine::{
+    Promise,
+    session::{Failure, Outcome},
+};
+use pyo3::{exceptions::PyValueError, prelude::*, types::PyBytes};
+
+use super::{completions::Completions, failures::request_error};
+use crate::client::INTERRUPTION_CHECK;
+
+/// Something that ends once.
+pub(super) trait Ends: Send + Sync {
+    fn has_ended(&self) -> bool;
+    fn wait(&self, timeout: Duration) -> bool;
+    fn on_end(&self, listener: Box<dyn FnOnce() + Send>);
+    /// Convert the result. Called once it has ended.
+    fn result(&self, python: Python<'_>) -> PyResult<Py<PyAny>>;
+}
+
+/// Conversion of a value that was promised.
+pub(super) trait Converts: Clone + Send + 'static {
+    fn convert(self, python: Python<'_>) -> PyResult<Py<PyAny>>;
+}
+
+impl<T: Converts> Ends for Promise<T> {
+    fn has_ended(&self) -> bool {
+        self.is_fulfilled()
+    }
+
+    fn wait(&self, timeout: Duration) -> bool {
+        Promise::wait(self, timeout)
+    }
+
+    fn on_end(&self, listener: Box<dyn FnOnce() + Send>) {
+        self.on_fulfilled(listener);
+    }
+
+    fn result(&self, python: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self.get() {
+            Some(value) => value.convert(python),
+            None => Err(PyValueError::new_err("the operation has not ended")),
+        }
+    }
+}
+
+impl Converts for Outcome {
+    fn convert(self, python: Python<'_>) -> PyResult<Py<PyAny>> {
+        let payload = self.map_err(|failure| request_error(&failure))?;
+        Ok(PyBytes::new(python, &payload).into_any().unbind())
+    }
+}
+
+impl Converts for Result<(), Failure> {
+    fn convert(self, python: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.map_err(|failure| request_error(&failure))?;
+        Ok(python.None())
+    }
+}
+
+impl Converts for () {
+    fn convert(self, python: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(python.None())
+    }
+}
+
+impl Converts for bool {
+    fn convert(self, python: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(self.into_pyobject(python)?.to_owned().into_any().unbind())
+    }
+}
+
+impl Converts for Option<(Option<u64>, u64)> {
+    fn convert(self, python: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(self.into_pyobject(python)?.into_any().unbind())
+    }
+}
+
+/// An operation that is under way.
+#[pyclass(frozen, module = "headrace_core")]
+#[derive(Clone)]
+pub(super) struct Pending(Arc<dyn Ends>);
+
+impl Pending {
+    pub(super) fn new<T: Converts>(promise: Arc<Promise<T>>) -> Self {
+        Self(promise)
+    }
+
+    pub(super) fn of(ends: Arc<dyn Ends>) -> Self {
+        Self(ends)
+    }
+}
+
+/// Wait without the GIL, and let signal handlers run. Returns whether it has ended.
+pub(super) fn wait(
+    python: Python<'_>,
+    timeout_seconds: Option<f64>,
+    wait: impl Fn(Duration) -> bool + Sync,
+) -> PyResult<bool> {
+    #[expect(clippy::disallowed_methods, reason = "this is a client: it waits")]
+    let now = Instant::now;
+    let until = match timeout_seconds {
+        None => None,
+        Some(seconds) => {
+            let timeout = Duration::try_from_secs_f64(seconds.max(0.0))
+                .map_err(|error| PyValueError::new_err(format!("timeout: {error}")))?;
+            now().checked_add(timeout)
+        }
+    };
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(now()));
+        let slice = left.map_or(INTERRUPTION_CHECK, |left| left.min(INTERRUPTION_CHECK));
+        if python.detach(|| wait(slice)) {
+            return Ok(true);
+        }
+        python.check_signals()?;
+        if left.is_some_and(|left| left <= slice) {
+            return Ok(false);
+        }
+    }
+}
+
+#[pymethods]
+impl Pending {
+    fn done(&self) -> bool {
+        self.0.has_ended()
+    }
+
+    #[pyo3(signature = (timeout_seconds = None))]
+    fn wait(&self, python: Python<'_>, timeout_seconds: Option<f64>) -> PyResult<bool> {
+        wait(python, timeout_seconds, |slice| self.0.wait(slice))
+    }
+
+    fn notify(&self, completions: &Completions, number: u64) {
+        let queue = Arc::clone(&completions.queue);
+        self.0.on_end(Box::new(move || queue.push(number)));
+    }
+
+    fn result(&self, python: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.0.result(python)
+    }
+}

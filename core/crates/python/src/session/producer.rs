@@ -1,0 +1,208 @@
+//! Producers.
+
+use headrace_engine::{
+    Outgoing, ProducerHandle,
+    session::{OwnedIdentifier, Place, ProducerConfig, PushRefused},
+};
+use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes, types::PyDict};
+
+use super::{
+    deliveries::{Deliveries, Delivery, Parts},
+    failures::{push_error, request_error, send_error},
+    headers,
+    pending::Pending,
+    requester::engine,
+    settings::{SessionConfig, seconds},
+};
+use crate::{codec::Name, forked::Home};
+
+/// A producer for one topic.
+#[pyclass(frozen, module = "headrace_core")]
+pub(super) struct Producer {
+    producer: ProducerHandle,
+    home: Home,
+}
+
+pub(super) fn owned(field: &str, name: &Name) -> PyResult<OwnedIdentifier> {
+    match name {
+        Name::Number(id) => Ok(OwnedIdentifier::Numeric(*id)),
+        Name::Text(text) => OwnedIdentifier::named(text).map_err(|_| {
+            PyValueError::new_err(format!(
+                "{field}: a name has 1 to 255 bytes, this has {}",
+                text.len()
+            ))
+        }),
+    }
+}
+
+fn place(partition: Option<u32>, key: Option<&[u8]>) -> Place<'_> {
+    match (partition, key) {
+        (Some(partition), _) => Place::Partition(partition),
+        (None, Some(key)) => Place::Key(key),
+        (None, None) => Place::Balanced,
+    }
+}
+
+#[pymethods]
+impl Producer {
+    #[expect(clippy::too_many_arguments, reason = "settings by name")]
+    #[new]
+    #[pyo3(signature = (
+        config, stream, topic, *, batch_messages, batch_bytes, linger, window, buffer_bytes, delivery_timeout,
+        repeat_uncertain
+    ))]
+    fn new(
+        config: &SessionConfig,
+        stream: Name,
+        topic: Name,
+        batch_messages: u32,
+        batch_bytes: usize,
+        linger: f64,
+        window: usize,
+        buffer_bytes: usize,
+        delivery_timeout: f64,
+        repeat_uncertain: bool,
+    ) -> PyResult<Self> {
+        for (name, value) in [
+            ("batch_messages", batch_messages as usize),
+            ("batch_bytes", batch_bytes),
+            ("window", window),
+            ("buffer_bytes", buffer_bytes),
+        ] {
+            if value == 0 {
+                return Err(PyValueError::new_err(format!(
+                    "{name}: it must be at least 1"
+                )));
+            }
+        }
+        let settings = ProducerConfig {
+            batch_messages,
+            batch_bytes,
+            linger: seconds("linger", linger)?,
+            window,
+            buffer_bytes,
+            delivery_timeout: seconds("delivery_timeout", delivery_timeout)?,
+            repeat_uncertain,
+        };
+        let (stream, topic) = (owned("stream", &stream)?, owned("topic", &topic)?);
+        let producer = ProducerHandle::new(&engine()?, config.0.clone(), settings, stream, topic);
+        Ok(Self {
+            producer,
+            home: Home::here(),
+        })
+    }
+
+    fn opened(&self) -> Pending {
+        Pending::new(self.producer.opened())
+    }
+
+    #[pyo3(signature = (payload, *, partition = None, key = None, headers = None, id = 0, stores_key = true))]
+    fn push(
+        &self,
+        payload: &[u8],
+        partition: Option<u32>,
+        key: Option<&[u8]>,
+        headers: Option<&Bound<'_, PyDict>>,
+        id: u128,
+        stores_key: bool,
+    ) -> PyResult<Option<Delivery>> {
+        self.home.check()?;
+        let mut encoded = Vec::new();
+        headers::encode(key.filter(|_| stores_key), headers, &mut encoded)?;
+        let message = Outgoing {
+            place: place(partition, key),
+            id,
+            payload,
+            headers: &encoded,
+        };
+        let mut delivery = None;
+        let report = |batch: &_, index| delivery = Some(Delivery::new(batch, index));
+        match self.producer.push(std::iter::once(message), report) {
+            (_, None | Some(PushRefused::BufferFull)) => Ok(delivery),
+            (_, Some(PushRefused::Closed)) => Err(self.ended()),
+            (_, Some(refused)) => Err(push_error(&refused)),
+        }
+    }
+
+    #[pyo3(signature = (payloads, start, *, partition = None, key = None, headers = None, stores_key = true))]
+    #[expect(clippy::too_many_arguments, reason = "arguments by name")]
+    fn push_many(
+        &self,
+        python: Python<'_>,
+        payloads: Vec<PyBackedBytes>,
+        start: usize,
+        partition: Option<u32>,
+        key: Option<PyBackedBytes>,
+        headers: Option<&Bound<'_, PyDict>>,
+        stores_key: bool,
+    ) -> PyResult<(usize, Deliveries)> {
+        self.home.check()?;
+        let mut encoded = Vec::new();
+        let key: Option<&[u8]> = key.as_deref();
+        headers::encode(key.filter(|_| stores_key), headers, &mut encoded)?;
+        let mut parts = Parts::default();
+        let (taken, refused) = python.detach(|| {
+            let messages = payloads.iter().skip(start).map(|payload| Outgoing {
+                place: place(partition, key),
+                id: 0,
+                payload,
+                headers: &encoded,
+            });
+            self.producer
+                .push(messages, |batch, index| parts.add(batch, index))
+        });
+        match refused {
+            None | Some(PushRefused::BufferFull) => Ok((taken, Deliveries::new(parts))),
+            Some(PushRefused::Closed) => Err(self.ended()),
+            Some(refused) => Err(push_error(&refused)),
+        }
+    }
+
+    fn room(&self) -> Pending {
+        Pending::new(self.producer.room())
+    }
+
+    fn flush(&self) -> Pending {
+        Pending::new(self.producer.flush())
+    }
+
+    fn close(&self) -> Pending {
+        Pending::new(self.producer.close())
+    }
+
+    fn take_failure(&self) -> PyResult<()> {
+        match self.producer.take_failure() {
+            Some(failure) => Err(send_error(&failure)),
+            None => Ok(()),
+        }
+    }
+
+    fn abort(&self) {
+        self.producer.abort();
+    }
+
+    #[getter]
+    fn partitions_count(&self) -> u32 {
+        self.producer.partitions_count()
+    }
+
+    /// Bytes that are buffered; batches delivered, failed and sent.
+    fn counters(&self) -> (usize, u64, u64, u64) {
+        let counters = self.producer.counters();
+        (
+            counters.buffered_bytes,
+            counters.batches_delivered,
+            counters.batches_failed,
+            counters.batches_sent,
+        )
+    }
+}
+
+impl Producer {
+    fn ended(&self) -> PyErr {
+        match self.producer.ended() {
+            Some(failure) => request_error(&failure),
+            None => push_error(&PushRefused::Closed),
+        }
+    }
+}

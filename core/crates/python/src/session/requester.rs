@@ -1,0 +1,78 @@
+//! Requests whose payloads are encoded and decoded elsewhere.
+
+use std::sync::{Mutex, PoisonError};
+
+use headrace_engine::{
+    Engine, Requester as NativeRequester,
+    session::{Failure, Repeat, Request},
+};
+use pyo3::{exceptions::PyOSError, prelude::*};
+
+use super::{
+    failures::request_error,
+    pending::Pending,
+    settings::{SessionConfig, seconds},
+};
+use crate::forked::Home;
+
+/// Start the engine of the process, or use the running one.
+pub(super) fn engine() -> PyResult<Engine> {
+    Engine::of_process()
+        .map_err(|error| PyOSError::new_err(format!("cannot start a thread: {error}")))
+}
+
+/// A session for requests.
+#[pyclass(frozen, module = "headrace_core")]
+pub(super) struct Requester {
+    session: Mutex<Option<NativeRequester>>,
+    opened: Pending,
+    home: Home,
+}
+
+#[pymethods]
+impl Requester {
+    #[new]
+    fn new(config: &SessionConfig) -> PyResult<Self> {
+        let requester = NativeRequester::new(&engine()?, config.0.clone());
+        Ok(Self {
+            opened: Pending::new(requester.opened()),
+            session: Mutex::new(Some(requester)),
+            home: Home::here(),
+        })
+    }
+
+    fn opened(&self) -> Pending {
+        self.opened.clone()
+    }
+
+    #[pyo3(signature = (code, payload, *, repeats = false, timeout_seconds = None))]
+    fn submit(
+        &self,
+        code: u32,
+        payload: &[u8],
+        repeats: bool,
+        timeout_seconds: Option<f64>,
+    ) -> PyResult<Pending> {
+        self.home.check()?;
+        let repeat = if repeats {
+            Repeat::Always
+        } else {
+            Repeat::IfUnsent
+        };
+        let mut request =
+            Request::encoded(code, payload, repeat).map_err(|error| request_error(&error))?;
+        if let Some(timeout) = timeout_seconds {
+            request = request.within(seconds("timeout_seconds", timeout)?);
+        }
+        let requester = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let requester = requester
+            .as_ref()
+            .ok_or_else(|| request_error(&Failure::Closed))?;
+        Ok(Pending::new(requester.submit(request)))
+    }
+
+    fn close(&self) {
+        let mut requester = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(requester.take());
+    }
+}
