@@ -309,6 +309,7 @@ check-generated: setup
 	@$(BIN)/python proto/generate.py --check
 	@$(BIN)/python proto/generate_errors.py --check
 	@$(BIN)/python proto/generate_commands.py --check
+	@$(BIN)/python client/generate_aio.py --check
 	@$(BIN)/python compose/dashboards/build.py --check
 	@$(BIN)/python docs/requirements.py --check
 	@$(BIN)/headrace config reference | diff -u docs/configuration.md - \
@@ -327,6 +328,7 @@ generate: setup ## Write what is generated and checked in: protobuf, status code
 	@$(BIN)/python proto/generate.py
 	@$(BIN)/python proto/generate_errors.py
 	@$(BIN)/python proto/generate_commands.py
+	@$(BIN)/python client/generate_aio.py
 	@$(BIN)/python compose/dashboards/build.py
 	@$(BIN)/python docs/requirements.py
 	@$(BIN)/headrace config reference > docs/configuration.md

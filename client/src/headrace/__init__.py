@@ -1,1 +1,166 @@
-"""Headrace: a persistent, partitioned, append-only message log."""
+"""Headrace: a persistent, partitioned, append-only message log.
+
+`connect` returns a client whose calls wait; `headrace.aio` has the same for asyncio. Names are imported when they are
+used, so that the command line starts quickly.
+
+    >>> import headrace
+    >>> with headrace.connect("headrace+embedded://") as client:
+    ...     client.create_stream("shop").name
+    ...     client.create_topic("shop", "orders", partitions=2).name
+    ...     with client.producer("shop", "orders") as producer:
+    ...         place = producer.send(b"hello", key=b"customer-7").result()
+    ...     [message.payload for message in client.read("shop", "orders", partition=place.partition_id)]
+    'shop'
+    'orders'
+    [b'hello']
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from headrace.sdk.client import Client, connect
+    from headrace.sdk.consumer import Consumer
+    from headrace.sdk.errors import (
+        AlreadyExists,
+        BufferFull,
+        ClientClosed,
+        ConnectionFailed,
+        DeadlineExceeded,
+        HeadraceError,
+        InvalidArgument,
+        LoginRefused,
+        NotDelivered,
+        NotFound,
+        OutcomeUnknown,
+        PermissionDenied,
+        RequestRefused,
+    )
+    from headrace.sdk.options import ClientOptions, ConsumerOptions, ProducerOptions
+    from headrace.sdk.producer import Producer
+    from headrace.sdk.results import Deliveries, Delivery, Gap
+    from headrace.sdk.starts import END, FIRST, Start, at_offset, at_time
+    from headrace_core import (
+        AccessToken,
+        Batch,
+        Cluster,
+        Connection,
+        ConsumerGroup,
+        ConsumerOffset,
+        Delivered,
+        Message,
+        Partition,
+        PartitionDescription,
+        Permissions,
+        Stats,
+        Stream,
+        StreamPermissions,
+        Topic,
+        TopicPermissions,
+        User,
+    )
+
+_PLACES: Final = {
+    "headrace.sdk.client": ("Client", "connect"),
+    "headrace.sdk.consumer": ("Consumer",),
+    "headrace.sdk.errors": (
+        "AlreadyExists",
+        "BufferFull",
+        "ClientClosed",
+        "ConnectionFailed",
+        "DeadlineExceeded",
+        "HeadraceError",
+        "InvalidArgument",
+        "LoginRefused",
+        "NotDelivered",
+        "NotFound",
+        "OutcomeUnknown",
+        "PermissionDenied",
+        "RequestRefused",
+    ),
+    "headrace.sdk.options": ("ClientOptions", "ConsumerOptions", "ProducerOptions"),
+    "headrace.sdk.producer": ("Producer",),
+    "headrace.sdk.results": ("Deliveries", "Delivery", "Gap"),
+    "headrace.sdk.starts": ("END", "FIRST", "Start", "at_offset", "at_time"),
+    "headrace_core": (
+        "AccessToken",
+        "Batch",
+        "Cluster",
+        "Connection",
+        "ConsumerGroup",
+        "ConsumerOffset",
+        "Delivered",
+        "Message",
+        "Partition",
+        "PartitionDescription",
+        "Permissions",
+        "Stats",
+        "Stream",
+        "StreamPermissions",
+        "Topic",
+        "TopicPermissions",
+        "User",
+    ),
+}
+_MODULE_OF: Final = {name: module for module, names in _PLACES.items() for name in names}
+
+__all__ = [
+    "END",
+    "FIRST",
+    "AccessToken",
+    "AlreadyExists",
+    "Batch",
+    "BufferFull",
+    "Client",
+    "ClientClosed",
+    "ClientOptions",
+    "Cluster",
+    "Connection",
+    "ConnectionFailed",
+    "Consumer",
+    "ConsumerGroup",
+    "ConsumerOffset",
+    "ConsumerOptions",
+    "DeadlineExceeded",
+    "Delivered",
+    "Deliveries",
+    "Delivery",
+    "Gap",
+    "HeadraceError",
+    "InvalidArgument",
+    "LoginRefused",
+    "Message",
+    "NotDelivered",
+    "NotFound",
+    "OutcomeUnknown",
+    "Partition",
+    "PartitionDescription",
+    "PermissionDenied",
+    "Permissions",
+    "Producer",
+    "ProducerOptions",
+    "RequestRefused",
+    "Start",
+    "Stats",
+    "Stream",
+    "StreamPermissions",
+    "Topic",
+    "TopicPermissions",
+    "User",
+    "at_offset",
+    "at_time",
+    "connect",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,374 @@
+"""Calls about streams, topics, users and everything else but sending and consuming, for asyncio.
+
+Made by `client/generate_aio.py` from `headrace.sdk.admin`: change it there.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TypeVar
+
+import headrace_core as core
+from headrace.sdk.admin import micros
+from headrace.sdk.calls import Call, Name, changing, encoded, found, nothing, reading
+from headrace.sdk.starts import FIRST, StartLike, start_of
+
+Value = TypeVar("Value")
+
+_READER = 0
+
+
+class Admin:
+    """Calls of the binary protocol. Each raises `HeadraceError`, in particular `NotFound` and `PermissionDenied`."""
+
+    async def call(self, call: Call[Value]) -> Value:
+        """Execute a call of `headrace.sdk.calls`, for commands without a method here."""
+        raise NotImplementedError
+
+    # ---- the server
+
+    async def ping(self) -> None:
+        """Send a request that does nothing."""
+        return await self.call(reading(core.encode_ping(), nothing))
+
+    async def stats(self) -> core.Stats:
+        """Get statistics of the server."""
+        return await self.call(reading(core.encode_get_stats(), core.decode_stats))
+
+    async def cluster(self) -> core.Cluster:
+        """Get the nodes of the cluster."""
+        return await self.call(reading(core.encode_get_cluster_metadata(), core.decode_cluster))
+
+    async def capabilities(self) -> core.Capabilities:
+        """Get the extensions of the server and its limits."""
+        return await self.call(reading(core.encode_capabilities(), core.decode_capabilities))
+
+    async def me(self) -> core.Connection:
+        """Get the connection of these calls, as the server lists it."""
+        return await self.call(reading(core.encode_get_me(), found(core.decode_connection, "connection")))
+
+    async def connections(self) -> list[core.Connection]:
+        """List the connections of all clients."""
+        return await self.call(reading(core.encode_get_clients(), core.decode_connections))
+
+    async def connection(self, client_id: int) -> core.Connection:
+        """Get a connection."""
+        encode = encoded(lambda: core.encode_get_client(client_id=client_id))
+        return await self.call(reading(encode, found(core.decode_connection, f"connection {client_id}")))
+
+    async def disconnect(self, client_id: int) -> None:
+        """Close a connection. Its client may connect again."""
+        return await self.call(changing(encoded(lambda: core.encode_disconnect_client(client_id=client_id)), nothing))
+
+    # ---- streams
+
+    async def streams(self) -> list[core.Stream]:
+        """List the streams."""
+        return await self.call(reading(core.encode_get_streams(), core.decode_streams))
+
+    async def stream(self, stream: Name) -> core.Stream:
+        """Get a stream with its topics."""
+        encode = encoded(lambda: core.encode_get_stream(stream=stream))
+        return await self.call(reading(encode, found(core.decode_stream, f"stream {stream!r}")))
+
+    async def create_stream(self, name: str) -> core.Stream:
+        """Create a stream."""
+        encode = encoded(lambda: core.encode_create_stream(name=name))
+        return await self.call(changing(encode, found(core.decode_stream, f"stream {name!r}")))
+
+    async def rename_stream(self, stream: Name, name: str) -> None:
+        """Give a stream another name."""
+        return await self.call(changing(encoded(lambda: core.encode_update_stream(stream=stream, name=name)), nothing))
+
+    async def purge_stream(self, stream: Name) -> None:
+        """Remove all messages of a stream."""
+        return await self.call(changing(encoded(lambda: core.encode_purge_stream(stream=stream)), nothing))
+
+    async def delete_stream(self, stream: Name) -> None:
+        """Delete a stream with everything in it."""
+        return await self.call(changing(encoded(lambda: core.encode_delete_stream(stream=stream)), nothing))
+
+    # ---- topics and partitions
+
+    async def topics(self, stream: Name) -> list[core.Topic]:
+        """List the topics of a stream."""
+        return await self.call(reading(encoded(lambda: core.encode_get_topics(stream=stream)), core.decode_topics))
+
+    async def topic(self, stream: Name, topic: Name) -> core.Topic:
+        """Get a topic with its partitions."""
+        encode = encoded(lambda: core.encode_get_topic(stream=stream, topic=topic))
+        return await self.call(reading(encode, found(core.decode_topic, f"topic {topic!r} in stream {stream!r}")))
+
+    async def create_topic(
+        self,
+        stream: Name,
+        name: str,
+        *,
+        partitions: int = 1,
+        message_expiry: timedelta | None = None,
+        max_size_bytes: int = 0,
+    ) -> core.Topic:
+        """Create a topic.
+
+        Args:
+            stream: Its stream.
+            name: Its name, 1 to 255 bytes.
+            partitions: Number of partitions.
+            message_expiry: Age at which messages are removed; None: the server's default.
+            max_size_bytes: Size above which the oldest messages are removed; 0: the server's default.
+        """
+        encode = encoded(
+            lambda: core.encode_create_topic(
+                stream=stream,
+                name=name,
+                partitions_count=partitions,
+                message_expiry_micros=micros(message_expiry),
+                max_size_bytes=max_size_bytes,
+            )
+        )
+        return await self.call(changing(encode, found(core.decode_topic, f"topic {name!r}")))
+
+    async def update_topic(
+        self,
+        stream: Name,
+        topic: Name,
+        *,
+        name: str,
+        message_expiry: timedelta | None = None,
+        max_size_bytes: int = 0,
+    ) -> None:
+        """Change name and limits of a topic; what is not given is set to the server's default."""
+        encode = encoded(
+            lambda: core.encode_update_topic(
+                stream=stream,
+                topic=topic,
+                name=name,
+                message_expiry_micros=micros(message_expiry),
+                max_size_bytes=max_size_bytes,
+            )
+        )
+        return await self.call(changing(encode, nothing))
+
+    async def purge_topic(self, stream: Name, topic: Name) -> None:
+        """Remove all messages of a topic; offsets begin at 0 again."""
+        return await self.call(changing(encoded(lambda: core.encode_purge_topic(stream=stream, topic=topic)), nothing))
+
+    async def delete_topic(self, stream: Name, topic: Name) -> None:
+        """Delete a topic with everything in it."""
+        return await self.call(changing(encoded(lambda: core.encode_delete_topic(stream=stream, topic=topic)), nothing))
+
+    async def partitions(self, stream: Name, topic: Name) -> list[core.PartitionDescription]:
+        """List the partitions of a topic with their state and node."""
+        encode = encoded(lambda: core.encode_describe_partitions(stream=stream, topic=topic))
+        return await self.call(reading(encode, core.decode_partition_descriptions))
+
+    async def create_partitions(self, stream: Name, topic: Name, count: int) -> None:
+        """Add partitions to a topic."""
+        encode = encoded(lambda: core.encode_create_partitions(stream=stream, topic=topic, partitions_count=count))
+        return await self.call(changing(encode, nothing))
+
+    async def delete_partitions(self, stream: Name, topic: Name, count: int) -> None:
+        """Delete the last partitions of a topic, with their messages."""
+        encode = encoded(lambda: core.encode_delete_partitions(stream=stream, topic=topic, partitions_count=count))
+        return await self.call(changing(encode, nothing))
+
+    async def delete_segments(self, stream: Name, topic: Name, partition: int, count: int) -> None:
+        """Delete the oldest segments of a partition."""
+        encode = encoded(
+            lambda: core.encode_delete_segments(stream=stream, topic=topic, partition=partition, segments_count=count)
+        )
+        return await self.call(changing(encode, nothing))
+
+    # ---- messages, one poll at a time
+
+    async def read(
+        self, stream: Name, topic: Name, *, partition: int = 0, start: StartLike = FIRST, count: int = 100
+    ) -> core.MessageBatch:
+        """Read messages of one partition that are there now. A consumer reads continuously.
+
+        Args:
+            stream: The stream.
+            topic: The topic.
+            partition: Id of the partition.
+            start: Where to begin; at ``"end"``, the last `count` messages.
+            count: Maximum number of messages.
+        """
+        place = start_of(start)
+        strategy = {"first": "first", "end": "last", "offset": "offset", "timestamp": "timestamp"}
+        encode = encoded(
+            lambda: core.encode_poll_messages(
+                stream=stream,
+                topic=topic,
+                consumer=_READER,
+                partition=partition,
+                strategy=strategy[place.kind],  # type: ignore[arg-type] # one of the words
+                value=place.value,
+                count=count,
+            )
+        )
+        return await self.call(reading(encode, core.decode_polled))
+
+    async def flush(self, stream: Name, topic: Name, partition: int, *, fsync: bool = False) -> None:
+        """Write what a server has buffered of a partition, and sync it on request."""
+        encode = encoded(
+            lambda: core.encode_flush_unsaved_buffer(stream=stream, topic=topic, partition=partition, fsync=fsync)
+        )
+        return await self.call(changing(encode, nothing))
+
+    async def plan(
+        self, stream: Name, topic: Name, partition: int, *, start: int = 0, end: int = 2**64 - 1, target_bytes: int = 0
+    ) -> core.PlannedRange:
+        """Split a range of a partition's offsets into parts of about the same size, without reading it."""
+        encode = encoded(
+            lambda: core.encode_plan_range(
+                stream=stream, topic=topic, partition=partition, start=start, end=end, target_bytes=target_bytes
+            )
+        )
+        return await self.call(reading(encode, core.decode_planned_range))
+
+    # ---- consumer groups and stored offsets
+
+    async def groups(self, stream: Name, topic: Name) -> list[core.ConsumerGroup]:
+        """List the consumer groups of a topic, without members."""
+        encode = encoded(lambda: core.encode_get_consumer_groups(stream=stream, topic=topic))
+        return await self.call(reading(encode, core.decode_consumer_groups))
+
+    async def group(self, stream: Name, topic: Name, group: Name) -> core.ConsumerGroup:
+        """Get a consumer group with its members."""
+        encode = encoded(lambda: core.encode_get_consumer_group(stream=stream, topic=topic, group=group))
+        return await self.call(
+            reading(encode, found(core.decode_consumer_group, f"group {group!r} of topic {topic!r}"))
+        )
+
+    async def create_group(self, stream: Name, topic: Name, name: str) -> core.ConsumerGroup:
+        """Create a consumer group."""
+        encode = encoded(lambda: core.encode_create_consumer_group(stream=stream, topic=topic, name=name))
+        return await self.call(changing(encode, found(core.decode_consumer_group, f"group {name!r}")))
+
+    async def delete_group(self, stream: Name, topic: Name, group: Name) -> None:
+        """Delete a consumer group with its offsets."""
+        encode = encoded(lambda: core.encode_delete_consumer_group(stream=stream, topic=topic, group=group))
+        return await self.call(changing(encode, nothing))
+
+    async def offset(
+        self, stream: Name, topic: Name, partition: int, *, consumer: Name = 0, group: Name | None = None
+    ) -> core.ConsumerOffset | None:
+        """Get the offset that a consumer or a group has stored; None if there is none."""
+        encode = encoded(
+            lambda: core.encode_get_consumer_offset(
+                stream=stream,
+                topic=topic,
+                consumer=consumer if group is None else group,
+                is_group=group is not None,
+                partition=partition,
+            )
+        )
+        return await self.call(reading(encode, core.decode_consumer_offset))
+
+    async def store_offset(self, stream: Name, topic: Name, partition: int, offset: int, *, consumer: Name) -> None:
+        """Store the offset of the last message that a consumer outside of groups has processed."""
+        encode = encoded(
+            lambda: core.encode_store_consumer_offset(
+                stream=stream, topic=topic, consumer=consumer, partition=partition, offset=offset
+            )
+        )
+        return await self.call(reading(encode, nothing))
+
+    async def delete_offset(self, stream: Name, topic: Name, partition: int, *, consumer: Name) -> None:
+        """Delete the stored offset of a consumer outside of groups."""
+        encode = encoded(
+            lambda: core.encode_delete_consumer_offset(
+                stream=stream, topic=topic, consumer=consumer, partition=partition
+            )
+        )
+        return await self.call(changing(encode, nothing))
+
+    # ---- users, permissions, access tokens
+
+    async def users(self) -> list[core.User]:
+        """List the users, without permissions."""
+        return await self.call(reading(core.encode_get_users(), core.decode_users))
+
+    async def user(self, user: Name) -> core.User:
+        """Get a user with permissions."""
+        encode = encoded(lambda: core.encode_get_user(user=user))
+        return await self.call(reading(encode, found(core.decode_user, f"user {user!r}")))
+
+    async def create_user(
+        self, username: str, password: str, *, active: bool = True, permissions: core.Permissions | None = None
+    ) -> core.User:
+        """Create a user; without permissions, it may do nothing."""
+        encode = encoded(
+            lambda: core.encode_create_user(
+                username=username,
+                password=password,
+                status="active" if active else "inactive",
+                permissions=permissions,
+            )
+        )
+        return await self.call(changing(encode, found(core.decode_user, f"user {username!r}")))
+
+    async def update_user(self, user: Name, *, username: str | None = None, active: bool | None = None) -> None:
+        """Rename a user, or let the user log in or not."""
+        encode = encoded(
+            lambda: core.encode_update_user(
+                user=user,
+                username=username,
+                status=None if active is None else "active" if active else "inactive",
+            )
+        )
+        return await self.call(changing(encode, nothing))
+
+    async def set_permissions(self, user: Name, permissions: core.Permissions | None) -> None:
+        """Replace the permissions of a user."""
+        encode = encoded(lambda: core.encode_update_permissions(user=user, permissions=permissions))
+        return await self.call(changing(encode, nothing))
+
+    async def change_password(self, user: Name, *, current: str, new: str) -> None:
+        """Change a password. Other sessions of the user end."""
+        encode = encoded(lambda: core.encode_change_password(user=user, current_password=current, new_password=new))
+        return await self.call(changing(encode, nothing))
+
+    async def delete_user(self, user: Name) -> None:
+        """Delete a user."""
+        return await self.call(changing(encoded(lambda: core.encode_delete_user(user=user)), nothing))
+
+    async def tokens(self) -> list[core.AccessToken]:
+        """List one's own access tokens, without their secrets."""
+        return await self.call(reading(core.encode_get_personal_access_tokens(), core.decode_access_tokens))
+
+    async def create_token(self, name: str, *, expiry: timedelta | None = None) -> str:
+        """Create an access token and return its secret, which the server does not show again."""
+        encode = encoded(lambda: core.encode_create_personal_access_token(name=name, expiry_micros=micros(expiry)))
+        return await self.call(changing(encode, core.decode_raw_access_token))
+
+    async def delete_token(self, name: str) -> None:
+        """Delete an access token. Its sessions end."""
+        return await self.call(changing(encoded(lambda: core.encode_delete_personal_access_token(name=name)), nothing))
+
+    async def ticket(
+        self, stream: Name, topic: Name, *, read: bool = False, write: bool = False, lifetime: timedelta | None = None
+    ) -> core.IssuedTicket:
+        """Issue a ticket for a topic, with which a job reads and writes at partition nodes without a password."""
+        encode = encoded(
+            lambda: core.encode_issue_ticket(
+                stream=stream,
+                topic=topic,
+                read=read,
+                write=write,
+                lifetime_seconds=micros(lifetime) // 1_000_000,
+            )
+        )
+        return await self.call(reading(encode, core.decode_issued_ticket))
+
+    # ---- transactions
+
+    async def transaction(self, stream: Name, name: str) -> core.Transaction | None:
+        """Get the last commit under the name of a transaction; None if there is none."""
+        encode = encoded(lambda: core.encode_get_transaction(stream=stream, transaction=name))
+        return await self.call(reading(encode, core.decode_transaction))
+
+    async def delete_transaction(self, stream: Name, name: str) -> None:
+        """Delete the record of the last commit under a name; its messages stay."""
+        encode = encoded(lambda: core.encode_delete_transaction(stream=stream, transaction=name))
+        return await self.call(changing(encode, nothing))

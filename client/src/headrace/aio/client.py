@@ -1,0 +1,133 @@
+"""The client for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from headrace.aio.admin import Admin
+from headrace.aio.bridge import bridge
+from headrace.aio.consumer import Consumer, PartitionCallback
+from headrace.aio.producer import Producer
+from headrace.sdk.address import Address, address_of
+from headrace.sdk.calls import Call, Name
+from headrace.sdk.connecting import opened_servers, session_config
+from headrace.sdk.errors import ClientClosed, DeadlineExceeded, OutcomeUnknown, translated
+from headrace.sdk.options import ClientOptions, ConsumerOptions, ProducerOptions
+from headrace.sdk.starts import FIRST, StartLike, start_of
+from headrace_core import Requester, SessionConfig, SessionError
+
+Value = TypeVar("Value")
+
+
+def connect(
+    url: str | None = None,
+    *,
+    username: str | None = None,
+    password: str | None = None,
+    token: str | None = None,
+    options: ClientOptions | None = None,
+) -> Client:
+    """Return a client that connects when it is entered with ``async with``, or awaited.
+
+    Args and errors are those of `headrace.connect`.
+    """
+    return Client(address_of(url, username=username, password=password, token=token), options or ClientOptions())
+
+
+class Client(Admin):
+    """A client whose calls are awaited. It connects again when a connection breaks, and belongs to one event loop.
+
+    Cancelling a call abandons its answer; the request may have its effect.
+    """
+
+    def __init__(self, address: Address, options: ClientOptions) -> None:
+        """Describe the client; `connect` is the usual way."""
+        self._address = address
+        self._options = options
+        self._cleanup = ExitStack()
+        self._requester: Requester | None = None
+        self._config: SessionConfig | None = None
+
+    async def _open(self) -> Self:
+        with ExitStack() as cleanup:
+            # Starting an embedded server takes a moment, and needs none of this event loop.
+            address = await asyncio.to_thread(opened_servers, self._address, cleanup)
+            self._config = session_config(address, self._options)
+            self._requester = Requester(self._config)
+            cleanup.callback(self._requester.close)
+            await bridge().finished(self._requester.opened())
+            self._cleanup = cleanup.pop_all()
+        return self
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._open().__await__()
+
+    async def call(self, call: Call[Value]) -> Value:
+        """Execute a call of `headrace.sdk.calls`, for commands without a method here."""
+        if self._requester is None:
+            raise ClientClosed("the client is not connected: use `async with`, or await it")
+        timeout = self._options.request_timeout or None
+        try:
+            pending = self._requester.submit(call.code, call.payload, repeats=call.repeats, timeout_seconds=timeout)
+        except SessionError as error:
+            raise translated(error) from None
+        try:
+            answer = await bridge().finished(pending)
+        except OutcomeUnknown as error:
+            if call.repeats:
+                # Nothing can have changed.
+                raise DeadlineExceeded(str(error)) from None
+            raise
+        return call.decode(answer)
+
+    def _opened_config(self) -> SessionConfig:
+        if self._config is None:
+            raise ClientClosed("the client is not connected: use `async with`, or await it")
+        return self._config
+
+    def producer(self, stream: Name, topic: Name, **options: Any) -> Producer:
+        """Return a producer for a topic; use it with ``async with``. Arguments as of `headrace.Client.producer`."""
+        return Producer(self._opened_config(), stream, topic, ProducerOptions(**options))
+
+    def consumer(
+        self,
+        stream: Name,
+        topic: Name,
+        *,
+        group: Name | None = None,
+        name: Name | None = None,
+        partitions: list[int] | None = None,
+        start: StartLike = FIRST,
+        on_assigned: PartitionCallback | None = None,
+        on_revoked: PartitionCallback | None = None,
+        on_lost: PartitionCallback | None = None,
+        **options: Any,
+    ) -> Consumer:
+        """Return a consumer of a topic. Arguments as of `headrace.Client.consumer`; callbacks may be coroutines."""
+        return Consumer(
+            self._opened_config(),
+            stream,
+            topic,
+            group=group,
+            name=name,
+            partitions=partitions,
+            start=start_of(start),
+            callbacks={"assigned": on_assigned, "revoked": on_revoked, "lost": on_lost},
+            options=ConsumerOptions(**options),
+        )
+
+    async def close(self) -> None:
+        """Close the connection of calls, and stop an embedded server."""
+        await asyncio.to_thread(self._cleanup.close)
+
+    async def __aenter__(self) -> Self:
+        return await self._open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

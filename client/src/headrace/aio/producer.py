@@ -1,0 +1,172 @@
+"""The producer for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from headrace.aio.bridge import bridge
+from headrace.sdk.calls import Name
+from headrace.sdk.options import ProducerOptions
+from headrace.sdk.producer import Headers, ProducerCounters, fail, native_producer, pushed, pushed_many
+from headrace.sdk.results import Deliveries as BlockingDeliveries
+from headrace.sdk.results import Delivery as BlockingDelivery
+from headrace_core import Delivered, SessionConfig
+from headrace_core import Deliveries as NativeDeliveries
+
+
+class Delivery:
+    """The result of one message: await it for partition and offset of the stored message."""
+
+    __slots__ = ("_blocking",)
+
+    def __init__(self, blocking: BlockingDelivery) -> None:
+        self._blocking = blocking
+
+    def done(self) -> bool:
+        """Return whether the result is there."""
+        return self._blocking.done()
+
+    async def _result(self) -> Delivered:
+        await bridge().ended(self._blocking.native)
+        return self._blocking.result(0)
+
+    def __await__(self) -> Generator[Any, None, Delivered]:
+        return self._result().__await__()
+
+
+class Deliveries:
+    """The result of messages that were sent together: await it for the runs of their places."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: list[NativeDeliveries]) -> None:
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def done(self) -> bool:
+        """Return whether all results are there."""
+        return all(part.done() for part in self._parts)
+
+    async def _result(self) -> list[tuple[Delivered, int]]:
+        for part in self._parts:
+            await bridge().ended(part.pending())
+        return BlockingDeliveries(self._parts).result(0)
+
+    def __await__(self) -> Generator[Any, None, list[tuple[Delivered, int]]]:
+        return self._result().__await__()
+
+
+class Producer:
+    """Sends messages to one topic, in batches, without waiting for each.
+
+    Use it with ``async with``: its end waits until everything is delivered, and raises the first failure whose
+    result was not asked for.
+    """
+
+    def __init__(self, config: SessionConfig, stream: Name, topic: Name, options: ProducerOptions) -> None:
+        """Describe the producer; `Client.producer` is the usual way."""
+        self._options = options
+        self._native = native_producer(config, stream, topic, options)
+
+    async def send(
+        self,
+        payload: bytes,
+        *,
+        key: bytes | str | None = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        message_id: int = 0,
+    ) -> Delivery:
+        """Send a message; waits only while the buffer is full. Arguments and errors as of `headrace.Producer.send`.
+
+        Returns:
+            The delivery, which can be awaited.
+        """
+        while True:
+            delivery = pushed(
+                self._native,
+                payload,
+                partition=partition,
+                key=key,
+                headers=headers,
+                message_id=message_id,
+                stores_key=self._options.store_key,
+            )
+            if delivery is not None:
+                return Delivery(delivery)
+            await bridge().finished(self._native.room())
+
+    async def send_many(
+        self,
+        payloads: Iterable[bytes],
+        *,
+        key: bytes | str | None = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+    ) -> Deliveries:
+        """Send messages that share key, partition and headers: much faster than one at a time."""
+        waiting = payloads if isinstance(payloads, list) else list(payloads)
+        parts: list[NativeDeliveries] = []
+        start = 0
+        while True:
+            taken, deliveries = pushed_many(
+                self._native,
+                waiting,
+                start,
+                partition=partition,
+                key=key,
+                headers=headers,
+                stores_key=self._options.store_key,
+            )
+            start += taken
+            parts.append(deliveries)
+            if start == len(waiting):
+                return Deliveries(parts)
+            await bridge().finished(self._native.room())
+
+    async def flush(self) -> None:
+        """Send everything at once, and wait until it is delivered.
+
+        Raises:
+            NotDelivered: A message was not stored, and its result was not asked for.
+            OutcomeUnknown: Likewise, it may be stored.
+        """
+        await bridge().finished(self._native.flush())
+        fail(self._native)
+
+    @property
+    def counters(self) -> ProducerCounters:
+        """Counters, for metrics."""
+        return ProducerCounters(*self._native.counters())
+
+    @property
+    def partitions_count(self) -> int:
+        """Number of partitions of the topic."""
+        return self._native.partitions_count
+
+    async def close(self) -> None:
+        """Send what is buffered, wait for it, and end. Errors as of `flush`."""
+        await bridge().finished(self._native.close())
+        fail(self._native)
+
+    def abort(self) -> None:
+        """Give up what is buffered, and end. What was sent already may be stored."""
+        self._native.abort()
+
+    async def __aenter__(self) -> Self:
+        await bridge().finished(self._native.opened())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self.close()
+        else:
+            self.abort()
+            await asyncio.sleep(0)

@@ -1,0 +1,1 @@
+"""The SDK: blocking clients, and everything that they share with those for asyncio."""

@@ -1,0 +1,301 @@
+"""The blocking consumer."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from headrace.sdk.calls import Name
+from headrace.sdk.errors import ClientClosed, HeadraceError, InvalidArgument, translated
+from headrace.sdk.options import ConsumerOptions, PartitionCallback
+from headrace.sdk.progress import Progress
+from headrace.sdk.results import Gap, finished
+from headrace.sdk.starts import Start, StartLike, start_of
+from headrace_core import Batch, BatchMessages, Message, SessionConfig, SessionError
+from headrace_core import Consumer as NativeConsumer
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_LOG: Final = logging.getLogger("headrace")
+
+Callbacks = Mapping[str, PartitionCallback | None]
+
+
+def native_consumer(
+    config: SessionConfig,
+    stream: Name,
+    topic: Name,
+    *,
+    group: Name | None,
+    name: Name | None,
+    partitions: Sequence[int] | None,
+    start: Start,
+    options: ConsumerOptions,
+) -> NativeConsumer:
+    """Return the native consumer of a topic.
+
+    Raises:
+        InvalidArgument: A name or an option is invalid, or two exclude each other.
+    """
+    if options.commit not in {"auto", "manual"}:
+        raise InvalidArgument(f"commit: {options.commit!r} is none of 'auto' and 'manual'")
+    try:
+        return NativeConsumer(
+            config,
+            stream,
+            topic,
+            group=group,
+            name=name,
+            partitions=None if partitions is None else list(partitions),
+            start=(start.kind, start.value),
+            batch_messages=options.batch_messages,
+            prefetch_bytes=options.prefetch_bytes,
+            heartbeat=options.heartbeat,
+        )
+    except (ValueError, OverflowError, TypeError) as error:
+        raise InvalidArgument(str(error)) from None
+
+
+class Consumer:
+    """Reads one topic, as a member of a consumer group or alone. It belongs to one thread.
+
+    Iterate over it for messages, or over `batches`. A message counts as processed when the next one is asked for.
+    Use it in a ``with`` block: its end stores what was processed, and leaves the group.
+    """
+
+    def __init__(
+        self,
+        config: SessionConfig,
+        stream: Name,
+        topic: Name,
+        *,
+        group: Name | None,
+        name: Name | None,
+        partitions: Sequence[int] | None,
+        start: Start,
+        callbacks: Callbacks,
+        options: ConsumerOptions,
+    ) -> None:
+        """Begin to read; `Client.consumer` is the usual way."""
+        self._native = native_consumer(
+            config, stream, topic, group=group, name=name, partitions=partitions, start=start, options=options
+        )
+        self._stream, self._topic = stream, topic
+        self._callbacks = callbacks
+        self._progress = Progress(self._native, options)
+        self._progress.stores = group is not None or name is not None
+        self._assignment: set[int] = set()
+        self._open: tuple[Batch, BatchMessages] | None = None
+        self._is_closed = False
+        self.gaps: list[Gap] = []
+        """Messages that were removed before this consumer could read them."""
+
+    # ---- reading
+
+    def __iter__(self) -> Iterator[Message]:
+        """Iterate over messages, and wait for more, without end."""
+        while True:
+            if self._open is None:
+                batch = self._next_batch(None)
+                if batch is None:
+                    return
+                self._open = (batch, iter(batch))
+            yield from self._messages(self._open)
+
+    def _messages(self, opened: tuple[Batch, BatchMessages]) -> Iterator[Message]:
+        batch, messages = opened
+        partition, progress = batch.partition_id, self._progress
+        for message in messages:
+            progress.handed_out[partition] = messages.next_offset
+            yield message
+            if self._open is not opened:
+                # The position was changed meanwhile.
+                return
+            progress.processed[partition] = messages.next_offset
+        self._open = None
+        progress.note_batch(batch)
+
+    def batches(self) -> Iterator[Batch]:
+        """Iterate over batches of messages of one partition each, and wait for more, without end."""
+        while (batch := self.poll()) is not None:
+            yield batch
+
+    def poll(self, timeout: float | None = None) -> Batch | None:
+        """Return the next batch; the one before counts as processed.
+
+        Args:
+            timeout: Seconds to wait for messages; None: as long as it takes; 0: not at all.
+
+        Returns:
+            Messages of one partition; None if there are none in time.
+
+        Raises:
+            ClientClosed: The consumer is closed.
+            HeadraceError: It has ended with a failure, for example because its topic was deleted.
+        """
+        if self._open is not None:
+            self._progress.note_batch(self._open[0])
+            self._open = None
+        batch = self._next_batch(timeout)
+        if batch is not None:
+            self._open = (batch, iter(batch))
+            self._progress.handed_out[batch.partition_id] = batch.next_offset
+        return batch
+
+    def poll_arrow(
+        self, timeout: float | None = None, columns: Sequence[str] | None = None
+    ) -> pyarrow.RecordBatch | None:
+        """Return the next batch as an Arrow record batch: see `headrace.tables.record_batch`. Otherwise as `poll`."""
+        from headrace.tables.arrow import DEFAULT_COLUMNS, record_batch  # noqa: PLC0415 - imported where it is used
+
+        batch = self.poll(timeout)
+        if batch is None:
+            return None
+        names = DEFAULT_COLUMNS if columns is None else columns
+        return record_batch(batch, names, stream=str(self._stream), topic=str(self._topic))
+
+    def _next_batch(self, timeout: float | None) -> Batch | None:
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            self._progress.store_if_due()
+            kind, content = self._taken()
+            if kind == "batch":
+                return content  # type: ignore[no-any-return] # as the native module documents it
+            if kind != "nothing":
+                self._react(kind, content)
+                continue
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                return None
+            pauses = [pause for pause in (left, self._progress.seconds_left()) if pause is not None]
+            content.wait(min(pauses) if pauses else None)
+
+    def _taken(self) -> tuple[str, Any]:
+        if self._is_closed:
+            raise ClientClosed("the consumer is closed")
+        try:
+            kind, content = self._native.take()
+        except SessionError as error:
+            raise translated(error) from None
+        if kind == "ended":
+            raise ClientClosed("the consumer has ended")
+        return kind, content
+
+    def _react(self, kind: str, content: Any) -> None:
+        match kind:
+            case "assigned":
+                self._assignment.update(content)
+            case "revoked":
+                self._settle(self._progress.store(self._progress.processed, content) if self._is_automatic else [])
+            case "gap":
+                self.gaps.append(Gap(*content))
+                _LOG.warning("partition %d: messages from %d to %d were removed before they were read", *content)
+                return
+            case "reset":
+                self._progress.forget([content])
+                _LOG.warning("partition %d was purged or made anew: reading continues at its beginning", content)
+                return
+        callback = self._callbacks.get(kind)
+        if callback is not None:
+            callback(content)
+        if kind in {"revoked", "lost"}:
+            self._assignment.difference_update(content)
+            self._progress.forget(content)
+
+    @property
+    def _is_automatic(self) -> bool:
+        return self._progress.is_automatic
+
+    # ---- offsets
+
+    def commit(self, message: Message | None = None, *, timeout: float | None = None) -> None:
+        """Store the offset of a message, or of everything that was handed out so far, and wait for it.
+
+        Raises:
+            HeadraceError: It is not stored, for example because the partition belongs to another member now.
+        """
+        if message is None:
+            begun = self._progress.store(self._progress.handed_out)
+        else:
+            begun = self._progress.store({message.partition_id: message.offset + 1})
+        for partition, pending in begun:
+            try:
+                finished(pending, timeout)
+            except HeadraceError:
+                self._progress.failed(partition)
+                raise
+
+    def _settle(self, begun: list[Any]) -> None:
+        for partition, pending in begun:
+            try:
+                finished(pending)
+            except HeadraceError as error:
+                self._progress.failed(partition)
+                _LOG.warning("the offset of partition %d could not be stored: %s", partition, error)
+
+    @property
+    def assignment(self) -> frozenset[int]:
+        """Ids of the partitions that this consumer reads, as of the last message or batch."""
+        return frozenset(self._assignment)
+
+    def position(self, partition: int) -> int | None:
+        """Offset of the next message of a partition that will be handed out; None if it is not known yet."""
+        handed_out = self._progress.handed_out.get(partition)
+        if handed_out is not None:
+            return handed_out
+        found = finished(self._native.position(partition))
+        return None if found is None else found[0]
+
+    def lag(self) -> dict[int, int]:
+        """Number of messages behind the position, by partition, as far as positions are known."""
+        lags = {}
+        for partition in sorted(self._assignment):
+            found = finished(self._native.position(partition))
+            position = self._progress.handed_out.get(partition, found[0] if found else None)
+            if found is not None and position is not None:
+                lags[partition] = max(0, found[1] - position)
+        return lags
+
+    def seek(self, partition: int, start: StartLike) -> None:
+        """Continue at another place of a partition. Typically called in `on_assigned`.
+
+        Raises:
+            InvalidArgument: The consumer does not read the partition, or this is no place.
+        """
+        place = start_of(start)
+        if self._open is not None and self._open[0].partition_id == partition:
+            self._open = None
+        self._progress.forget([partition])
+        if not finished(self._native.seek(partition, place.kind, place.value)):
+            raise InvalidArgument(f"partition: {partition} is none of those that are read: {sorted(self._assignment)}")
+
+    def pause(self, *partitions: int) -> None:
+        """Read no more of these partitions; without any, of all. What was read ahead is still handed out."""
+        self._native.set_paused(list(partitions or self._assignment), True)  # noqa: FBT003 - native signature
+
+    def resume(self, *partitions: int) -> None:
+        """Read these partitions again; without any, all."""
+        self._native.set_paused(list(partitions or self._assignment), False)  # noqa: FBT003 - native signature
+
+    # ---- the end
+
+    def close(self, timeout: float | None = 10.0) -> None:
+        """Store what was processed, if that is automatic, and leave the group."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._is_automatic:
+            self._settle(self._progress.store(self._progress.processed))
+        finished(self._native.leave(), timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,92 @@
+"""Progress of a consumer, and the offsets that it has to store."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from headrace.sdk.errors import HeadraceError
+from headrace.sdk.options import ConsumerOptions
+from headrace.sdk.results import value_of
+from headrace_core import Batch, Pending
+from headrace_core import Consumer as NativeConsumer
+
+_LOG: Final = logging.getLogger("headrace")
+
+
+class Progress:
+    """Offsets of a consumer by partition: handed out, processed, stored.
+
+    A message counts as processed when the next one is asked for. Each value is the offset after the last message.
+    """
+
+    def __init__(self, native: NativeConsumer, options: ConsumerOptions) -> None:
+        self._native = native
+        self._is_automatic = options.commit == "auto"
+        self._interval = options.commit_interval
+        self._due_at = time.monotonic() + options.commit_interval
+        self.handed_out: dict[int, int] = {}
+        self.processed: dict[int, int] = {}
+        self._stored: dict[int, int] = {}
+        self._under_way: list[tuple[int, Pending]] = []
+        self.stores = True
+        """True if there is a name or group to store offsets for."""
+
+    @property
+    def is_automatic(self) -> bool:
+        """Return whether processed offsets are stored without being asked."""
+        return self._is_automatic and self.stores
+
+    def note_batch(self, batch: Batch) -> None:
+        """Note that every message of a batch was processed."""
+        self.processed[batch.partition_id] = batch.next_offset
+        self._native.note_processed(batch.partition_id, batch.next_offset)
+
+    def seconds_left(self) -> float | None:
+        """Seconds until offsets are to be stored; None if there are none."""
+        if not self.is_automatic or self.processed == self._stored:
+            return None
+        return max(0.0, self._due_at - time.monotonic())
+
+    def store_if_due(self) -> None:
+        """Store processed offsets if it is time, without waiting."""
+        self._look_at_results()
+        if self.is_automatic and time.monotonic() >= self._due_at:
+            self._due_at = time.monotonic() + self._interval
+            self._under_way.extend(self.store(self.processed))
+
+    def store(self, offsets: dict[int, int], partitions: Iterable[int] | None = None) -> list[tuple[int, Pending]]:
+        """Begin to store offsets that are not stored yet: of these partitions, or of all."""
+        chosen = offsets if partitions is None else {id_: offsets[id_] for id_ in partitions if id_ in offsets}
+        begun = []
+        for partition, next_offset in chosen.items():
+            if next_offset > self._stored.get(partition, 0):
+                self._native.note_processed(partition, next_offset)
+                begun.append((partition, self._native.commit(partition, next_offset - 1)))
+                self._stored[partition] = next_offset
+        return begun
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Forget partitions that belong to others now, or whose position was changed."""
+        for partition in partitions:
+            for offsets in (self.handed_out, self.processed, self._stored):
+                offsets.pop(partition, None)
+
+    def failed(self, partition: int) -> None:
+        """Note that storing an offset failed: it is stored again."""
+        self._stored.pop(partition, None)
+
+    def _look_at_results(self) -> None:
+        waiting = []
+        for partition, pending in self._under_way:
+            if not pending.done():
+                waiting.append((partition, pending))
+                continue
+            try:
+                value_of(pending)
+            except HeadraceError as error:
+                self.failed(partition)
+                _LOG.warning("the offset of partition %d is not stored yet: %s", partition, error)
+        self._under_way = waiting

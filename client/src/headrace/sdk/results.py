@@ -1,0 +1,108 @@
+"""Results of sending and reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from headrace.sdk.errors import DeadlineExceeded, translated
+from headrace_core import Delivered, Pending, SessionError
+from headrace_core import Deliveries as NativeDeliveries
+from headrace_core import Delivery as NativeDelivery
+
+Result = TypeVar("Result")
+
+
+class Gap(NamedTuple):
+    """Messages that were removed, by retention or deletion, before they could be read."""
+
+    partition_id: int
+    first_offset: int
+    next_offset: int
+    """First offset after them."""
+
+
+class Delivery:
+    """The result of one message: a future for threads."""
+
+    __slots__ = ("_native",)
+
+    def __init__(self, native: NativeDelivery) -> None:
+        self._native = native
+
+    @property
+    def native(self) -> NativeDelivery:
+        """The delivery of the native module."""
+        return self._native
+
+    def done(self) -> bool:
+        """Return whether the result is there."""
+        return self._native.done()
+
+    def result(self, timeout: float | None = None) -> Delivered:
+        """Wait for the result: partition and offset of the stored message.
+
+        Args:
+            timeout: Seconds; None: as long as it takes.
+
+        Raises:
+            DeadlineExceeded: The result is not there yet.
+            NotDelivered: The message was not stored.
+            OutcomeUnknown: The message may be stored.
+            RequestRefused: The server refused the message.
+        """
+        return _result_of(self._native.result, timeout)
+
+
+class Deliveries:
+    """The result of messages that were sent together."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: list[NativeDeliveries]) -> None:
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def done(self) -> bool:
+        """Return whether all results are there."""
+        return all(part.done() for part in self._parts)
+
+    def result(self, timeout: float | None = None) -> list[tuple[Delivered, int]]:
+        """Wait for all results: for each run of messages with consecutive offsets, its first place and its length.
+
+        Raises:
+            DeadlineExceeded: Some results are not there yet.
+            HeadraceError: As `Delivery.result`: the first failure. Other messages may be stored all the same.
+        """
+        return [run for part in self._parts for run in _result_of(part.result, timeout)]
+
+
+def _result_of(result: Callable[[float | None], Result], timeout: float | None) -> Result:
+    try:
+        return result(timeout)
+    except SessionError as error:
+        raise translated(error) from None
+    except TimeoutError as error:
+        raise DeadlineExceeded(str(error)) from None
+
+
+def finished(pending: Pending, timeout: float | None = None) -> Any:
+    """Wait for an operation and return its result.
+
+    Raises:
+        DeadlineExceeded: It has not ended in time.
+        HeadraceError: It has failed.
+    """
+    if not pending.wait(timeout):
+        raise DeadlineExceeded(f"not finished within {timeout} s", retryable=False)
+    return value_of(pending)
+
+
+def value_of(pending: Pending) -> Any:
+    """Return the result of an operation that has ended."""
+    try:
+        return pending.result()
+    except SessionError as error:
+        raise translated(error) from None

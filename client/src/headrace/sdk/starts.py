@@ -1,0 +1,76 @@
+"""Places in a partition at which reading begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+from headrace.sdk.errors import InvalidArgument
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A place in a partition. Made by `FIRST`, `END`, `at_offset` and `at_time`."""
+
+    kind: Literal["first", "end", "offset", "timestamp"]
+    value: int = 0
+
+
+FIRST: Final = Start("first")
+"""First message that is kept."""
+END: Final = Start("end")
+"""Place behind the last message at that moment."""
+
+
+def at_offset(offset: int) -> Start:
+    """Return the place of an offset.
+
+    Raises:
+        InvalidArgument: It is negative.
+    """
+    if offset < 0:
+        raise InvalidArgument(f"offset: {offset} is negative; offsets start at 0")
+    return Start("offset", offset)
+
+
+def at_time(moment: datetime) -> Start:
+    """Return the place of the first message that was appended at this moment or later.
+
+    Raises:
+        InvalidArgument: The moment has no time zone, or is before 1970.
+    """
+    if moment.tzinfo is None:
+        raise InvalidArgument(f"moment: {moment.isoformat()} has no time zone; datetime.now(UTC) has one")
+    micros = (moment - _EPOCH) // timedelta(microseconds=1)
+    if micros < 0:
+        raise InvalidArgument(f"moment: {moment.isoformat()} is before 1970")
+    return Start("timestamp", micros)
+
+
+StartLike = Start | int | datetime | Literal["first", "end"]
+"""A `Start`, an offset, a moment with a time zone, or one of the words."""
+
+
+def start_of(value: StartLike) -> Start:
+    """Return the place that a value means.
+
+    Raises:
+        InvalidArgument: It means none.
+    """
+    match value:
+        case Start():
+            return value
+        case "first":
+            return FIRST
+        case "end":
+            return END
+        case bool():
+            pass
+        case int():
+            return at_offset(value)
+        case datetime():
+            return at_time(value)
+    raise InvalidArgument(f"start: {value!r} is no offset, no moment, and none of 'first' and 'end'")
