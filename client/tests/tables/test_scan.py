@@ -1,0 +1,156 @@
+"""Topics as tables: what a scan gives is what reading everything and filtering gives (USE-9)."""
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import duckdb
+import msgspec
+import polars
+import pyarrow as pa
+import pyarrow.compute as pc
+import pydantic
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import headrace
+from headrace.tables import COLUMNS
+from headrace.testing import LocalServer
+
+_ROWS = 300
+
+
+@pytest.fixture(scope="module")
+def filled(headrace_server: LocalServer) -> Iterator[tuple[headrace.Client, str, str]]:
+    """A topic of three partitions, filled in steps with moments between them; the last partition is empty."""
+    stream, topic = headrace_server.fresh_topic(partitions=3)
+    with headrace.connect(headrace_server.url) as client:
+        with client.producer(stream, topic, linger=0) as producer:
+            for step in range(10):
+                for number in range(_ROWS // 10):
+                    row = step * (_ROWS // 10) + number
+                    payload = json.dumps({"n": row, "name": f"name {row}", "tags": ["a"] if row % 2 else None}).encode()
+                    producer.send(payload, partition=row % 2, key=f"key-{row % 7}", headers={"step": step})
+                producer.flush()
+                time.sleep(0.002)
+        yield client, stream, topic
+
+
+def test_all_columns(filled: tuple[headrace.Client, str, str]) -> None:
+    client, stream, topic = filled
+    table = client.scan(stream, topic, columns=COLUMNS.names).table()
+    assert table.schema == COLUMNS
+    assert table.num_rows == _ROWS
+    first = table.slice(0, 1).to_pylist()[0]
+    assert (first["stream"], first["topic"], first["partition"], first["offset"]) == (stream, topic, 0, 0)
+    assert first["key"] == b"key-0"
+    assert [header["key"] for header in first["headers"]] == ["step"]
+    assert abs(first["timestamp"] - datetime.now(UTC)) < timedelta(minutes=5)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_scan_gives_what_a_filter_of_everything_gives(
+    filled: tuple[headrace.Client, str, str], data: st.DataObject
+) -> None:
+    client, stream, topic = filled
+    everything = client.scan(stream, topic).table()
+    moments = st.sampled_from(everything["timestamp"].to_pylist())
+    since, until = data.draw(st.none() | moments), data.draw(st.none() | moments)
+    partitions = data.draw(st.none() | st.lists(st.integers(0, 2), unique=True))
+    offsets = data.draw(st.none() | st.tuples(st.integers(0, 160), st.integers(0, 160)))
+    wanted = everything
+    if since is not None:
+        wanted = wanted.filter(pc.field("timestamp") >= since)
+    if until is not None:
+        wanted = wanted.filter(pc.field("timestamp") < until)
+    if partitions is not None:
+        wanted = wanted.filter(pc.field("partition").isin(pa.array(partitions, pa.int32())))
+    if offsets is not None:
+        wanted = wanted.filter((pc.field("offset") >= offsets[0]) & (pc.field("offset") < offsets[1]))
+    scan = client.scan(stream, topic, since=since, until=until, partitions=partitions, offsets=offsets)
+    assert scan.table().to_pylist() == wanted.to_pylist()
+    assert sum(part.end - part.start for part in scan.ranges()) == wanted.num_rows, "more was read than was asked for"
+
+
+class Struct(msgspec.Struct):
+    n: int
+    name: str
+    tags: list[str] | None = None
+
+
+class Model(pydantic.BaseModel):
+    n: int
+    name: str
+    tags: list[str] | None = None
+
+
+@pytest.mark.parametrize("form", [pa.schema([("n", pa.int64()), ("name", pa.utf8())]), Struct, Model])
+def test_payloads_become_columns(filled: tuple[headrace.Client, str, str], form: object) -> None:
+    client, stream, topic = filled
+    table = client.scan(stream, topic, columns=["offset"], decode=form).table().sort_by("n")
+    assert table["n"].to_pylist() == list(range(_ROWS))
+    assert table["name"][7].as_py() == "name 7"
+    if form is not Struct and form is not Model:
+        return
+    assert table["tags"].to_pylist()[:2] == [None, '["a"]']
+
+
+def test_a_filter_is_applied(filled: tuple[headrace.Client, str, str]) -> None:
+    client, stream, topic = filled
+    scan = client.scan(stream, topic, where=pc.field("key") == b"key-3")
+    assert set(scan.table()["key"].to_pylist()) == {b"key-3"}
+
+
+def test_polars_reads_what_a_query_needs(filled: tuple[headrace.Client, str, str]) -> None:
+    client, stream, topic = filled
+    frame = client.scan(stream, topic).lazy()
+    found = frame.filter(polars.col("partition") == 1).group_by("key").len().collect()
+    assert found["len"].sum() == _ROWS // 2
+    assert frame.select("offset").head(5).collect().height == 5
+
+
+def test_duckdb_queries_a_topic(filled: tuple[headrace.Client, str, str]) -> None:
+    client, stream, topic = filled
+    relation = client.scan(stream, topic, decode=Struct, columns=["partition"]).relation(duckdb.connect())
+    assert relation.aggregate("sum(n), count(*)").fetchall() == [(_ROWS * (_ROWS - 1) // 2, _ROWS)]
+
+
+def test_a_consumer_hands_out_record_batches(filled: tuple[headrace.Client, str, str]) -> None:
+    client, stream, topic = filled
+    with client.consumer(stream, topic) as consumer:
+        batch = consumer.poll_arrow(10, columns=["offset", "value"])
+        assert batch is not None
+        assert batch.schema.names == ["offset", "value"]
+        assert batch["offset"].to_pylist() == list(range(batch.num_rows))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"columns": ["ofset"]}, "columns: 'ofset' is none of stream, topic, partition"),
+        ({"columns": ["offset", "offset"]}, "columns: one is named twice"),
+        ({"decode": int}, "is no pyarrow schema, no msgspec struct and no pydantic model"),
+        (
+            {"decode": pa.schema([("offset", pa.int64())])},
+            "'offset' is a column of the message and of the decoded payload",
+        ),
+    ],
+)
+def test_mistakes_are_named(
+    filled: tuple[headrace.Client, str, str], arguments: dict[str, object], message: str
+) -> None:
+    client, stream, topic = filled
+    with pytest.raises(headrace.InvalidArgument, match=message.replace("(", r"\(")):
+        client.scan(stream, topic, **arguments)  # type: ignore[arg-type] # they are wrong
+
+
+def test_a_payload_that_does_not_fit_is_named(headrace_server: LocalServer) -> None:
+    stream, topic = headrace_server.fresh_topic()
+    with headrace.connect(headrace_server.url) as client:
+        with client.producer(stream, topic) as producer:
+            producer.send(b"no JSON")
+        with pytest.raises(headrace.InvalidArgument, match="a payload does not fit the schema"):
+            client.scan(stream, topic, decode=pa.schema([("n", pa.int64())])).table()
