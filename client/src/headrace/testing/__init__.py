@@ -1,0 +1,20 @@
+"""Testing kit for programs that use Headrace: real servers, fresh topics, and faults on the way to them.
+
+With the package installed, pytest has the fixtures `headrace_server`, `headrace_client` and `headrace_topic`.
+
+    >>> import headrace
+    >>> from headrace.testing import LocalServer
+    >>> with LocalServer() as server, headrace.connect(server.url) as client:
+    ...     stream, topic = server.fresh_topic()
+    ...     with client.producer(stream, topic) as producer:
+    ...         _ = producer.send(b"before")
+    ...     server.restart()
+    ...     with client.producer(stream, topic) as producer:
+    ...         producer.send(b"after").result().offset
+    1
+"""
+
+from headrace.testing.network import FaultyNetwork
+from headrace.testing.server import LocalServer
+
+__all__ = ["FaultyNetwork", "LocalServer"]
