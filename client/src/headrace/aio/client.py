@@ -16,7 +16,7 @@ from headrace.sdk.address import Address, address_of
 from headrace.sdk.calls import Call, Name
 from headrace.sdk.connecting import opened_servers, session_config
 from headrace.sdk.errors import ClientClosed, DeadlineExceeded, OutcomeUnknown, translated
-from headrace.sdk.options import ClientOptions, ConsumerOptions, ProducerOptions
+from headrace.sdk.options import ClientOptions, ConsumerOptions, ProducerOptions, checked_options
 from headrace.sdk.starts import FIRST, StartLike, start_of
 from headrace_core import Requester, SessionConfig, SessionError
 
@@ -91,7 +91,7 @@ class Client(Admin):
 
     def producer(self, stream: Name, topic: Name, **options: Any) -> Producer:
         """Return a producer for a topic; use it with ``async with``. Arguments as of `headrace.Client.producer`."""
-        return Producer(self._opened_config(), stream, topic, ProducerOptions(**options))
+        return Producer(self._opened_config(), stream, topic, checked_options(ProducerOptions, options))
 
     def consumer(
         self,
@@ -117,7 +117,7 @@ class Client(Admin):
             partitions=partitions,
             start=start_of(start),
             callbacks={"assigned": on_assigned, "revoked": on_revoked, "lost": on_lost},
-            options=ConsumerOptions(**options),
+            options=checked_options(ConsumerOptions, options),
         )
 
     async def close(self) -> None:

@@ -14,7 +14,13 @@ from headrace.sdk.calls import Call, Name
 from headrace.sdk.connecting import opened_servers, session_config
 from headrace.sdk.consumer import Consumer
 from headrace.sdk.errors import DeadlineExceeded, OutcomeUnknown, translated
-from headrace.sdk.options import ClientOptions, ConsumerOptions, PartitionCallback, ProducerOptions
+from headrace.sdk.options import (
+    ClientOptions,
+    ConsumerOptions,
+    PartitionCallback,
+    ProducerOptions,
+    checked_options,
+)
 from headrace.sdk.producer import Producer
 from headrace.sdk.results import finished, value_of
 from headrace.sdk.starts import FIRST, StartLike, start_of
@@ -98,7 +104,8 @@ class Client(Admin):
             NotFound: The stream or the topic does not exist.
             InvalidArgument: An option is unknown or invalid.
         """
-        return Producer(self._config, stream, topic, ProducerOptions(**options))
+        timeout = self._options.request_timeout or None
+        return Producer(self._config, stream, topic, checked_options(ProducerOptions, options), open_timeout=timeout)
 
     def consumer(
         self,
@@ -137,7 +144,7 @@ class Client(Admin):
             partitions=partitions,
             start=start_of(start),
             callbacks={"assigned": on_assigned, "revoked": on_revoked, "lost": on_lost},
-            options=ConsumerOptions(**options),
+            options=checked_options(ConsumerOptions, options),
         )
 
     def scan(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, TypeVar
 
 from headrace.sdk.errors import InvalidArgument
 
@@ -86,3 +86,19 @@ def key_bytes(key: bytes | str | None) -> bytes | None:
     if not 1 <= len(encoded) <= KEY_BYTES_MAX:
         raise InvalidArgument(f"key: it has {len(encoded)} bytes, 1 to {KEY_BYTES_MAX} are allowed")
     return encoded
+
+
+Options = TypeVar("Options")
+
+
+def checked_options(kind: Callable[..., Options], options: dict[str, Any]) -> Options:
+    """Return options from their fields.
+
+    Raises:
+        InvalidArgument: There is no such option.
+    """
+    known = [field.name for field in fields(kind)]  # type: ignore[arg-type] # a dataclass
+    for name in options:
+        if name not in known:
+            raise InvalidArgument(f"{name}: there is no such option; there are {', '.join(known)}")
+    return kind(**options)

@@ -123,11 +123,19 @@ class Producer:
     whose result was not asked for.
     """
 
-    def __init__(self, config: SessionConfig, stream: Name, topic: Name, options: ProducerOptions) -> None:
+    def __init__(
+        self,
+        config: SessionConfig,
+        stream: Name,
+        topic: Name,
+        options: ProducerOptions,
+        *,
+        open_timeout: float | None = None,
+    ) -> None:
         """Open the producer; `Client.producer` is the usual way."""
         self._options = options
         self._native = native_producer(config, stream, topic, options)
-        finished(self._native.opened())
+        finished(self._native.opened(), open_timeout)
 
     def send(
         self,

@@ -66,7 +66,7 @@ impl ConsumerHandle {
     /// Begin a consumer. Its first items name its partitions.
     pub fn new(
         engine: &Engine,
-        settings: Arc<SessionSettings>,
+        settings: &SessionSettings,
         config: ConsumerConfig,
         stream: OwnedIdentifier,
         topic: OwnedIdentifier,
@@ -75,8 +75,8 @@ impl ConsumerHandle {
         let ready = Arc::new(Mutex::new(Ready::default()));
         let task = Task {
             consumer: Consumer::new(config, stream, topic),
-            data: Driver::new(Arc::clone(&settings)),
-            watch: Driver::new(settings),
+            data: Driver::new(settings.of_connected_client()),
+            watch: Driver::new(settings.of_connected_client()),
             orders: receiver,
             ready: Arc::clone(&ready),
             left: Vec::new(),

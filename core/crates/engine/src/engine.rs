@@ -89,6 +89,14 @@ impl SessionSettings {
         }
     }
 
+    /// The same for further sessions of a client that has been connected: they are tried for ever.
+    pub(crate) fn of_connected_client(&self) -> Arc<Self> {
+        Arc::new(Self {
+            first_rounds: u32::MAX,
+            ..self.clone()
+        })
+    }
+
     pub(crate) fn backoff() -> Backoff {
         Backoff::new(BACKOFF.0, BACKOFF.1, fastrand::u64(..))
     }

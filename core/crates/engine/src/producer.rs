@@ -94,7 +94,7 @@ impl ProducerHandle {
     /// Begin a producer; [`Self::opened`] says whether the topic exists.
     pub fn new(
         engine: &Engine,
-        settings: Arc<SessionSettings>,
+        settings: &SessionSettings,
         config: ProducerConfig,
         stream: OwnedIdentifier,
         topic: OwnedIdentifier,
@@ -114,7 +114,7 @@ impl ProducerHandle {
             opened: Arc::default(),
         });
         let task = Task {
-            driver: Driver::new(settings),
+            driver: Driver::new(settings.of_connected_client()),
             shared: Arc::clone(&shared),
             config,
             stream,

@@ -84,7 +84,7 @@ impl Consumer {
             ..ConsumerConfig::new(membership)
         };
         let (stream, topic) = (owned("stream", &stream)?, owned("topic", &topic)?);
-        let consumer = ConsumerHandle::new(&engine()?, config.0.clone(), settings, stream, topic);
+        let consumer = ConsumerHandle::new(&engine()?, &config.0, settings, stream, topic);
         Ok(Self {
             consumer,
             home: Home::here(),

@@ -85,7 +85,7 @@ impl Producer {
             repeat_uncertain,
         };
         let (stream, topic) = (owned("stream", &stream)?, owned("topic", &topic)?);
-        let producer = ProducerHandle::new(&engine()?, config.0.clone(), settings, stream, topic);
+        let producer = ProducerHandle::new(&engine()?, &config.0, settings, stream, topic);
         Ok(Self {
             producer,
             home: Home::here(),
