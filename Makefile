@@ -285,7 +285,7 @@ test-fallback: setup .venv/.lossy-disk-current ## Tests whose result may differ 
 	$(call run_tests,--ignore tests/faults/metadata $(FALLBACK))
 
 .PHONY: check
-check: check-rust check-python check-web check-generated check-proto ## Format, lint, types, import order, generated code
+check: check-rust check-python check-web check-generated check-proto check-site ## Format, lint, types, import order, generated code, the site
 
 .PHONY: check-rust
 check-rust:
@@ -314,6 +314,13 @@ check-generated: setup
 	@$(BIN)/headrace config reference | diff -u docs/configuration.md - \
 		|| { echo "docs/configuration.md is not current: make generate"; exit 1; }
 
+# The theme announces its successor with each build.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
+
+.PHONY: check-site
+check-site: .venv/.npm-current
+	@$(MKDOCS) build --quiet --strict
+
 .PHONY: check-proto
 check-proto: .venv/.npm-current
 	@$(BIN)/python proto/released.py --check
@@ -330,6 +337,16 @@ generate: setup ## Write what is generated and checked in: protobuf, status code
 	@$(BIN)/python compose/dashboards/build.py
 	@$(BIN)/python docs/requirements.py
 	@$(BIN)/headrace config reference > docs/configuration.md
+
+# ---- documents
+
+.PHONY: site
+site: check-site ## Build the site of docs/ in build/site; build/site/index.html can be opened without a server
+	@echo "built build/site/index.html"
+
+.PHONY: site-serve
+site-serve: .venv/.npm-current ## Show the site on http://127.0.0.1:8000 while its pages are edited
+	@exec env $(MKDOCS) serve --strict $(ARGS)
 
 .PHONY: format
 format: .venv/.npm-current ## Format everything and apply the linters' fixes
@@ -358,6 +375,6 @@ fuzz: ## Fuzz each decoder for FUZZ_SECONDS
 
 .PHONY: clean
 clean: ## Remove everything that was built; data directories stay
-	@rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache core/target core/fuzz/target \
+	@rm -rf .venv .cache build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache core/target core/fuzz/target \
 		web/node_modules web/client/dist services/gateway/src/headrace_gateway/console/static
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -26,6 +26,9 @@ MACHINE = re.compile(r"(?<![\w.~])/(work|root|home|Users)/[\w.-]+")
 def files() -> Iterator[Path]:
     for directory, names, entries in os.walk(ROOT):
         names[:] = [name for name in names if name not in NOT_OURS and not name.endswith(("_cache", "_data"))]
+        if Path(directory) == ROOT:
+            # The built site; crates have directories of this name.
+            names[:] = [name for name in names if name != "build"]
         for entry in entries:
             # In a linked worktree `.git` is a file.
             if entry in NOT_OURS:
