@@ -304,6 +304,9 @@ check-python: setup
 check-web: .venv/.web-current
 	@$(NPM) run --silent check
 
+# Starts a server, whose metrics and description of the HTTP interface are part of the reference.
+REFERENCE := PYTHONPATH=proto $(BIN)/python docs/site/reference
+
 .PHONY: check-generated
 check-generated: setup
 	@$(BIN)/python proto/generate.py --check
@@ -311,6 +314,7 @@ check-generated: setup
 	@$(BIN)/python proto/generate_commands.py --check
 	@$(BIN)/python compose/dashboards/build.py --check
 	@$(BIN)/python docs/requirements.py --check
+	@$(REFERENCE) --check
 	@$(BIN)/headrace config reference | diff -u docs/configuration.md - \
 		|| { echo "docs/configuration.md is not current: make generate"; exit 1; }
 
@@ -330,13 +334,14 @@ release-proto: .venv/.npm-current ## Record the .proto files as the released for
 	@$(BIN)/python proto/released.py
 
 .PHONY: generate
-generate: setup ## Write what is generated and checked in: protobuf, status codes, commands, dashboard, settings reference
+generate: setup ## Write what is generated and checked in: protobuf, status codes, commands, dashboard, reference
 	@$(BIN)/python proto/generate.py
 	@$(BIN)/python proto/generate_errors.py
 	@$(BIN)/python proto/generate_commands.py
 	@$(BIN)/python compose/dashboards/build.py
 	@$(BIN)/python docs/requirements.py
 	@$(BIN)/headrace config reference > docs/configuration.md
+	@$(REFERENCE)
 
 # ---- documents
 
