@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,8 +10,8 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-ROOT = Path(__file__).resolve().parents[2]
-MKDOCS = ROOT / ".venv/bin/mkdocs"
+from tests.site.conftest import ROOT, build
+
 STRUCTURE = {"blockquote", "li", "ol", "pre", "table", "td", "th", "tr", "ul"}
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
 """Elements that load something, and the attribute that names it."""
@@ -45,27 +43,6 @@ def elements(html: str) -> Elements:
     parser = Elements()
     parser.feed(html)
     return parser
-
-
-def build(configuration: Path, site: Path) -> subprocess.CompletedProcess[str]:
-    """Build a site as `make check` does."""
-    return subprocess.run(
-        [str(MKDOCS), "build", "--strict", "--config-file", str(configuration), "--site-dir", str(site)],
-        cwd=ROOT,
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("site")
-    result = build(ROOT / "mkdocs.yml", directory)
-    assert result.returncode == 0, result.stderr
-    return directory
 
 
 def test_no_page_loads_anything_from_another_host(site: Path) -> None:
