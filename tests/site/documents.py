@@ -29,7 +29,7 @@ RUN: Final = frozenset({"bash", "console", "python"})
 """Languages of blocks that are run."""
 KNOWN: Final = RUN | {"json", "mermaid", "sql", "text", "toml", "ts", "yaml", "html", "ini"}
 _BLOCK: Final = re.compile(
-    r"(?:^<!-- (?P<about>.*?) -->\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"(?:^<!-- (?P<about>[^\n]*?) -->\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 
 

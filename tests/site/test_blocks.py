@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import tomllib
@@ -68,7 +69,7 @@ def run(script: str, directory: Path, addresses: dict[str, str]) -> tuple[int, s
             start_new_session=True,
         )
         try:
-            status = process.wait(240)
+            status = process.wait(100)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -100,6 +101,8 @@ def test_the_blocks_of_a_page_work(page: Page, tmp_path: Path, request: pytest.F
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.path))
 def test_every_block_has_a_language_and_a_form(page: Page) -> None:
+    indented = re.findall(r"^ +```\w+", page.text, flags=re.MULTILINE)
+    assert not indented, f"{page.path}: blocks within a list are not run: {indented}"
     for block in page.blocks:
         assert block.language in KNOWN, f"{block.place}: a block needs a language: {', '.join(sorted(KNOWN))}"
         if block.language == "toml":

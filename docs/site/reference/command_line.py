@@ -64,6 +64,8 @@ def default_of(option: Any) -> str:
     """Return the default of an option as text; empty if there is none, or the help says it."""
     if option.default in (None, False, [], ()) or callable(option.default) or not option.show_default:
         return ""
+    if isinstance(option.default, (list, tuple)):
+        return ", ".join(map(str, option.default))
     value = getattr(option.default, "value", option.default)
     return "on" if value is True else str(value)
 
