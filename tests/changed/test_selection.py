@@ -50,4 +50,4 @@ def test_what_anything_depends_on_is_everything(files):
 
 
 def test_the_navigation_of_the_site(files):
-    assert chosen(files, "mkdocs.yml").tests == ["tests/site"]
+    assert "tests/site" in chosen(files, "mkdocs.yml").tests
