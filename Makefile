@@ -285,7 +285,7 @@ test-fallback: setup .venv/.lossy-disk-current ## Tests whose result may differ 
 	$(call run_tests,--ignore tests/faults/metadata $(FALLBACK))
 
 .PHONY: check
-check: check-rust check-python check-web check-generated check-proto ## Format, lint, types, import order, generated code
+check: check-rust check-python check-web check-generated check-proto check-site ## Format, lint, types, import order, generated code, the site
 
 .PHONY: check-rust
 check-rust:
@@ -304,6 +304,9 @@ check-python: setup
 check-web: .venv/.web-current
 	@$(NPM) run --silent check
 
+# Starts a server, whose metrics and description of the HTTP interface are part of the reference.
+REFERENCE := PYTHONPATH=proto $(BIN)/python docs/site/reference
+
 .PHONY: check-generated
 check-generated: setup
 	@$(BIN)/python proto/generate.py --check
@@ -312,8 +315,16 @@ check-generated: setup
 	@$(BIN)/python client/generate_aio.py --check
 	@$(BIN)/python compose/dashboards/build.py --check
 	@$(BIN)/python docs/requirements.py --check
+	@$(REFERENCE) --check
 	@$(BIN)/headrace config reference | diff -u docs/configuration.md - \
 		|| { echo "docs/configuration.md is not current: make generate"; exit 1; }
+
+# The theme announces its successor with each build.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
+
+.PHONY: check-site
+check-site: .venv/.npm-current
+	@$(MKDOCS) build --quiet --strict
 
 .PHONY: check-proto
 check-proto: .venv/.npm-current
@@ -324,7 +335,7 @@ release-proto: .venv/.npm-current ## Record the .proto files as the released for
 	@$(BIN)/python proto/released.py
 
 .PHONY: generate
-generate: setup ## Write what is generated and checked in: protobuf, status codes, commands, dashboard, settings reference
+generate: setup ## Write what is generated and checked in: protobuf, status codes, commands, dashboard, reference
 	@$(BIN)/python proto/generate.py
 	@$(BIN)/python proto/generate_errors.py
 	@$(BIN)/python proto/generate_commands.py
@@ -332,6 +343,17 @@ generate: setup ## Write what is generated and checked in: protobuf, status code
 	@$(BIN)/python compose/dashboards/build.py
 	@$(BIN)/python docs/requirements.py
 	@$(BIN)/headrace config reference > docs/configuration.md
+	@$(REFERENCE)
+
+# ---- documents
+
+.PHONY: site
+site: check-site ## Build the site of docs/ in build/site; build/site/index.html can be opened without a server
+	@echo "built build/site/index.html"
+
+.PHONY: site-serve
+site-serve: .venv/.npm-current ## Show the site on http://127.0.0.1:8000 while its pages are edited
+	@exec env $(MKDOCS) serve --strict $(ARGS)
 
 .PHONY: format
 format: .venv/.npm-current ## Format everything and apply the linters' fixes
@@ -360,6 +382,6 @@ fuzz: ## Fuzz each decoder for FUZZ_SECONDS
 
 .PHONY: clean
 clean: ## Remove everything that was built; data directories stay
-	@rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache core/target core/fuzz/target \
+	@rm -rf .venv .cache build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache core/target core/fuzz/target \
 		web/node_modules web/client/dist services/gateway/src/headrace_gateway/console/static
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -17,7 +17,7 @@ SOURCES = {".rs", ".py", ".pyi", ".ts", ".tsx", ".css", ".toml", ".proto", ".md"
 LINES_MAX = 600
 # Written by a program, or a registry that has as many lines as there are entries: a module of one file has one stub.
 LONG = re.compile(
-    r"(.*_pb2(_grpc)?\.pyi?|uv\.lock|Cargo\.lock|proto/errors\.toml|docs/configuration\.md|docs/requirements\.md|.*/errors\.py|core/python/headrace_core/__init__\.pyi)"
+    r"(.*_pb2(_grpc)?\.pyi?|uv\.lock|Cargo\.lock|proto/errors\.toml|docs/configuration\.md|docs/reference/(grpc|http|command-line)\.md|docs/requirements\.md|.*/errors\.py|core/python/headrace_core/__init__\.pyi)"
 )
 NAMELESS = re.compile(r"(utils?|helpers?|common|managers?|misc)")
 MACHINE = re.compile(r"(?<![\w.~])/(work|root|home|Users)/[\w.-]+")
@@ -26,6 +26,9 @@ MACHINE = re.compile(r"(?<![\w.~])/(work|root|home|Users)/[\w.-]+")
 def files() -> Iterator[Path]:
     for directory, names, entries in os.walk(ROOT):
         names[:] = [name for name in names if name not in NOT_OURS and not name.endswith(("_cache", "_data"))]
+        if Path(directory) == ROOT:
+            # The built site; crates have directories of this name.
+            names[:] = [name for name in names if name != "build"]
         for entry in entries:
             # In a linked worktree `.git` is a file.
             if entry in NOT_OURS:

@@ -26,9 +26,15 @@ _EVERYTHING: Final = (
 """Files on which anything may depend."""
 _DIRECTORIES: Final = {
     "web": ("tests/console", "tests/journeys/test_browser.py", "tests/journeys/test_readme.py"),
-    "docs": ("tests/architecture", "tests/journeys/test_readme.py", "spark/tests/documents/test_readme.py"),
+    "docs": (
+        "tests/architecture",
+        "tests/journeys/test_readme.py",
+        "tests/site",
+        "spark/tests/documents/test_readme.py",
+    ),
+    "mkdocs.yml": ("tests/site",),
 }
-"""Directories of non-Python files, and the tests that read them."""
+"""Directories of non-Python files, or single files, and the tests that read them."""
 _CONTAINERS: Final = "compose"
 _DASHBOARDS: Final = Path("compose/dashboards")
 

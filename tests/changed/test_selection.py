@@ -47,3 +47,7 @@ def test_a_test_reaches_itself(files):
 
 def test_what_anything_depends_on_is_everything(files):
     assert chosen(files, "uv.lock", "tests/formats/test_tickets.py").is_everything == "uv.lock"
+
+
+def test_the_navigation_of_the_site(files):
+    assert "tests/site" in chosen(files, "mkdocs.yml").tests

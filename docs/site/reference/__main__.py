@@ -1,0 +1,50 @@
+"""Write the reference of the site, `docs/reference`: see `--help`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import checked_in
+import command_line
+import grpc_services
+import http_operations
+import metrics_page
+import service_settings
+import status_codes
+from running_server import running_server
+
+PAGES: Final = Path(__file__).resolve().parents[2] / "reference"
+
+
+def pages() -> dict[str, str]:
+    """Return all pages by the names of their files."""
+    with running_server() as server:
+        observed = {
+            "http.md": http_operations.render(server.openapi),
+            "metrics.md": metrics_page.render(server),
+        }
+    return (
+        observed
+        | service_settings.pages()
+        | {
+            "command-line.md": command_line.render(),
+            "grpc.md": grpc_services.render(),
+            "status-codes.md": status_codes.render(),
+        }
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command and return its exit status."""
+    return checked_in.update(
+        arguments,
+        description="Generate the pages of docs/reference from commands, registries, collectors and descriptions.",
+        generator="../docs/site/reference",
+        contents={PAGES / name: text for name, text in pages().items()},
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
