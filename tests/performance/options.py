@@ -26,6 +26,7 @@ CASES = (
     "startup",
     "waiting",
     "browsers",
+    "sdk",
     "spark",
     "spark-memory",
 )

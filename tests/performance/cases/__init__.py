@@ -15,6 +15,7 @@ from tests.performance.cases import (
     memory,
     metadata,
     peaks,
+    sdk,
     small,
     spark,
     spark_memory,
@@ -40,6 +41,7 @@ RUN: Mapping[str, Callable[[Workbench], Section]] = {
     "startup": startup.run,
     "waiting": long_poll.run,
     "browsers": browsers.run,
+    "sdk": sdk.run,
     "spark": spark.run,
     "spark-memory": spark_memory.run,
 }
