@@ -117,6 +117,7 @@ def _requests(client_id: int, access_token: str) -> dict[str, Request | list[Req
         "DELETE_SEGMENTS": Request("DELETE", f"{_T}/partitions/0?segments_count=1"),
         "POLL_MESSAGES": [
             Request("GET", f"{_T}/messages?kind=first"),
+            Request("GET", f"{_T}/messages/search?text=m"),
             Request("GET", f"{_T}/events?kind=first"),
             Request("GET", f"{_T}/events?kind=end"),
         ],
