@@ -1,9 +1,9 @@
 import type { HeaderValue, Message } from "@headrace/client";
 import { useState } from "preact/hooks";
-import { bytes, count, time } from "../format.ts";
-import { hexDump, jsonOrNull, textOrNull } from "../hex.ts";
-import { Dialog } from "../ui/dialog.tsx";
-import { Table } from "../ui/table.tsx";
+import { bytes, count, time } from "../../format.ts";
+import { hexDump, jsonOrNull, textOrNull } from "../../hex.ts";
+import { Dialog } from "../../ui/dialog.tsx";
+import { Table } from "../../ui/table.tsx";
 
 type View = "json" | "text" | "hex";
 

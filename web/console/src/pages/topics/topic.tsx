@@ -1,14 +1,14 @@
 import { useState } from "preact/hooks";
-import { request } from "../api/request.ts";
-import type { Stream, TopicDetails } from "../api/types.ts";
-import { bytes, plural } from "../format.ts";
-import { usePolled } from "../polled.ts";
-import { go, to } from "../router.ts";
-import { Confirm } from "../ui/dialog.tsx";
-import { toast } from "../ui/notices.tsx";
-import { Page } from "../ui/page.tsx";
+import { request } from "../../api/request.ts";
+import type { Stream, TopicDetails } from "../../api/types.ts";
+import { bytes, plural } from "../../format.ts";
+import { usePolled } from "../../polled.ts";
+import { go, to } from "../../router.ts";
+import { Confirm } from "../../ui/dialog.tsx";
+import { toast } from "../../ui/notices.tsx";
+import { Page } from "../../ui/page.tsx";
+import { Live } from "../messages/live.tsx";
 import { Consumers } from "./consumers.tsx";
-import { Live } from "./live.tsx";
 import { Partitions } from "./partitions.tsx";
 import { Send } from "./send.tsx";
 

@@ -1,12 +1,12 @@
 import { useState } from "preact/hooks";
-import { request } from "../api/request.ts";
-import type { Partition, TopicDetails } from "../api/types.ts";
-import { bytes, count, plural, time } from "../format.ts";
-import { FormDialog } from "../ui/dialog.tsx";
-import { TextField } from "../ui/fields.tsx";
-import { toast } from "../ui/notices.tsx";
-import { Panel } from "../ui/page.tsx";
-import { type Column, Table } from "../ui/table.tsx";
+import { request } from "../../api/request.ts";
+import type { Partition, TopicDetails } from "../../api/types.ts";
+import { bytes, count, plural, time } from "../../format.ts";
+import { FormDialog } from "../../ui/dialog.tsx";
+import { TextField } from "../../ui/fields.tsx";
+import { toast } from "../../ui/notices.tsx";
+import { Panel } from "../../ui/page.tsx";
+import { type Column, Table } from "../../ui/table.tsx";
 
 const STATES = {
   serving: "serving",

@@ -1,12 +1,12 @@
 import { useState } from "preact/hooks";
-import { request } from "../api/request.ts";
-import type { Group } from "../api/types.ts";
-import { plural } from "../format.ts";
-import { usePolled } from "../polled.ts";
-import { Confirm, FormDialog } from "../ui/dialog.tsx";
-import { TextField } from "../ui/fields.tsx";
-import { ErrorNotice, toast } from "../ui/notices.tsx";
-import { Panel } from "../ui/page.tsx";
+import { request } from "../../api/request.ts";
+import type { Group } from "../../api/types.ts";
+import { plural } from "../../format.ts";
+import { usePolled } from "../../polled.ts";
+import { Confirm, FormDialog } from "../../ui/dialog.tsx";
+import { TextField } from "../../ui/fields.tsx";
+import { ErrorNotice, toast } from "../../ui/notices.tsx";
+import { Panel } from "../../ui/page.tsx";
 import { LagTable } from "./lag.tsx";
 
 export function Consumers({ path }: { path: string }) {

@@ -1,11 +1,11 @@
 import type { NewMessage, Partitioning } from "@headrace/client";
 import { useState } from "preact/hooks";
-import type { TopicDetails } from "../api/types.ts";
-import { plural } from "../format.ts";
-import { live } from "../push.ts";
-import { AreaField, CheckField, ChoiceField, TextField } from "../ui/fields.tsx";
-import { ErrorNotice, toast } from "../ui/notices.tsx";
-import { Panel } from "../ui/page.tsx";
+import type { TopicDetails } from "../../api/types.ts";
+import { plural } from "../../format.ts";
+import { live } from "../../push.ts";
+import { AreaField, CheckField, ChoiceField, TextField } from "../../ui/fields.tsx";
+import { ErrorNotice, toast } from "../../ui/notices.tsx";
+import { Panel } from "../../ui/page.tsx";
 
 type To = "balanced" | "partition" | "key";
 

@@ -1,13 +1,13 @@
 import type { Filter, HeaderCondition, Message, Notice, Start, Subscription } from "@headrace/client";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { TopicDetails } from "../api/types.ts";
-import { bytes, clock, count, rate } from "../format.ts";
-import { textOrNull } from "../hex.ts";
-import { live } from "../push.ts";
-import { ChoiceField, TextField } from "../ui/fields.tsx";
-import { ErrorNotice } from "../ui/notices.tsx";
-import { Panel } from "../ui/page.tsx";
-import { type Column, Table } from "../ui/table.tsx";
+import type { TopicDetails } from "../../api/types.ts";
+import { bytes, clock, count, rate } from "../../format.ts";
+import { textOrNull } from "../../hex.ts";
+import { live } from "../../push.ts";
+import { ChoiceField, TextField } from "../../ui/fields.tsx";
+import { ErrorNotice } from "../../ui/notices.tsx";
+import { Panel } from "../../ui/page.tsx";
+import { type Column, Table } from "../../ui/table.tsx";
 import { Inspector, shownValue } from "./inspector.tsx";
 
 const KEPT_MAX = 500;

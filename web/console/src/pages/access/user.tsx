@@ -1,13 +1,13 @@
 import { useState } from "preact/hooks";
-import { request } from "../api/request.ts";
-import type { UserDetails } from "../api/types.ts";
-import { time } from "../format.ts";
-import { usePolled } from "../polled.ts";
-import { go, to } from "../router.ts";
-import { Confirm, FormDialog } from "../ui/dialog.tsx";
-import { TextField } from "../ui/fields.tsx";
-import { toast } from "../ui/notices.tsx";
-import { Page } from "../ui/page.tsx";
+import { request } from "../../api/request.ts";
+import type { UserDetails } from "../../api/types.ts";
+import { time } from "../../format.ts";
+import { usePolled } from "../../polled.ts";
+import { go, to } from "../../router.ts";
+import { Confirm, FormDialog } from "../../ui/dialog.tsx";
+import { TextField } from "../../ui/fields.tsx";
+import { toast } from "../../ui/notices.tsx";
+import { Page } from "../../ui/page.tsx";
 import { PermissionsForm } from "./permissions.tsx";
 import { Status } from "./users.tsx";
 

@@ -1,13 +1,13 @@
 import { useState } from "preact/hooks";
-import { request } from "../api/request.ts";
-import type { AccessToken } from "../api/types.ts";
-import { time } from "../format.ts";
-import { usePolled } from "../polled.ts";
-import { Confirm, Dialog, FormDialog } from "../ui/dialog.tsx";
-import { ChoiceField, TextField } from "../ui/fields.tsx";
-import { toast } from "../ui/notices.tsx";
-import { Page } from "../ui/page.tsx";
-import { type Column, Table } from "../ui/table.tsx";
+import { request } from "../../api/request.ts";
+import type { AccessToken } from "../../api/types.ts";
+import { time } from "../../format.ts";
+import { usePolled } from "../../polled.ts";
+import { Confirm, Dialog, FormDialog } from "../../ui/dialog.tsx";
+import { ChoiceField, TextField } from "../../ui/fields.tsx";
+import { toast } from "../../ui/notices.tsx";
+import { Page } from "../../ui/page.tsx";
+import { type Column, Table } from "../../ui/table.tsx";
 
 const DAY = 86_400e6;
 const EXPIRIES = [
