@@ -23,6 +23,7 @@ def test_streams_and_topics_come_and_go(page: Page, name: str) -> None:
     row = page.get_by_role("row", name="orders")
     expect(row).to_contain_text("1 d")
     row.get_by_role("link", name="orders").click()
+    page.get_by_role("link", name="Partitions").click()
     partitions = page.get_by_role("region", name="Partitions").get_by_role("row")
     expect(partitions).to_have_count(3)
     for title in ("First offset", "Next deletion", "State"):

@@ -152,7 +152,7 @@ function pageOf({ parts }: Place): JSX.Element {
     case "streams":
       if (second === undefined) return <Streams />;
       if (third === "topics" && fourth !== undefined) {
-        return <TopicPage stream={second} topic={fourth} tab={fifth ?? "partitions"} />;
+        return <TopicPage stream={second} topic={fourth} tab={fifth ?? "messages"} />;
       }
       return <StreamPage id={second} />;
     case "clients":

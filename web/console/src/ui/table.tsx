@@ -4,9 +4,12 @@ import type { ComponentChildren } from "preact";
 
 export interface Column<Row> {
   title: string;
+  /** Distinguishes columns with the same title. */
+  id?: string;
   /** Visually hidden, if it would only repeat visible text. */
   isTitleHidden?: boolean;
-  kind?: "text" | "number" | "fit";
+  /** `fit` is as narrow as its content; `fill` takes the space that is left. */
+  kind?: "text" | "number" | "fit" | "fill";
   /** The column is the header of its row. */
   isHead?: boolean;
   cell: (row: Row) => ComponentChildren;
@@ -32,7 +35,7 @@ export function Table<Row>({ label, columns, rows, id, empty }: TableProps<Row>)
         <thead>
           <tr>
             {columns.map((column) => (
-              <th key={column.title} scope="col" class={column.kind}>
+              <th key={column.id ?? column.title} scope="col" class={column.kind}>
                 {column.isTitleHidden ? <span class="visually-hidden">{column.title}</span> : column.title}
               </th>
             ))}
@@ -43,11 +46,11 @@ export function Table<Row>({ label, columns, rows, id, empty }: TableProps<Row>)
             <tr key={id(row)}>
               {columns.map((column) =>
                 column.isHead ? (
-                  <th key={column.title} scope="row" class={column.kind}>
+                  <th key={column.id ?? column.title} scope="row" class={column.kind}>
                     {column.cell(row)}
                   </th>
                 ) : (
-                  <td key={column.title} class={column.kind}>
+                  <td key={column.id ?? column.title} class={column.kind}>
                     {column.cell(row)}
                   </td>
                 ),

@@ -7,14 +7,16 @@ import { go, to } from "../../router.ts";
 import { Confirm } from "../../ui/dialog.tsx";
 import { toast } from "../../ui/notices.tsx";
 import { Page } from "../../ui/page.tsx";
+import { Messages } from "../messages/browser.tsx";
 import { Live } from "../messages/live.tsx";
 import { Consumers } from "./consumers.tsx";
 import { Partitions } from "./partitions.tsx";
 import { Send } from "./send.tsx";
 
 const TABS = [
-  ["partitions", "Partitions"],
+  ["messages", "Messages"],
   ["live", "Live"],
+  ["partitions", "Partitions"],
   ["consumers", "Consumers"],
   ["send", "Send"],
 ] as const;
@@ -70,6 +72,7 @@ export function TopicPage({ stream, topic: id, tab }: TopicProps) {
           </a>
         ))}
       </nav>
+      {topic && owner && tab === "messages" && <Messages path={path} stream={owner.id} topic={topic} />}
       {topic && tab === "partitions" && <Partitions path={path} topic={topic} onDone={reload} />}
       {topic && owner && tab === "live" && <Live stream={owner.id} topic={topic} />}
       {topic && tab === "consumers" && <Consumers path={path} />}
