@@ -8,7 +8,9 @@ import { Login } from "./pages/access/login.tsx";
 import { Tokens } from "./pages/access/tokens.tsx";
 import { UserPage } from "./pages/access/user.tsx";
 import { Users } from "./pages/access/users.tsx";
+import { ClientPage } from "./pages/client.tsx";
 import { Clients } from "./pages/clients.tsx";
+import { Groups } from "./pages/groups.tsx";
 import { Logs } from "./pages/logs.tsx";
 import { Overview } from "./pages/overview.tsx";
 import { Settings } from "./pages/settings.tsx";
@@ -25,6 +27,7 @@ const NAVIGATION = [
   [
     ["", "Overview"],
     ["streams", "Streams"],
+    ["groups", "Consumer groups"],
     ["clients", "Clients"],
   ],
   [
@@ -156,7 +159,9 @@ function pageOf({ parts }: Place): JSX.Element {
       }
       return <StreamPage id={second} />;
     case "clients":
-      return <Clients />;
+      return second === undefined ? <Clients /> : <ClientPage id={second} />;
+    case "groups":
+      return <Groups />;
     case "users":
       return second === undefined ? <Users /> : <UserPage id={second} />;
     case "tokens":

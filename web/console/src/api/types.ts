@@ -78,6 +78,16 @@ export interface Group {
   members_count: number;
 }
 
+export interface GroupLag extends Group {
+  stream_id: number;
+  stream_name: string;
+  topic_id: number;
+  topic_name: string;
+  /** Null if it was not computed. */
+  lag_messages: number | null;
+  lag_seconds: number | null;
+}
+
 export interface PartitionLag {
   partition_id: number;
   stored_offset: number | null;
@@ -132,6 +142,10 @@ export interface ClientConnection {
   address: string;
   transport: string;
   consumer_groups_count: number;
+}
+
+export interface ClientDetails extends ClientConnection {
+  consumer_groups: { stream_id: number; topic_id: number; group_id: number }[];
 }
 
 export interface LogRecord {

@@ -75,7 +75,7 @@ export function TopicPage({ stream, topic: id, tab }: TopicProps) {
       {topic && owner && tab === "messages" && <Messages path={path} stream={owner.id} topic={topic} />}
       {topic && tab === "partitions" && <Partitions path={path} topic={topic} onDone={reload} />}
       {topic && owner && tab === "live" && <Live stream={owner.id} topic={topic} />}
-      {topic && tab === "consumers" && <Consumers path={path} />}
+      {topic && owner && tab === "consumers" && <Consumers path={path} stream={owner.id} topic={topic.id} />}
       {topic && owner && tab === "send" && <Send stream={owner.id} topic={topic} />}
       {topic && asked === "purge" && (
         <Confirm
