@@ -79,10 +79,11 @@ def _requests(client_id: int, access_token: str) -> dict[str, Request | list[Req
         "GET_CLUSTER_METADATA": Request("GET", "/cluster/metadata"),
         "GET_CLIENTS": Request("GET", "/clients"),
         "DISCONNECT_CLIENT": Request("DELETE", f"/clients/{NO_CLIENT}"),
-        # Settings and the log have no command of their own, but require the right to this one.
+        # Settings, the cluster and the log have no command of their own, but require the right to this one.
         "GET_CLIENT": [
             Request("GET", f"/clients/{client_id}"),
             Request("GET", "/settings"),
+            Request("GET", "/cluster"),
             Request("GET", "/logs"),
             Request("GET", "/audit?count=1"),
         ],

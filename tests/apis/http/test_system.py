@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from importlib.metadata import version
 
 import headrace_core
 from tests.apis.http.api import Api, rights
@@ -36,6 +37,22 @@ async def test_cluster(root: Api, shared_server: ServerProcess) -> None:
     assert (node["role"], node["status"]) == ("leader", "healthy")
     assert node["endpoints"]["tcp"] == shared_server.port
     assert f":{node['endpoints']['http']}" in shared_server.http_url
+
+
+async def test_state_of_the_cluster(root: Api, shared_server: ServerProcess) -> None:
+    await root.create_topic("cluster-state", partitions=2)
+    state = await root.ok("GET", "/cluster")
+    assert (state["name"], state["kind"], state["process_name"]) == ("single-node", "embedded", "iggy-node")
+    assert (state["release"], state["unready"]) == (version("headrace"), None)
+    (node,) = state["nodes"]
+    assert (node["state"], node["address"]) == ("live", shared_server.address)
+    assert node["partitions_count"] >= 2
+    assert node["shards_count"] >= 1
+    (replica,) = state["replicas"]
+    assert (replica["address"], replica["state"], replica["is_storage_full"]) == ("", "primary", False)
+    assert replica["applied"] == replica["commit"] > 0
+    guest = await root.create_user("cluster-guest", rights("read_streams"))
+    assert (await guest("GET", "/cluster")).status == 403
 
 
 async def test_connections(root: Api, shared_server: ServerProcess) -> None:

@@ -32,6 +32,7 @@ from headrace_gateway.http.metrics import Metrics
 from headrace_gateway.http.sessions.members import Members
 from headrace_gateway.http.sessions.waits import Waits
 from headrace_gateway.json_api.errors import Rejected
+from headrace_gateway.observability.cluster_state import ReadClusterState
 from headrace_gateway.observability.group_lags import GroupLags
 from headrace_gateway.observability.recent_logs import RecentLogs
 from headrace_gateway.ports import wall_clock_micros
@@ -74,6 +75,7 @@ async def serving(
     tokens: Tokens,
     logs: RecentLogs,
     settings: Callable[[], Sequence[ShownSetting]],
+    cluster: ReadClusterState,
     collectors: Sequence[Collector] = (),
     tracing: Tracing | None = None,
     supervision: Supervision = UNSUPERVISED,
@@ -91,6 +93,7 @@ async def serving(
         tokens: Issues and checks login tokens.
         logs: Recent log records.
         settings: Lists the effective settings of the whole server.
+        cluster: Returns the state of the cluster.
         collectors: Metrics of other parts of the process.
         tracing: Creates spans of requests, if enabled.
         supervision: Access for supervisors that are not users.
@@ -141,6 +144,7 @@ async def serving(
             console=Console.load() if config.console.enabled else Console.absent(),
             logs=logs,
             settings=settings,
+            cluster=cluster,
             tracing=tracing,
             supervision=supervision,
             proxies=proxies,

@@ -2,6 +2,7 @@
 
 from headrace_gateway.http.handlers import (
     audit,
+    cluster,
     events,
     groups,
     lags,
@@ -25,6 +26,7 @@ ROUTES: list[Route] = [
     route
     for family in (
         system,
+        cluster,
         settings,
         logs,
         audit,
