@@ -42,6 +42,7 @@ def places(shared_server: Any) -> dict[str, str]:
         "send": f"{path}/send",
         "groups": "groups",
         "clients": "clients",
+        "cluster": "cluster",
         "users": "users",
         "user": f"users/{user['id']}",
         "root": "users/0",

@@ -3,6 +3,7 @@ import { defineConfig } from "vite";
 const SERVER = "http://127.0.0.1:3000";
 const INTERFACE = [
   "clients",
+  "cluster",
   "consumer-groups",
   "logs",
   "personal-access-tokens",

@@ -10,6 +10,7 @@ import { UserPage } from "./pages/access/user.tsx";
 import { Users } from "./pages/access/users.tsx";
 import { ClientPage } from "./pages/client.tsx";
 import { Clients } from "./pages/clients.tsx";
+import { Cluster } from "./pages/cluster.tsx";
 import { Groups } from "./pages/groups.tsx";
 import { Logs } from "./pages/logs.tsx";
 import { Overview } from "./pages/overview.tsx";
@@ -29,6 +30,7 @@ const NAVIGATION = [
     ["streams", "Streams"],
     ["groups", "Consumer groups"],
     ["clients", "Clients"],
+    ["cluster", "Cluster"],
   ],
   [
     ["users", "Users"],
@@ -160,6 +162,8 @@ function pageOf({ parts }: Place): JSX.Element {
       return <StreamPage id={second} />;
     case "clients":
       return second === undefined ? <Clients /> : <ClientPage id={second} />;
+    case "cluster":
+      return <Cluster />;
     case "groups":
       return <Groups />;
     case "users":

@@ -29,6 +29,37 @@ export interface Stats {
   total_disk_space: number;
 }
 
+export interface ClusterNode {
+  name: string;
+  address: string;
+  state: "live" | "draining" | "silent";
+  shards_count: number;
+  partitions_count: number;
+}
+
+/** Numbers are null if the replica did not answer. */
+export interface MetadataReplica {
+  address: string;
+  state: "primary" | "backup" | "view change" | "recovering" | "halted" | "no answer" | "unknown";
+  view: number | null;
+  commit: number | null;
+  applied: number | null;
+  release: string | null;
+  is_storage_full: boolean;
+}
+
+export interface ClusterState {
+  name: string;
+  kind: "embedded" | "gateway";
+  process_name: string;
+  release: string;
+  unready: string | null;
+  catalog_version: number;
+  catalog_age_seconds: number | null;
+  nodes: ClusterNode[];
+  replicas: MetadataReplica[];
+}
+
 export interface Stream {
   id: number;
   created_at: number;

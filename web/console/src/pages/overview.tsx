@@ -1,4 +1,4 @@
-import type { Stats } from "../api/types.ts";
+import type { ClusterState, Stats } from "../api/types.ts";
 import { bytes, count, duration, rate, time } from "../format.ts";
 import { useHistory } from "../history.ts";
 import { usePolled } from "../polled.ts";
@@ -21,6 +21,8 @@ const percent = (value: number) => `${value < 10 ? value.toFixed(1) : Math.round
 
 export function Overview() {
   const { data: stats, error } = usePolled<Stats>("/stats?sizes=bytes", INTERVAL_MS);
+  const { data: cluster } = usePolled<ClusterState>("/cluster", 60_000);
+  const isGateway = cluster?.kind === "gateway";
   const history = useHistory(stats, WINDOW_SECONDS);
   return (
     <Page title="Overview" error={error}>
@@ -68,10 +70,12 @@ export function Overview() {
               window={WINDOW_SECONDS}
             />
           </div>
-          <Panel title="Server" isPadded>
+          <Panel title={isGateway ? `Gateway ${cluster.process_name}` : "Server"} isPadded>
             <dl class="facts">
-              <dt>Protocol</dt>
-              <dd>of release {stats.iggy_server_version}</dd>
+              <dt>Version</dt>
+              <dd>
+                {cluster && `Headrace ${cluster.release}, `}protocol of Iggy {stats.iggy_server_version}
+              </dd>
               <dt>Host</dt>
               <dd>
                 {stats.hostname}, {stats.os_name} {stats.os_version}, kernel {stats.kernel_version}
@@ -87,6 +91,7 @@ export function Overview() {
               </dd>
               <dt>Disk</dt>
               <dd>
+                {isGateway && "of the gateway, which stores no messages: "}
                 {bytes(stats.free_disk_space)} of {bytes(stats.total_disk_space)} free,{" "}
                 {bytes(stats.written_bytes)} written, {count(stats.segments_count)} segments
               </dd>
