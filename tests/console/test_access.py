@@ -40,6 +40,7 @@ def places(shared_server: Any) -> dict[str, str]:
         "live": f"{path}/live",
         "consumers": f"{path}/consumers",
         "send": f"{path}/send",
+        "topic-settings": f"{path}/settings",
         "groups": "groups",
         "clients": "clients",
         "cluster": "cluster",

@@ -76,6 +76,8 @@ export interface Topic {
   size: number;
   message_expiry: number;
   max_topic_size: number;
+  compression_algorithm: "none" | "gzip";
+  replication_factor: number;
   messages_count: number;
   partitions_count: number;
 }

@@ -37,7 +37,7 @@ export function Tokens() {
       cell: (row) => (
         <button
           type="button"
-          class="button small danger"
+          class="button small"
           aria-label={`Revoke ${row.name}`}
           onClick={() => setRevoked(row)}
         >

@@ -61,7 +61,7 @@ function GroupPanel({ place, group, onDone }: GroupPanelProps) {
           </span>
           <button
             type="button"
-            class="button small danger"
+            class="button small"
             aria-label={`Delete group ${group.name}`}
             onClick={() => setDeleting(true)}
           >

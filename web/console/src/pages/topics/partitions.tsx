@@ -22,8 +22,7 @@ interface PartitionsProps {
 }
 
 export function Partitions({ path, topic, onDone }: PartitionsProps) {
-  const [asked, setAsked] = useState<"add" | "delete" | null>(null);
-  const [partition, setPartition] = useState<Partition | null>(null);
+  const [isAdding, setAdding] = useState(false);
   const columns: Column<Partition>[] = [
     { title: "Partition", isHead: true, kind: "fit", cell: (row) => row.id },
     { title: "Messages", kind: "number", cell: (row) => count(row.messages_count) },
@@ -49,39 +48,14 @@ export function Partitions({ path, topic, onDone }: PartitionsProps) {
       cell: (row) => <span class={row.state === "serving" ? "quiet" : "badge bad"}>{STATES[row.state]}</span>,
     },
     { title: "Created", kind: "number", cell: (row) => time(row.created_at).slice(0, 19) },
-    {
-      title: "Actions",
-      isTitleHidden: true,
-      kind: "fit",
-      cell: (row) => (
-        <button
-          type="button"
-          class="button small"
-          aria-label={`Delete segments of partition ${row.id}`}
-          onClick={() => setPartition(row)}
-        >
-          Delete segments
-        </button>
-      ),
-    },
   ];
   return (
     <Panel
       title="Partitions"
       actions={
-        <>
-          <button type="button" class="button small" onClick={() => setAsked("add")}>
-            Add
-          </button>
-          <button
-            type="button"
-            class="button small danger"
-            disabled={topic.partitions.length === 0}
-            onClick={() => setAsked("delete")}
-          >
-            Delete
-          </button>
-        </>
+        <button type="button" class="button small" onClick={() => setAdding(true)}>
+          Add
+        </button>
       }
     >
       <Table
@@ -91,43 +65,12 @@ export function Partitions({ path, topic, onDone }: PartitionsProps) {
         id={(row) => row.id}
         empty="This topic has no partitions: nothing can be sent to it."
       />
-      {asked === "add" && (
-        <HowMany
-          title="Add partitions"
-          action="Add"
-          text="Keys are dealt out to other partitions from then on."
-          onClose={() => setAsked(null)}
+      {isAdding && (
+        <AddPartitions
+          onClose={() => setAdding(false)}
           onSubmit={async (amount) => {
             await request("POST", `${path}/partitions`, { partitions_count: amount });
             toast(`${plural(amount, "partition")} added.`);
-            onDone();
-          }}
-        />
-      )}
-      {asked === "delete" && (
-        <HowMany
-          title="Delete partitions"
-          action="Delete"
-          isDangerous
-          text="Deletes those with the highest ids, and the messages in them."
-          onClose={() => setAsked(null)}
-          onSubmit={async (amount) => {
-            await request("DELETE", `${path}/partitions?partitions_count=${amount}`);
-            toast(`${plural(amount, "partition")} deleted.`);
-            onDone();
-          }}
-        />
-      )}
-      {partition && (
-        <HowMany
-          title={`Delete segments of partition ${partition.id}`}
-          action="Delete"
-          isDangerous
-          text="Deletes the oldest ones. What a consumer has not read yet stays, and the segment that is written to."
-          onClose={() => setPartition(null)}
-          onSubmit={async (amount) => {
-            await request("DELETE", `${path}/partitions/${partition.id}?segments_count=${amount}`);
-            toast(`The oldest segments of partition ${partition.id} were deleted.`);
             onDone();
           }}
         />
@@ -136,26 +79,21 @@ export function Partitions({ path, topic, onDone }: PartitionsProps) {
   );
 }
 
-interface HowManyProps {
-  title: string;
-  action: string;
-  text: string;
-  isDangerous?: boolean;
+interface AddPartitionsProps {
   onClose: () => void;
   onSubmit: (amount: number) => Promise<void>;
 }
 
-function HowMany({ title, action, text, isDangerous = false, onClose, onSubmit }: HowManyProps) {
+function AddPartitions({ onClose, onSubmit }: AddPartitionsProps) {
   const [amount, setAmount] = useState("1");
   return (
     <FormDialog
-      title={title}
-      action={action}
-      isDangerous={isDangerous}
+      title="Add partitions"
+      action="Add"
       onClose={onClose}
       onSubmit={() => onSubmit(Number(amount))}
     >
-      <p>{text}</p>
+      <p>Keys are dealt out to other partitions from then on.</p>
       <TextField
         label="How many"
         type="number"

@@ -1,17 +1,14 @@
-import { useState } from "preact/hooks";
-import { request } from "../../api/request.ts";
 import type { Stream, TopicDetails } from "../../api/types.ts";
 import { bytes, plural } from "../../format.ts";
 import { usePolled } from "../../polled.ts";
-import { go, to } from "../../router.ts";
-import { Confirm } from "../../ui/dialog.tsx";
-import { toast } from "../../ui/notices.tsx";
+import { to } from "../../router.ts";
 import { Page } from "../../ui/page.tsx";
 import { Messages } from "../messages/browser.tsx";
 import { Live } from "../messages/live.tsx";
 import { Consumers } from "./consumers.tsx";
 import { Partitions } from "./partitions.tsx";
 import { Send } from "./send.tsx";
+import { TopicSettings } from "./settings.tsx";
 
 const TABS = [
   ["messages", "Messages"],
@@ -19,6 +16,7 @@ const TABS = [
   ["partitions", "Partitions"],
   ["consumers", "Consumers"],
   ["send", "Send"],
+  ["settings", "Settings"],
 ] as const;
 
 interface TopicProps {
@@ -31,8 +29,6 @@ export function TopicPage({ stream, topic: id, tab }: TopicProps) {
   const path = `/streams/${stream}/topics/${id}`;
   const { data: owner } = usePolled<Stream>(`/streams/${stream}`, 60_000);
   const { data: topic, error, reload } = usePolled<TopicDetails>(`${path}?sizes=bytes`, 2000);
-  const [asked, setAsked] = useState<"purge" | "delete" | null>(null);
-  const close = () => setAsked(null);
   return (
     <Page
       title={topic?.name ?? `Topic ${id}`}
@@ -46,18 +42,6 @@ export function TopicPage({ stream, topic: id, tab }: TopicProps) {
           <p class="quiet">
             Topic {topic.id} · {plural(topic.messages_count, "message")} · {bytes(topic.size)}
           </p>
-        )
-      }
-      actions={
-        topic && (
-          <>
-            <button type="button" class="button danger" onClick={() => setAsked("purge")}>
-              Purge
-            </button>
-            <button type="button" class="button danger" onClick={() => setAsked("delete")}>
-              Delete
-            </button>
-          </>
         )
       }
     >
@@ -77,36 +61,8 @@ export function TopicPage({ stream, topic: id, tab }: TopicProps) {
       {topic && owner && tab === "live" && <Live stream={owner.id} topic={topic} />}
       {topic && owner && tab === "consumers" && <Consumers path={path} stream={owner.id} topic={topic.id} />}
       {topic && owner && tab === "send" && <Send stream={owner.id} topic={topic} />}
-      {topic && asked === "purge" && (
-        <Confirm
-          title={`Purge ${topic.name}`}
-          action="Purge"
-          name={topic.name}
-          onClose={close}
-          onConfirm={async () => {
-            await request("DELETE", `${path}/purge`);
-            toast(`Topic ${topic.name} was purged.`);
-            reload();
-          }}
-        >
-          Drops {plural(topic.messages_count, "message")} and every stored offset. Offsets begin at 0 again.
-        </Confirm>
-      )}
-      {topic && asked === "delete" && (
-        <Confirm
-          title={`Delete ${topic.name}`}
-          action="Delete"
-          name={topic.name}
-          onClose={close}
-          onConfirm={async () => {
-            await request("DELETE", path);
-            toast(`Topic ${topic.name} was deleted.`);
-            go("streams", stream);
-          }}
-        >
-          Deletes {plural(topic.partitions_count, "partition")} with {plural(topic.messages_count, "message")}
-          .
-        </Confirm>
+      {topic && owner && tab === "settings" && (
+        <TopicSettings path={path} stream={owner.id} topic={topic} onDone={reload} />
       )}
     </Page>
   );
