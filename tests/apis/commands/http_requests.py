@@ -75,7 +75,7 @@ def _requests(client_id: int, access_token: str) -> dict[str, Request | list[Req
         "LOGIN_USER": Request("POST", "/users/login", credentials),
         "LOGIN_WITH_PERSONAL_ACCESS_TOKEN": Request("POST", "/personal-access-tokens/login", {"token": access_token}),
         "LOGOUT_USER": Request("DELETE", "/users/logout"),
-        "GET_STATS": Request("GET", "/stats"),
+        "GET_STATS": [Request("GET", "/stats"), Request("GET", "/stats/history")],
         "GET_CLUSTER_METADATA": Request("GET", "/cluster/metadata"),
         "GET_CLIENTS": Request("GET", "/clients"),
         "DISCONNECT_CLIENT": Request("DELETE", f"/clients/{NO_CLIENT}"),

@@ -7,7 +7,7 @@ import zipfile
 from importlib.metadata import version
 
 import headrace_core
-from tests.apis.http.api import Api, rights
+from tests.apis.http.api import Api, batch, rights
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 
@@ -28,6 +28,20 @@ async def test_statistics(root: Api) -> None:
     as_bytes = await root.ok("GET", "/stats?sizes=bytes")
     assert as_bytes["total_memory"] > 10**8
     assert as_bytes.keys() == stats.keys()
+
+
+async def test_statistics_of_the_last_hour(root: Api) -> None:
+    topic = await root.create_topic("history")
+    before = await root.ok("GET", "/stats/history")
+    assert before["interval_seconds"] == 10
+    await root.ok("POST", f"{topic}/messages", batch(b"m", b"n"))
+    after = await root.ok("GET", "/stats/history")
+    # The last sample is that of the request.
+    assert after["samples"][-1]["messages_count"] == before["samples"][-1]["messages_count"] + 2
+    times = [sample["timestamp"] for sample in after["samples"]]
+    assert times == sorted(times)
+    assert len(times) >= 2
+    assert after["samples"][-1]["memory_usage"] > 2**20
 
 
 async def test_cluster(root: Api, shared_server: ServerProcess) -> None:

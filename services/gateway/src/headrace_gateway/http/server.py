@@ -35,6 +35,7 @@ from headrace_gateway.json_api.errors import Rejected
 from headrace_gateway.observability.cluster_state import ReadClusterState
 from headrace_gateway.observability.group_lags import GroupLags
 from headrace_gateway.observability.recent_logs import RecentLogs
+from headrace_gateway.observability.statistics_history import StatisticsHistory
 from headrace_gateway.ports import wall_clock_micros
 from headrace_gateway.push.config import PushConfig
 from headrace_gateway.push.server import Push
@@ -120,6 +121,7 @@ async def serving(
         clock=wall_clock_micros,
         now=time.monotonic,
     )
+    history = StatisticsHistory(sessions, wall_clock_micros)
     waits = Waits(sessions, count_max=config.max_waits)
     metrics = Metrics(sessions, lags, collectors)
     push = Push(push_config, sessions=sessions, tokens=tokens, logins=logins, clock=wall_clock_micros)
@@ -144,6 +146,7 @@ async def serving(
             console=Console.load() if config.console.enabled else Console.absent(),
             logs=logs,
             settings=settings,
+            history=history,
             cluster=cluster,
             tracing=tracing,
             supervision=supervision,
@@ -166,6 +169,7 @@ async def serving(
         stack.push_async_callback(runner.cleanup)
         await stack.enter_async_context(_accepting(config, application, runner, listener, context))
         await stack.enter_async_context(_background(members.run()))
+        await stack.enter_async_context(_background(history.run()))
         yield application
 
 
