@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.console.api import Api
 from tests.console.conftest import OpenContext, Screenshot
@@ -178,3 +180,45 @@ def test_throughput_is_plotted(page: Page, api: Api, name: str, screenshot: Scre
         page.wait_for_timeout(50)
     expect(plot).not_to_have_attribute("aria-label", "Messages appended, now 0/s")
     screenshot(page, "overview")
+
+
+def test_a_fresh_visit_shows_the_last_hour(page: Page, screenshot: Screenshot) -> None:
+    """The answer of a server that has been running for an hour, and of one that was away for ten minutes of it."""
+
+    def answer(route: Route) -> None:
+        now = int(time.time() * 1_000_000)
+        samples = [
+            {
+                "timestamp": now - 10_000_000 * (359 - number),
+                "messages_count": 5_000 * number + 2_000 * (number % 40),
+                "messages_size_bytes": 1_000_000 * number,
+                "cpu_usage": 40 + number % 25,
+                "total_cpu_usage": 20 + number % 15,
+                "memory_usage": 2**27 + 2**20 * (number % 50),
+            }
+            for number in range(360)
+            if not 100 <= number < 160
+        ]
+        route.fulfill(json={"interval_seconds": 10, "samples": samples})
+
+    page.route("**/stats/history", answer)
+    log_in(page)
+    expect(page.get_by_role("heading", name="The last hour")).to_be_visible()
+    plots = page.locator(".plot")
+    expect(plots).to_have_count(4)
+    boxes = [box for index in range(4) if (box := plots.nth(index).bounding_box()) is not None]
+    assert len({round(box["x"]) for box in boxes}) == len({round(box["y"]) for box in boxes}) == 2
+    # The left half of a plot is of a time before the page was opened.
+    page.wait_for_function(
+        """() => {
+            const canvas = document.querySelector(".plot canvas");
+            const pixels = canvas.getContext("2d").getImageData(80, 0, canvas.width / 2 - 80, canvas.height).data;
+            let coloured = 0;
+            for (let at = 0; at < pixels.length; at += 4)
+                if (pixels[at + 3] && pixels[at + 1] - pixels[at] > 60) coloured += 1;
+            return coloured > 100;
+        }"""
+    )
+    screenshot(page, "overview-hour")
+    page.get_by_role("button", name="3 minutes").click()
+    expect(page.get_by_role("heading", name="The last 3 minutes")).to_be_visible()

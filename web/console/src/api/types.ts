@@ -29,6 +29,21 @@ export interface Stats {
   total_disk_space: number;
 }
 
+export interface StatsSample {
+  timestamp: number;
+  messages_count: number;
+  messages_size_bytes: number;
+  cpu_usage: number;
+  total_cpu_usage: number;
+  memory_usage: number;
+}
+
+export interface StatsHistory {
+  interval_seconds: number;
+  /** Oldest first; the last one is of now. */
+  samples: StatsSample[];
+}
+
 export interface ClusterNode {
   name: string;
   address: string;
