@@ -15,6 +15,11 @@ export function rate(value: number): string {
   return value < 10_000 ? whole.format(value) : short.format(value);
 }
 
+/** Rate of a table; a dash before it is known. */
+export function perSecond(value: number | undefined): string {
+  return value === undefined ? "–" : `${rate(value)}/s`;
+}
+
 export function bytes(value: number): string {
   let unit = 0;
   let scaled = value;

@@ -13,7 +13,7 @@ import { TRANSPORTS } from "./clients.tsx";
 type Membership = ClientDetails["consumer_groups"][number];
 
 export function ClientPage({ id }: { id: string }) {
-  const { data: client, error } = usePolled<ClientDetails>(`/clients/${id}`, 2000);
+  const { data: client, error, seenAt } = usePolled<ClientDetails>(`/clients/${id}`, 2000);
   const { data: users } = usePolled<User[]>("/users", 30_000);
   const { data: groups } = usePolled<GroupLag[]>("/consumer-groups", 10_000);
   const [isAsked, setAsked] = useState(false);
@@ -46,6 +46,7 @@ export function ClientPage({ id }: { id: string }) {
       title={`Client ${id}`}
       crumbs={[{ label: "Clients", href: to("clients") }]}
       error={error}
+      seenAt={seenAt}
       actions={
         client && (
           <button type="button" class="button" onClick={() => setAsked(true)}>

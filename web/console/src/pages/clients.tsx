@@ -8,7 +8,7 @@ import { type Column, Table } from "../ui/table.tsx";
 export const TRANSPORTS: Record<string, string> = { tcp: "TCP", quic: "QUIC", http: "HTTP", ws: "WebSocket" };
 
 export function Clients() {
-  const { data: clients, error } = usePolled<ClientConnection[]>("/clients", 2000);
+  const { data: clients, error, seenAt } = usePolled<ClientConnection[]>("/clients", 2000);
   // Show names instead of ids, if the user may list them.
   const { data: users } = usePolled<User[]>("/users", 30_000);
   const columns: Column<ClientConnection>[] = [
@@ -41,6 +41,7 @@ export function Clients() {
     <Page
       title="Clients"
       error={error}
+      seenAt={seenAt}
       aside={<p class="quiet">Connections of the binary protocol. Callers over HTTP have none.</p>}
     >
       {!(error && !clients) && (

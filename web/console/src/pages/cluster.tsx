@@ -52,11 +52,12 @@ const REPLICAS: Column<MetadataReplica>[] = [
 ];
 
 export function Cluster() {
-  const { data: cluster, error } = usePolled<ClusterState>("/cluster", 3000);
+  const { data: cluster, error, seenAt } = usePolled<ClusterState>("/cluster", 3000);
   return (
     <Page
       title="Cluster"
       error={error}
+      seenAt={seenAt}
       aside={
         cluster && (
           <p class="quiet">

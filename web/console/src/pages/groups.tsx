@@ -16,7 +16,7 @@ const LIMITS_SECONDS = [
 type Limit = (typeof LIMITS_SECONDS)[number][0];
 
 export function Groups() {
-  const { data: groups, error } = usePolled<GroupLag[]>("/consumer-groups", 5000);
+  const { data: groups, error, seenAt } = usePolled<GroupLag[]>("/consumer-groups", 5000);
   const [text, setText] = useState("");
   const [limit, setLimit] = useState<Limit>("60");
   const [onlyLate, setOnlyLate] = useState(false);
@@ -83,6 +83,7 @@ export function Groups() {
     <Page
       title="Consumer groups"
       error={error}
+      seenAt={seenAt}
       aside={
         groups && (
           <p class="quiet">

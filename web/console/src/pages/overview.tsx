@@ -24,13 +24,13 @@ const bytesPerSecond = (value: number) => `${bytes(value)}/s`;
 const percent = (value: number) => `${value < 10 ? value.toFixed(1) : Math.round(value)} %`;
 
 export function Overview() {
-  const { data: stats, error } = usePolled<Stats>("/stats?sizes=bytes", INTERVAL_MS);
+  const { data: stats, error, seenAt } = usePolled<Stats>("/stats?sizes=bytes", INTERVAL_MS);
   const [window, setWindow] = useState<number>(WINDOWS[0][0]);
   const { data: cluster } = usePolled<ClusterState>("/cluster", 60_000);
   const isGateway = cluster?.kind === "gateway";
   const history = useHistory(stats, window);
   return (
-    <Page title="Overview" error={error}>
+    <Page title="Overview" error={error} seenAt={seenAt}>
       {stats && (
         <>
           <dl class="tiles">

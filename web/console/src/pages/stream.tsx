@@ -1,8 +1,9 @@
 import { useState } from "preact/hooks";
 import { request } from "../api/request.ts";
 import type { StreamDetails, Topic } from "../api/types.ts";
-import { bytes, count, expiry, plural, sizeLimit } from "../format.ts";
+import { bytes, count, expiry, perSecond, plural, sizeLimit } from "../format.ts";
 import { usePolled } from "../polled.ts";
+import { useRates } from "../rates.ts";
 import { go, to } from "../router.ts";
 import { EXPIRIES, expiryValue, SIZES, sizeValue } from "../topic_limits.ts";
 import { Danger } from "../ui/danger.tsx";
@@ -15,27 +16,63 @@ import { type Column, Table } from "../ui/table.tsx";
 type Asked = "create" | "rename";
 
 export function StreamPage({ id }: { id: string }) {
-  const { data: stream, error, reload } = usePolled<StreamDetails>(`/streams/${id}?sizes=bytes`, 2000);
+  const {
+    data: stream,
+    error,
+    seenAt,
+    reload,
+  } = usePolled<StreamDetails>(`/streams/${id}?sizes=bytes`, 2000);
   const [asked, setAsked] = useState<Asked | null>(null);
   const close = () => setAsked(null);
+  const rates = useRates(stream?.topics);
+  const [text, setText] = useState("");
+  const shown = stream?.topics.filter(({ name }) => name.toLowerCase().includes(text.toLowerCase()));
   const columns: Column<Topic>[] = [
     {
       title: "Name",
       isHead: true,
+      sort: (row) => row.name,
       cell: (row) => <a href={to("streams", id, "topics", row.id)}>{row.name}</a>,
     },
-    { title: "Id", kind: "number", cell: (row) => row.id },
-    { title: "Partitions", kind: "number", cell: (row) => count(row.partitions_count) },
-    { title: "Messages", kind: "number", cell: (row) => count(row.messages_count) },
-    { title: "Size", kind: "number", cell: (row) => bytes(row.size) },
-    { title: "Expiry", kind: "number", cell: (row) => expiry(row.message_expiry) },
-    { title: "Size limit", kind: "number", cell: (row) => sizeLimit(row.max_topic_size) },
+    { title: "Id", kind: "number", sort: (row) => row.id, cell: (row) => row.id },
+    {
+      title: "Partitions",
+      kind: "number",
+      sort: (row) => row.partitions_count,
+      cell: (row) => count(row.partitions_count),
+    },
+    {
+      title: "Messages",
+      kind: "number",
+      sort: (row) => row.messages_count,
+      cell: (row) => count(row.messages_count),
+    },
+    {
+      title: "Rate",
+      kind: "number",
+      sort: (row) => rates.get(row.id) ?? null,
+      cell: (row) => perSecond(rates.get(row.id)),
+    },
+    { title: "Size", kind: "number", sort: (row) => row.size, cell: (row) => bytes(row.size) },
+    {
+      title: "Expiry",
+      kind: "number",
+      sort: (row) => row.message_expiry,
+      cell: (row) => expiry(row.message_expiry),
+    },
+    {
+      title: "Size limit",
+      kind: "number",
+      sort: (row) => row.max_topic_size,
+      cell: (row) => sizeLimit(row.max_topic_size),
+    },
   ];
   return (
     <Page
       title={stream?.name ?? `Stream ${id}`}
       crumbs={[{ label: "Streams", href: to("streams") }]}
       error={error}
+      seenAt={seenAt}
       aside={
         stream && (
           <p class="quiet">
@@ -58,12 +95,19 @@ export function StreamPage({ id }: { id: string }) {
     >
       {stream && (
         <div class="panel">
+          <div class="inline-form">
+            <TextField label="Contains" type="search" value={text} onValue={setText} />
+          </div>
           <Table
             label="Topics"
             columns={columns}
-            rows={stream.topics}
+            rows={shown}
             id={(row) => row.id}
-            empty="There are no topics in this stream yet."
+            empty={
+              stream.topics.length === 0
+                ? "There are no topics in this stream yet."
+                : "There is no such topic in this stream."
+            }
           />
         </div>
       )}

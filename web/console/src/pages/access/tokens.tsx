@@ -19,7 +19,7 @@ const EXPIRIES = [
 ] as const;
 
 export function Tokens() {
-  const { data: tokens, error, reload } = usePolled<AccessToken[]>("/personal-access-tokens", 5000);
+  const { data: tokens, error, seenAt, reload } = usePolled<AccessToken[]>("/personal-access-tokens", 5000);
   const [isCreating, setCreating] = useState(false);
   const [created, setCreated] = useState<{ name: string; text: string } | null>(null);
   const [revoked, setRevoked] = useState<AccessToken | null>(null);
@@ -50,6 +50,7 @@ export function Tokens() {
     <Page
       title="Access tokens"
       error={error}
+      seenAt={seenAt}
       aside={<p class="quiet">Yours: programs log in with them in place of your password.</p>}
       actions={
         <button type="button" class="button primary" onClick={() => setCreating(true)}>

@@ -15,7 +15,7 @@ import { Status } from "./users.tsx";
 const ROOT = 0;
 
 export function UserPage({ id }: { id: string }) {
-  const { data: user, error, reload } = usePolled<UserDetails>(`/users/${id}`, 10_000);
+  const { data: user, error, seenAt, reload } = usePolled<UserDetails>(`/users/${id}`, 10_000);
   const [asked, setAsked] = useState<"rename" | "password" | "delete" | null>(null);
   const close = () => setAsked(null);
   const setStatus = async (status: UserDetails["status"]) => {
@@ -37,6 +37,7 @@ export function UserPage({ id }: { id: string }) {
       title={user?.username ?? `User ${id}`}
       crumbs={[{ label: "Users", href: to("users") }]}
       error={error}
+      seenAt={seenAt}
       aside={
         user && (
           <p class="quiet">

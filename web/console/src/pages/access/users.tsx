@@ -22,12 +22,13 @@ export function Status({ status }: { status: User["status"] }) {
 }
 
 export function Users() {
-  const { data: users, error } = usePolled<User[]>("/users", 3000);
+  const { data: users, error, seenAt } = usePolled<User[]>("/users", 3000);
   const [isCreating, setCreating] = useState(false);
   return (
     <Page
       title="Users"
       error={error}
+      seenAt={seenAt}
       actions={
         <button type="button" class="button primary" onClick={() => setCreating(true)}>
           Create a user

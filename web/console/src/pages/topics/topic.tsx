@@ -28,7 +28,7 @@ interface TopicProps {
 export function TopicPage({ stream, topic: id, tab }: TopicProps) {
   const path = `/streams/${stream}/topics/${id}`;
   const { data: owner } = usePolled<Stream>(`/streams/${stream}`, 60_000);
-  const { data: topic, error, reload } = usePolled<TopicDetails>(`${path}?sizes=bytes`, 2000);
+  const { data: topic, error, seenAt, reload } = usePolled<TopicDetails>(`${path}?sizes=bytes`, 2000);
   return (
     <Page
       title={topic?.name ?? `Topic ${id}`}
@@ -37,6 +37,7 @@ export function TopicPage({ stream, topic: id, tab }: TopicProps) {
         { label: owner?.name ?? stream, href: to("streams", stream) },
       ]}
       error={error}
+      seenAt={seenAt}
       aside={
         topic && (
           <p class="quiet">
