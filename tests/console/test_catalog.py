@@ -128,3 +128,17 @@ def test_refusals_are_reported_where_they_happen(page: Page, api: Api, name: str
     page.get_by_label("Name").fill(name)
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("code 1012")
+
+
+def test_json_that_cannot_be_read_is_named_before_it_is_sent(page: Page, api: Api, name: str) -> None:
+    api.topic(name)
+    log_in(page)
+    visit(page, f"streams/{name}/topics/orders/send")
+    payload = page.get_by_label("Payload")
+    payload.fill('{"order": 1')
+    expect(page.get_by_text("This is not JSON:")).to_be_visible()
+    payload.fill('{"order": 1}\n{"order": }')
+    page.get_by_label("Each line is a message").check()
+    expect(page.get_by_text("Message 2 is not JSON:")).to_be_visible()
+    payload.fill("no JSON at all")
+    expect(page.get_by_text("is not JSON")).to_have_count(0)
