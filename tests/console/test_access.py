@@ -21,7 +21,7 @@ SERIOUS = ("serious", "critical")
 def places(shared_server: Any) -> dict[str, str]:
     """Every page with content."""
     api = Api(shared_server.http_url)
-    stream = "a-stream-with-a-rather-long-name-that-does-not-end-soon"
+    stream = "a-stream-with-a-rather-long-name-that-does-not-end-soon_and_with_no_place_to_break_it"
     topic = api.topic(stream, partitions=3)
     order = b'{"order": 4711, "customer": "' + b"x" * 300 + b'"}'
     for partition in range(3):
@@ -35,11 +35,15 @@ def places(shared_server: Any) -> dict[str, str]:
         "overview": "",
         "streams": "streams",
         "stream": f"streams/{stream}",
-        "partitions": path,
+        "messages": path,
+        "partitions": f"{path}/partitions",
         "live": f"{path}/live",
         "consumers": f"{path}/consumers",
         "send": f"{path}/send",
+        "topic-settings": f"{path}/settings",
+        "groups": "groups",
         "clients": "clients",
+        "cluster": "cluster",
         "users": "users",
         "user": f"users/{user['id']}",
         "root": "users/0",
@@ -50,8 +54,10 @@ def places(shared_server: Any) -> dict[str, str]:
     }
 
 
-def settled(page: Page) -> None:
+def settled(page: Page, called: str) -> None:
     """Wait until all requests of a page are complete."""
+    if called == "messages":
+        expect(page.get_by_text("15 messages · 0 older")).to_be_visible()
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     expect(page.get_by_text("Loading…")).to_have_count(0)
     expect(page.get_by_text("connecting ·")).to_have_count(0)
@@ -82,7 +88,7 @@ def test_no_page_is_in_the_way(
     log_in(page)
     for called, place in places.items():
         visit(page, place)
-        settled(page)
+        settled(page, called)
         found[called] = violations(page)
         screenshot(page, f"{called}-{scheme}")
     visit(page, "streams")
@@ -101,7 +107,7 @@ def test_no_page_is_wider_than_a_phone(
     log_in(page)
     for called, place in places.items():
         visit(page, place)
-        settled(page)
+        settled(page, called)
         wide[called] = width(page)
         screenshot(page, f"{called}-phone")
     page.get_by_role("button", name="Menu").click()

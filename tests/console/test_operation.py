@@ -51,7 +51,7 @@ def test_a_missing_right_is_reported(page: Page, api: Api) -> None:
     page.get_by_label("User name").fill("visitor")
     page.get_by_label("Password").fill("secret")
     page.keyboard.press("Enter")
-    for place in ("", "streams", "clients", "users", "logs", "settings"):
+    for place in ("", "streams", "groups", "clients", "cluster", "users", "logs", "settings"):
         visit(page, place)
         expect(page.get_by_role("alert")).to_contain_text("does not have the right")
 

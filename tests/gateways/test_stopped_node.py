@@ -89,6 +89,11 @@ async def test_a_stopped_node_shows(cluster: Cluster, root: Api) -> None:
     health = await root("GET", "/health")
     said = f"ready; 1 of 2 partition nodes are silent, with {len(lost)} partitions"
     assert (health.status, health.body.decode()) == (200, said)
+    nodes = (await root.ok("GET", "/cluster"))["nodes"]
+    assert [(node["name"], node["state"], node["partitions_count"]) for node in nodes] == [
+        ("node-1", "live", PARTITIONS - len(lost)),
+        ("node-2", "silent", len(lost)),
+    ]
     expected = {
         number: (node, "unreachable" if node == "node-2" else "serving") for number, (node, _) in placed.items()
     }

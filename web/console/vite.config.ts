@@ -1,7 +1,17 @@
 import { defineConfig } from "vite";
 
 const SERVER = "http://127.0.0.1:3000";
-const INTERFACE = ["clients", "logs", "personal-access-tokens", "settings", "stats", "streams", "users"];
+const INTERFACE = [
+  "clients",
+  "cluster",
+  "consumer-groups",
+  "logs",
+  "personal-access-tokens",
+  "settings",
+  "stats",
+  "streams",
+  "users",
+];
 
 export default defineConfig({
   // During development, requests other than pages go to a server on its default port.

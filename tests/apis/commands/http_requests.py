@@ -75,14 +75,15 @@ def _requests(client_id: int, access_token: str) -> dict[str, Request | list[Req
         "LOGIN_USER": Request("POST", "/users/login", credentials),
         "LOGIN_WITH_PERSONAL_ACCESS_TOKEN": Request("POST", "/personal-access-tokens/login", {"token": access_token}),
         "LOGOUT_USER": Request("DELETE", "/users/logout"),
-        "GET_STATS": Request("GET", "/stats"),
+        "GET_STATS": [Request("GET", "/stats"), Request("GET", "/stats/history")],
         "GET_CLUSTER_METADATA": Request("GET", "/cluster/metadata"),
         "GET_CLIENTS": Request("GET", "/clients"),
         "DISCONNECT_CLIENT": Request("DELETE", f"/clients/{NO_CLIENT}"),
-        # Settings and the log have no command of their own, but require the right to this one.
+        # Settings, the cluster and the log have no command of their own, but require the right to this one.
         "GET_CLIENT": [
             Request("GET", f"/clients/{client_id}"),
             Request("GET", "/settings"),
+            Request("GET", "/cluster"),
             Request("GET", "/logs"),
             Request("GET", "/audit?count=1"),
         ],
@@ -99,7 +100,8 @@ def _requests(client_id: int, access_token: str) -> dict[str, Request | list[Req
         "GET_PERSONAL_ACCESS_TOKENS": Request("GET", "/personal-access-tokens"),
         "CREATE_PERSONAL_ACCESS_TOKEN": Request("POST", "/personal-access-tokens", {"name": LIMITED}),
         "DELETE_PERSONAL_ACCESS_TOKEN": Request("DELETE", "/personal-access-tokens/missing"),
-        "GET_STREAMS": Request("GET", "/streams"),
+        # Groups of topics that the caller may not read are left out.
+        "GET_STREAMS": [Request("GET", "/streams"), Request("GET", "/consumer-groups")],
         "GET_STREAM": Request("GET", _S),
         "CREATE_STREAM": Request("POST", "/streams", {"name": "s"}),
         "UPDATE_STREAM": Request("PUT", _S, {"name": "s"}),
@@ -117,6 +119,7 @@ def _requests(client_id: int, access_token: str) -> dict[str, Request | list[Req
         "DELETE_SEGMENTS": Request("DELETE", f"{_T}/partitions/0?segments_count=1"),
         "POLL_MESSAGES": [
             Request("GET", f"{_T}/messages?kind=first"),
+            Request("GET", f"{_T}/messages/search?text=m"),
             Request("GET", f"{_T}/events?kind=first"),
             Request("GET", f"{_T}/events?kind=end"),
         ],

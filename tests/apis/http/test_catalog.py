@@ -71,6 +71,10 @@ async def test_a_topic_from_beginning_to_end(root: Api) -> None:
     ).status == 204
     changed = await root.ok("GET", "/streams/for-topics/topics/bills")
     assert (changed["max_topic_size"], changed["message_expiry"]) == (NEVER, NEVER)
+    await root.ok("PUT", path, {"name": "bills", "message_expiry": 7_000_000})
+    await root.ok("PUT", path, {"name": "bills", "message_expiry": "never"})
+    assert (await root.ok("GET", path))["message_expiry"] == NEVER
+    assert (await root("PUT", path, {"name": "bills", "message_expiry": "soon"})).status == 422
 
     assert (await root("POST", f"{path}/partitions", {"partitions_count": 3})).status == 201
     assert (await root.ok("GET", path))["partitions_count"] == 5

@@ -42,6 +42,30 @@ async def test_what_is_sent_is_read(root: Api) -> None:
     assert (await root.ok("GET", f"{topic}/messages"))["count"] == 0
 
 
+async def test_a_text_is_searched_in_bounded_steps(root: Api) -> None:
+    topic = await root.create_topic("searched", partitions=2)
+    body = batch(*(b"order %d" % number for number in range(10)), b"GR\xc3\x9cN \x00", partition=1)
+    body["messages"][3]["user_headers"] = [{"key": HEADER["key"], "value": {"kind": "string", "value": b64(b"Berlin")}}]
+    await root.ok("POST", f"{topic}/messages", body)
+
+    async def search(text: str, **more: int) -> dict[str, Any]:
+        query = "&".join(f"{name}={value}" for name, value in {"text": text, "partition_id": 1, **more}.items())
+        found: dict[str, Any] = await root.ok("GET", f"{topic}/messages/search?{query}")
+        return found
+
+    every = {"partition_id": 1, "scanned": 11, "next_offset": 11}
+    assert await search("ORDER%207") == every | {"offsets": [7]}
+    assert await search("berlin") == every | {"offsets": [3]}
+    assert await search("gr%C3%9Cn") == every | {"offsets": [10]}
+    assert await search("nowhere") == every | {"offsets": []}
+    assert await search("order", offset=8, count=2) == every | {"scanned": 2, "offsets": [8, 9], "next_offset": 10}
+    assert await search("order", offset=11) == every | {"scanned": 0, "offsets": [], "next_offset": None}
+    assert (await search("order", partition_id=0))["scanned"] == 0
+    assert (await root("GET", f"{topic}/messages/search")).status == 400
+    assert (await root("GET", f"{topic}/messages/search?text=a&count=0")).status == 400
+    assert (await root("GET", f"{topic}/messages/search?text=a&partition_id=9")).code == 3007
+
+
 async def test_partitionings(root: Api) -> None:
     topic = await root.create_topic("parted", partitions=4)
     for _ in range(8):

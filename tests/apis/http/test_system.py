@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import zipfile
+from importlib.metadata import version
 
 import headrace_core
-from tests.apis.http.api import Api, rights
+from tests.apis.http.api import Api, batch, rights
 from tests.server_process import PASSWORD, USERNAME, ServerProcess
 
 
@@ -29,6 +30,20 @@ async def test_statistics(root: Api) -> None:
     assert as_bytes.keys() == stats.keys()
 
 
+async def test_statistics_of_the_last_hour(root: Api) -> None:
+    topic = await root.create_topic("history")
+    before = await root.ok("GET", "/stats/history")
+    assert before["interval_seconds"] == 10
+    await root.ok("POST", f"{topic}/messages", batch(b"m", b"n"))
+    after = await root.ok("GET", "/stats/history")
+    # The last sample is that of the request.
+    assert after["samples"][-1]["messages_count"] == before["samples"][-1]["messages_count"] + 2
+    times = [sample["timestamp"] for sample in after["samples"]]
+    assert times == sorted(times)
+    assert len(times) >= 2
+    assert after["samples"][-1]["memory_usage"] > 2**20
+
+
 async def test_cluster(root: Api, shared_server: ServerProcess) -> None:
     cluster = await root.ok("GET", "/cluster/metadata")
     (node,) = cluster["nodes"]
@@ -36,6 +51,22 @@ async def test_cluster(root: Api, shared_server: ServerProcess) -> None:
     assert (node["role"], node["status"]) == ("leader", "healthy")
     assert node["endpoints"]["tcp"] == shared_server.port
     assert f":{node['endpoints']['http']}" in shared_server.http_url
+
+
+async def test_state_of_the_cluster(root: Api, shared_server: ServerProcess) -> None:
+    await root.create_topic("cluster-state", partitions=2)
+    state = await root.ok("GET", "/cluster")
+    assert (state["name"], state["kind"], state["process_name"]) == ("single-node", "embedded", "iggy-node")
+    assert (state["release"], state["unready"]) == (version("headrace"), None)
+    (node,) = state["nodes"]
+    assert (node["state"], node["address"]) == ("live", shared_server.address)
+    assert node["partitions_count"] >= 2
+    assert node["shards_count"] >= 1
+    (replica,) = state["replicas"]
+    assert (replica["address"], replica["state"], replica["is_storage_full"]) == ("", "primary", False)
+    assert replica["applied"] == replica["commit"] > 0
+    guest = await root.create_user("cluster-guest", rights("read_streams"))
+    assert (await guest("GET", "/cluster")).status == 403
 
 
 async def test_connections(root: Api, shared_server: ServerProcess) -> None:

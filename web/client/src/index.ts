@@ -10,7 +10,14 @@ export {
   RefusedError,
   TimeoutError,
 } from "./errors.ts";
-export type { Header, HeaderKind, HeaderValue, NewHeader } from "./headers.ts";
+export {
+  decodeJsonHeaders,
+  type Header,
+  type HeaderKind,
+  type HeaderValue,
+  type JsonHeaders,
+  type NewHeader,
+} from "./headers.ts";
 export type { Identity, Limits } from "./link.ts";
 export { jsonOf, type Message, type Place, textOf } from "./message.ts";
 export type {

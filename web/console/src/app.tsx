@@ -4,17 +4,20 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { logOut, renew } from "./api/request.ts";
 import mark from "./mark.svg";
+import { Login } from "./pages/access/login.tsx";
+import { Tokens } from "./pages/access/tokens.tsx";
+import { UserPage } from "./pages/access/user.tsx";
+import { Users } from "./pages/access/users.tsx";
+import { ClientPage } from "./pages/client.tsx";
 import { Clients } from "./pages/clients.tsx";
-import { Login } from "./pages/login.tsx";
+import { Cluster } from "./pages/cluster.tsx";
+import { Groups } from "./pages/groups.tsx";
 import { Logs } from "./pages/logs.tsx";
 import { Overview } from "./pages/overview.tsx";
 import { Settings } from "./pages/settings.tsx";
 import { StreamPage } from "./pages/stream.tsx";
 import { Streams } from "./pages/streams.tsx";
-import { Tokens } from "./pages/tokens.tsx";
-import { TopicPage } from "./pages/topic.tsx";
-import { UserPage } from "./pages/user.tsx";
-import { Users } from "./pages/users.tsx";
+import { TopicPage } from "./pages/topics/topic.tsx";
 import { type Place, to, usePlace } from "./router.ts";
 import { onSessionChange, type Session, session } from "./session.ts";
 import { chooseTheme, chosenTheme, type Theme } from "./theme.ts";
@@ -25,7 +28,9 @@ const NAVIGATION = [
   [
     ["", "Overview"],
     ["streams", "Streams"],
+    ["groups", "Consumer groups"],
     ["clients", "Clients"],
+    ["cluster", "Cluster"],
   ],
   [
     ["users", "Users"],
@@ -152,11 +157,15 @@ function pageOf({ parts }: Place): JSX.Element {
     case "streams":
       if (second === undefined) return <Streams />;
       if (third === "topics" && fourth !== undefined) {
-        return <TopicPage stream={second} topic={fourth} tab={fifth ?? "partitions"} />;
+        return <TopicPage stream={second} topic={fourth} tab={fifth ?? "messages"} />;
       }
       return <StreamPage id={second} />;
     case "clients":
-      return <Clients />;
+      return second === undefined ? <Clients /> : <ClientPage id={second} />;
+    case "cluster":
+      return <Cluster />;
+    case "groups":
+      return <Groups />;
     case "users":
       return second === undefined ? <Users /> : <UserPage id={second} />;
     case "tokens":

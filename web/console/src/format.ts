@@ -1,10 +1,10 @@
 /** Formatting of numbers, sizes and times. */
 
+import { UNLIMITED } from "./topic_limits.ts";
+
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-/** The 64-bit value for "no limit", after rounding by JSON. */
-const UNLIMITED = 1.8e19;
 
 export function count(value: number): string {
   return whole.format(value);
@@ -13,6 +13,11 @@ export function count(value: number): string {
 export function rate(value: number): string {
   if (value > 0 && value < 10) return value.toFixed(1);
   return value < 10_000 ? whole.format(value) : short.format(value);
+}
+
+/** Rate of a table; a dash before it is known. */
+export function perSecond(value: number | undefined): string {
+  return value === undefined ? "–" : `${rate(value)}/s`;
 }
 
 export function bytes(value: number): string {

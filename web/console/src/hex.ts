@@ -1,9 +1,6 @@
 /** Hex dump and text view of bytes. */
 
 const SHOWN_MAX = 16 * 1024;
-/** Limits of nesting and length above which JSON is shown unformatted: indentation grows with each level. */
-const DEPTH_MAX = 64;
-const INDENTED_MAX = 256 * 1024;
 
 /** Lines of offset, sixteen bytes, and their printable characters. */
 export function hexDump(bytes: Uint8Array): string {
@@ -32,44 +29,4 @@ export function textOrNull(bytes: Uint8Array): string | null {
   } catch {
     return null;
   }
-}
-
-/** Indent JSON, with numbers unchanged. */
-export function jsonOrNull(text: string | null): string | null {
-  if (text === null || !/^\s*[[{"]/.test(text)) return null;
-  try {
-    JSON.parse(text);
-  } catch {
-    return null;
-  }
-  return indented(text) ?? text;
-}
-
-/** Operates on the text, because numbers beyond 2^53 would be rounded by parsing. */
-function indented(text: string): string | null {
-  let depth = 0;
-  const line = () => `\n${"  ".repeat(depth)}`;
-  const tokens = text.match(/"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g) ?? [];
-  let out = "";
-  for (const [index, token] of tokens.entries()) {
-    if (depth > DEPTH_MAX || out.length > INDENTED_MAX) return null;
-    const next = tokens[index + 1];
-    if (token === "{" || token === "[") {
-      out += token;
-      if (next !== "}" && next !== "]") {
-        depth += 1;
-        out += line();
-      }
-    } else if (token === "}" || token === "]") {
-      const before = tokens[index - 1];
-      if (before !== "{" && before !== "[") {
-        depth -= 1;
-        out += line();
-      }
-      out += token;
-    } else if (token === ",") out += token + line();
-    else if (token === ":") out += ": ";
-    else out += token;
-  }
-  return out;
 }

@@ -6,6 +6,8 @@ import { get } from "./api/request.ts";
 export interface Polled<Data> {
   readonly data: Data | undefined;
   readonly error: Error | undefined;
+  /** Time of the data, in milliseconds since the Unix epoch. */
+  readonly seenAt: number | undefined;
   /** Poll at once. */
   readonly reload: () => void;
 }
@@ -16,7 +18,9 @@ export interface Polled<Data> {
  * If a request fails, earlier data stay available next to the error.
  */
 export function usePolled<Data>(path: string | null, intervalMs: number): Polled<Data> {
-  const [state, setState] = useState<{ path: string | null; data?: Data; error?: Error }>({ path });
+  const [state, setState] = useState<{ path: string | null; data?: Data; error?: Error; seenAt?: number }>({
+    path,
+  });
   const asked = useRef<() => void>(() => {});
 
   useEffect(() => {
@@ -36,7 +40,7 @@ export function usePolled<Data>(path: string | null, intervalMs: number): Polled
       isAsking = true;
       try {
         const data = await get<Data>(path, abort.signal);
-        if (!abort.signal.aborted) setState({ path, data });
+        if (!abort.signal.aborted) setState({ path, data, seenAt: Date.now() });
       } catch (error) {
         if (!abort.signal.aborted) {
           setState((before) =>
@@ -65,5 +69,10 @@ export function usePolled<Data>(path: string | null, intervalMs: number): Polled
   const reload = useCallback(() => asked.current(), []);
   // Data of another path is never rendered, not even for one frame.
   const isOurs = state.path === path;
-  return { data: isOurs ? state.data : undefined, error: isOurs ? state.error : undefined, reload };
+  return {
+    data: isOurs ? state.data : undefined,
+    error: isOurs ? state.error : undefined,
+    seenAt: isOurs ? state.seenAt : undefined,
+    reload,
+  };
 }

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import headrace_core
 from headrace.embedded import data_directory, pipelines
+from headrace.embedded.cluster_state import OwnClusterState
 from headrace.embedded.commit_horizon import pass_horizon
 from headrace.embedded.config import EmbeddedConfig
 from headrace.embedded.errors import EmbeddedError, RootCredentialsError, ShardEnded
@@ -202,6 +203,13 @@ async def running(
                 )
             )
             pipelines_address = whole_batches.address if whole_batches is not None else None
+            cluster = OwnClusterState(
+                replica,
+                node,
+                cluster_name=config.cluster.name,
+                node_name=config.cluster.node_name,
+                release=version("headrace"),
+            )
             opened = listeners.opened(
                 native,
                 node,
@@ -209,6 +217,7 @@ async def running(
                 topics=pipelines.OwnTopics(replica.state, _advertised(config, pipelines_address)),
                 logs=logs,
                 settings=lambda bound: listed(bound, origins=loaded.origins),
+                cluster=cluster.read,
                 release=version("headrace"),
                 collectors=(ReplicaCollector(replica.status),),
             )

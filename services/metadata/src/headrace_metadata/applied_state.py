@@ -210,6 +210,11 @@ class AppliedState:
         """Return a topic of a stream by id or name; None if it does not exist."""
         return self._machine.state.catalog.find_topic(stream_id, topic)
 
+    def partitions_count(self) -> int:
+        """Return the number of partitions of all topics."""
+        catalog = self._machine.state.catalog
+        return sum(len(topic.partitions) for stream in catalog.streams() for topic in catalog.topics_of(stream.id))
+
     def nodes(self) -> list[NodeRecord]:
         """Return the partition nodes with their leases and numbers of placed replicas, ascending by id."""
         nodes = self._machine.state.nodes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest.mock import ANY
 
 from tests.apis.http.api import Api, batch, rights
 from tests.apis.http.conftest import Reach
@@ -77,6 +78,42 @@ async def test_a_group_with_its_members(root: Api) -> None:
     assert metrics(lag) == [(0, None, 1, 2), (1, 0, 1, 1)]
     (owner,) = (await root.ok("GET", group))["members"]
     assert [it["member"] for it in lag["partitions"]] == [owner["id"]] * 2
+
+
+async def test_the_groups_of_all_topics(root: Api) -> None:
+    """Each caller gets the groups of the topics that it may read."""
+    late, early = await root.create_topic("all-groups-late", partitions=2), await root.create_topic("all-groups-early")
+    for topic, name in ((late, "billing"), (late, "audit"), (early, "billing")):
+        await root.ok("POST", f"{topic}/consumer-groups", {"name": name})
+    await sent(root, late, b"1", b"2", partition=1)
+
+    async def listed(caller: Api) -> list[dict[str, Any]]:
+        return [it for it in await caller.ok("GET", "/consumer-groups") if it["stream_name"].startswith("all-groups")]
+
+    found = await listed(root)
+    assert [(it["stream_name"], it["name"], it["lag_messages"], it["partitions_count"]) for it in found] == [
+        ("all-groups-late", "billing", 2, 2),
+        ("all-groups-late", "audit", 2, 2),
+        ("all-groups-early", "billing", 0, 1),
+    ]
+    assert 0 < found[0]["lag_seconds"] < 60
+    assert found[2]["lag_seconds"] == 0
+    assert (await listed(await root.create_user("all-groups-reader", rights("read_streams"))))[0] == found[0] | {
+        "lag_seconds": ANY
+    }
+    sender = await root.create_user("all-groups-sender", rights("send_messages"))
+    assert (await sender("GET", "/consumer-groups")).status == 403
+
+
+async def test_groups_beyond_the_limit_are_listed_without_lag(start_server: StartServer, reach: Reach) -> None:
+    root = await reach(start_server({"HTTP_METRICS_LAG_PARTITIONS": "2"})).login()
+    topic = await root.create_topic("s", partitions=2)
+    for name in ("first", "second"):
+        await root.ok("POST", f"{topic}/consumer-groups", {"name": name})
+    assert [(it["name"], it["lag_messages"]) for it in await root.ok("GET", "/consumer-groups")] == [
+        ("first", 0),
+        ("second", None),
+    ]
 
 
 async def test_what_was_deleted_is_not_waited_for(start_server: StartServer, reach: Reach) -> None:

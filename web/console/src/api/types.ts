@@ -29,6 +29,52 @@ export interface Stats {
   total_disk_space: number;
 }
 
+export interface StatsSample {
+  timestamp: number;
+  messages_count: number;
+  messages_size_bytes: number;
+  cpu_usage: number;
+  total_cpu_usage: number;
+  memory_usage: number;
+}
+
+export interface StatsHistory {
+  interval_seconds: number;
+  /** Oldest first; the last one is of now. */
+  samples: StatsSample[];
+}
+
+export interface ClusterNode {
+  name: string;
+  address: string;
+  state: "live" | "draining" | "silent";
+  shards_count: number;
+  partitions_count: number;
+}
+
+/** Numbers are null if the replica did not answer. */
+export interface MetadataReplica {
+  address: string;
+  state: "primary" | "backup" | "view change" | "recovering" | "halted" | "no answer" | "unknown";
+  view: number | null;
+  commit: number | null;
+  applied: number | null;
+  release: string | null;
+  is_storage_full: boolean;
+}
+
+export interface ClusterState {
+  name: string;
+  kind: "embedded" | "gateway";
+  process_name: string;
+  release: string;
+  unready: string | null;
+  catalog_version: number;
+  catalog_age_seconds: number | null;
+  nodes: ClusterNode[];
+  replicas: MetadataReplica[];
+}
+
 export interface Stream {
   id: number;
   created_at: number;
@@ -45,6 +91,8 @@ export interface Topic {
   size: number;
   message_expiry: number;
   max_topic_size: number;
+  compression_algorithm: "none" | "gzip";
+  replication_factor: number;
   messages_count: number;
   partitions_count: number;
 }
@@ -76,6 +124,16 @@ export interface Group {
   name: string;
   partitions_count: number;
   members_count: number;
+}
+
+export interface GroupLag extends Group {
+  stream_id: number;
+  stream_name: string;
+  topic_id: number;
+  topic_name: string;
+  /** Null if it was not computed. */
+  lag_messages: number | null;
+  lag_seconds: number | null;
 }
 
 export interface PartitionLag {
@@ -132,6 +190,10 @@ export interface ClientConnection {
   address: string;
   transport: string;
   consumer_groups_count: number;
+}
+
+export interface ClientDetails extends ClientConnection {
+  consumer_groups: { stream_id: number; topic_id: number; group_id: number }[];
 }
 
 export interface LogRecord {

@@ -1,18 +1,25 @@
 import type { ClientConnection, User } from "../api/types.ts";
 import { count } from "../format.ts";
 import { usePolled } from "../polled.ts";
+import { to } from "../router.ts";
 import { Page } from "../ui/page.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 
-const TRANSPORTS: Record<string, string> = { tcp: "TCP", quic: "QUIC", http: "HTTP", ws: "WebSocket" };
+export const TRANSPORTS: Record<string, string> = { tcp: "TCP", quic: "QUIC", http: "HTTP", ws: "WebSocket" };
 
 export function Clients() {
-  const { data: clients, error } = usePolled<ClientConnection[]>("/clients", 2000);
+  const { data: clients, error, seenAt } = usePolled<ClientConnection[]>("/clients", 2000);
   // Show names instead of ids, if the user may list them.
   const { data: users } = usePolled<User[]>("/users", 30_000);
   const columns: Column<ClientConnection>[] = [
-    { title: "Client", isHead: true, kind: "fit", cell: (row) => row.client_id },
-    { title: "Address", cell: (row) => <span class="mono">{row.address}</span> },
+    {
+      title: "Client",
+      isHead: true,
+      kind: "fit",
+      sort: (row) => row.client_id,
+      cell: (row) => <a href={to("clients", row.client_id)}>{row.client_id}</a>,
+    },
+    { title: "Address", sort: (row) => row.address, cell: (row) => <span class="mono">{row.address}</span> },
     { title: "Transport", kind: "fit", cell: (row) => TRANSPORTS[row.transport] ?? row.transport },
     {
       title: "User",
@@ -23,12 +30,18 @@ export function Clients() {
           (users?.find(({ id }) => id === user_id)?.username ?? user_id)
         ),
     },
-    { title: "Groups", kind: "number", cell: (row) => count(row.consumer_groups_count) },
+    {
+      title: "Groups",
+      kind: "number",
+      sort: (row) => row.consumer_groups_count,
+      cell: (row) => count(row.consumer_groups_count),
+    },
   ];
   return (
     <Page
       title="Clients"
       error={error}
+      seenAt={seenAt}
       aside={<p class="quiet">Connections of the binary protocol. Callers over HTTP have none.</p>}
     >
       {!(error && !clients) && (

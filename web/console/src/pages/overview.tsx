@@ -1,4 +1,5 @@
-import type { Stats } from "../api/types.ts";
+import { useState } from "preact/hooks";
+import type { ClusterState, Stats } from "../api/types.ts";
 import { bytes, count, duration, rate, time } from "../format.ts";
 import { useHistory } from "../history.ts";
 import { usePolled } from "../polled.ts";
@@ -6,7 +7,10 @@ import { Page, Panel } from "../ui/page.tsx";
 import { type Line, Plot } from "../ui/plot.tsx";
 
 const INTERVAL_MS = 1000;
-const WINDOW_SECONDS = 180;
+const WINDOWS = [
+  [3600, "hour"],
+  [180, "3 minutes"],
+] as const;
 const MESSAGES: Line[] = [{ label: "messages", colour: "--plot-1" }];
 const BYTES: Line[] = [{ label: "bytes", colour: "--plot-1" }];
 const CPU: Line[] = [
@@ -20,10 +24,13 @@ const bytesPerSecond = (value: number) => `${bytes(value)}/s`;
 const percent = (value: number) => `${value < 10 ? value.toFixed(1) : Math.round(value)} %`;
 
 export function Overview() {
-  const { data: stats, error } = usePolled<Stats>("/stats?sizes=bytes", INTERVAL_MS);
-  const history = useHistory(stats, WINDOW_SECONDS);
+  const { data: stats, error, seenAt } = usePolled<Stats>("/stats?sizes=bytes", INTERVAL_MS);
+  const [window, setWindow] = useState<number>(WINDOWS[0][0]);
+  const { data: cluster } = usePolled<ClusterState>("/cluster", 60_000);
+  const isGateway = cluster?.kind === "gateway";
+  const history = useHistory(stats, window);
   return (
-    <Page title="Overview" error={error}>
+    <Page title="Overview" error={error} seenAt={seenAt}>
       {stats && (
         <>
           <dl class="tiles">
@@ -36,13 +43,29 @@ export function Overview() {
             <Tile label="Consumer groups" value={count(stats.consumer_groups_count)} />
             <Tile label="Up for" value={duration(stats.run_time / 1e6)} />
           </dl>
+          <div class="section-head">
+            <h2>The last {WINDOWS.find(([seconds]) => seconds === window)?.[1]}</h2>
+            <fieldset class="segments" aria-label="Time of the plots">
+              {WINDOWS.map(([seconds, label]) => (
+                <button
+                  key={seconds}
+                  type="button"
+                  class="button small"
+                  aria-pressed={window === seconds}
+                  onClick={() => setWindow(seconds)}
+                >
+                  {label}
+                </button>
+              ))}
+            </fieldset>
+          </div>
           <div class="plots">
             <Plot
               title="Messages appended"
               data={[history.seconds, history.messages]}
               lines={MESSAGES}
               format={perSecond}
-              window={WINDOW_SECONDS}
+              window={window}
             />
             <Plot
               title="Bytes appended"
@@ -50,14 +73,14 @@ export function Overview() {
               lines={BYTES}
               format={bytesPerSecond}
               isBinary
-              window={WINDOW_SECONDS}
+              window={window}
             />
             <Plot
               title="Processor"
               data={[history.seconds, history.serverCpu, history.machineCpu]}
               lines={CPU}
               format={percent}
-              window={WINDOW_SECONDS}
+              window={window}
             />
             <Plot
               title="Memory"
@@ -65,13 +88,15 @@ export function Overview() {
               lines={MEMORY}
               format={bytes}
               isBinary
-              window={WINDOW_SECONDS}
+              window={window}
             />
           </div>
-          <Panel title="Server" isPadded>
+          <Panel title={isGateway ? `Gateway ${cluster.process_name}` : "Server"} isPadded>
             <dl class="facts">
-              <dt>Protocol</dt>
-              <dd>of release {stats.iggy_server_version}</dd>
+              <dt>Version</dt>
+              <dd>
+                {cluster && `Headrace ${cluster.release}, `}protocol of Iggy {stats.iggy_server_version}
+              </dd>
               <dt>Host</dt>
               <dd>
                 {stats.hostname}, {stats.os_name} {stats.os_version}, kernel {stats.kernel_version}
@@ -87,6 +112,7 @@ export function Overview() {
               </dd>
               <dt>Disk</dt>
               <dd>
+                {isGateway && "of the gateway, which stores no messages: "}
                 {bytes(stats.free_disk_space)} of {bytes(stats.total_disk_space)} free,{" "}
                 {bytes(stats.written_bytes)} written, {count(stats.segments_count)} segments
               </dd>

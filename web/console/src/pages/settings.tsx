@@ -29,7 +29,7 @@ const COLUMNS: Column<Setting>[] = [
 ];
 
 export function Settings() {
-  const { data: settings, error } = usePolled<Setting[]>("/settings", 60_000);
+  const { data: settings, error, seenAt } = usePolled<Setting[]>("/settings", 60_000);
   const [text, setText] = useState("");
   const [onlyChanged, setOnlyChanged] = useState(false);
   const wanted = text.toLowerCase();
@@ -42,6 +42,7 @@ export function Settings() {
     <Page
       title="Settings"
       error={error}
+      seenAt={seenAt}
       aside={
         <p class="quiet">
           Those in force. They are changed in the file or the environment, and by a restart.

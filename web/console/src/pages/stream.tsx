@@ -1,39 +1,78 @@
 import { useState } from "preact/hooks";
 import { request } from "../api/request.ts";
 import type { StreamDetails, Topic } from "../api/types.ts";
-import { bytes, count, expiry, plural, sizeLimit } from "../format.ts";
+import { bytes, count, expiry, perSecond, plural, sizeLimit } from "../format.ts";
 import { usePolled } from "../polled.ts";
+import { useRates } from "../rates.ts";
 import { go, to } from "../router.ts";
-import { Confirm, FormDialog } from "../ui/dialog.tsx";
+import { EXPIRIES, expiryValue, SIZES, sizeValue } from "../topic_limits.ts";
+import { Danger } from "../ui/danger.tsx";
+import { FormDialog } from "../ui/dialog.tsx";
 import { ChoiceField, TextField } from "../ui/fields.tsx";
 import { toast } from "../ui/notices.tsx";
 import { Page } from "../ui/page.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 
-type Asked = "create" | "rename" | "purge" | "delete";
+type Asked = "create" | "rename";
 
 export function StreamPage({ id }: { id: string }) {
-  const { data: stream, error, reload } = usePolled<StreamDetails>(`/streams/${id}?sizes=bytes`, 2000);
+  const {
+    data: stream,
+    error,
+    seenAt,
+    reload,
+  } = usePolled<StreamDetails>(`/streams/${id}?sizes=bytes`, 2000);
   const [asked, setAsked] = useState<Asked | null>(null);
   const close = () => setAsked(null);
+  const rates = useRates(stream?.topics);
+  const [text, setText] = useState("");
+  const shown = stream?.topics.filter(({ name }) => name.toLowerCase().includes(text.toLowerCase()));
   const columns: Column<Topic>[] = [
     {
       title: "Name",
       isHead: true,
+      sort: (row) => row.name,
       cell: (row) => <a href={to("streams", id, "topics", row.id)}>{row.name}</a>,
     },
-    { title: "Id", kind: "number", cell: (row) => row.id },
-    { title: "Partitions", kind: "number", cell: (row) => count(row.partitions_count) },
-    { title: "Messages", kind: "number", cell: (row) => count(row.messages_count) },
-    { title: "Size", kind: "number", cell: (row) => bytes(row.size) },
-    { title: "Expiry", kind: "number", cell: (row) => expiry(row.message_expiry) },
-    { title: "Size limit", kind: "number", cell: (row) => sizeLimit(row.max_topic_size) },
+    { title: "Id", kind: "number", sort: (row) => row.id, cell: (row) => row.id },
+    {
+      title: "Partitions",
+      kind: "number",
+      sort: (row) => row.partitions_count,
+      cell: (row) => count(row.partitions_count),
+    },
+    {
+      title: "Messages",
+      kind: "number",
+      sort: (row) => row.messages_count,
+      cell: (row) => count(row.messages_count),
+    },
+    {
+      title: "Rate",
+      kind: "number",
+      sort: (row) => rates.get(row.id) ?? null,
+      cell: (row) => perSecond(rates.get(row.id)),
+    },
+    { title: "Size", kind: "number", sort: (row) => row.size, cell: (row) => bytes(row.size) },
+    {
+      title: "Expiry",
+      kind: "number",
+      sort: (row) => row.message_expiry,
+      cell: (row) => expiry(row.message_expiry),
+    },
+    {
+      title: "Size limit",
+      kind: "number",
+      sort: (row) => row.max_topic_size,
+      cell: (row) => sizeLimit(row.max_topic_size),
+    },
   ];
   return (
     <Page
       title={stream?.name ?? `Stream ${id}`}
       crumbs={[{ label: "Streams", href: to("streams") }]}
       error={error}
+      seenAt={seenAt}
       aside={
         stream && (
           <p class="quiet">
@@ -47,12 +86,6 @@ export function StreamPage({ id }: { id: string }) {
             <button type="button" class="button" onClick={() => setAsked("rename")}>
               Rename
             </button>
-            <button type="button" class="button danger" onClick={() => setAsked("purge")}>
-              Purge
-            </button>
-            <button type="button" class="button danger" onClick={() => setAsked("delete")}>
-              Delete
-            </button>
             <button type="button" class="button primary" onClick={() => setAsked("create")}>
               Create a topic
             </button>
@@ -62,47 +95,51 @@ export function StreamPage({ id }: { id: string }) {
     >
       {stream && (
         <div class="panel">
+          <div class="inline-form">
+            <TextField label="Contains" type="search" value={text} onValue={setText} />
+          </div>
           <Table
             label="Topics"
             columns={columns}
-            rows={stream.topics}
+            rows={shown}
             id={(row) => row.id}
-            empty="There are no topics in this stream yet."
+            empty={
+              stream.topics.length === 0
+                ? "There are no topics in this stream yet."
+                : "There is no such topic in this stream."
+            }
           />
         </div>
       )}
       {stream && asked === "create" && <CreateTopic stream={stream.id} onClose={close} onDone={reload} />}
       {stream && asked === "rename" && <Rename stream={stream} onClose={close} onDone={reload} />}
-      {stream && asked === "purge" && (
-        <Confirm
-          title={`Purge ${stream.name}`}
-          action="Purge"
-          name={stream.name}
-          onClose={close}
-          onConfirm={async () => {
-            await request("DELETE", `/streams/${id}/purge`);
-            toast(`Stream ${stream.name} was purged.`);
-            reload();
-          }}
-        >
-          Drops {plural(stream.messages_count, "message")} and every stored offset of{" "}
-          {plural(stream.topics.length, "topic")}. The topics stay.
-        </Confirm>
-      )}
-      {stream && asked === "delete" && (
-        <Confirm
-          title={`Delete ${stream.name}`}
-          action="Delete"
-          name={stream.name}
-          onClose={close}
-          onConfirm={async () => {
-            await request("DELETE", `/streams/${id}`);
-            toast(`Stream ${stream.name} was deleted.`);
-            go("streams");
-          }}
-        >
-          Deletes {plural(stream.topics.length, "topic")} with {plural(stream.messages_count, "message")}.
-        </Confirm>
+      {stream && (
+        <Danger
+          actions={[
+            {
+              title: `Purge ${stream.name}`,
+              action: "Purge",
+              text: `Drops ${plural(stream.messages_count, "message")} and every stored offset of ${plural(stream.topics.length, "topic")}. The topics stay.`,
+              name: stream.name,
+              onConfirm: async () => {
+                await request("DELETE", `/streams/${id}/purge`);
+                toast(`Stream ${stream.name} was purged.`);
+                reload();
+              },
+            },
+            {
+              title: `Delete ${stream.name}`,
+              action: "Delete the stream",
+              text: `Deletes ${plural(stream.topics.length, "topic")} with ${plural(stream.messages_count, "message")}.`,
+              name: stream.name,
+              onConfirm: async () => {
+                await request("DELETE", `/streams/${id}`);
+                toast(`Stream ${stream.name} was deleted.`);
+                go("streams");
+              },
+            },
+          ]}
+        />
       )}
     </Page>
   );
@@ -118,6 +155,8 @@ function Rename({ stream, onClose, onDone }: { stream: StreamDetails } & Done) {
   const rename = async () => {
     await request("PUT", `/streams/${stream.id}`, { name });
     toast(`The stream is called ${name} now.`);
+    // The address may have the former name in it.
+    go("streams", stream.id);
     onDone();
   };
   return (
@@ -126,22 +165,6 @@ function Rename({ stream, onClose, onDone }: { stream: StreamDetails } & Done) {
     </FormDialog>
   );
 }
-
-const DAY = 86_400e6;
-const EXPIRIES = [
-  ["0", "default"],
-  [String(3600e6), "1 hour"],
-  [String(DAY), "1 day"],
-  [String(7 * DAY), "7 days"],
-  [String(30 * DAY), "30 days"],
-] as const;
-const SIZES = [
-  ["0", "default"],
-  ["1 GiB", "1 GiB"],
-  ["10 GiB", "10 GiB"],
-  ["100 GiB", "100 GiB"],
-  ["unlimited", "no limit"],
-] as const;
 
 function CreateTopic({ stream, onClose, onDone }: { stream: number } & Done) {
   const [name, setName] = useState("");
@@ -152,8 +175,8 @@ function CreateTopic({ stream, onClose, onDone }: { stream: number } & Done) {
     await request("POST", `/streams/${stream}/topics`, {
       name,
       partitions_count: Number(partitions),
-      message_expiry: Number(expires),
-      max_topic_size: size === "0" ? 0 : size,
+      message_expiry: expiryValue(expires),
+      max_topic_size: sizeValue(size),
     });
     toast(`Topic ${name} was created.`);
     onDone();

@@ -1,8 +1,9 @@
 import { useState } from "preact/hooks";
 import { request } from "../api/request.ts";
 import type { Stream } from "../api/types.ts";
-import { bytes, count, time } from "../format.ts";
+import { bytes, count, perSecond, time } from "../format.ts";
 import { usePolled } from "../polled.ts";
+import { useRates } from "../rates.ts";
 import { to } from "../router.ts";
 import { FormDialog } from "../ui/dialog.tsx";
 import { TextField } from "../ui/fields.tsx";
@@ -10,22 +11,54 @@ import { toast } from "../ui/notices.tsx";
 import { Page } from "../ui/page.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 
-const COLUMNS: Column<Stream>[] = [
-  { title: "Name", isHead: true, cell: (row) => <a href={to("streams", row.id)}>{row.name}</a> },
-  { title: "Id", kind: "number", cell: (row) => row.id },
-  { title: "Topics", kind: "number", cell: (row) => count(row.topics_count) },
-  { title: "Messages", kind: "number", cell: (row) => count(row.messages_count) },
-  { title: "Size", kind: "number", cell: (row) => bytes(row.size) },
-  { title: "Created", kind: "number", cell: (row) => time(row.created_at).slice(0, 19) },
-];
+function columnsWith(rates: ReadonlyMap<number, number>): Column<Stream>[] {
+  return [
+    {
+      title: "Name",
+      isHead: true,
+      sort: (row) => row.name,
+      cell: (row) => <a href={to("streams", row.id)}>{row.name}</a>,
+    },
+    { title: "Id", kind: "number", sort: (row) => row.id, cell: (row) => row.id },
+    {
+      title: "Topics",
+      kind: "number",
+      sort: (row) => row.topics_count,
+      cell: (row) => count(row.topics_count),
+    },
+    {
+      title: "Messages",
+      kind: "number",
+      sort: (row) => row.messages_count,
+      cell: (row) => count(row.messages_count),
+    },
+    {
+      title: "Rate",
+      kind: "number",
+      sort: (row) => rates.get(row.id) ?? null,
+      cell: (row) => perSecond(rates.get(row.id)),
+    },
+    { title: "Size", kind: "number", sort: (row) => row.size, cell: (row) => bytes(row.size) },
+    {
+      title: "Created",
+      kind: "number",
+      sort: (row) => row.created_at,
+      cell: (row) => time(row.created_at).slice(0, 19),
+    },
+  ];
+}
 
 export function Streams() {
-  const { data: streams, error, reload } = usePolled<Stream[]>("/streams?sizes=bytes", 2000);
+  const { data: streams, error, seenAt, reload } = usePolled<Stream[]>("/streams?sizes=bytes", 2000);
+  const rates = useRates(streams);
+  const [text, setText] = useState("");
+  const shown = streams?.filter(({ name }) => name.toLowerCase().includes(text.toLowerCase()));
   const [isCreating, setCreating] = useState(false);
   return (
     <Page
       title="Streams"
       error={error}
+      seenAt={seenAt}
       actions={
         <button type="button" class="button primary" onClick={() => setCreating(true)}>
           Create a stream
@@ -34,12 +67,15 @@ export function Streams() {
     >
       {!(error && !streams) && (
         <div class="panel">
+          <div class="inline-form">
+            <TextField label="Contains" type="search" value={text} onValue={setText} />
+          </div>
           <Table
             label="Streams"
-            columns={COLUMNS}
-            rows={streams}
+            columns={columnsWith(rates)}
+            rows={shown}
             id={(row) => row.id}
-            empty="There are no streams yet."
+            empty={streams?.length === 0 ? "There are no streams yet." : "There is no such stream."}
           />
         </div>
       )}

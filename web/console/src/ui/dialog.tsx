@@ -120,7 +120,7 @@ export function Confirm({ title, action, name, onClose, onConfirm, children }: C
   };
   return (
     <FormDialog title={title} action={action} isDangerous onClose={onClose} onSubmit={submit}>
-      <div>{children}</div>
+      <div class="form">{children}</div>
       {name !== undefined && (
         <div class="field">
           <label for={id}>

@@ -15,6 +15,7 @@ interface TextProps extends FieldProps {
   required?: boolean;
   min?: number;
   max?: number;
+  step?: number;
   minLength?: number;
   maxLength?: number;
   placeholder?: string;

@@ -2,13 +2,26 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { ApiError } from "../api/request.ts";
+import { duration, time } from "../format.ts";
 import { onSessionChange, session } from "../session.ts";
 
-export function ErrorNotice({ error }: { error: Error }) {
+interface ErrorNoticeProps {
+  error: Error;
+  /** Time of the content that is still shown, in milliseconds since the Unix epoch. */
+  seenAt?: number | undefined;
+}
+
+export function ErrorNotice({ error, seenAt }: ErrorNoticeProps) {
   return (
     <div class="notice bad" role="alert">
       {messageOf(error)}
       {error instanceof ApiError && error.code !== null && <span class="quiet"> (code {error.code})</span>}
+      {seenAt !== undefined && (
+        <p class="quiet">
+          Last seen {time(seenAt * 1000).slice(0, 19)}, {duration((Date.now() - seenAt) / 1000)} ago. The page
+          shows the state of then, and asks again by itself.
+        </p>
+      )}
     </div>
   );
 }

@@ -16,12 +16,14 @@ interface PageProps {
   aside?: ComponentChildren;
   actions?: ComponentChildren;
   error?: Error | undefined;
+  /** Time of the content, in milliseconds since the Unix epoch; it is out of date if there is an error. */
+  seenAt?: number | undefined;
   children: ComponentChildren;
 }
 
 let isFirst = true;
 
-export function Page({ title, crumbs = [], aside, actions, error, children }: PageProps) {
+export function Page({ title, crumbs = [], aside, actions, error, seenAt, children }: PageProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     // After keyboard navigation from another page, the focus is at the start of this one.
@@ -53,8 +55,8 @@ export function Page({ title, crumbs = [], aside, actions, error, children }: Pa
         </div>
         {actions && <div class="actions">{actions}</div>}
       </header>
-      {error && <ErrorNotice error={error} />}
-      {children}
+      {error && <ErrorNotice error={error} seenAt={seenAt} />}
+      <div class={error && seenAt !== undefined ? "page-body stale" : "page-body"}>{children}</div>
     </>
   );
 }

@@ -24,7 +24,12 @@ interface PlotProps {
 }
 
 const BINARY_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
-const clockOf = (seconds: number) => new Date(seconds * 1000).toTimeString().slice(0, 8);
+/** Seconds are shown on the axis of a short time only. */
+const SHORT_SECONDS = 600;
+
+function clockOf(seconds: number, window: number): string {
+  return new Date(seconds * 1000).toTimeString().slice(0, window > SHORT_SECONDS ? 5 : 8);
+}
 
 export function Plot({ title, data, lines, format, window, height = 150, isBinary = false }: PlotProps) {
   const place = useRef<HTMLDivElement>(null);
@@ -99,7 +104,7 @@ function options(element: HTMLElement, { lines, format, window, height, isBinary
         ticks: { show: false },
         size: 26,
         space: 80,
-        values: (_, ticks) => ticks.map(clockOf),
+        values: (_, ticks) => ticks.map((tick) => clockOf(tick, window)),
       },
       {
         stroke: quiet,

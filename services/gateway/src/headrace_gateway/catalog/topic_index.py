@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -80,6 +81,14 @@ class TopicIndex:
     def nodes(self) -> Sequence[Node]:
         """Return the partition nodes, ascending by id."""
         return [self._nodes[node_id] for node_id in sorted(self._nodes)]
+
+    def led_partitions(self) -> Counter[int]:
+        """Return the number of partitions that each node leads, by the id of the node."""
+        led: Counter[int] = Counter()
+        for stream in self._streams.values():
+            for topic_id, topic in stream.topics.items():
+                led.update(stream.holders.get(topic_id, ())[: topic.partitions_count])
+        return led
 
     def unavailable(self) -> Sequence[Unavailable]:
         """Return the partitions on unreachable nodes, by node, stream and topic."""

@@ -5,6 +5,7 @@ Updated in step with the shards of the process. Permissions are checked by the s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from headrace_gateway.catalog.member_index import MemberIndex
@@ -82,6 +83,10 @@ class CatalogView:
     def nodes(self) -> Sequence[Node]:
         """Return the partition nodes, ascending by id."""
         return self._topics.nodes()
+
+    def led_partitions(self) -> Counter[int]:
+        """Return the number of partitions that each node leads, by the id of the node."""
+        return self._topics.led_partitions()
 
     def unavailable(self) -> Sequence[Unavailable]:
         """Return the partitions on unreachable nodes, by node, stream and topic."""

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from headrace_gateway.http.metrics import Metrics
     from headrace_gateway.http.sessions.members import Members
     from headrace_gateway.http.sessions.waits import Waits
+    from headrace_gateway.observability.cluster_state import ReadClusterState
     from headrace_gateway.observability.recent_logs import RecentLogs
+    from headrace_gateway.observability.statistics_history import StatisticsHistory
     from headrace_node.tracing import Tracing
 
 Query = TypeVar("Query")
@@ -58,6 +60,10 @@ class HttpServices:
     logs: RecentLogs
     settings: Callable[[], Sequence[ShownSetting]]
     """Lists the effective settings."""
+    history: StatisticsHistory
+    """Statistics of the last hour."""
+    cluster: ReadClusterState
+    """Returns the state of the cluster."""
     tracing: Tracing | None = None
     """Creates spans of requests, if enabled."""
     supervision: Supervision = UNSUPERVISED

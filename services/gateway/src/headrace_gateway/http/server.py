@@ -32,8 +32,10 @@ from headrace_gateway.http.metrics import Metrics
 from headrace_gateway.http.sessions.members import Members
 from headrace_gateway.http.sessions.waits import Waits
 from headrace_gateway.json_api.errors import Rejected
+from headrace_gateway.observability.cluster_state import ReadClusterState
 from headrace_gateway.observability.group_lags import GroupLags
 from headrace_gateway.observability.recent_logs import RecentLogs
+from headrace_gateway.observability.statistics_history import StatisticsHistory
 from headrace_gateway.ports import wall_clock_micros
 from headrace_gateway.push.config import PushConfig
 from headrace_gateway.push.server import Push
@@ -74,6 +76,7 @@ async def serving(
     tokens: Tokens,
     logs: RecentLogs,
     settings: Callable[[], Sequence[ShownSetting]],
+    cluster: ReadClusterState,
     collectors: Sequence[Collector] = (),
     tracing: Tracing | None = None,
     supervision: Supervision = UNSUPERVISED,
@@ -91,6 +94,7 @@ async def serving(
         tokens: Issues and checks login tokens.
         logs: Recent log records.
         settings: Lists the effective settings of the whole server.
+        cluster: Returns the state of the cluster.
         collectors: Metrics of other parts of the process.
         tracing: Creates spans of requests, if enabled.
         supervision: Access for supervisors that are not users.
@@ -117,6 +121,7 @@ async def serving(
         clock=wall_clock_micros,
         now=time.monotonic,
     )
+    history = StatisticsHistory(sessions, wall_clock_micros)
     waits = Waits(sessions, count_max=config.max_waits)
     metrics = Metrics(sessions, lags, collectors)
     push = Push(push_config, sessions=sessions, tokens=tokens, logins=logins, clock=wall_clock_micros)
@@ -141,6 +146,8 @@ async def serving(
             console=Console.load() if config.console.enabled else Console.absent(),
             logs=logs,
             settings=settings,
+            history=history,
+            cluster=cluster,
             tracing=tracing,
             supervision=supervision,
             proxies=proxies,
@@ -162,6 +169,7 @@ async def serving(
         stack.push_async_callback(runner.cleanup)
         await stack.enter_async_context(_accepting(config, application, runner, listener, context))
         await stack.enter_async_context(_background(members.run()))
+        await stack.enter_async_context(_background(history.run()))
         yield application
 
 

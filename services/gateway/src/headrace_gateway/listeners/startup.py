@@ -19,6 +19,7 @@ from headrace_gateway.grpc import server as grpc
 from headrace_gateway.http import server as http
 from headrace_gateway.http.admission.supervision import UNSUPERVISED, Supervision
 from headrace_gateway.listeners.edge_document import edge_document
+from headrace_gateway.observability.cluster_state import ReadClusterState
 from headrace_gateway.observability.recent_logs import RecentLogs
 from headrace_gateway.ports import Topics
 from headrace_node import Front, NativeNode, Node
@@ -91,6 +92,7 @@ class Listeners(Generic[ConfigT, NativeT]):
         topics: Topics,
         logs: RecentLogs,
         settings: Callable[[ConfigT], Sequence[ShownSetting]],
+        cluster: ReadClusterState,
         release: str,
         collectors: Sequence[Collector] = (),
         supervision: Supervision = UNSUPERVISED,
@@ -104,6 +106,7 @@ class Listeners(Generic[ConfigT, NativeT]):
             topics: Index of topics and their placement.
             logs: Recent log records.
             settings: Lists the effective settings.
+            cluster: Returns the state of the cluster.
             release: Version of the server.
             collectors: Metrics of other parts of the process.
             supervision: Access for supervisors that are not users.
@@ -153,6 +156,7 @@ class Listeners(Generic[ConfigT, NativeT]):
                     tokens=plane.tokens,
                     logs=logs,
                     settings=lambda: settings(bound),
+                    cluster=cluster,
                     collectors=(
                         NodeCollector(lambda: node.statistics() | {"listeners": self.edge.statistics()}),
                         *collectors,

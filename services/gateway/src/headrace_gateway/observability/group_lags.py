@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -22,19 +23,22 @@ _LABELS = ["stream", "topic", "group"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class TopicGroup:
+    """A consumer group with its topic."""
+
     stream: core.Stream
     topic: core.Topic
     group: core.ConsumerGroup
 
     @property
     def labels(self) -> list[str]:
+        """Names of stream, topic and group."""
         return [self.stream.name, self.topic.name, self.group.name]
 
 
 @dataclass(slots=True)
 class _Report:
-    lags: list[tuple[_Group, Lag]] = field(default_factory=list)
+    lags: list[tuple[TopicGroup, Lag]] = field(default_factory=list)
     omitted: int = 0
     """Number of omitted groups."""
 
@@ -122,32 +126,52 @@ class GroupLags:
         yield from (messages, seconds)
 
     async def _asked(self) -> _Report:
-        report, room = _Report(), self._partitions_max
+        report = _Report()
         async with self._sessions.of(ROOT_USER_ID) as session:
-            async for found in _groups(session):
-                # A group of a topic without partitions is a series as well.
-                room -= max(1, found.topic.partitions_count)
-                if room < 0:
-                    report.omitted += 1
-                    continue
-                try:
-                    lag = await lag_of_group(
-                        session, found.stream.id, found.topic.id, found.group.id, now_micros=self._clock()
-                    )
-                except NotToBeSeen:
-                    # The group was deleted meanwhile, or one of its partitions is damaged.
+            streams = await _listed(session, core.encode_get_streams(), core.decode_streams)
+            async for found, lag in lags_of_groups(
+                session, streams, partitions_max=self._partitions_max, clock=self._clock
+            ):
+                if lag is None:
                     report.omitted += 1
                 else:
                     report.lags.append((found, lag))
         return report
 
 
-async def _groups(session: Session) -> AsyncIterator[_Group]:
-    for stream in await _listed(session, core.encode_get_streams(), core.decode_streams):
+async def lags_of_groups(
+    session: Session, streams: Sequence[core.Stream], *, partitions_max: int, clock: Clock
+) -> AsyncIterator[tuple[TopicGroup, Lag | None]]:
+    """Yield the groups of streams that the user of the session may read, each with its lag.
+
+    The lag is None if the group exceeds the limit, was deleted meanwhile, or has a partition that cannot be read.
+
+    Args:
+        session: A session of the user.
+        streams: The streams.
+        partitions_max: Maximum number of partitions whose lag is computed.
+        clock: Microseconds since the Unix epoch.
+
+    Raises:
+        SessionLost: The node stops.
+    """
+    room = partitions_max
+    async for found in _groups(session, streams):
+        # A group of a topic without partitions is a series as well.
+        room -= max(1, found.topic.partitions_count)
+        lag: Lag | None = None
+        if room >= 0:
+            with suppress(NotToBeSeen):
+                lag = await lag_of_group(session, found.stream.id, found.topic.id, found.group.id, now_micros=clock())
+        yield found, lag
+
+
+async def _groups(session: Session, streams: Sequence[core.Stream]) -> AsyncIterator[TopicGroup]:
+    for stream in streams:
         for topic in await _listed(session, core.encode_get_topics(stream=stream.id), core.decode_topics):
             encoded = core.encode_get_consumer_groups(stream=stream.id, topic=topic.id)
             for group in await _listed(session, encoded, core.decode_consumer_groups):
-                yield _Group(stream, topic, group)
+                yield TopicGroup(stream, topic, group)
 
 
 async def _listed(session: Session, encoded: tuple[int, bytes], decode: Callable[[bytes], list[_Item]]) -> list[_Item]:

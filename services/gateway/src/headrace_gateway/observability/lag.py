@@ -34,7 +34,7 @@ class PartitionLag:
     lag_seconds: float | None
     """Age of the oldest of them; 0 if there is none; None if it could not be read."""
     member: int | None
-    """Client id of the group member that owns the partition."""
+    """Id, within its group, of the member that owns the partition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from headrace_gateway.control.topic_defaults import TopicDefaults
 from headrace_gateway.http.admission.supervision import Supervision
 from headrace_gateway.listeners.startup import Listeners, taken
 from headrace_gateway.observability.recent_logs import RecentLogs
+from headrace_gateway.service.cluster_state import RemoteClusterState
 from headrace_gateway.service.config import PREFIX, GatewayServiceConfig
 from headrace_gateway.service.metrics import ClusterCollector
 from headrace_gateway.service.remote_metadata import (
@@ -168,6 +169,14 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
         await _ensure_root_user(config, metadata, passwords)
         await stack.enter_async_context(plane.working())
         await node.listen()
+        cluster = RemoteClusterState(
+            catalog,
+            connections,
+            cluster_name=config.cluster.name,
+            gateway_name=config.gateway.known_as,
+            release=RELEASE,
+            unready=readiness.unready,
+        )
         opened = listeners.opened(
             native,
             node,
@@ -175,6 +184,7 @@ async def running(loaded: Loaded[GatewayServiceConfig], natives: Natives) -> Asy
             topics=catalog.view,
             logs=logs,
             settings=lambda bound: listed(bound, origins=loaded.origins, prefix=PREFIX),
+            cluster=cluster.read,
             release=RELEASE,
             collectors=(ClusterCollector(catalog, sessions, readiness.unready),),
             supervision=_supervision(config, readiness),

@@ -2,6 +2,7 @@
 
 from headrace_gateway.http.handlers import (
     audit,
+    cluster,
     events,
     groups,
     lags,
@@ -10,6 +11,7 @@ from headrace_gateway.http.handlers import (
     messages,
     offsets,
     partitions,
+    search,
     sessions,
     settings,
     streams,
@@ -24,6 +26,7 @@ ROUTES: list[Route] = [
     route
     for family in (
         system,
+        cluster,
         settings,
         logs,
         audit,
@@ -34,6 +37,7 @@ ROUTES: list[Route] = [
         topics,
         partitions,
         messages,
+        search,
         events,
         offsets,
         groups,

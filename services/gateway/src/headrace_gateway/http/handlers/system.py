@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
 from aiohttp import web
 
 import headrace_core as core
@@ -18,6 +19,8 @@ from headrace_gateway.http.models.system import (
     SizesOnly,
     SnapshotBody,
     StatsAnswer,
+    StatsHistoryAnswer,
+    StatsSampleAnswer,
     cache_metrics,
     client,
     client_details,
@@ -25,6 +28,7 @@ from headrace_gateway.http.models.system import (
 )
 from headrace_gateway.http.routes import Nothing, Raw, Routes, text_answer
 from headrace_gateway.json_api.errors import Missing, Rejected
+from headrace_gateway.observability.statistics_history import INTERVAL_SECONDS, StatisticsSample
 
 routes = Routes()
 
@@ -109,6 +113,22 @@ async def get_stats(call: Call[SizesOnly, Nothing]) -> StatsAnswer:
         threads_count=stats.threads_count,
         free_disk_space=size(stats.free_disk_space_bytes),
         total_disk_space=size(stats.total_disk_space_bytes),
+    )
+
+
+@routes.add("GET", "/stats/history", tag="system", answer=StatsHistoryAnswer, errors=(403,))
+async def get_stats_history(call: Call[Nothing, Nothing]) -> StatsHistoryAnswer:
+    """Statistics of the last hour, oldest first, the last ones of now.
+
+    Samples are kept in memory, so they begin with the start of the process.
+    """
+    # The same command as for the statistics, and so the same permission.
+    stats = core.decode_stats(await call.ask(core.encode_get_stats()))
+    now = StatisticsSample.of(stats, call.services.clock())
+    samples = [*call.services.history.samples, now]
+    return StatsHistoryAnswer(
+        interval_seconds=INTERVAL_SECONDS,
+        samples=[msgspec.convert(sample, StatsSampleAnswer, from_attributes=True) for sample in samples],
     )
 
 

@@ -22,6 +22,7 @@ from headrace_gateway.http.models.system import SizesOnly
 from headrace_gateway.http.routes import Nothing, Routes
 from headrace_gateway.http.sizes import size_bytes
 from headrace_gateway.json_api.errors import Missing, Refused
+from headrace_gateway.json_api.numbers import U64_MAX
 from headrace_proto.errors import Status
 from headrace_proto.limits import NAME_BYTES, PARTITIONS_PER_COMMAND_MAX, REPLICATION_FACTOR_MAX
 
@@ -64,7 +65,7 @@ async def create_topic(call: Call[Nothing, CreateTopicBody]) -> TopicDetails:
                 name=body.name,
                 partitions_count=body.partitions_count,
                 compression=body.compression_algorithm,
-                message_expiry_micros=body.message_expiry,
+                message_expiry_micros=_expiry_micros(body.message_expiry),
                 max_size_bytes=_size_bytes(body.max_topic_size),
                 replication_factor=body.replication_factor or 0,
             )
@@ -116,7 +117,7 @@ async def update_topic(call: Call[Nothing, UpdateTopicBody]) -> None:
             topic=topic_id,
             name=body.name,
             compression=body.compression_algorithm,
-            message_expiry_micros=body.message_expiry,
+            message_expiry_micros=_expiry_micros(body.message_expiry),
             max_size_bytes=_size_bytes(body.max_topic_size),
             replication_factor=body.replication_factor or 0,
         )
@@ -150,3 +151,8 @@ def _check(body: UpdateTopicBody) -> None:
 
 def _size_bytes(size: str | int) -> int:
     return size if isinstance(size, int) else size_bytes(size)
+
+
+def _expiry_micros(expiry: int | str) -> int:
+    # JavaScript cannot write the number.
+    return expiry if isinstance(expiry, int) else U64_MAX

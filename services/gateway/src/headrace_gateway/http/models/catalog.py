@@ -48,7 +48,9 @@ class UpdateTopicBody(Checked, kw_only=True):
 
     name: Name
     compression_algorithm: Compression = "none"
-    message_expiry: Annotated[U64, Meta(description="Microseconds; 0 is the server's default, 2^64-1 is never.")] = 0
+    message_expiry: Annotated[
+        U64 | Literal["never"], Meta(description="Microseconds; 0 is the server's default, 2^64-1 or `never` is never.")
+    ] = 0
     max_topic_size: Annotated[
         Annotated[int, Meta(ge=0, extra_json_schema={"maximum": 2**64 - 1})]
         | Annotated[str, Meta(pattern=r"^([0-9]{1,6}(\.[0-9]{1,3})?( ?([KMGT]i?)?B)?|unlimited)$")],

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 import headrace_core as core
 from headrace_gateway.http.models.messages import Numbers, WaitMillis
 from headrace_gateway.json_api.numbers import U32, U64, Checked
+from headrace_gateway.observability.group_lags import TopicGroup
 from headrace_gateway.observability.lag import Lag
 
 
@@ -88,6 +89,17 @@ class LagAnswer(msgspec.Struct, kw_only=True):
     partitions: list[PartitionLagAnswer]
 
 
+class GroupLagAnswer(GroupAnswer, kw_only=True):
+    """A consumer group of any topic, with its lag in all partitions together."""
+
+    stream_id: int
+    stream_name: str
+    topic_id: int
+    topic_name: str
+    lag_messages: Annotated[int | None, Meta(description="Null if it was not computed or could not be read.")]
+    lag_seconds: LagSeconds
+
+
 def group(record: core.ConsumerGroup) -> GroupAnswer:
     """Return a group of a listing."""
     return GroupAnswer(
@@ -115,4 +127,17 @@ def lag_answer(found: Lag) -> LagAnswer:
         lag_messages=found.lag_messages,
         lag_seconds=found.lag_seconds,
         partitions=[PartitionLagAnswer(**asdict(partition)) for partition in found.partitions],
+    )
+
+
+def group_lag_answer(found: TopicGroup, lag: Lag | None) -> GroupLagAnswer:
+    """Return a group of any topic."""
+    return GroupLagAnswer(
+        **msgspec.structs.asdict(group(found.group)),
+        stream_id=found.stream.id,
+        stream_name=found.stream.name,
+        topic_id=found.topic.id,
+        topic_name=found.topic.name,
+        lag_messages=lag.lag_messages if lag is not None else None,
+        lag_seconds=lag.lag_seconds if lag is not None else None,
     )

@@ -38,6 +38,29 @@ class PollQuery(Checked):
     min_bytes: Annotated[U32, Meta(description="Number of bytes of messages to wait for, including headers.")] = 1
 
 
+class SearchQuery(Checked):
+    """Text, and the part of a partition to search."""
+
+    text: Annotated[
+        str,
+        Meta(min_length=1, max_length=255, description="Text to find, in any case of the letters a to z."),
+    ]
+    partition_id: U32 = 0
+    offset: Annotated[U64, Meta(description="Offset at which the search begins.")] = 0
+    count: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of messages to search.")] = 1000
+
+
+class FoundAnswer(msgspec.Struct):
+    """Messages that contain a text."""
+
+    partition_id: int
+    offsets: list[int]
+    scanned: Annotated[int, Meta(description="Number of messages that were searched.")]
+    next_offset: Annotated[
+        int | None, Meta(description="Offset at which the search goes on; null if there were no more messages.")
+    ]
+
+
 class EventsQuery(Checked):
     """Start position."""
 

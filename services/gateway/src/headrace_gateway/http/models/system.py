@@ -70,6 +70,24 @@ class StatsAnswer(msgspec.Struct, kw_only=True):
     total_disk_space: ByteSize
 
 
+class StatsSampleAnswer(msgspec.Struct, kw_only=True):
+    """Statistics at one time."""
+
+    timestamp: Micros
+    messages_count: int
+    messages_size_bytes: int
+    cpu_usage: Annotated[float, Meta(description="Percent of one core.")]
+    total_cpu_usage: Annotated[float, Meta(description="Percent of all cores of the machine.")]
+    memory_usage: Annotated[int, Meta(description="Bytes.")]
+
+
+class StatsHistoryAnswer(msgspec.Struct, kw_only=True):
+    """Statistics of the last hour."""
+
+    interval_seconds: Annotated[int, Meta(description="Time between the samples.")]
+    samples: list[StatsSampleAnswer]
+
+
 class GroupMembership(msgspec.Struct):
     """A group of which a connection is a member."""
 

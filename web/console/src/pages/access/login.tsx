@@ -1,9 +1,9 @@
 import { useState } from "preact/hooks";
-import { logIn, logInWithToken } from "../api/request.ts";
-import mark from "../mark.svg";
-import { endedBecause } from "../session.ts";
-import { TextField } from "../ui/fields.tsx";
-import { ErrorNotice } from "../ui/notices.tsx";
+import { logIn, logInWithToken } from "../../api/request.ts";
+import mark from "../../mark.svg";
+import { endedBecause } from "../../session.ts";
+import { TextField } from "../../ui/fields.tsx";
+import { ErrorNotice } from "../../ui/notices.tsx";
 
 export function Login() {
   const [withToken, setWithToken] = useState(false);

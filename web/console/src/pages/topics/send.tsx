@@ -1,11 +1,11 @@
 import type { NewMessage, Partitioning } from "@headrace/client";
 import { useState } from "preact/hooks";
-import type { TopicDetails } from "../api/types.ts";
-import { plural } from "../format.ts";
-import { live } from "../push.ts";
-import { AreaField, CheckField, ChoiceField, TextField } from "../ui/fields.tsx";
-import { ErrorNotice, toast } from "../ui/notices.tsx";
-import { Panel } from "../ui/page.tsx";
+import type { TopicDetails } from "../../api/types.ts";
+import { plural } from "../../format.ts";
+import { live } from "../../push.ts";
+import { AreaField, CheckField, ChoiceField, TextField } from "../../ui/fields.tsx";
+import { ErrorNotice, toast } from "../../ui/notices.tsx";
+import { Panel } from "../../ui/page.tsx";
 
 type To = "balanced" | "partition" | "key";
 
@@ -67,7 +67,13 @@ export function Send({ topic, stream }: { topic: TopicDetails; stream: number })
           onValue={setHeaders}
           hint="One on each line: name=value. All of them are texts."
         />
-        <AreaField label="Payload" rows={8} value={payload} onValue={setPayload} />
+        <AreaField
+          label="Payload"
+          rows={8}
+          value={payload}
+          onValue={setPayload}
+          hint={jsonDefect(isByLine ? linesOf(payload) : [payload]) ?? "Text, perhaps JSON."}
+        />
         <CheckField value={isByLine} onValue={setByLine}>
           Each line is a message
         </CheckField>
@@ -82,8 +88,26 @@ export function Send({ topic, stream }: { topic: TopicDetails; stream: number })
   );
 }
 
+function linesOf(payload: string): string[] {
+  return payload.split("\n").filter((line) => line !== "");
+}
+
+/** Defect of a text that looks like JSON; null if there is none. It can be sent nevertheless. */
+function jsonDefect(payloads: readonly string[]): string | null {
+  for (const [index, text] of payloads.entries()) {
+    if (!/^\s*[[{]/.test(text)) continue;
+    try {
+      JSON.parse(text);
+    } catch (defect) {
+      const place = payloads.length > 1 ? `Message ${index + 1} is` : "This is";
+      return `${place} not JSON: ${(defect as Error).message}`;
+    }
+  }
+  return null;
+}
+
 function messagesOf(payload: string, headers: string, isByLine: boolean): NewMessage[] {
-  const payloads = isByLine ? payload.split("\n").filter((line) => line !== "") : [payload];
+  const payloads = isByLine ? linesOf(payload) : [payload];
   if (payloads.length === 0 || payloads[0] === "") throw new Error("There is nothing to send.");
   const found: Record<string, string> = {};
   for (const line of headers.split("\n").filter((text) => text.trim() !== "")) {

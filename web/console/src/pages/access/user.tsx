@@ -1,20 +1,21 @@
 import { useState } from "preact/hooks";
-import { request } from "../api/request.ts";
-import type { UserDetails } from "../api/types.ts";
-import { time } from "../format.ts";
-import { usePolled } from "../polled.ts";
-import { go, to } from "../router.ts";
-import { Confirm, FormDialog } from "../ui/dialog.tsx";
-import { TextField } from "../ui/fields.tsx";
-import { toast } from "../ui/notices.tsx";
-import { Page } from "../ui/page.tsx";
+import { request } from "../../api/request.ts";
+import type { UserDetails } from "../../api/types.ts";
+import { time } from "../../format.ts";
+import { usePolled } from "../../polled.ts";
+import { go, to } from "../../router.ts";
+import { Danger } from "../../ui/danger.tsx";
+import { FormDialog } from "../../ui/dialog.tsx";
+import { TextField } from "../../ui/fields.tsx";
+import { toast } from "../../ui/notices.tsx";
+import { Page } from "../../ui/page.tsx";
 import { PermissionsForm } from "./permissions.tsx";
 import { Status } from "./users.tsx";
 
 const ROOT = 0;
 
 export function UserPage({ id }: { id: string }) {
-  const { data: user, error, reload } = usePolled<UserDetails>(`/users/${id}`, 10_000);
+  const { data: user, error, seenAt, reload } = usePolled<UserDetails>(`/users/${id}`, 10_000);
   const [asked, setAsked] = useState<"rename" | "password" | "delete" | null>(null);
   const close = () => setAsked(null);
   const setStatus = async (status: UserDetails["status"]) => {
@@ -36,6 +37,7 @@ export function UserPage({ id }: { id: string }) {
       title={user?.username ?? `User ${id}`}
       crumbs={[{ label: "Users", href: to("users") }]}
       error={error}
+      seenAt={seenAt}
       aside={
         user && (
           <p class="quiet">
@@ -53,18 +55,13 @@ export function UserPage({ id }: { id: string }) {
               Change password
             </button>
             {!isRoot && (
-              <>
-                <button
-                  type="button"
-                  class="button"
-                  onClick={() => void setStatus(user.status === "active" ? "inactive" : "active")}
-                >
-                  {user.status === "active" ? "Deactivate" : "Activate"}
-                </button>
-                <button type="button" class="button danger" onClick={() => setAsked("delete")}>
-                  Delete
-                </button>
-              </>
+              <button
+                type="button"
+                class="button"
+                onClick={() => void setStatus(user.status === "active" ? "inactive" : "active")}
+              >
+                {user.status === "active" ? "Deactivate" : "Activate"}
+              </button>
             )}
           </>
         )
@@ -78,20 +75,22 @@ export function UserPage({ id }: { id: string }) {
         ))}
       {user && asked === "rename" && <Rename user={user} onClose={close} onDone={reload} />}
       {user && asked === "password" && <ChangePassword user={user} onClose={close} />}
-      {user && asked === "delete" && (
-        <Confirm
-          title={`Delete ${user.username}`}
-          action="Delete"
-          name={user.username}
-          onClose={close}
-          onConfirm={async () => {
-            await request("DELETE", `/users/${id}`);
-            toast(`User ${user.username} was deleted.`);
-            go("users");
-          }}
-        >
-          The user's access tokens go with it, and all logins end at once.
-        </Confirm>
+      {user && !isRoot && (
+        <Danger
+          actions={[
+            {
+              title: `Delete ${user.username}`,
+              action: "Delete the user",
+              text: "The user's access tokens go with it, and all logins end at once.",
+              name: user.username,
+              onConfirm: async () => {
+                await request("DELETE", `/users/${id}`);
+                toast(`User ${user.username} was deleted.`);
+                go("users");
+              },
+            },
+          ]}
+        />
       )}
     </Page>
   );

@@ -1,22 +1,29 @@
-import type { HeaderValue, Message } from "@headrace/client";
+import type { Message } from "@headrace/client";
 import { useState } from "preact/hooks";
-import { bytes, count, time } from "../format.ts";
-import { hexDump, jsonOrNull, textOrNull } from "../hex.ts";
-import { Dialog } from "../ui/dialog.tsx";
-import { Table } from "../ui/table.tsx";
+import { bytes, count, time } from "../../format.ts";
+import { hexDump, textOrNull } from "../../hex.ts";
+import { jsonOf, pretty } from "../../json.ts";
+import { shownValue } from "../../message_text.ts";
+import { CopyButton } from "../../ui/copy.tsx";
+import { Dialog } from "../../ui/dialog.tsx";
+import { JsonTree } from "../../ui/json.tsx";
+import { Table } from "../../ui/table.tsx";
 
 type View = "json" | "text" | "hex";
 
 export function Inspector({ message, onClose }: { message: Message; onClose: () => void }) {
   const text = textOrNull(message.payload);
-  const json = jsonOrNull(text);
+  const json = jsonOf(text);
   const views: [View, string][] = [
     ...(json === null ? [] : ([["json", "JSON"]] as [View, string][])),
     ...(text === null ? [] : ([["text", "Text"]] as [View, string][])),
     ["hex", "Hex"],
   ];
   const [view, setView] = useState<View>(views[0]?.[0] ?? "hex");
-  const shown = view === "json" ? json : view === "text" ? text : hexDump(message.payload);
+  const shown = () => {
+    if (view === "json" && json !== null) return pretty(json);
+    return view === "text" && text !== null ? text : hexDump(message.payload);
+  };
   return (
     <Dialog title={`Message ${message.offset} of partition ${message.partitionId}`} isWide onClose={onClose}>
       <div class="dialog-body">
@@ -49,14 +56,20 @@ export function Inspector({ message, onClose }: { message: Message; onClose: () 
                   {label}
                 </button>
               ))}
+              <CopyButton label="Copy" text={shown} />
             </fieldset>
           </div>
-          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, which a keyboard must be able to do */}
-          <pre class="payload" tabIndex={0}>
-            {shown}
-          </pre>
+          {view === "json" && json !== null ? (
+            <JsonTree json={json} />
+          ) : (
+            // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, which a keyboard must be able to do
+            <pre class="payload" tabIndex={0}>
+              {shown()}
+            </pre>
+          )}
         </section>
         <div class="dialog-foot">
+          <CopyButton label="Copy the message" text={() => wholeText(message, text)} />
           <button type="button" class="button primary" onClick={onClose}>
             Close
           </button>
@@ -88,9 +101,23 @@ function Headers({ message }: { message: Message }) {
   );
 }
 
-export function shownValue(value: HeaderValue): string {
-  if (!(value instanceof Uint8Array)) return String(value);
-  return Array.from(value, (byte) => byte.toString(16).padStart(2, "0")).join(" ");
+/** A message with its metadata as JSON; payloads that are not text in base64. */
+function wholeText(message: Message, text: string | null): string {
+  const payload =
+    text === null
+      ? { payload_base64: btoa(Array.from(message.payload, (byte) => String.fromCharCode(byte)).join("")) }
+      : { payload: text };
+  const { headers } = message;
+  const whole = {
+    partition: message.partitionId,
+    offset: message.offset,
+    timestamp: message.timestamp,
+    id: uuid(message.id),
+    headers:
+      headers && Object.fromEntries(headers.map(({ key, value }) => [shownValue(key), shownValue(value)])),
+    ...payload,
+  };
+  return JSON.stringify(whole, null, 2);
 }
 
 /** Ids are 128-bit numbers whose bytes, least significant first, are those of a UUID. */

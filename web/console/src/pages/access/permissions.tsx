@@ -1,11 +1,18 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { request } from "../api/request.ts";
-import type { Permissions, Rights, Stream, StreamDetails, StreamRights, UserDetails } from "../api/types.ts";
-import { usePolled } from "../polled.ts";
-import { CheckField, ChoiceField } from "../ui/fields.tsx";
-import { ErrorNotice, toast } from "../ui/notices.tsx";
-import { Panel } from "../ui/page.tsx";
+import { request } from "../../api/request.ts";
+import type {
+  Permissions,
+  Rights,
+  Stream,
+  StreamDetails,
+  StreamRights,
+  UserDetails,
+} from "../../api/types.ts";
+import { usePolled } from "../../polled.ts";
+import { CheckField, ChoiceField } from "../../ui/fields.tsx";
+import { ErrorNotice, toast } from "../../ui/notices.tsx";
+import { Panel } from "../../ui/page.tsx";
 
 const GLOBAL = [
   "manage_servers",

@@ -1,14 +1,14 @@
 import { useState } from "preact/hooks";
-import { request } from "../api/request.ts";
-import type { User } from "../api/types.ts";
-import { time } from "../format.ts";
-import { usePolled } from "../polled.ts";
-import { go, to } from "../router.ts";
-import { FormDialog } from "../ui/dialog.tsx";
-import { TextField } from "../ui/fields.tsx";
-import { toast } from "../ui/notices.tsx";
-import { Page } from "../ui/page.tsx";
-import { type Column, Table } from "../ui/table.tsx";
+import { request } from "../../api/request.ts";
+import type { User } from "../../api/types.ts";
+import { time } from "../../format.ts";
+import { usePolled } from "../../polled.ts";
+import { go, to } from "../../router.ts";
+import { FormDialog } from "../../ui/dialog.tsx";
+import { TextField } from "../../ui/fields.tsx";
+import { toast } from "../../ui/notices.tsx";
+import { Page } from "../../ui/page.tsx";
+import { type Column, Table } from "../../ui/table.tsx";
 
 const COLUMNS: Column<User>[] = [
   { title: "Name", isHead: true, cell: (row) => <a href={to("users", row.id)}>{row.username}</a> },
@@ -22,12 +22,13 @@ export function Status({ status }: { status: User["status"] }) {
 }
 
 export function Users() {
-  const { data: users, error } = usePolled<User[]>("/users", 3000);
+  const { data: users, error, seenAt } = usePolled<User[]>("/users", 3000);
   const [isCreating, setCreating] = useState(false);
   return (
     <Page
       title="Users"
       error={error}
+      seenAt={seenAt}
       actions={
         <button type="button" class="button primary" onClick={() => setCreating(true)}>
           Create a user

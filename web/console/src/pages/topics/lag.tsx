@@ -1,12 +1,12 @@
 import { useState } from "preact/hooks";
-import { lagPath, move, type Reader, type Target } from "../api/offsets.ts";
-import type { Lag, PartitionLag } from "../api/types.ts";
-import { count, duration, plural } from "../format.ts";
-import { usePolled } from "../polled.ts";
-import { FormDialog } from "../ui/dialog.tsx";
-import { ChoiceField, TextField } from "../ui/fields.tsx";
-import { ErrorNotice, toast } from "../ui/notices.tsx";
-import { type Column, Table } from "../ui/table.tsx";
+import { lagPath, move, type Reader, type Target } from "../../api/offsets.ts";
+import type { Lag, PartitionLag } from "../../api/types.ts";
+import { count, duration, plural } from "../../format.ts";
+import { usePolled } from "../../polled.ts";
+import { FormDialog } from "../../ui/dialog.tsx";
+import { ChoiceField, TextField } from "../../ui/fields.tsx";
+import { ErrorNotice, toast } from "../../ui/notices.tsx";
+import { type Column, Table } from "../../ui/table.tsx";
 
 interface LagProps {
   /** Path of the topic. */

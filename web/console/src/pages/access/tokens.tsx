@@ -1,13 +1,13 @@
 import { useState } from "preact/hooks";
-import { request } from "../api/request.ts";
-import type { AccessToken } from "../api/types.ts";
-import { time } from "../format.ts";
-import { usePolled } from "../polled.ts";
-import { Confirm, Dialog, FormDialog } from "../ui/dialog.tsx";
-import { ChoiceField, TextField } from "../ui/fields.tsx";
-import { toast } from "../ui/notices.tsx";
-import { Page } from "../ui/page.tsx";
-import { type Column, Table } from "../ui/table.tsx";
+import { request } from "../../api/request.ts";
+import type { AccessToken } from "../../api/types.ts";
+import { time } from "../../format.ts";
+import { usePolled } from "../../polled.ts";
+import { Confirm, Dialog, FormDialog } from "../../ui/dialog.tsx";
+import { ChoiceField, TextField } from "../../ui/fields.tsx";
+import { toast } from "../../ui/notices.tsx";
+import { Page } from "../../ui/page.tsx";
+import { type Column, Table } from "../../ui/table.tsx";
 
 const DAY = 86_400e6;
 const EXPIRIES = [
@@ -19,7 +19,7 @@ const EXPIRIES = [
 ] as const;
 
 export function Tokens() {
-  const { data: tokens, error, reload } = usePolled<AccessToken[]>("/personal-access-tokens", 5000);
+  const { data: tokens, error, seenAt, reload } = usePolled<AccessToken[]>("/personal-access-tokens", 5000);
   const [isCreating, setCreating] = useState(false);
   const [created, setCreated] = useState<{ name: string; text: string } | null>(null);
   const [revoked, setRevoked] = useState<AccessToken | null>(null);
@@ -37,7 +37,7 @@ export function Tokens() {
       cell: (row) => (
         <button
           type="button"
-          class="button small danger"
+          class="button small"
           aria-label={`Revoke ${row.name}`}
           onClick={() => setRevoked(row)}
         >
@@ -50,6 +50,7 @@ export function Tokens() {
     <Page
       title="Access tokens"
       error={error}
+      seenAt={seenAt}
       aside={<p class="quiet">Yours: programs log in with them in place of your password.</p>}
       actions={
         <button type="button" class="button primary" onClick={() => setCreating(true)}>

@@ -1,15 +1,23 @@
 import { useState } from "preact/hooks";
-import { request } from "../api/request.ts";
-import type { Group } from "../api/types.ts";
-import { plural } from "../format.ts";
-import { usePolled } from "../polled.ts";
-import { Confirm, FormDialog } from "../ui/dialog.tsx";
-import { TextField } from "../ui/fields.tsx";
-import { ErrorNotice, toast } from "../ui/notices.tsx";
-import { Panel } from "../ui/page.tsx";
+import { request } from "../../api/request.ts";
+import type { Group } from "../../api/types.ts";
+import { plural } from "../../format.ts";
+import { usePolled } from "../../polled.ts";
+import { Confirm, FormDialog } from "../../ui/dialog.tsx";
+import { TextField } from "../../ui/fields.tsx";
+import { ErrorNotice, toast } from "../../ui/notices.tsx";
+import { Panel } from "../../ui/page.tsx";
+import { GroupClients } from "./group_clients.tsx";
 import { LagTable } from "./lag.tsx";
 
-export function Consumers({ path }: { path: string }) {
+interface ConsumersProps {
+  /** Path of the topic. */
+  path: string;
+  topic: number;
+  stream: number;
+}
+
+export function Consumers({ path, topic, stream }: ConsumersProps) {
   const { data: groups, error, reload } = usePolled<Group[]>(`${path}/consumer-groups`, 2000);
   const [isCreating, setCreating] = useState(false);
   return (
@@ -23,7 +31,7 @@ export function Consumers({ path }: { path: string }) {
       </div>
       {groups?.length === 0 && <p class="panel empty">There are no consumer groups of this topic.</p>}
       {groups?.map((group) => (
-        <GroupPanel key={group.id} path={path} group={group} onDone={reload} />
+        <GroupPanel key={group.id} place={{ path, topic, stream }} group={group} onDone={reload} />
       ))}
       <div class="section-head">
         <h2>Consumers by themselves</h2>
@@ -34,7 +42,14 @@ export function Consumers({ path }: { path: string }) {
   );
 }
 
-function GroupPanel({ path, group, onDone }: { path: string; group: Group; onDone: () => void }) {
+interface GroupPanelProps {
+  place: ConsumersProps;
+  group: Group;
+  onDone: () => void;
+}
+
+function GroupPanel({ place, group, onDone }: GroupPanelProps) {
+  const { path } = place;
   const [isDeleting, setDeleting] = useState(false);
   return (
     <Panel
@@ -46,7 +61,7 @@ function GroupPanel({ path, group, onDone }: { path: string; group: Group; onDon
           </span>
           <button
             type="button"
-            class="button small danger"
+            class="button small"
             aria-label={`Delete group ${group.name}`}
             onClick={() => setDeleting(true)}
           >
@@ -55,6 +70,7 @@ function GroupPanel({ path, group, onDone }: { path: string; group: Group; onDon
         </>
       }
     >
+      {group.members_count > 0 && <GroupClients {...place} group={group} />}
       <LagTable
         path={path}
         reader={{ isGroup: true, id: group.id }}

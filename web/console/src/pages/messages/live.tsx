@@ -1,18 +1,15 @@
 import type { Filter, HeaderCondition, Message, Notice, Start, Subscription } from "@headrace/client";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { TopicDetails } from "../api/types.ts";
-import { bytes, clock, count, rate } from "../format.ts";
-import { textOrNull } from "../hex.ts";
-import { live } from "../push.ts";
-import { ChoiceField, TextField } from "../ui/fields.tsx";
-import { ErrorNotice } from "../ui/notices.tsx";
-import { Panel } from "../ui/page.tsx";
-import { type Column, Table } from "../ui/table.tsx";
-import { Inspector, shownValue } from "./inspector.tsx";
+import type { TopicDetails } from "../../api/types.ts";
+import { count, rate } from "../../format.ts";
+import { live } from "../../push.ts";
+import { ChoiceField, TextField } from "../../ui/fields.tsx";
+import { ErrorNotice } from "../../ui/notices.tsx";
+import { Panel } from "../../ui/page.tsx";
+import { MessageTable } from "./table.tsx";
 
 const KEPT_MAX = 500;
 const SHOWN_EVERY_MS = 120;
-const PREVIEW_BYTES = 160;
 const CREDIT = { messages: 500, bytes: 2 * 2 ** 20 };
 
 type Begin = "last" | "first" | "offset" | "time";
@@ -42,31 +39,8 @@ export function Live({ topic, stream }: { topic: TopicDetails; stream: number })
   const [wish, setWish] = useState(BEGINNING);
   const [asked, setAsked] = useState(BEGINNING);
   const [isPaused, setPaused] = useState(false);
-  const [inspected, setInspected] = useState<Message | null>(null);
   const tail = useTail(stream, topic.id, asked, isPaused);
   const change = (part: Partial<Wish>) => setWish({ ...wish, ...part });
-  const columns: Column<Message>[] = [
-    {
-      title: "Offset",
-      kind: "fit",
-      isHead: true,
-      cell: (row) => (
-        <button
-          type="button"
-          class="link"
-          aria-label={`Inspect message ${row.offset} of partition ${row.partitionId}`}
-          onClick={() => setInspected(row)}
-        >
-          {row.offset}
-        </button>
-      ),
-    },
-    { title: "Partition", kind: "fit", cell: (row) => row.partitionId },
-    { title: "Time", kind: "fit", cell: (row) => clock(row.timestamp) },
-    { title: "Size", kind: "number", cell: (row) => bytes(row.payload.length) },
-    { title: "Headers", cell: (row) => <span class="clip quiet">{headersOf(row)}</span> },
-    { title: "Payload", cell: (row) => <span class="clip mono">{preview(row.payload)}</span> },
-  ];
   return (
     <>
       <form
@@ -152,6 +126,11 @@ export function Live({ topic, stream }: { topic: TopicDetails; stream: number })
           {notice}
         </p>
       ))}
+      {isPaused && (
+        <p class="notice">
+          Paused: the server sends nothing. “Go on” continues with the next message, so none is lost.
+        </p>
+      )}
       <Panel
         title="Messages"
         actions={
@@ -160,6 +139,8 @@ export function Live({ topic, stream }: { topic: TopicDetails; stream: number })
               {/* Announce state changes only; the changing numbers would be read out without end. */}
               <span role="status">{isPaused ? "paused" : tail.isOpen ? "live" : "connecting"}</span> ·{" "}
               {count(tail.total)} received · {rate(tail.perSecond)}/s
+              {tail.dropped > 0 &&
+                ` · the newest ${count(KEPT_MAX)} are shown, ${count(tail.dropped)} are not`}
             </span>
             <button type="button" class="button small" onClick={tail.clear}>
               Clear
@@ -175,15 +156,11 @@ export function Live({ topic, stream }: { topic: TopicDetails; stream: number })
           </>
         }
       >
-        <Table
-          label="Messages"
-          columns={columns}
-          rows={tail.messages}
-          id={(row) => `${row.partitionId}.${row.offset}.${row.timestamp}`}
+        <MessageTable
+          messages={tail.messages}
           empty="Nothing yet. What is sent from now on appears here at once."
         />
       </Panel>
-      {inspected && <Inspector message={inspected} onClose={() => setInspected(null)} />}
     </>
   );
 }
@@ -192,6 +169,8 @@ interface Tail {
   /** Newest first. */
   messages: readonly Message[];
   total: number;
+  /** Received messages that have been pushed out by newer ones. */
+  dropped: number;
   perSecond: number;
   notices: readonly string[];
   isOpen: boolean;
@@ -202,6 +181,7 @@ interface Tail {
 const NOTHING = {
   messages: [] as Message[],
   total: 0,
+  dropped: 0,
   perSecond: 0,
   notices: [] as string[],
   noticeCount: 0,
@@ -233,6 +213,7 @@ function useTail(stream: number, topic: number, wish: Wish, isPaused: boolean): 
     let isOver = false;
     let kept: Message[] = [];
     let total = 0;
+    let clearedAt = 0;
     let before = { total: 0, at: performance.now(), perSecond: 0 };
     const notices: string[] = [];
     const show = () => {
@@ -248,7 +229,14 @@ function useTail(stream: number, topic: number, wish: Wish, isPaused: boolean): 
           last.messages.length === Math.min(kept.length, KEPT_MAX);
         if (isAsBefore) return last;
         const messages = kept.slice(-KEPT_MAX).reverse();
-        return { messages, total, perSecond, notices: notices.slice(-3), noticeCount: notices.length };
+        return {
+          messages,
+          total,
+          dropped: total - clearedAt - messages.length,
+          perSecond,
+          notices: notices.slice(-3),
+          noticeCount: notices.length,
+        };
       });
     };
     setShown(NOTHING);
@@ -285,6 +273,7 @@ function useTail(stream: number, topic: number, wish: Wish, isPaused: boolean): 
     });
     cleared.current = () => {
       kept = [];
+      clearedAt = total;
       show();
     };
     return () => {
@@ -332,16 +321,4 @@ function textOf(notice: Notice): string {
     case "end":
       return `${where} cannot be read any more: ${notice.reason}`;
   }
-}
-
-function preview(payload: Uint8Array): string {
-  const text =
-    textOrNull(payload.subarray(0, PREVIEW_BYTES)) ?? textOrNull(payload.subarray(0, PREVIEW_BYTES - 3));
-  if (text !== null) return text;
-  return Array.from(payload.subarray(0, 32), (byte) => byte.toString(16).padStart(2, "0")).join(" ");
-}
-
-function headersOf({ headers }: Message): string {
-  if (headers === null) return "not readable";
-  return headers.map(({ key, value }) => `${shownValue(key)}=${shownValue(value)}`).join(" ");
 }

@@ -1,0 +1,164 @@
+"""The browser of a topic's messages."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.console.api import Api
+from tests.console.conftest import OpenContext, Screenshot
+from tests.console.steps import log_in, visit
+
+
+def rows(page: Page) -> Locator:
+    """Rows of the table, the first of which is its head."""
+    return page.get_by_role("region", name="Messages").get_by_role("row")
+
+
+def test_the_newest_messages_of_all_partitions_are_shown_in_pages(
+    page: Page, api: Api, name: str, screenshot: Screenshot
+) -> None:
+    topic = api.topic(name, partitions=3)
+    for number in range(0, 130, 10):
+        for partition in range(3):
+            orders = [json.dumps({"order": number + at, "partition": partition}).encode() for at in range(10)]
+            api.send(topic, orders, partition=partition)
+    log_in(page)
+    visit(page, f"streams/{name}/topics/orders")
+    expect(rows(page)).to_have_count(51)
+    expect(page.get_by_text("50 messages · 340 older · 0 newer")).to_be_visible()
+    expect(rows(page).nth(1)).to_contain_text('{"order": 129, "partition": 2}')
+    expect(rows(page).nth(11)).to_contain_text('{"order": 129, "partition": 1}')
+    expect(rows(page).nth(50)).to_contain_text('{"order": 110, "partition": 1}')
+    screenshot(page, "messages")
+    page.get_by_role("button", name="Older").click()
+    expect(page.get_by_text("50 messages · 290 older · 50 newer")).to_be_visible()
+    expect(rows(page).nth(1)).to_contain_text('{"order": 119, "partition": 0}')
+    api.send(topic, [b"the newest"], partition=1)
+    page.get_by_role("button", name="Newer").click()
+    expect(page.get_by_text("50 messages · 340 older · 1 newer")).to_be_visible()
+    page.get_by_role("button", name="Newest").click()
+    expect(rows(page).nth(1)).to_contain_text("the newest")
+
+
+def test_a_jump_shows_what_follows_in_order(page: Page, api: Api, name: str) -> None:
+    topic = api.topic(name, partitions=2)
+    api.send(topic, [b"early %d" % number for number in range(60)], partition=1)
+    api.send(topic, [b"elsewhere"], partition=0)
+    middle = api("GET", f"{topic}/messages?partition_id=0&kind=first&count=1")["messages"][0]["header"]["timestamp"]
+    log_in(page)
+    visit(page, f"streams/{name}/topics/orders")
+    form = page.get_by_role("form", name="Where to read")
+    form.get_by_label("Partition").select_option("1")
+    form.get_by_label("Begin").select_option("at an offset")
+    form.get_by_label("Offset").fill("58")
+    form.get_by_role("button", name="Show").click()
+    expect(rows(page)).to_have_count(3)
+    expect(rows(page).nth(1)).to_contain_text("early 58")
+    page.get_by_role("button", name="Older").click()
+    expect(page.get_by_text("50 messages · 8 older · 2 newer")).to_be_visible()
+    expect(rows(page).nth(1)).to_contain_text("early 8")
+    form.get_by_label("Partition").select_option("all")
+    form.get_by_label("Begin").select_option("with the first message")
+    form.get_by_role("button", name="Show").click()
+    expect(rows(page).nth(1)).to_contain_text("early 0")
+    form.get_by_label("Begin").select_option("at a time")
+    moment = page.evaluate(
+        "micros => { const at = new Date(micros / 1000 + 1000);"
+        "return new Date(at - at.getTimezoneOffset() * 60000).toISOString().slice(0, 19) }",
+        middle,
+    )
+    form.get_by_label("Time").fill(moment)
+    form.get_by_role("button", name="Show").click()
+    expect(page.get_by_text("There are no messages from here on.")).to_be_visible()
+    page.get_by_role("button", name="Older").click()
+    expect(rows(page)).to_have_count(51)
+
+
+def test_a_text_is_found_in_the_page_and_in_the_topic(page: Page, api: Api, name: str, screenshot: Screenshot) -> None:
+    topic = api.topic(name, partitions=2)
+    api.send(topic, [b"a NEEDLE in the past", *(b"hay %d" % number for number in range(6000))], partition=1)
+    api.send(topic, [b"hay", b"a needle of today"], partition=0)
+    log_in(page)
+    visit(page, f"streams/{name}/topics/orders")
+    expect(rows(page)).to_have_count(51)
+    page.get_by_label("Contains").fill("needle")
+    expect(rows(page)).to_have_count(2)
+    expect(page.get_by_text("1 of 50 messages")).to_be_visible()
+    page.get_by_role("button", name="Search the topic").click()
+    expect(page.get_by_text("complete", exact=True)).to_be_visible()
+    expect(page.get_by_text("6,003 of 6,003 searched · 2 found")).to_be_visible()
+    expect(rows(page)).to_have_count(3)
+    expect(rows(page).nth(2)).to_contain_text("a NEEDLE in the past")
+    screenshot(page, "messages-search")
+    page.get_by_role("button", name="Back to the messages").click()
+    page.get_by_label("Contains").fill("hay")
+    page.get_by_role("button", name="Search the topic").click()
+    # A search pauses when it has found a page of messages.
+    expect(page.get_by_text("stopped", exact=True)).to_be_visible()
+    found = page.get_by_text("51 found")
+    expect(found).to_be_visible()
+    page.get_by_role("button", name="Search on").click()
+    expect(page.get_by_text("101 found")).to_be_visible()
+
+
+def test_a_search_can_be_stopped(page: Page, api: Api, name: str) -> None:
+    topic = api.topic(name)
+    api.send(topic, [b"hay"] * 20_000)
+    log_in(page)
+    visit(page, f"streams/{name}/topics/orders")
+    expect(rows(page)).to_have_count(51)
+    page.route("**/messages/search?*offset=10000&*", lambda route: None)
+    page.get_by_label("Contains").fill("needle")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("5,000 of 20,000 searched · 0 found")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("stopped", exact=True)).to_be_visible()
+    page.unroute_all(behavior="ignoreErrors")
+    page.get_by_role("button", name="Search on").click()
+    expect(page.get_by_text("20,000 of 20,000 searched · 0 found")).to_be_visible()
+    expect(page.get_by_text("No message of the topic contains the text.")).to_be_visible()
+
+
+def test_headers_are_columns_and_json_folds(
+    open_context: OpenContext, api: Api, name: str, screenshot: Screenshot
+) -> None:
+    topic = api.topic(name)
+    header = {
+        "key": {"kind": "string", "value": base64.b64encode(b"region").decode()},
+        "value": {"kind": "string", "value": base64.b64encode(b"north").decode()},
+    }
+    payload = b'{"order":{"id":12345678901234567890,"lines":[{"article":"tea"}]},"paid":true}'
+    messages = [
+        {"payload": base64.b64encode(payload).decode(), "user_headers": [header]},
+        {"payload": base64.b64encode(bytes(range(256))).decode()},
+    ]
+    api("POST", f"{topic}/messages", {"partitioning": {"kind": "balanced"}, "messages": messages})
+    page = open_context(permissions=["clipboard-read", "clipboard-write"]).new_page()
+    log_in(page)
+    visit(page, f"streams/{name}/topics/orders")
+    expect(page.get_by_role("columnheader", name="region")).to_be_visible()
+    expect(rows(page).nth(2)).to_contain_text("north")
+    page.get_by_role("button", name="Inspect message 0 of partition 0").click()
+    dialog = page.get_by_role("dialog")
+    tree = dialog.get_by_role("region", name="JSON")
+    expect(tree).to_contain_text('"id": 12345678901234567890')
+    screenshot(page, "messages-json")
+    dialog.get_by_text('"order"').click()
+    expect(dialog.get_by_text('"article"')).to_be_hidden()
+    expect(dialog.get_by_text("2 fields").locator("visible=true")).to_have_count(1)
+    dialog.get_by_role("button", name="Copy", exact=True).click()
+    expect(dialog.get_by_role("button", name="Copied")).to_be_visible()
+    copied = page.evaluate("() => navigator.clipboard.readText()")
+    assert '    "id": 12345678901234567890,\n' in copied
+    assert json.loads(copied) == json.loads(payload)
+    dialog.get_by_role("button", name="Copy the message").click()
+    expect(dialog.get_by_role("button", name="Copied").last).to_be_visible()
+    whole = json.loads(page.evaluate("() => navigator.clipboard.readText()"))
+    assert (whole["offset"], whole["headers"], whole["payload"]) == (0, {"region": "north"}, payload.decode())
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Inspect message 1 of partition 0").click()
+    expect(dialog.locator("pre")).to_contain_text("000000  00 01 02")
+    expect(dialog.get_by_role("button", name="JSON")).to_have_count(0)

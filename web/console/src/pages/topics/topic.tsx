@@ -1,0 +1,70 @@
+import type { Stream, TopicDetails } from "../../api/types.ts";
+import { bytes, plural } from "../../format.ts";
+import { usePolled } from "../../polled.ts";
+import { to } from "../../router.ts";
+import { Page } from "../../ui/page.tsx";
+import { Messages } from "../messages/browser.tsx";
+import { Live } from "../messages/live.tsx";
+import { Consumers } from "./consumers.tsx";
+import { Partitions } from "./partitions.tsx";
+import { Send } from "./send.tsx";
+import { TopicSettings } from "./settings.tsx";
+
+const TABS = [
+  ["messages", "Messages"],
+  ["live", "Live"],
+  ["partitions", "Partitions"],
+  ["consumers", "Consumers"],
+  ["send", "Send"],
+  ["settings", "Settings"],
+] as const;
+
+interface TopicProps {
+  stream: string;
+  topic: string;
+  tab: string;
+}
+
+export function TopicPage({ stream, topic: id, tab }: TopicProps) {
+  const path = `/streams/${stream}/topics/${id}`;
+  const { data: owner } = usePolled<Stream>(`/streams/${stream}`, 60_000);
+  const { data: topic, error, seenAt, reload } = usePolled<TopicDetails>(`${path}?sizes=bytes`, 2000);
+  return (
+    <Page
+      title={topic?.name ?? `Topic ${id}`}
+      crumbs={[
+        { label: "Streams", href: to("streams") },
+        { label: owner?.name ?? stream, href: to("streams", stream) },
+      ]}
+      error={error}
+      seenAt={seenAt}
+      aside={
+        topic && (
+          <p class="quiet">
+            Topic {topic.id} · {plural(topic.messages_count, "message")} · {bytes(topic.size)}
+          </p>
+        )
+      }
+    >
+      <nav class="tabs" aria-label="Of this topic">
+        {TABS.map(([name, label]) => (
+          <a
+            key={name}
+            href={to("streams", stream, "topics", id, name)}
+            aria-current={tab === name ? "page" : undefined}
+          >
+            {label}
+          </a>
+        ))}
+      </nav>
+      {topic && owner && tab === "messages" && <Messages path={path} stream={owner.id} topic={topic} />}
+      {topic && tab === "partitions" && <Partitions path={path} topic={topic} onDone={reload} />}
+      {topic && owner && tab === "live" && <Live stream={owner.id} topic={topic} />}
+      {topic && owner && tab === "consumers" && <Consumers path={path} stream={owner.id} topic={topic.id} />}
+      {topic && owner && tab === "send" && <Send stream={owner.id} topic={topic} />}
+      {topic && owner && tab === "settings" && (
+        <TopicSettings path={path} stream={owner.id} topic={topic} onDone={reload} />
+      )}
+    </Page>
+  );
+}
