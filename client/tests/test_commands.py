@@ -36,14 +36,14 @@ def test_the_installed_program(headrace: Shell, topic: tuple[str, str]) -> None:
     with headrace.start("topic", "delete", "nowhere", "t") as process:
         printed, errors = process.communicate(timeout=60)
         assert (printed, process.returncode) == (b"", 1)
-        assert errors.startswith(b"error: the server refused")
+        assert errors.startswith(b"error: there is no stream 'nowhere'")
 
 
 def test_streams_and_topics(headrace: Shell) -> None:
     created = json.loads(headrace("stream", "create", "shop", "--json"))
-    assert created[0]["name"] == "shop"
+    assert created["name"] == "shop"
     headrace("topic", "create", "shop", "orders", "-p", "3", "--message-expiry", "7 days", "--max-size", "10 GiB")
-    headrace("topic", "create", str(created[0]["id"]), "returns")
+    headrace("topic", "create", str(created["id"]), "returns")
     topics = json.loads(headrace("topic", "list", "shop", "--json"))
     assert [(topic["name"], topic["partitions_count"]) for topic in topics] == [("orders", 3), ("returns", 1)]
     assert topics[0]["message_expiry_micros"] == 7 * 86_400 * 1_000_000
@@ -51,8 +51,8 @@ def test_streams_and_topics(headrace: Shell) -> None:
     assert topics[1]["max_size_bytes"] == 2**64 - 1
     assert "orders" in headrace("topic", "list", "shop")
     assert len(json.loads(headrace("topic", "show", "shop", "orders", "--json"))["partitions"]) == 3
-    headrace("topic", "delete", "shop", "orders")
-    headrace("stream", "delete", "shop")
+    headrace("topic", "delete", "shop", "orders", "--yes")
+    headrace("stream", "delete", "shop", "--yes")
     assert "shop" not in headrace("stream", "list")
 
 
@@ -135,12 +135,7 @@ def test_bench_beside_the_null_listener(headrace: Shell) -> None:
     [
         (("topic", "list", "nowhere"), "there is no stream 'nowhere'"),
         (("topic", "list", "4000"), "there is no stream '4000'"),
-        (("group", "list", "nowhere", "t"), "there is no topic 't' in stream 'nowhere'"),
-        (("topic", "delete", "nowhere", "t"), "1009 (StreamIdNotFound)"),
-        (("send", "nowhere", "t", "x"), "Stream"),
-        (("poll", "nowhere", "t"), "there is no topic"),
-        (("stream", "create", ""), "error"),
-        (("stats", "--password", "wrong"), "InvalidCredentials"),
+        (("stats", "--password", "wrong"), "with this password"),
     ],
 )
 def test_refusals_are_one_message(headrace: Shell, arguments: tuple[str, ...], message: str) -> None:

@@ -7,25 +7,18 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
+from headrace.cli.errors import CommandError
+from headrace.cli.target import Target
+from headrace.connection import Credentials, Token
 
-from headrace.cli.target import credentials
-from headrace.embedded.errors import EmbeddedError
-
-UrlOption = Annotated[
-    str,
-    typer.Option(
-        "--url", envvar="HEADRACE_URL", help="Address of the HTTP API: http://host:port, or https://host:port."
-    ),
-]
 DEFAULT_URL: Final = "http://127.0.0.1:3000"
 
 _TIMEOUT_SECONDS: Final = 30.0
 
 
-class HttpError(EmbeddedError):
+class HttpError(CommandError):
     """The HTTP API is unreachable, or has refused a request. The message contains the reason."""
 
 
@@ -34,15 +27,21 @@ class Api:
 
     def __init__(self, url: str) -> None:
         if not url.startswith(("http://", "https://")):
-            raise typer.BadParameter(
-                f"{url!r} is not the address of an HTTP API: give http://host:port or https://host:port"
+            raise HttpError(
+                f"--url: {url!r} is not the address of an HTTP API: give http://host:port or https://host:port",
+                status=2,
             )
         self._url = url.rstrip("/")
         self._token = ""
 
-    def log_in(self, username: str, password: str) -> None:
+    def log_in(self, credentials: Credentials | Token) -> None:
         """Log in; later requests are sent as this user."""
-        answer = json.loads(self.ask("POST", "/users/login", {"username": username, "password": password}))
+        match credentials:
+            case Credentials(username=username, password=password):
+                given = "POST", "/users/login", {"username": username, "password": password}
+            case Token(text=text):
+                given = "POST", "/personal-access-tokens/login", {"token": text}
+        answer = json.loads(self.ask(*given))
         self._token = answer["access_token"]["token"]
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
@@ -67,11 +66,13 @@ class Api:
 
 
 @contextmanager
-def logged_in(url: str, username: str | None, password: str | None) -> Iterator[Api]:
-    """Log in for the duration of a ``with`` block, and log out at its end."""
-    user = credentials(username, password)
+def logged_in(url: str, target: Target) -> Iterator[Api]:
+    """Log in with the credentials of a target for the duration of a ``with`` block, and log out at its end."""
+    credentials = target.credentials()
+    if not isinstance(credentials, (Credentials, Token)):
+        raise HttpError("the HTTP API accepts no tickets: give a user or an access token", status=2)
     api = Api(url)
-    api.log_in(user.username, user.password)
+    api.log_in(credentials)
     try:
         yield api
     finally:

@@ -4,83 +4,91 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
+import click
 
 from headrace.cli import output
+from headrace.cli.family import family
 from headrace.embedded.config import REFERENCE_INTRODUCTION, RENAMED, EmbeddedConfig
 from headrace.service_settings import SERVICES, Service, file_problems
 from headrace_settings import SettingsError, json_schema, settings_of, to_markdown, to_toml
 from headrace_settings.loading.iggy import mapping
 
-app = typer.Typer(
-    name="config", help="Check and show the settings of a service without starting it.", no_args_is_help=True
-)
 
-FileOption = Annotated[
-    Path | None,
-    typer.Option(
+def config_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--config`, the file with settings, as a parameter `file`."""
+    return click.option(
         "--config",
         "-c",
+        "file",
         envvar="HEADRACE_CONFIG",
+        type=click.Path(path_type=Path),
         help="TOML file with settings; environment variables take precedence.",
-    ),
-]
-ServiceOption = Annotated[
-    Service,
-    typer.Option(
+    )(function)
+
+
+def _service_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
         "--service",
         "-s",
+        type=click.Choice([service.value for service in Service]),
+        default=Service.EMBEDDED.value,
+        show_default=True,
         help="Service that the settings belong to: embedded (`headrace up`), or a service of a cluster.",
-    ),
-]
+    )(function)
+
+
+@family("config", "Check and show the settings of a service without starting it.")
+def app() -> None:
+    """Do nothing: the work is in the commands."""
 
 
 @app.command()
-def check(
-    file: FileOption = None,
-    service: ServiceOption = Service.EMBEDDED,
-    with_files: Annotated[
-        bool,
-        typer.Option(
-            "--files",
-            help="Also check the certificate files that the settings name; run this on the service's machine.",
-        ),
-    ] = False,
-) -> None:
+@config_option
+@_service_option
+@click.option(
+    "--files",
+    "with_files",
+    is_flag=True,
+    help="Also check the certificate files that the settings name; run this on the service's machine.",
+)
+def check(file: Path | None, service: str, with_files: bool) -> None:
     """Check the settings in the file and the environment; list all errors, and exit with status 1 if there are any."""
-    loaded = SERVICES[service].load(file, os.environ)
+    loaded = SERVICES[Service(service)].load(file, os.environ)
     for warning in loaded.warnings:
-        output.stderr().print(f"warning: {warning}", markup=False, soft_wrap=True)
+        output.say(f"warning: {warning}")
     problems = file_problems(loaded) if with_files else []
     if problems:
         raise SettingsError(problems)
-    output.stdout().print(
-        f"the settings are valid; {len(loaded.origins)} are set explicitly, all others have their defaults"
-    )
+    click.echo(f"the settings are valid; {len(loaded.origins)} are set explicitly, all others have their defaults")
 
 
 @app.command()
-def show(file: FileOption = None, service: ServiceOption = Service.EMBEDDED) -> None:
+@config_option
+@_service_option
+def show(file: Path | None, service: str) -> None:
     """Print the effective settings as TOML, each with its origin; secrets are omitted."""
-    loaded = SERVICES[service].load(file, os.environ)
-    typer.echo(to_toml(loaded.config, origins=loaded.origins), nl=False)
+    loaded = SERVICES[Service(service)].load(file, os.environ)
+    click.echo(to_toml(loaded.config, origins=loaded.origins), nl=False)
 
 
 @app.command()
-def reference(service: ServiceOption = Service.EMBEDDED) -> None:
+@_service_option
+def reference(service: str) -> None:
     """Print every setting with its environment variable, default and description, as Markdown."""
-    settings = SERVICES[service]
-    page = reference_page() if service is Service.EMBEDDED else to_markdown(settings.model, prefix=settings.prefix)
-    typer.echo(page, nl=False)
+    settings = SERVICES[Service(service)]
+    page = reference_page() if service == Service.EMBEDDED else to_markdown(settings.model, prefix=settings.prefix)
+    click.echo(page, nl=False)
 
 
 @app.command()
-def schema(service: ServiceOption = Service.EMBEDDED) -> None:
+@_service_option
+def schema(service: str) -> None:
     """Print the JSON schema of the TOML file with settings."""
-    typer.echo(json.dumps(json_schema(SERVICES[service].model), indent=2))
+    click.echo(json.dumps(json_schema(SERVICES[Service(service)].model), indent=2))
 
 
 def reference_page() -> str:

@@ -6,14 +6,19 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import click
 import grpc
-import typer
 
 from headrace.cli import output
+from headrace.cli.errors import CommandError
+from headrace.cli.family import family
 from headrace.cli.metadata_directory import print_records, verify_directory
+from headrace.cli.output import Form, with_form
+from headrace.cli.parameters import COUNT, WholeNumber
 from headrace.metadata_connection import (
     MetadataFileError,
     MetadataReplica,
@@ -45,101 +50,118 @@ from headrace_proto.metadata.v1 import (
 
 Answer = TypeVar("Answer")
 
-app = typer.Typer(
-    name="metadata", help="Inspect and repair the replicas of the metadata service.", no_args_is_help=True
-)
-
 DEFAULT_ADDRESS = "127.0.0.1:8111"
 
 # Status fields that only JSON output contains: with them the table would be too wide.
 _STATUS_WITHOUT_COLUMN = frozenset({"cluster", "cluster_id", "started_at_micros"})
 
-ReplicaOption = Annotated[
-    list[str],
-    typer.Option(
-        "--replica",
-        "-r",
-        envvar="HEADRACE_METADATA_REPLICAS",
-        help="host:port of the gRPC listener of a replica; repeatable.",
-    ),
-]
-ClusterOption = Annotated[
-    str, typer.Option("--cluster", envvar="HEADRACE_METADATA_CLUSTER", help="Name of the cluster.")
-]
-SecretOption = Annotated[
-    Path | None,
-    typer.Option("--secret-file", envvar="HEADRACE_METADATA_SECRET_FILE", help="File with the cluster's secret."),
-]
-AuthorityOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--authority",
-        envvar="HEADRACE_METADATA_AUTHORITY",
-        help="PEM file with the certificate authorities to trust; enables TLS.",
-    ),
-]
-DirectoryOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--directory", "-d", help="Read this data directory of a replica instead; the replica may be running."
-    ),
-]
+
+class Replicas(NamedTuple):
+    """Replicas of a cluster, and what is needed to call them."""
+
+    addresses: tuple[str, ...]
+    cluster: str
+    secret_file: Path | None
+    authority: Path | None
+
+
+def _with_replicas(*defaults: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the options for the replicas of a cluster to a command, which gets a parameter `replicas`."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @click.option(
+            "--replica",
+            "-r",
+            "addresses",
+            multiple=True,
+            default=defaults,
+            show_default=bool(defaults),
+            envvar="HEADRACE_METADATA_REPLICAS",
+            help="host:port of the gRPC listener of a replica; repeatable.",
+        )
+        @click.option(
+            "--cluster",
+            envvar="HEADRACE_METADATA_CLUSTER",
+            default="headrace",
+            show_default=True,
+            help="Name of the cluster.",
+        )
+        @click.option(
+            "--secret-file",
+            envvar="HEADRACE_METADATA_SECRET_FILE",
+            type=click.Path(path_type=Path),
+            help="File with the cluster's secret.",
+        )
+        @click.option(
+            "--authority",
+            envvar="HEADRACE_METADATA_AUTHORITY",
+            type=click.Path(path_type=Path),
+            help="PEM file with the certificate authorities to trust; enables TLS.",
+        )
+        @wraps(function)
+        def command(
+            *, addresses: tuple[str, ...], cluster: str, secret_file: Path | None, authority: Path | None, **rest: Any
+        ) -> None:
+            function(replicas=Replicas(addresses, cluster, secret_file, authority), **rest)
+
+        return command
+
+    return decorate
+
+
+def _directory_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--directory",
+        "-d",
+        type=click.Path(path_type=Path),
+        help="Read this data directory of a replica instead; the replica may be running.",
+    )(function)
+
+
+@family("metadata", "Inspect and repair the replicas of the metadata service.")
+def app() -> None:
+    """Do nothing: the work is in the commands."""
 
 
 @app.command()
-def status(
-    replicas: ReplicaOption = [DEFAULT_ADDRESS],  # noqa: B006  (typer wants a list, and does not change it)
-    cluster: ClusterOption = "headrace",
-    secret_file: SecretOption = None,
-    authority: AuthorityOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
+@_with_replicas(DEFAULT_ADDRESS)
+@with_form
+def status(replicas: Replicas, form: Form) -> None:
     """Show the status of each of the given replicas."""
-    with _connected(replicas, cluster, secret_file, authority) as connections:
+    with _connected(replicas) as connections:
         records = [_status_record(address, answer) for address, answer in _from_all(connections, _status)]
-    if as_json:
-        output.print_json(records)
-        return
     columns = [field for field in records[0] if field not in _STATUS_WITHOUT_COLUMN]
-    output.print_table(
-        columns, (["-" if record[column] is None else record[column] for column in columns] for record in records)
-    )
+    rows = [[output.or_dash(record[column]) for column in columns] for record in records]
+    output.show(form, records, lambda: output.print_table(columns, rows))
 
 
 @app.command()
-def members(
-    replicas: ReplicaOption = [DEFAULT_ADDRESS],  # noqa: B006
-    cluster: ClusterOption = "headrace",
-    secret_file: SecretOption = None,
-    authority: AuthorityOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
+@_with_replicas(DEFAULT_ADDRESS)
+@with_form
+def members(replicas: Replicas, form: Form) -> None:
     """List the members, as seen by the first replica that answers."""
-    with _connected(replicas, cluster, secret_file, authority) as connections:
+    with _connected(replicas) as connections:
         address, answer = next(_from_all(connections, _status))
     primary = answer.primary if answer.HasField("primary") else None
     rows = [(member.replica, member.address, member.connected, member.replica == primary) for member in answer.members]
-    if as_json:
-        fields = ("replica", "address", "connected", "primary")
-        output.print_json([dict(zip(fields, row, strict=True)) for row in rows])
-        return
-    output.print_table(
-        ("replica", "address", f"connected to {address}", "primary"),
-        (
-            (replica, member, "yes" if reached else "no", "yes" if leads else "no")
-            for replica, member, reached, leads in rows
+    fields = ("replica", "address", "connected", "primary")
+    output.show(
+        form,
+        [dict(zip(fields, row, strict=True)) for row in rows],
+        lambda: output.print_table(
+            ("replica", "address", f"connected to {address}", "primary"),
+            (
+                (replica, member, "yes" if reached else "no", "yes" if leads else "no")
+                for replica, member, reached, leads in rows
+            ),
         ),
     )
 
 
 @app.command()
-def nodes(
-    replicas: ReplicaOption = [DEFAULT_ADDRESS],  # noqa: B006
-    cluster: ClusterOption = "headrace",
-    secret_file: SecretOption = None,
-    authority: AuthorityOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
+@_with_replicas(DEFAULT_ADDRESS)
+@with_form
+def nodes(replicas: Replicas, form: Form) -> None:
     """List the partition nodes and the number of partitions on each, as known by the first replica that answers."""
 
     def registered(replica: MetadataReplica) -> list[NodeRecord]:
@@ -147,7 +169,7 @@ def nodes(
         answer = replica.stub.Read(request, metadata=replica.metadata, timeout=replica.timeout_seconds)
         return list(answer.nodes.nodes)
 
-    with _connected(replicas, cluster, secret_file, authority) as connections:
+    with _connected(replicas) as connections:
         _, found = next(_from_all(connections, registered))
     fields = ("id", "name", "binary_address", "grpc_address", "shards")
     counts = ("replicas_count", "primaries_count", "leaving_count")
@@ -160,30 +182,27 @@ def nodes(
         }
         for record in found
     ]
-    if as_json:
-        output.print_json(rows)
-        return
     titles = ("id", "name", "binary", "gRPC", "shards", "status", "replicas", "primaries", "leaving")
-    output.print_table(titles, (tuple(row.values())[: len(titles)] for row in rows))
+    output.show(form, rows, lambda: output.print_table(titles, (tuple(row.values())[: len(titles)] for row in rows)))
 
 
 @app.command()
-def log(
-    replicas: ReplicaOption = [DEFAULT_ADDRESS],  # noqa: B006
-    cluster: ClusterOption = "headrace",
-    secret_file: SecretOption = None,
-    authority: AuthorityOption = None,
-    directory: DirectoryOption = None,
-    first: Annotated[
-        int,
-        typer.Option("--from", min=0, help="Op number of the first entry to show, with --directory; 0 for the oldest."),
-    ] = 0,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Maximum number of entries.")] = 20,
-    as_json: output.JsonOption = False,
-) -> None:
+@_with_replicas(DEFAULT_ADDRESS)
+@_directory_option
+@click.option(
+    "--from",
+    "first",
+    type=WholeNumber(0, 2**63),
+    default=0,
+    show_default=True,
+    help="Op number of the first entry to show, with --directory; 0 for the oldest.",
+)
+@click.option("--count", "-n", type=COUNT, default=20, show_default=True, help="Maximum number of entries.")
+@with_form
+def log(replicas: Replicas, form: Form, directory: Path | None, first: int, count: int) -> None:
     """Show the last commands that a replica has applied, or the journal in its data directory."""
     if directory is not None:
-        print_records(directory, first, count, as_json=as_json)
+        print_records(directory, first, count, form)
         return
 
     def last_commands(replica: MetadataReplica) -> list[LogEntry]:
@@ -191,42 +210,42 @@ def log(
         answer = replica.stub.ReadLog(request, metadata=replica.metadata, timeout=replica.timeout_seconds)
         return list(answer.entries)
 
-    with _connected(replicas, cluster, secret_file, authority) as connections:
+    with _connected(replicas) as connections:
         _, entries = next(_from_all(connections, last_commands))
-    if as_json:
-        fields = ("number", "timestamp_micros", "actor_user_id", "operation", "status", "version")
-        output.print_json([{field: getattr(entry, field) for field in fields} for entry in entries])
-        return
-    output.print_table(
-        ("number", "time", "operation", "by user", "status", "version"),
-        (
+    fields = ("number", "timestamp_micros", "actor_user_id", "operation", "status", "version")
+    output.show(
+        form,
+        [{field: getattr(entry, field) for field in fields} for entry in entries],
+        lambda: output.print_table(
+            ("number", "time", "operation", "by user", "status", "version"),
             (
-                entry.number,
-                output.moment(entry.timestamp_micros),
-                entry.operation,
-                entry.actor_user_id,
-                entry.status,
-                entry.version,
-            )
-            for entry in entries
+                (
+                    entry.number,
+                    output.moment(entry.timestamp_micros),
+                    entry.operation,
+                    entry.actor_user_id,
+                    entry.status,
+                    entry.version,
+                )
+                for entry in entries
+            ),
         ),
     )
 
 
 @app.command()
-def snapshot(
-    file: Annotated[Path, typer.Argument(help="File to write, which must not exist. It will contain password hashes.")],
-    replicas: ReplicaOption = [DEFAULT_ADDRESS],  # noqa: B006
-    cluster: ClusterOption = "headrace",
-    secret_file: SecretOption = None,
-    authority: AuthorityOption = None,
-) -> None:
-    """Write the whole state to a file, including every command acknowledged before."""
+@click.argument("file", type=click.Path(path_type=Path))
+@_with_replicas(DEFAULT_ADDRESS)
+def snapshot(replicas: Replicas, file: Path) -> None:
+    """Write the whole state to a file, including every command acknowledged before.
+
+    FILE must not exist. It will contain password hashes.
+    """
 
     def current(replica: MetadataReplica) -> bytes:
         return _snapshot(replica, CONSISTENCY_LINEARIZABLE)
 
-    with _connected(replicas, cluster, secret_file, authority) as connections:
+    with _connected(replicas) as connections:
         address, contents = next(_from_all(connections, current))
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -241,21 +260,17 @@ def snapshot(
 
 
 @app.command()
-def verify(
-    replicas: ReplicaOption = [DEFAULT_ADDRESS],  # noqa: B006
-    cluster: ClusterOption = "headrace",
-    secret_file: SecretOption = None,
-    authority: AuthorityOption = None,
-    directory: DirectoryOption = None,
-) -> None:
+@_with_replicas(DEFAULT_ADDRESS)
+@_directory_option
+def verify(replicas: Replicas, directory: Path | None) -> None:
     """Compare the states of the given replicas byte for byte, or check every file in a replica's data directory."""
     if directory is not None:
-        raise typer.Exit(verify_directory(directory))
+        raise click.exceptions.Exit(verify_directory(directory))
 
     def state(replica: MetadataReplica) -> bytes:
         return _snapshot(replica, CONSISTENCY_STALE)
 
-    with _connected(replicas, cluster, secret_file, authority) as connections:
+    with _connected(replicas) as connections:
         answers = list(_from_all(connections, state))
     found = [(address, contents, StateSnapshot.FromString(contents)) for address, contents in answers]
     output.print_table(
@@ -270,26 +285,20 @@ def verify(
     for _, contents, parsed in found:
         by_command.setdefault(parsed.op, set()).add(contents)
     if any(len(states) > 1 for states in by_command.values()):
-        output.stderr().print("[bold red]error:[/] replicas that applied the same commands hold different states")
-        raise typer.Exit(1)
+        raise CommandError("replicas that applied the same commands hold different states")
     if len(by_command) > 1:
-        output.stderr().print("the replicas are at different commands: compare again while nothing changes")
+        output.say("the replicas are at different commands: compare again while nothing changes")
 
 
 @app.command("reset-root")
-def reset_root(
-    replicas: ReplicaOption = [],  # noqa: B006
-    cluster: ClusterOption = "headrace",
-    secret_file: SecretOption = None,
-    authority: AuthorityOption = None,
-    data: Annotated[
-        str | None, typer.Option("--data", "-d", help="Data directory of a stopped embedded server.")
-    ] = None,
-    password_file: Annotated[
-        Path | None,
-        typer.Option("--password-file", help="File with the new password; without it, a password is generated."),
-    ] = None,
-) -> None:
+@_with_replicas()
+@click.option("--data", "-d", help="Data directory of a stopped embedded server.")
+@click.option(
+    "--password-file",
+    type=click.Path(path_type=Path),
+    help="File with the new password; without it, a password is generated.",
+)
+def reset_root(replicas: Replicas, data: str | None, password_file: Path | None) -> None:
     """Set a new password for root, delete its access tokens, end its logins, and activate it.
 
     Operates on the data directory of a stopped server, or on the replicas of a cluster, which order it like any other
@@ -298,13 +307,13 @@ def reset_root(
     # Importing the server is slow, and no other command here needs it.
     from headrace.embedded import root_reset  # noqa: PLC0415
 
-    if data is None and not replicas:
-        raise typer.BadParameter("give --data DIRECTORY of a stopped server, or --replica host:port of a cluster")
+    if data is None and not replicas.addresses:
+        raise click.UsageError("give --data DIRECTORY of a stopped server, or --replica host:port of a cluster")
     password, is_generated = root_reset.new_password(password_file)
     if data is not None:
         name = root_reset.reset_in_directory(data, password)
     else:
-        with _connected(replicas, cluster, secret_file, authority) as connections:
+        with _connected(replicas) as connections:
             _, contents = next(_from_all(connections, lambda replica: _snapshot(replica, CONSISTENCY_LINEARIZABLE)))
 
             def propose(command: Command) -> Reply:
@@ -319,14 +328,15 @@ def reset_root(
 
 
 @contextmanager
-def _connected(
-    replicas: list[str], cluster: str, secret_file: Path | None, authority: Path | None
-) -> Iterator[tuple[MetadataReplica, ...]]:
+def _connected(replicas: Replicas) -> Iterator[tuple[MetadataReplica, ...]]:
+    file = replicas.secret_file
     try:
-        secret = secret_file.read_text(encoding="utf-8").rstrip("\r\n") if secret_file is not None else None
+        secret = file.read_text(encoding="utf-8").rstrip("\r\n") if file is not None else None
     except OSError as error:
-        raise MetadataFileError(f"{secret_file} cannot be read: {error.strerror}") from error
-    target = MetadataTarget(addresses=tuple(replicas), cluster=cluster, secret=secret, authority=authority)
+        raise MetadataFileError(f"{file} cannot be read: {error.strerror}") from error
+    target = MetadataTarget(
+        addresses=replicas.addresses, cluster=replicas.cluster, secret=secret, authority=replicas.authority
+    )
     with connected(target) as connections:
         yield connections
 
@@ -342,7 +352,7 @@ def _from_all(
         except grpc.RpcError as error:
             problems.append(explain(replica.address, error))
             if len(connections) > 1:
-                output.stderr().print(problems[-1], markup=False)
+                output.say(problems[-1])
             continue
         yield replica.address, answer
     if len(problems) == len(connections):

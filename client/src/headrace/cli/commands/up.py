@@ -7,13 +7,14 @@ import os
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import get_args
 
-import typer
+import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from headrace.cli import output
-from headrace.cli.commands.config import FileOption
+from headrace.cli.commands.config import config_option
+from headrace.cli.parameters import WholeNumber
 from headrace.embedded import Recovery, Running, running
 from headrace.embedded.config import EmbeddedConfig, load_config
 from headrace_chassis import log_output
@@ -22,43 +23,39 @@ from headrace_node.config import Durability
 from headrace_settings import Loaded
 
 
-def up(
-    config: FileOption = None,
-    data: Annotated[Path | None, typer.Option("--data", "-d", help="Data directory. (setting: system.path)")] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            "--address", "-a", metavar="IP:PORT", help="Address that the TCP listener binds to. (setting: tcp.address)"
-        ),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            "--port",
-            "-p",
-            min=0,
-            max=65535,
-            help="Port to listen on, keeping the configured host; 0 picks a free port.",
-        ),
-    ] = None,
-    driver: Annotated[
-        str | None, typer.Option("--driver", help="I/O driver: auto, uring or poll. (setting: runtime.driver)")
-    ] = None,
-    durability: Annotated[
-        str | None,
-        typer.Option(
-            "--durability",
-            help=f"Durability of acknowledged appends: {', '.join(get_args(Durability))}. (setting: durability)",
-        ),
-    ] = (None),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Delete everything in the data directory first.")] = False,
-    default_root: Annotated[
-        bool,
-        typer.Option(
-            "--with-default-root-credentials",
-            help="Name the new root user iggy, with the password iggy; only applies to an empty data directory.",
-        ),
-    ] = False,
+@click.command("up")
+@config_option
+@click.option("--data", "-d", type=click.Path(path_type=Path), help="Data directory. [setting: system.path]")
+@click.option(
+    "--address", "-a", metavar="IP:PORT", help="Address that the TCP listener binds to. [setting: tcp.address]"
+)
+@click.option(
+    "--port",
+    "-p",
+    type=WholeNumber(0, 65535),
+    help="Port of the TCP listener, keeping the configured host; 0 picks a free port.",
+)
+@click.option("--driver", help="I/O driver: auto, uring or poll. [setting: runtime.driver]")
+@click.option(
+    "--durability",
+    help=f"Durability of acknowledged appends: {', '.join(get_args(Durability))}. [setting: durability]",
+)
+@click.option("--fresh", is_flag=True, help="Delete everything in the data directory first.")
+@click.option(
+    "--with-default-root-credentials",
+    "default_root",
+    is_flag=True,
+    help="Name the new root user iggy, with the password iggy; only applies to an empty data directory.",
+)
+def app(
+    file: Path | None,
+    data: Path | None,
+    address: str | None,
+    port: int | None,
+    driver: str | None,
+    durability: str | None,
+    fresh: bool,
+    default_root: bool,
 ) -> None:
     """Run the server in the foreground. Ctrl-C shuts it down gracefully; a second Ctrl-C forces the exit."""
     chosen = {
@@ -68,10 +65,10 @@ def up(
         "durability": ("--durability", durability),
     }
     options = {setting: (option, text) for setting, (option, text) in chosen.items() if text is not None}
-    loaded = load_config(config, os.environ, options)
+    loaded = load_config(file, os.environ, options)
     if port is not None:
         options["tcp.address"] = ("--port", str(loaded.config.tcp.address.with_port(port)))
-        loaded = load_config(config, os.environ, options)
+        loaded = load_config(file, os.environ, options)
     log_output.configure(loaded.config.system.logging)
     asyncio.run(_serve(loaded, fresh=fresh, default_root=default_root))
 
