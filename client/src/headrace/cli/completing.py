@@ -36,7 +36,7 @@ def topics(context: click.Context, parameter: click.Parameter, incomplete: str) 
     """Return the names of the topics of the stream that was typed before."""
 
     def names() -> list[tuple[str, str]]:
-        found = _Server(context).client.topics(context.params["stream"])
+        found = _Server(context).client.topics(_argument(context, 0, "stream"))
         return [(topic.name, f"{topic.partitions_count} partitions") for topic in found]
 
     return _items(names, incomplete)
@@ -46,7 +46,7 @@ def groups(context: click.Context, parameter: click.Parameter, incomplete: str) 
     """Return the names of the consumer groups of the topic that was typed before."""
 
     def names() -> list[tuple[str, str]]:
-        found = _Server(context).client.groups(context.params["stream"], context.params["topic"])
+        found = _Server(context).client.groups(_argument(context, 0, "stream"), _argument(context, 1, "topic"))
         return [(group.name, f"{group.members_count} members") for group in found]
 
     return _items(names, incomplete)
@@ -77,6 +77,12 @@ class _Server:
 
     def ask(self, code: int, payload: bytes) -> bytes:
         return self.client.request(code, payload)
+
+
+def _argument(context: click.Context, index: int, name: str) -> str:
+    """Return an argument; the parser leaves them where they are if the last option still lacks its value."""
+    value = context.params.get(name)
+    return value if isinstance(value, str) else context.args[index]
 
 
 def _given(context: click.Context, name: str) -> str | None:

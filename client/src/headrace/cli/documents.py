@@ -189,6 +189,37 @@ class MessageDocument(TypedDict):
     user_headers: NotRequired[str]
 
 
+class StatsDocument(TypedDict):
+    """Statistics of a server: `stats`. server_version is the release of Iggy whose protocol the server speaks."""
+
+    process_id: int
+    cpu_usage_percent: float
+    total_cpu_usage_percent: float
+    memory_usage_bytes: int
+    total_memory_bytes: int
+    available_memory_bytes: int
+    run_time_micros: int
+    start_time_micros: int
+    read_bytes: int
+    written_bytes: int
+    messages_size_bytes: int
+    streams_count: int
+    topics_count: int
+    partitions_count: int
+    segments_count: int
+    messages_count: int
+    clients_count: int
+    consumer_groups_count: int
+    hostname: str
+    os_name: str
+    os_version: str
+    kernel_version: str
+    server_version: str
+    threads_count: int
+    free_disk_space_bytes: int
+    total_disk_space_bytes: int
+
+
 class CheckDocument(TypedDict):
     """A check: `doctor`."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from headrace_core import ServerError
+
 _LISTED_MAX: Final = 10
 
 
@@ -25,3 +27,11 @@ def those_there(names: Iterable[str], *, otherwise: str) -> str:
     listed = ", ".join(found[:_LISTED_MAX])
     more = f" and {len(found) - _LISTED_MAX:,} more" if len(found) > _LISTED_MAX else ""
     return f"(there {'is' if len(found) == 1 else 'are'}: {listed}{more})"
+
+
+def refusal(error: ServerError) -> str:
+    """Return what a refusal of the server means for a user."""
+    if error.name == "Unauthorized":
+        command, _, _ = str(error).partition(" ")
+        return f"this user lacks the permission for {command}: `headrace user grant` gives it"
+    return f"the server refused: {error}"

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from headrace.cli.errors import CommandError
+from headrace.cli.errors import CommandError, refusal
 from headrace.cli.program import program
 from headrace_core import CoreError, ServerError
 
@@ -71,7 +71,7 @@ def _expected(error: Exception) -> str | None:
     """Return the message of a failure that a user can correct; None for a defect of the program."""
     match error:
         case ServerError():
-            return f"the server refused: {error}"
+            return refusal(error)
         case CommandError() | CoreError():
             return str(error)
         case OSError():

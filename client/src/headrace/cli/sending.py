@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from headrace.cli.errors import CommandError
+from headrace.cli.errors import CommandError, refusal
 from headrace.cli.resolving import TopicPath
 from headrace_core import Client, ConnectionLost, ServerError, encode_send_messages
 
@@ -113,6 +114,7 @@ def _send(client: Client, path: TopicPath, part: list[Outgoing]) -> None:
             topic=path.topic,
             partition=first.partition,
             key=first.key,
+            origin_timestamp_micros=time.time_ns() // 1000,
         )
         client.request(*command)
         return
@@ -135,5 +137,5 @@ def _refused(path: TopicPath, count: int, part: list[Outgoing], error: ServerErr
     elif error.name == "PartitionNotFound":
         reason = f"{path.name} has no partition {part[0].partition}"
     else:
-        reason = f"the server refused: {error}"
+        reason = refusal(error)
     return f"{reason}\nstopped before line {part[0].line:,}, after {count:,} acknowledged messages" if count else reason

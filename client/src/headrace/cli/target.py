@@ -115,17 +115,22 @@ class Target:
         return text
 
 
-def ask_password(username: str) -> str:
+def ask_password(username: str, *, variable: str = "HEADRACE_PASSWORD", prompt: str = "Password") -> str:
     """Ask for a password on the terminal.
+
+    Args:
+        username: Whose password.
+        variable: Environment variable that could have had it, for the message.
+        prompt: The question.
 
     Raises:
         CommandError: There is no terminal.
     """
     if not sys.stdin.isatty():
         raise CommandError(
-            f"no password for {username}: set HEADRACE_PASSWORD, because there is no terminal to ask on", status=2
+            f"no password for {username}: set {variable}, because there is no terminal to ask on", status=2
         )
-    password: str = click.prompt(f"Password of {username}", hide_input=True, err=True)
+    password: str = click.prompt(f"{prompt} of {username}", hide_input=True, err=True)
     return password
 
 
