@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.cli.messages.sending import Outgoing, batches
 from headrace.cli.output import size
 from headrace.cli.parameters import START, Address, Start
 from headrace.cli.program import COMMANDS, program
-from headrace.cli.resolving import candidates
-from headrace.cli.sending import Outgoing, batches
+from headrace.cli.servers.resolving import candidates
 
 
 @pytest.mark.parametrize(

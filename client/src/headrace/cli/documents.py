@@ -1,4 +1,4 @@
-"""What commands print for programs: the fields of each document, and how they come from the server's answers.
+"""Documents that commands print for programs, made from the server's answers.
 
 docs/schemas has the JSON schemas, which are generated from the types here. A field is never removed or renamed.
 """

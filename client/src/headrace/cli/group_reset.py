@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from headrace.cli.parameters import Start
-from headrace.cli.resolving import TopicPath
+from headrace.cli.servers.resolving import TopicPath
 from headrace_core import Client, ConsumerGroup, CoreError, Partition
 
 

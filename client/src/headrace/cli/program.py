@@ -24,7 +24,7 @@ class Entry(NamedTuple):
 
 COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
     {
-        "up": Entry("up", "Run the server in the foreground."),
+        "up": Entry("operating.up", "Run the server in the foreground."),
         "ping": Entry("ping", "Check that a server responds, without a login."),
         "stream": Entry("streams", "Manage streams, which are namespaces of topics."),
         "topic": Entry("topics", "Manage topics, which are partitioned logs of messages."),
@@ -36,11 +36,13 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
         "token": Entry("tokens", "Manage the personal access tokens of the user that is logged in."),
         "client": Entry("clients", "List and close client connections."),
         "stats": Entry("stats", "Show the statistics of a server."),
-        "audit": Entry("audit", "Show logins, refusals for missing permissions, and changes; oldest first."),
-        "bench": Entry("bench", "Measure the throughput, latency percentiles and CPU time per GB of a server."),
+        "audit": Entry("operating.audit", "Show logins, refusals for missing permissions, and changes; oldest first."),
+        "bench": Entry(
+            "operating.bench", "Measure the throughput, latency percentiles and CPU time per GB of a server."
+        ),
         "context": Entry("contexts", "Manage named servers with their credentials."),
-        "config": Entry("config", "Check and show the settings of a service without starting it."),
-        "metadata": Entry("metadata", "Inspect and repair the replicas of the metadata service."),
+        "config": Entry("operating.config", "Check and show the settings of a service without starting it."),
+        "metadata": Entry("operating.metadata", "Inspect and repair the replicas of the metadata service."),
         "completion": Entry("completion", "Print a script for shell completion of commands, options and names."),
     }
 )

@@ -8,10 +8,10 @@ from headrace.cli import output
 from headrace.cli.documents import client_document
 from headrace.cli.errors import CommandError
 from headrace.cli.family import family
+from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, or_dash, with_form
 from headrace.cli.parameters import COUNT
-from headrace.cli.server_options import with_target
-from headrace.cli.target import Target
+from headrace.cli.servers.target import Target
 from headrace_core import (
     ServerError,
     decode_connections,

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import click
 
-from headrace.cli import completing, output
+from headrace.cli import output
 from headrace.cli.asking import confirm, with_yes
-from headrace.cli.contexts import Context, Contexts
 from headrace.cli.documents import ContextDocument
 from headrace.cli.errors import CommandError
 from headrace.cli.family import family
+from headrace.cli.options import completing
 from headrace.cli.output import Form, or_dash, with_form
 from headrace.cli.parameters import Address, NewName
-from headrace.cli.target import ask_password
+from headrace.cli.servers.contexts import Context, Contexts
+from headrace.cli.servers.target import ask_password
 
 _NAME = click.argument("name", shell_complete=completing.contexts)
 

@@ -8,17 +8,17 @@ from dataclasses import asdict
 import click
 
 from headrace.cli import group_reset, output
-from headrace.cli.arguments import GROUP_ARGUMENT, STREAM_ARGUMENT, TOPIC_ARGUMENT
 from headrace.cli.asking import confirm, counted, with_yes
 from headrace.cli.documents import ResetDocument, ShownGroupDocument, group_document
 from headrace.cli.errors import CommandError
 from headrace.cli.family import family
 from headrace.cli.group_progress import lag_of, progress_of
+from headrace.cli.options.arguments import GROUP_ARGUMENT, STREAM_ARGUMENT, TOPIC_ARGUMENT
+from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, or_dash, with_form
 from headrace.cli.parameters import NewName, Partitions, Start, StartPosition
-from headrace.cli.resolving import TopicPath, find_group, find_topic
-from headrace.cli.server_options import with_target
-from headrace.cli.target import Target
+from headrace.cli.servers.resolving import TopicPath, find_group, find_topic
+from headrace.cli.servers.target import Target
 from headrace_core import Client, ConsumerGroup, ServerError, Topic
 
 

@@ -7,9 +7,9 @@ import time
 
 import click
 
+from headrace.cli.options.server_options import with_server
 from headrace.cli.parameters import COUNT
-from headrace.cli.server_options import with_server
-from headrace.cli.target import Target
+from headrace.cli.servers.target import Target
 
 
 @click.command("ping")

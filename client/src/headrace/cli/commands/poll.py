@@ -7,16 +7,16 @@ from functools import partial
 
 import click
 
-from headrace.cli import following, message_output
-from headrace.cli.arguments import STREAM_ARGUMENT, TOPIC_ARGUMENT
-from headrace.cli.completing import groups as groups_completion
-from headrace.cli.membership import Membership
-from headrace.cli.message_output import MessageForm
+from headrace.cli.messages import following, message_output
+from headrace.cli.messages.membership import Membership
+from headrace.cli.messages.message_output import MessageForm
+from headrace.cli.messages.reading import Reader, Selection
+from headrace.cli.options.arguments import STREAM_ARGUMENT, TOPIC_ARGUMENT
+from headrace.cli.options.completing import groups as groups_completion
+from headrace.cli.options.server_options import with_target
 from headrace.cli.parameters import END, START, NamedValue, Partitions, Pattern, Start, WholeNumber
-from headrace.cli.reading import Reader, Selection
-from headrace.cli.resolving import candidates
-from headrace.cli.server_options import with_target
-from headrace.cli.target import Target
+from headrace.cli.servers.resolving import candidates
+from headrace.cli.servers.target import Target
 
 _CONSUMER = "headrace-cli"
 _COUNT = 10

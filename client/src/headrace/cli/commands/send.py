@@ -13,15 +13,16 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from headrace.cli import headers, output
-from headrace.cli.arguments import STREAM_ARGUMENT, TOPIC_ARGUMENT
+from headrace.cli import output
 from headrace.cli.asking import counted
 from headrace.cli.errors import CommandError
+from headrace.cli.messages import headers
+from headrace.cli.messages.sending import Outgoing, send_all
+from headrace.cli.options.arguments import STREAM_ARGUMENT, TOPIC_ARGUMENT
+from headrace.cli.options.server_options import with_target
 from headrace.cli.parameters import COUNT, PARTITION, NamedValue
-from headrace.cli.resolving import find_topic
-from headrace.cli.sending import Outgoing, send_all
-from headrace.cli.server_options import with_target
-from headrace.cli.target import Target
+from headrace.cli.servers.resolving import find_topic
+from headrace.cli.servers.target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable

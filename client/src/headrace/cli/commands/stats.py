@@ -7,9 +7,9 @@ from typing import Any, Final
 import click
 
 from headrace.cli import output
+from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, with_form
-from headrace.cli.server_options import with_target
-from headrace.cli.target import Target
+from headrace.cli.servers.target import Target
 from headrace_core import __version__
 
 _SHOWN: Final = {

@@ -5,16 +5,16 @@ from __future__ import annotations
 import click
 
 from headrace.cli import output
-from headrace.cli.arguments import STREAM_ARGUMENT
 from headrace.cli.asking import confirm, counted, with_yes
 from headrace.cli.documents import stream_document
 from headrace.cli.errors import CommandError
 from headrace.cli.family import family
+from headrace.cli.options.arguments import STREAM_ARGUMENT
+from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import NewName
-from headrace.cli.resolving import find_stream
-from headrace.cli.server_options import with_target
-from headrace.cli.target import Target
+from headrace.cli.servers.resolving import find_stream
+from headrace.cli.servers.target import Target
 from headrace_core import (
     ServerError,
     Stream,

@@ -11,10 +11,10 @@ from headrace.cli.asking import confirm, with_yes
 from headrace.cli.documents import TokenDocument, token_document
 from headrace.cli.errors import CommandError, those_there
 from headrace.cli.family import family
+from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import EXPIRY, NewName
-from headrace.cli.server_options import with_target
-from headrace.cli.target import Target
+from headrace.cli.servers.target import Target
 from headrace_core import (
     ServerError,
     decode_access_tokens,

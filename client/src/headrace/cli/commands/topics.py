@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from headrace.cli import completing, output
-from headrace.cli.arguments import STREAM_ARGUMENT, TOPIC_ARGUMENT
+from headrace.cli import output
 from headrace.cli.asking import confirm, counted, with_yes
 from headrace.cli.documents import (
     ListedTopicDocument,
@@ -19,11 +18,13 @@ from headrace.cli.documents import (
 )
 from headrace.cli.errors import CommandError
 from headrace.cli.family import family
+from headrace.cli.options import completing
+from headrace.cli.options.arguments import STREAM_ARGUMENT, TOPIC_ARGUMENT
+from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import EXPIRY, SIZE_LIMIT, NewName, WholeNumber
-from headrace.cli.resolving import find_stream, find_topic
-from headrace.cli.server_options import with_target
-from headrace.cli.target import Target
+from headrace.cli.servers.resolving import find_stream, find_topic
+from headrace.cli.servers.target import Target
 from headrace_core import (
     Client,
     ServerError,

@@ -7,18 +7,19 @@ from typing import Any, Final, Literal
 
 import click
 
-from headrace.cli import completing, output
-from headrace.cli.arguments import USER_ARGUMENT
+from headrace.cli import output
 from headrace.cli.asking import confirm, with_yes
 from headrace.cli.documents import ShownUserDocument, grant_documents, user_document
 from headrace.cli.errors import CommandError, those_there
 from headrace.cli.family import family
 from headrace.cli.granting import changed
+from headrace.cli.options import completing
+from headrace.cli.options.arguments import USER_ARGUMENT
+from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import NewName
-from headrace.cli.resolving import candidates, find_stream, find_topic
-from headrace.cli.server_options import with_target
-from headrace.cli.target import Target, ask_password
+from headrace.cli.servers.resolving import candidates, find_stream, find_topic
+from headrace.cli.servers.target import Target, ask_password
 from headrace_core import (
     Client,
     ServerError,

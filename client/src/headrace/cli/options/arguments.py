@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from headrace.cli import completing
+from headrace.cli.options import completing
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

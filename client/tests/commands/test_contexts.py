@@ -121,7 +121,7 @@ def test_a_damaged_file_is_named(added: User) -> None:
 
 
 def test_a_keyring_has_the_secret(user: User, headrace: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the package keyring and a backend that stores, the file has no secret."""
+    """The package keyring, with a backend that stores, keeps the secret out of the file."""
     stored: dict[tuple[str, str], str] = {}
     keyring, backends, fail, null = (
         ModuleType(name) for name in ("keyring", "keyring.backends", "keyring.backends.fail", "keyring.backends.null")

@@ -294,9 +294,9 @@ def test_a_name_that_is_also_an_id(shop: Shell) -> None:
 
 
 def test_without_credentials_or_terminal(shop: Shell) -> None:
-    nobody = shop.run("stats", logged_in=False)
-    assert nobody.returncode == WRONG_USAGE
-    assert nobody.stderr.decode() == (
+    without_user = shop.run("stats", logged_in=False)
+    assert without_user.returncode == WRONG_USAGE
+    assert without_user.stderr.decode() == (
         "error: no user to log in as: set HEADRACE_USERNAME and HEADRACE_PASSWORD, or HEADRACE_TOKEN, or add a context "
         "(headrace context add --help)\n"
     )

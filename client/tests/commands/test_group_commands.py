@@ -145,7 +145,7 @@ def test_a_member_has_no_choice(headrace: Shell, group: tuple[str, str, str], op
 def test_a_group_that_does_not_exist(headrace: Shell, topic: tuple[str, str]) -> None:
     result = headrace.run("poll", *topic, "--group", "nobody")
     assert result.returncode == 1
-    assert "there is no group 'nobody'" in result.stderr.decode()
+    assert "there is no group" in result.stderr.decode()
 
 
 def test_the_native_client_as_a_member(client: Client, group: tuple[str, str, str]) -> None:

@@ -1,4 +1,4 @@
-"""What listens at an address that does not answer in the binary protocol."""
+"""Recognition of listeners that do not answer in the binary protocol."""
 
 from __future__ import annotations
 

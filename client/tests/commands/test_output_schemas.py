@@ -1,4 +1,4 @@
-"""What commands print for programs: valid by the schemas in docs/schemas, in JSON and in YAML."""
+"""Documents that commands print: valid by the schemas in docs/schemas, in JSON and in YAML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from command_shell import Shell
 
 from headrace.cli import schemas
 
-DIRECTORY = Path(__file__).resolve().parents[2] / "docs" / "schemas"
+DIRECTORY = Path(__file__).resolve().parents[3] / "docs" / "schemas"
 
 COMMANDS = {
     "stream-list": ("stream", "list"),

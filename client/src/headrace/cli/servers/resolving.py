@@ -1,4 +1,4 @@
-"""From names to streams, topics, partitions and groups that exist, or to a message that says which there are.
+"""Streams, topics, partitions and groups by name; for those that do not exist, a message with those that do.
 
 A text of digits may be an id or a name. It is looked up as both, and refused if both exist: ``id:42`` and ``name:42``
 say which one is meant. Users who may not read an object can still use it, for example to send: what they give is then

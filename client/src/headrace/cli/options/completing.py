@@ -9,8 +9,8 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem
 
-from headrace.cli.contexts import Contexts
-from headrace.cli.target import target_of
+from headrace.cli.servers.contexts import Contexts
+from headrace.cli.servers.target import target_of
 from headrace.connection import Credentials, Token
 from headrace_core import Client, decode_users, encode_get_users
 

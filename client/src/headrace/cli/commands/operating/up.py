@@ -13,7 +13,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from headrace.cli import output
-from headrace.cli.commands.config import config_option
+from headrace.cli.commands.operating.config import config_option
 from headrace.cli.parameters import WholeNumber
 from headrace.embedded import Recovery, Running, running
 from headrace.embedded.config import EmbeddedConfig, load_config

@@ -13,10 +13,11 @@ from typing import Final
 
 import click
 
-from headrace.cli import following, output
-from headrace.cli.message_output import Printer
-from headrace.cli.resolving import TopicPath, find_group, find_topic
-from headrace.cli.target import Target
+from headrace.cli import output
+from headrace.cli.messages import following
+from headrace.cli.messages.message_output import Printer
+from headrace.cli.servers.resolving import TopicPath, find_group, find_topic
+from headrace.cli.servers.target import Target
 from headrace_core import Client, ConsumerGroup, CoreError, ServerError
 
 _INTERRUPTED: Final = 130

@@ -11,11 +11,11 @@ import click
 import msgspec
 
 from headrace.cli import output
-from headrace.cli.http_target import DEFAULT_URL, logged_in
+from headrace.cli.options.server_options import with_credentials
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import WholeNumber
-from headrace.cli.server_options import with_credentials
-from headrace.cli.target import Target
+from headrace.cli.servers.http_target import DEFAULT_URL, logged_in
+from headrace.cli.servers.target import Target
 from headrace.embedded.audit_trail import Event, Wanted, decoded, encoded, read_directory
 
 _NEVER: Final = 2**64 - 1

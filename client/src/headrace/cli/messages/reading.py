@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from headrace.cli import following
-from headrace.cli.message_output import Printer, header_text
+from headrace.cli.messages import following
+from headrace.cli.messages.message_output import Printer, header_text
 from headrace.cli.parameters import Start
-from headrace.cli.resolving import TopicPath, find_topic
-from headrace.cli.target import Target
+from headrace.cli.servers.resolving import TopicPath, find_topic
+from headrace.cli.servers.target import Target
 from headrace_core import Client, Message, Polled
 
 _CHUNK_MESSAGES: Final = 1000
@@ -24,7 +24,7 @@ Read = Callable[..., Polled]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which messages are printed."""
+    """Choice of the messages that are printed."""
 
     until: Start | None = None
     """Stop before this offset or timestamp."""

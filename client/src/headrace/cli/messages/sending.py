@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from headrace.cli.errors import CommandError, refusal
-from headrace.cli.resolving import TopicPath
+from headrace.cli.servers.resolving import TopicPath
 from headrace_core import Client, ConnectionLost, ServerError, encode_send_messages
 
 _BATCH_BYTES_MAX: Final = 1_000_000
@@ -18,7 +18,7 @@ class Outgoing(NamedTuple):
     """A message to send."""
 
     line: int
-    """Where it comes from: number of the line, or of the argument, from 1."""
+    """Number of its line, or of its argument, from 1."""
     payload: bytes
     headers: bytes = b""
     """Headers as the protocol has them."""

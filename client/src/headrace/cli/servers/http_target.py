@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from headrace.cli.errors import CommandError
-from headrace.cli.target import Target
+from headrace.cli.servers.target import Target
 from headrace.connection import Credentials, Token
 
 DEFAULT_URL: Final = "http://127.0.0.1:3000"

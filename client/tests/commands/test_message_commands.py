@@ -1,4 +1,4 @@
-"""What `headrace send` and `headrace poll` do beyond lines: headers, keys, ranges, filters, lost connections."""
+"""Sending and polling beyond lines: headers, keys, ranges, filters, lost connections."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from command_shell import Shell
 
 from headrace.cli.errors import CommandError
-from headrace.cli.resolving import TopicPath
-from headrace.cli.sending import Outgoing, send_all
+from headrace.cli.messages.sending import Outgoing, send_all
+from headrace.cli.servers.resolving import TopicPath
 from headrace.embedded import Server
 from headrace_core import Client, ConnectionLost, encode_user_headers
 

@@ -10,9 +10,9 @@ from typing import Final
 
 import click
 
-from headrace.cli.contexts import Contexts
 from headrace.cli.errors import CommandError
 from headrace.cli.parameters import Address
+from headrace.cli.servers.contexts import Contexts
 from headrace.connection import Credentials, Ticket, Token, connected
 from headrace_core import Client, ConnectionLost, CoreError, ServerError
 
@@ -93,7 +93,7 @@ class Target:
         text = str(error)
         if isinstance(error, ConnectionLost) and text.startswith("cannot connect"):
             return self._unreachable(text)
-        from headrace.cli.foreign import protocol_at  # noqa: PLC0415 - needed for a message alone
+        from headrace.cli.servers.foreign import protocol_at  # noqa: PLC0415 - needed for a message alone
 
         foreign = protocol_at(self.address)
         if foreign is not None:

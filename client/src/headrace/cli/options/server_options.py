@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import click
 
-from headrace.cli import completing
+from headrace.cli.options import completing
 from headrace.cli.parameters import Address
-from headrace.cli.target import target_of
+from headrace.cli.servers.target import target_of
 
 _SERVER_HELP: Final = """\
 Address of the binary protocol: host or host:port (port 8090), or tls://host:port?ca=FILE for TLS, where FILE has the

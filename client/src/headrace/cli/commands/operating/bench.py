@@ -13,10 +13,10 @@ import headrace_core
 from headrace.cli import output
 from headrace.cli.bench_report import print_comparison, print_report
 from headrace.cli.null_listener import null_listener
+from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import COUNT, DURATION, SIZE, WholeNumber
-from headrace.cli.server_options import with_target
-from headrace.cli.target import Target
+from headrace.cli.servers.target import Target
 from headrace.connection import Credentials
 from headrace_settings import Duration, Size
 

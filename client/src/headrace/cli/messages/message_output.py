@@ -9,8 +9,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
-from headrace.cli import headers, output
+from headrace.cli import output
 from headrace.cli.documents import MessageDocument
+from headrace.cli.messages import headers
 from headrace_core import Message
 
 Printer = Callable[[int, Message], None]
