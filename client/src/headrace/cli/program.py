@@ -40,6 +40,7 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
         "bench": Entry(
             "operating.bench", "Measure the throughput, latency percentiles and CPU time per GB of a server."
         ),
+        "doctor": Entry("operating.doctor", "Check this machine, and whether a server can be reached."),
         "context": Entry("contexts", "Manage named servers with their credentials."),
         "config": Entry("operating.config", "Check and show the settings of a service without starting it."),
         "metadata": Entry("operating.metadata", "Inspect and repair the replicas of the metadata service."),

@@ -38,6 +38,7 @@ DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
         "client-list": list[documents.ClientDocument],
         "context-list": list[documents.ContextDocument],
         "context-show": documents.ContextDocument,
+        "doctor": list[documents.CheckDocument],
         "stats": documents.StatsDocument,
     }
 )
