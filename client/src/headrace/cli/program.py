@@ -32,6 +32,8 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
         "group": Entry("groups", "Manage consumer groups, whose members share the partitions of a topic."),
         "send": Entry("send", "Send messages: arguments, lines of a file, or lines of standard input."),
         "poll": Entry("poll", "Read messages and print them."),
+        "export": Entry("export", "Write the messages of a topic to a file."),
+        "import": Entry("import_", "Send the messages of a file to a topic."),
         "user": Entry("users", "Manage users and their permissions."),
         "token": Entry("tokens", "Manage the personal access tokens of the user that is logged in."),
         "client": Entry("clients", "List and close client connections."),

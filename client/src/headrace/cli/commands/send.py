@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -17,6 +14,7 @@ from headrace.cli import output
 from headrace.cli.asking import counted
 from headrace.cli.errors import CommandError
 from headrace.cli.messages import headers
+from headrace.cli.messages.json_lines import parsed
 from headrace.cli.messages.sending import Outgoing, send_all
 from headrace.cli.options.arguments import STREAM_ARGUMENT, TOPIC_ARGUMENT
 from headrace.cli.options.server_options import with_target
@@ -90,7 +88,7 @@ def app(
             lines = [source.read()] if whole else (line.rstrip(b"\r\n") for line in source)
         outgoing = skipped.filtered(enumerate(lines, 1), form)
         if json_lines:
-            outgoing = (_from_json(message, dict(given)) for message in outgoing)
+            outgoing = (parsed(message, dict(given)) for message in outgoing)
         client = stack.enter_context(target.connected())
         path = find_topic(client, stream, topic)
         if partition is not None and path.details is not None:
@@ -136,50 +134,6 @@ def _opened(file: Path | None) -> Iterator[IO[bytes]]:
         raise CommandError(f"--file: {file} cannot be read: {error.strerror}") from error
     with opened:
         yield opened
-
-
-def _from_json(message: Outgoing, everywhere: dict[str, str]) -> Outgoing:
-    """Return the message that a line describes; options are what it does not say."""
-    line = message.line
-    try:
-        fields = json.loads(message.payload)
-    except ValueError as error:
-        raise CommandError(f"line {line:,} is not JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise CommandError(f'line {line:,} is not a JSON object: give {{"payload": ...}}')
-    key, partition = fields.get("key"), fields.get("partition")
-    if key is not None and not isinstance(key, str):
-        raise CommandError(f"line {line:,}: key is not text")
-    if partition is not None and (not isinstance(partition, int) or isinstance(partition, bool) or partition < 0):
-        raise CommandError(f"line {line:,}: partition is not a whole number")
-    given = fields.get("headers", {})
-    if not isinstance(given, dict):
-        raise CommandError(f"line {line:,}: headers is not an object of names and values")
-    try:
-        encoded = headers.encoded_values(everywhere | given)
-    except (ValueError, TypeError) as error:
-        raise CommandError(f"line {line:,}: {error}") from error
-    if message.key is not None or message.partition is not None:
-        return Outgoing(line, _payload(line, fields), encoded, message.key, message.partition)
-    # What was polled has the partition that it came from: a key decides anew.
-    return Outgoing(
-        line, _payload(line, fields), encoded, key.encode() if key is not None else None, None if key else partition
-    )
-
-
-def _payload(line: int, fields: dict[str, Any]) -> bytes:
-    match fields:
-        case {"payload": str(text)}:
-            return text.encode()
-        case {"payload_base64": str(text)}:
-            try:
-                return base64.b64decode(text, validate=True)
-            except binascii.Error as error:
-                raise CommandError(f"line {line:,}: payload_base64 is not base64: {error}") from error
-        case {"payload": value}:
-            return json.dumps(value, ensure_ascii=False).encode()
-        case _:
-            raise CommandError(f"line {line:,} has no payload: give payload or payload_base64")
 
 
 @contextmanager
