@@ -192,6 +192,6 @@ def port(number: int, transport: str, purpose: str) -> CheckDocument:
             return warning(
                 check,
                 f"{transport}, {purpose}: {os.strerror(error.errno or 0)}",
-                f"a server that runs already has it; otherwise `ss -lp 'sport = {number}'` shows which program does",
+                f"a running server has it, or the program that `ss -lp 'sport = {number}'` shows",
             )
     return ok(check, f"{transport}, {purpose}: free")

@@ -12,10 +12,10 @@ from headrace.cli.options import completing
 from headrace.cli.parameters import Address
 from headrace.cli.servers.target import target_of
 
-_SERVER_HELP: Final = """\
-Address of the binary protocol: host or host:port (port 8090), or tls://host:port?ca=FILE for TLS, where FILE has the
-certificates of the authorities to trust; name=NAME is the name expected in the server's certificate, and verify=no in
-place of ca accepts any certificate. Of a partition node: TICKET@host:port.  [default: 127.0.0.1:8090]"""
+_SERVER_HELP: Final = (
+    "Address of the binary protocol: host, host:port, or tls://host:port?ca=FILE for TLS (all forms: "
+    "docs/command-line.md).  [default: 127.0.0.1:8090]"
+)
 
 
 def with_target(function: Callable[..., None]) -> Callable[..., None]:
