@@ -113,7 +113,7 @@ def test_an_interrupted_export_continues(
 
 
 def test_a_killed_export_continues(filled: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was written after the last commit is cut off."""
+    """Messages that were written after the last commit are cut off."""
     file = tmp_path / "killed.jsonl"
     monkeypatch.setattr(exporting, "_COMMIT_BYTES", 1 << 30)
     written: list[int] = []

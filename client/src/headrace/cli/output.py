@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from functools import wraps
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -102,10 +102,16 @@ def print_json(value: Any) -> None:
 
 def to_json(value: Any) -> str:
     """Return a JSON document on one line that is harmless for terminals."""
-    import json  # noqa: PLC0415
-
-    document = json.dumps(value, ensure_ascii=False)
+    document = _json_encode()(value)
     return _CONTROL_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+
+
+@cache
+def _json_encode() -> Callable[[Any], str]:
+    """Return the encoder, which would otherwise be made anew for each message."""
+    import json  # noqa: PLC0415 - slow to import, and tables do without
+
+    return json.JSONEncoder(ensure_ascii=False).encode
 
 
 def print_yaml(value: Any) -> None:

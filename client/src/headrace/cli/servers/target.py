@@ -169,7 +169,10 @@ def _refused_login(error: ServerError, credentials: Credentials | Ticket | Token
                 "the server does not know this access token, or it has expired: create one with headrace token create"
             )
         case "TooManyLoginAttempts", _:
-            return f"too many failed logins: {error}"
+            return (
+                "too many logins of this user or from this address have failed: wait before the next one, also with "
+                "the right password (login.* of the server's settings say how long)"
+            )
         case "UserInactive", Credentials(username=username):
             return f"user {username!r} is not active: headrace user activate {username}"
         case _:

@@ -44,7 +44,7 @@ class Export:
     """Messages that retention removed before they were read."""
     exported_count: int = 0
     is_consistent: bool = True
-    """Whether the ranges are those of what was written: an interrupt may come in between."""
+    """True if the ranges are those of the messages that were written: an interrupt may come in between."""
     committed_count: int = 0
     """Number of messages that the next run does not export again."""
     of: dict[str, Any] = field(default_factory=dict)

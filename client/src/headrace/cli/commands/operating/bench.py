@@ -164,6 +164,10 @@ def app(
                 "null listener",
             )
     report = _run(config, "server")
+    if keep:
+        output.say(
+            f"stream {stream!r} stays, with its messages: headrace stream delete {stream}, or --delete next time"
+        )
     output.show(
         form,
         {"server": report, "null": null} if null else report,

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import get_args
+from typing import Final, get_args
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from headrace.cli import output
 from headrace.cli.commands.operating.config import config_option
+from headrace.cli.errors import CommandError
 from headrace.cli.parameters import WholeNumber
-from headrace.embedded import Recovery, Running, running
-from headrace.embedded.config import EmbeddedConfig, load_config
+from headrace.embedded import EmbeddedError, Recovery, Running, running
+from headrace.embedded.config import PREFIX, EmbeddedConfig, load_config
 from headrace_chassis import log_output
 from headrace_chassis.process import serve
+from headrace_core import StartError
 from headrace_node.config import Durability
 from headrace_settings import Loaded
+
+_TAKEN: Final = re.compile(r"(?P<setting>[a-z_.]+) = (?P<address>\S+): .*Address already in use", re.DOTALL)
 
 
 @click.command("up")
@@ -70,7 +75,26 @@ def app(
         options["tcp.address"] = ("--port", str(loaded.config.tcp.address.with_port(port)))
         loaded = load_config(file, os.environ, options)
     log_output.configure(loaded.config.system.logging)
-    asyncio.run(_serve(loaded, fresh=fresh, default_root=default_root))
+    try:
+        asyncio.run(_serve(loaded, fresh=fresh, default_root=default_root))
+    except (EmbeddedError, StartError) as error:
+        if isinstance(error.__cause__, OSError):
+            path = loaded.config.system.path
+            reason = error.__cause__.strerror or error.__cause__
+            raise CommandError(
+                f"system.path = {path}: the directory cannot be used ({reason}); choose another one with --data"
+            ) from error
+        taken = _TAKEN.match(str(error))
+        if taken is None:
+            raise
+        raise CommandError(
+            f"{taken['setting']} = {taken['address']}: another program listens there already (`headrace doctor` checks "
+            f"all ports); stop it, or set {_variable(taken['setting'])} to another address"
+        ) from error
+
+
+def _variable(setting: str) -> str:
+    return f"{PREFIX}_{setting.replace('.', '_').upper()}"
 
 
 async def _serve(loaded: Loaded[EmbeddedConfig], *, fresh: bool, default_root: bool) -> None:
