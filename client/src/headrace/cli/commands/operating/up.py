@@ -23,9 +23,10 @@ from headrace_chassis import log_output
 from headrace_chassis.process import serve
 from headrace_core import StartError
 from headrace_node.config import Durability
-from headrace_settings import Loaded
+from headrace_settings import Loaded, settings_of
 
-_TAKEN: Final = re.compile(r"(?P<setting>[a-z_.]+) = (?P<address>\S+): .*Address already in use", re.DOTALL)
+# Of the system, and of the gRPC library.
+_TAKEN: Final = ("Address already in use", "Failed to bind to address")
 
 
 @click.command("up")
@@ -84,13 +85,27 @@ def app(
             raise CommandError(
                 f"system.path = {path}: the directory cannot be used ({reason}); choose another one with --data"
             ) from error
-        taken = _TAKEN.match(str(error))
+        taken = _taken(loaded, str(error))
         if taken is None:
             raise
+        setting, address = taken
         raise CommandError(
-            f"{taken['setting']} = {taken['address']}: another program listens there already (`headrace doctor` checks "
-            f"all ports); stop it, or set {_variable(taken['setting'])} to another address"
+            f"{setting} = {address}: another program listens there, or this machine does not have the address "
+            f"(`headrace doctor` checks ports); stop it, or set {_variable(setting)} to another address"
         ) from error
+
+
+def _taken(loaded: Loaded[EmbeddedConfig], message: str) -> tuple[str, str] | None:
+    """Return the setting whose address cannot be listened on, and the address, for the message of any listener."""
+    if not any(words in message for words in _TAKEN):
+        return None
+    for setting in settings_of(EmbeddedConfig):
+        value: object = loaded.config
+        for name in setting.path:
+            value = getattr(value, name)
+        if setting.path[-1] == "address" and re.search(rf"(?<![0-9]){re.escape(str(value))}(?![0-9])", message):
+            return ".".join(setting.path), str(value)
+    return None
 
 
 def _variable(setting: str) -> str:
