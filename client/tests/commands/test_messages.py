@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from pathlib import Path
 
 import command_line
 import pytest
@@ -141,6 +142,7 @@ USAGE = [
         "NAME: the name of a stream has 1 to 255 bytes; this one has 0",
         "headrace stream create",
     ),
+    (("stream", "create", "a\udcff"), "NAME: 'a\\udcff' is not UTF-8, which names are", "headrace stream create"),
     (
         ("stream", "create", "x" * 300),
         "NAME: the name of a stream has 1 to 255 bytes; this one has 300",
@@ -188,6 +190,8 @@ USAGE = [
 ]
 
 REFUSALS = [
+    (("send", "shop", "orders", "x", "--key", ""), "line 1: key: it has 0 bytes, 1 to 255 are allowed"),
+    (("send", "shop", "orders", "a", "b", "-H", "k="), "headers[0].value: it has 0 bytes, 1 to 255 are allowed"),
     (("topic", "list", "nosuch"), "there is no stream 'nosuch' (there are: shop, webshop, 42)"),
     (("poll", "nosuch", "orders"), "there is no stream 'nosuch' (there are: shop, webshop, 42)"),
     (("send", "nosuch", "orders", "hello"), "there is no stream 'nosuch' (there are: shop, webshop, 42)"),
@@ -352,6 +356,17 @@ class listener:  # noqa: N801 - a context manager, in the way of those of the st
             with connection:
                 connection.recv(4096)
                 connection.sendall(self._answer)
+
+
+def test_what_cannot_be_sent(shop: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    with file.open("wb") as opened:
+        opened.truncate(65_000_000)
+    result = shop.run("send", "shop", "orders", "--file", str(file), "--whole")
+    assert result.stderr == b"error: line 1: the payload is 65000000 B, limit 64000000 B\n"
+    result = shop.run("poll", "shop", "\udcff")
+    assert result.stderr == b"error: '\\udcff' is not UTF-8, which names are\n"
+    assert result.returncode == WRONG_USAGE
 
 
 def test_empty_lines_are_counted(shop: Shell) -> None:

@@ -63,7 +63,10 @@ class NewName(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Check the length, which the protocol limits."""
         text = str(value)
-        length = len(text.encode("utf-8", "surrogateescape"))
+        try:
+            length = len(text.encode())
+        except UnicodeEncodeError:
+            self.fail(f"{text!r} is not UTF-8, which names are", param, ctx)
         if not self._minimum_bytes <= length <= self._maximum_bytes:
             range_ = f"{self._minimum_bytes} to {self._maximum_bytes} bytes"
             self.fail(f"the name of {self._kind} has {range_}; this one has {length}", param, ctx)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from headrace.cli.errors import CommandError, refusal
 from headrace.cli.servers.resolving import TopicPath
-from headrace_core import Client, ConnectionLost, ServerError, encode_send_messages
+from headrace_core import Client, CodecError, ConnectionLost, ServerError, encode_send_messages
 
 _BATCH_BYTES_MAX: Final = 1_000_000
 _INTERRUPTED: Final = 130
@@ -56,6 +56,8 @@ def send_all(
                 _send(client, path, part)
             except ConnectionLost as error:
                 raise CommandError(_uncertain(count, part, f"the connection was lost ({error})")) from error
+            except (CodecError, ValueError) as error:
+                raise CommandError(_unsendable(count, part, str(error))) from error
             except KeyboardInterrupt:
                 raise CommandError(_uncertain(count, part, "interrupted"), status=_INTERRUPTED) from None
             except ServerError as error:
@@ -129,6 +131,12 @@ def _uncertain(count: int, part: list[Outgoing], reason: str) -> str:
     else:
         lines = f"up to {len(part):,} of the lines {first:,} to {last:,} are"
     return f"{reason}: stopped after {count:,} acknowledged messages; {lines} uncertain"
+
+
+def _unsendable(count: int, part: list[Outgoing], reason: str) -> str:
+    first, last = part[0].line, part[-1].line
+    lines = f"line {first:,}" if first == last else f"lines {first:,} to {last:,}"
+    return f"{lines}: {reason}" + (f"\nstopped after {count:,} acknowledged messages" if count else "")
 
 
 def _refused(path: TopicPath, count: int, part: list[Outgoing], error: ServerError) -> str:

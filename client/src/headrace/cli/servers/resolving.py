@@ -54,7 +54,15 @@ class TopicPath(NamedTuple):
 
 
 def candidates(text: str) -> list[Identifier]:
-    """Return what a text given for an object may mean, ids first."""
+    """Return what a text given for an object may mean, ids first.
+
+    Raises:
+        CommandError: It is not UTF-8.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise CommandError(f"{text!r} is not UTF-8, which names are", status=2) from error
     kind, colon, rest = text.partition(":")
     if colon and kind == "name":
         return [rest]
