@@ -3,6 +3,7 @@
 import datetime as dt
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -186,3 +187,32 @@ def test_a_server_that_is_not_there() -> None:
 def headrace(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     result = command_line.run(*arguments, environment={"PATH": "/usr/bin:/bin"} | (environment or {}))
     return subprocess.CompletedProcess(result.args, result.returncode, result.stdout.decode(), result.stderr.decode())
+
+
+def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None
+        yield from commands(found, (*path, name))
+
+
+def test_every_command_and_option_has_help() -> None:
+    silent = [
+        (path, parameter.opts)
+        for path, command in commands(program)
+        for parameter in command.params
+        if not command.help or (isinstance(parameter, click.Option) and not parameter.help)
+    ]
+    assert silent == []
+
+
+def test_whatever_prints_data_has_every_form() -> None:
+    """Lists and descriptions of objects are printed for users and for programs."""
+    for path, command in commands(program):
+        if path[-1] in {"list", "show", "lag", "stats", "audit", "doctor", "status", "members", "nodes", "log"}:
+            options = {name for parameter in command.params for name in parameter.opts}
+            assert path[0] == "config" or {"--output", "--json"} <= options, path
