@@ -343,6 +343,7 @@ generate: setup ## Write what is generated and checked in: protobuf, status code
 	@$(BIN)/python compose/dashboards/build.py
 	@$(BIN)/python docs/requirements.py
 	@$(BIN)/headrace config reference > docs/configuration.md
+	@$(BIN)/python -m headrace.cli.schemas docs/schemas
 	@$(REFERENCE)
 
 # ---- documents
@@ -354,7 +355,6 @@ site: check-site ## Build the site of docs/ in build/site; build/site/index.html
 .PHONY: site-serve
 site-serve: .venv/.npm-current ## Show the site on http://127.0.0.1:8000 while its pages are edited
 	@exec env $(MKDOCS) serve --strict $(ARGS)
-	@$(BIN)/python -m headrace.cli.schemas docs/schemas
 
 .PHONY: format
 format: .venv/.npm-current ## Format everything and apply the linters' fixes
