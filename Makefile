@@ -343,6 +343,7 @@ generate: setup ## Write what is generated and checked in: protobuf, status code
 	@$(BIN)/python compose/dashboards/build.py
 	@$(BIN)/python docs/requirements.py
 	@$(BIN)/headrace config reference > docs/configuration.md
+	@$(BIN)/python -m headrace.cli.schemas docs/schemas
 	@$(REFERENCE)
 
 # ---- documents

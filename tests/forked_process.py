@@ -24,7 +24,7 @@ _IMPORTED: Final = (
     "headrace_metadata.__main__",
     "headrace_partition_node.__main__",
     "rich.progress",
-    "typer",
+    "click",
 )
 """Modules that import the product and the dependencies of the command line. The command line itself is excluded: it
 sets environment variables, which must be those of the children.

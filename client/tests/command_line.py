@@ -13,10 +13,12 @@ from headrace.cli.app import main
 
 def run(*arguments: str, environment: Mapping[str, str], stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """Run a command with exactly these variables, and answer as ``subprocess.run`` does."""
+    # Contexts of the user who runs the tests are none of theirs.
+    environment = {"XDG_CONFIG_HOME": "/nowhere"} | dict(environment)
     given, out, err = (io.TextIOWrapper(io.BytesIO(data), "utf-8", write_through=True) for data in (stdin, b"", b""))
     with ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, environment, clear=True))
-        stack.enter_context(mock.patch.object(sys, "argv", ["headrace", *arguments]))
+        stack.enter_context(mock.patch.object(sys, "argv", ["headrace", *map(str, arguments)]))
         stack.enter_context(mock.patch.object(sys, "stdin", given))
         stack.enter_context(redirect_stdout(out))
         stack.enter_context(redirect_stderr(err))

@@ -40,4 +40,4 @@ def topic(headrace: Shell, request: pytest.FixtureRequest) -> Iterator[tuple[str
     headrace("stream", "create", stream)
     headrace("topic", "create", stream, "t", "--partitions", "2")
     yield stream, "t"
-    headrace("stream", "delete", stream)
+    headrace("stream", "delete", stream, "--yes")

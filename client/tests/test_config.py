@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.commands.config import reference_page
+from headrace.cli.commands.operating.config import reference_page
 from headrace.embedded.config import RENAMED, EmbeddedConfig, load_config
 from headrace_settings import Address, SettingsError, settings_of, to_toml
 from headrace_settings.loading.iggy import KEYS

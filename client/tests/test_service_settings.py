@@ -24,8 +24,8 @@ def headrace(*arguments: str, environment: dict[str, str] | None = None) -> subp
 
 def test_the_names_of_services_are_completed() -> None:
     words = "headrace config check --service "
-    variables = {"COMP_WORDS": words, "COMP_CWORD": "4", "_HEADRACE_COMPLETE": "complete_bash"}
-    assert headrace(environment=variables).stdout.split() == [str(service) for service in Service]
+    variables = {"COMP_WORDS": words, "COMP_CWORD": "4", "_HEADRACE_COMPLETE": "bash_complete"}
+    assert headrace(environment=variables).stdout.split() == [f"plain,{service}" for service in Service]
 
 
 @pytest.mark.parametrize("service", Service)

@@ -114,10 +114,20 @@ def test_two_servers_on_one_directory(tmp_path: Path) -> None:
         assert f"in use by another server (process {process.pid})" in refused(tmp_path, "--port", "0")
 
 
-def test_an_address_that_is_taken(tmp_path: Path) -> None:
+@pytest.mark.parametrize("setting", ["tcp.address", "http.address", "grpc.address", "websocket.address"])
+def test_an_address_that_is_taken(tmp_path: Path, setting: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert str(port) in refused(tmp_path, "--port", str(port))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        variable = f"HEADRACE_{setting.replace('.', '_').upper()}"
+        said = refused(tmp_path, **{"HEADRACE_TCP_ADDRESS": "127.0.0.1:0", variable: address})
+        assert said.endswith(
+            f"error: {setting} = {address}: another program listens there, or this machine does not have the address "
+            f"(`headrace doctor` checks ports); stop it, or set {variable} to another address"
+        )
+
+
+def test_a_directory_that_cannot_be_made() -> None:
+    assert refused(Path("/proc/none"), "--port", "0").endswith("; choose another one with --data")
 
 
 @pytest.mark.parametrize(

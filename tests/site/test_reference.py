@@ -8,12 +8,12 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.descriptor_pool import Default
 from prometheus_client.parser import text_string_to_metric_families
-from typer.testing import CliRunner
 
-from headrace.cli.app import app
+from headrace.cli.program import program
 from headrace_proto import errors
 from headrace_proto.gateway import v1 as gateway
 from headrace_proto.partition import v1 as partition
@@ -43,14 +43,14 @@ def section(text: str, title: str) -> str:
 
 def shown(*arguments: str) -> str:
     """Output of a command with `--help`."""
-    result = CliRunner().invoke(app, [*arguments, "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
+    result = CliRunner().invoke(program, [*arguments, "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
     assert result.exit_code == 0, result.output
     return result.output
 
 
 def subcommands(text: str) -> list[str]:
-    commands = text.partition(" Commands ")[2]
-    return re.findall(r"^│ ([a-z][a-z-]*)\s", commands, flags=re.MULTILINE)
+    commands = text.partition("Commands:")[2]
+    return re.findall(r"^  ([a-z][a-z-]*)\s", commands, flags=re.MULTILINE)
 
 
 def test_every_command_and_option_is_there() -> None:
@@ -61,7 +61,7 @@ def test_every_command_and_option_is_there() -> None:
         for path in [(name, inner) for inner in subcommands(shown(name))] or [(name,)]:
             count += 1
             described = section(text, " ".join(["headrace", *path])) + common
-            options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", shown(*path).partition(" Options ")[2])) - {"--help"}
+            options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", shown(*path).partition("Options:")[2])) - {"--help"}
             assert options <= set(re.findall(r"--[a-z][a-z-]+", described)), path
     assert count > 30
 

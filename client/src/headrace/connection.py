@@ -27,9 +27,15 @@ class Ticket(NamedTuple):
     text: str
 
 
+class Token(NamedTuple):
+    """Personal access token."""
+
+    text: str
+
+
 @contextmanager
 def connected(
-    address: str, credentials: Credentials | Ticket | None, *, timeout_seconds: float = TIMEOUT_SECONDS
+    address: str, credentials: Credentials | Ticket | Token | None, *, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> Iterator[Client]:
     """Connect for the duration of a ``with`` block, logged in if credentials are given.
 
@@ -50,11 +56,8 @@ def connected(
                 client.login(credentials.username, credentials.password)
             case Ticket():
                 client.login_with_ticket(credentials.text)
+            case Token():
+                client.login_with_token(credentials.text)
         yield client
     finally:
         client.close()
-
-
-def identifier(text: str) -> int | str:
-    """Parse an identifier as all clients do: digits are an id, anything else is a name."""
-    return int(text) if text.isascii() and text.isdecimal() else text

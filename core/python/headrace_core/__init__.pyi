@@ -676,6 +676,14 @@ class Client:
     def join_group(self, stream: int | str, topic: int | str, group: int | str) -> None:
         """Join a group with this connection; closing the connection ends the membership, too."""
     def leave_group(self, stream: int | str, topic: int | str, group: int | str) -> None: ...
+    def request(self, code: int, payload: bytes) -> bytes:
+        """Send a command as one of the functions `encode_...` returns it, and return the payload of its answer.
+
+        Raises:
+            ServerError: The server refused.
+            ConnectionLost: The connection broke. It is unknown whether the server executed the command.
+            ValueError: This is not a command.
+        """
     def close(self) -> None: ...
 
 class SessionError(CoreError):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-import typer
+import click
 from tables import cell, code, prose
 
-from headrace.cli.app import app
+from headrace.cli.program import program
 
 INTRODUCTION: Final = """\
 # Command line
@@ -30,13 +30,13 @@ Made by `make generate` from the commands themselves. `headrace COMMAND --help` 
 These are not repeated below.
 
 """
-EVERYWHERE: Final = ("--server", "--username", "--password", "--json")
+EVERYWHERE: Final = ("--server", "--context", "--username", "--password", "--token", "--output", "--json")
 """Options that are described once, where they are as here."""
 
 
 def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield each command that does something, with its full name, in the order of the help."""
-    context = typer.Context(command)
+    context = click.Context(command)
     if hasattr(command, "list_commands"):
         for name in command.list_commands(context):
             yield from commands(command.get_command(context, name), f"{path} {name}")
@@ -54,15 +54,15 @@ def usage(path: str, command: Any) -> str:
     parts = [path]
     if any(not is_argument(parameter) for parameter in command.params):
         parts.append("[OPTIONS]")
-    for argument in filter(is_argument, command.params):
-        name = (argument.metavar or argument.name.upper()) + ("..." if argument.nargs != 1 else "")
-        parts.append(name if argument.required else f"[{name}]")
+    context = click.Context(command)
+    parts += [argument.make_metavar(context) for argument in filter(is_argument, command.params)]
     return " ".join(parts)
 
 
 def default_of(option: Any) -> str:
     """Return the default of an option as text; empty if there is none, or the help says it."""
-    if option.default in (None, False, [], ()) or callable(option.default) or not option.show_default:
+    # Otherwise the default is in the help, or there is none.
+    if not option.show_default or option.default in (None, False, [], ()) or callable(option.default):
         return ""
     if isinstance(option.default, (list, tuple)):
         return ", ".join(map(str, option.default))
@@ -73,11 +73,9 @@ def default_of(option: Any) -> str:
 def row(option: Any) -> str:
     """Return the row of an option."""
     names = ", ".join(code(name) for name in (*option.opts, *option.secondary_opts))
-    value = "" if option.is_flag else f" {code(option.metavar or option.name.upper())}"
+    value = "" if option.is_flag else f" {code(option.make_metavar(click.Context(program)))}"
     variables = [option.envvar] if isinstance(option.envvar, str) else list(option.envvar or ())
-    limits = [f"at least {option.min}"] if option.min is not None else []
-    limits += [f"at most {option.max}"] if option.max is not None else []
-    meaning = cell(prose(option.help or "")) + (f" ({', '.join(limits)})" if limits else "")
+    meaning = cell(prose(option.help or ""))
     return (
         f"| {names}{value} | {code(default_of(option))} | {', '.join(code(name) for name in variables)} | "
         f"{'Required. ' if option.required else ''}{meaning} |\n"
@@ -94,16 +92,9 @@ def section(path: str, command: Any, common: dict[str, str]) -> str:
     """Return the section of a command."""
     level = "##" if path.count(" ") == 1 else "###"
     parts = [f"{level} {path}\n\n{prose(command.help or '').strip()}\n\n```text\n{usage(path, command)}\n```\n"]
-    arguments = [parameter for parameter in command.params if is_argument(parameter)]
     options = [parameter for parameter in command.params if not is_argument(parameter) and not parameter.hidden]
     shared = [option.opts[0] for option in options if common.get(option.opts[0]) == row(option)]
     own = [option for option in options if option.opts[0] not in shared]
-    if arguments:
-        rows = (
-            f"| {code(found.metavar or found.name.upper())} | {cell(prose(found.help or ''))} |\n"
-            for found in arguments
-        )
-        parts.append("| argument | meaning |\n| --- | --- |\n" + "".join(rows))
     if own:
         parts.append(table(own))
     if shared:
@@ -113,7 +104,7 @@ def section(path: str, command: Any, common: dict[str, str]) -> str:
 
 def render() -> str:
     """Return the page."""
-    found = list(commands(typer.main.get_command(app), "headrace"))
+    found = list(commands(program, "headrace"))
     options = [option for _, command in found for option in command.params if option.opts[0] in EVERYWHERE]
     # The commonest form of each; commands where it differs list their own.
     rows = {name: [row(option) for option in options if option.opts[0] == name] for name in EVERYWHERE}

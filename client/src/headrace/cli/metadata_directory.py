@@ -8,35 +8,37 @@ from pathlib import Path
 from typing import Any
 
 from headrace.cli import output
+from headrace.cli.output import Form
 from headrace_core import inspect_replica
 
 
-def print_records(directory: Path, first: int, count: int, *, as_json: bool) -> None:
+def print_records(directory: Path, first: int, count: int, form: Form) -> None:
     """Print entries of the journal, oldest first.
 
     Args:
         directory: Data directory of the replica, or of a server that contains one.
         first: Op of the first entry; 0 for the oldest.
         count: Maximum number of entries.
-        as_json: Print them as JSON.
+        form: Form of the output.
     """
     records = _inspect(directory, first, count)["records"]
-    if as_json:
-        output.print_json(records)
-        return
-    output.print_table(
-        ("op", "view", "time", "operation", "commands", "bytes", "verdict"),
-        (
+    output.show(
+        form,
+        records,
+        lambda: output.print_table(
+            ("op", "view", "time", "operation", "commands", "bytes", "verdict"),
             (
-                record["op"],
-                record["view"],
-                output.moment(record["timestamp_ns"] // 1000),
-                record["operation"],
-                record["commands"],
-                record["bytes"],
-                record["verdict"],
-            )
-            for record in records
+                (
+                    record["op"],
+                    record["view"],
+                    output.moment(record["timestamp_ns"] // 1000),
+                    record["operation"],
+                    record["commands"],
+                    record["bytes"],
+                    record["verdict"],
+                )
+                for record in records
+            ),
         ),
     )
 

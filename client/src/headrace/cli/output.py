@@ -1,21 +1,21 @@
-"""Output of results as tables for users, or as JSON for programs."""
+"""Output of results: as tables for users, as JSON or YAML for programs."""
 
 from __future__ import annotations
 
 import datetime
-import json
 import re
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+import click
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+if TYPE_CHECKING:
+    from rich.console import Console
 
-U64_MAX = 2**64 - 1
+U64_MAX: Final = 2**64 - 1
 
 _NUMBER = re.compile(r"[0-9,.]*")
 # Control characters that a terminal would interpret; tabs are allowed.
@@ -28,8 +28,55 @@ _CONTROL_IN_JSON = re.compile(r"[\x7f-\x9f]")
 _UNBOUNDED_COLUMNS = 10_000
 
 
+class Form(StrEnum):
+    """Form in which a command prints its result."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def with_form(function: Callable[..., None]) -> Callable[..., None]:
+    """Add `--output` and `--json` to a command, which gets a parameter `form`."""
+
+    @click.option(
+        "--output",
+        "-o",
+        "form",
+        type=click.Choice([form.value for form in Form]),
+        default=Form.TABLE.value,
+        show_default=True,
+        help="Form of the result.",
+    )
+    @click.option("--json", "as_json", is_flag=True, help="The same as --output json.")
+    @wraps(function)
+    def command(*, form: str, as_json: bool, **arguments: Any) -> None:
+        function(form=Form.JSON if as_json else Form(form), **arguments)
+
+    return command
+
+
+def show(form: Form, document: Any, print_as_table: Callable[[], None]) -> None:
+    """Print a result.
+
+    Args:
+        form: The form that was chosen.
+        document: The result as a value of JSON.
+        print_as_table: Prints the result for users.
+    """
+    match form:
+        case Form.JSON:
+            print_json(document)
+        case Form.YAML:
+            print_yaml(document)
+        case Form.TABLE:
+            print_as_table()
+
+
 def stdout() -> Console:
     """Return the console for results; plain text if it is not a terminal."""
+    from rich.console import Console  # noqa: PLC0415
+
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _UNBOUNDED_COLUMNS
@@ -37,14 +84,41 @@ def stdout() -> Console:
 
 
 def stderr() -> Console:
-    """Return the console for progress, questions and errors."""
+    """Return the console for progress."""
+    from rich.console import Console  # noqa: PLC0415
+
     return Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def say(text: str) -> None:
+    """Print a line about the work, which is no part of the result, on standard error."""
+    click.echo(text, err=True)
 
 
 def print_json(value: Any) -> None:
     """Print one JSON document on standard output."""
-    document = json.dumps(value, ensure_ascii=False)
-    typer.echo(_CONTROL_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", document))
+    sys.stdout.write(to_json(value) + "\n")
+
+
+def to_json(value: Any) -> str:
+    """Return a JSON document on one line that is harmless for terminals."""
+    document = _json_encode()(value)
+    return _CONTROL_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+
+
+@cache
+def _json_encode() -> Callable[[Any], str]:
+    """Return the encoder, which would otherwise be made anew for each message."""
+    import json  # noqa: PLC0415 - slow to import, and tables do without
+
+    return json.JSONEncoder(ensure_ascii=False).encode
+
+
+def print_yaml(value: Any) -> None:
+    """Print one YAML document on standard output."""
+    import yaml  # noqa: PLC0415
+
+    sys.stdout.write(yaml.safe_dump(value, allow_unicode=True, sort_keys=False))
 
 
 def harmless(text: str) -> str:
@@ -54,6 +128,9 @@ def harmless(text: str) -> str:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table; columns of numbers are right-aligned."""
+    from rich.markup import escape  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
     table = Table(box=None, header_style="bold", pad_edge=False)
     shown = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
     for index, column in enumerate(columns):
@@ -62,6 +139,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     for row in shown:
         table.add_row(*(escape(harmless(cell)) for cell in row))
     stdout().print(table)
+
+
+def or_dash(value: object) -> object:
+    """Return a value for a table; a dash if there is none."""
+    return "-" if value is None else value
 
 
 def size(size_bytes: float) -> str:

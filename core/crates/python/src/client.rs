@@ -16,7 +16,7 @@ use headrace_wire::{
     command::{ConsumerOffsetPath, GroupPath, PollMessages, StreamPath, TopicPath, WaitMessages},
     response::{Stats as WireStats, StreamHeader, TopicDetails, TopicHeader, decode_list},
 };
-use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
+use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes, types::PyBytes};
 
 use crate::{
     codec::{
@@ -539,6 +539,19 @@ impl Client {
     ) -> PyResult<()> {
         let path = group_path(&stream, &topic, &group);
         self.with(python, |client| client.leave_group(path))
+    }
+
+    fn request<'p>(
+        &self,
+        python: Python<'p>,
+        code: u32,
+        payload: PyBackedBytes,
+    ) -> PyResult<Bound<'p, PyBytes>> {
+        let command = Command::decode(code, &payload).map_err(|status| {
+            PyValueError::new_err(format!("code {code} with this payload: {status}"))
+        })?;
+        let answer = self.with(python, |client| Ok(client.request(&command)?.to_vec()))?;
+        Ok(PyBytes::new(python, &answer))
     }
 
     fn close(&self) {

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from enum import StrEnum
-from typing import Annotated
+from typing import Final
 
-import typer
+import click
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
-
-class Shell(StrEnum):
-    """Supported shells."""
-
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
+_SHELLS: Final[dict[str, type[ShellComplete]]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
-def completion(
-    context: typer.Context,
-    shell: Annotated[Shell, typer.Argument(help="Shell to print the script for: bash, zsh or fish.")],
-) -> None:
-    """Print a script for shell completion of commands and options.
+@click.command("completion")
+@click.argument("shell", type=click.Choice(list(_SHELLS)), metavar="SHELL")
+@click.pass_context
+def app(context: click.Context, shell: str) -> None:
+    """Print a script for shell completion of commands, options and names. SHELL is bash, zsh or fish.
+
+    Names of streams, topics, groups and users come from the server of the variables or of the context in use.
 
     For bash: headrace completion bash > ~/.local/share/bash-completion/completions/headrace
     """
-    # The command line library prints the script if this variable is set.
-    os.environ["_HEADRACE_COMPLETE"] = f"source_{shell}"
-    context.find_root().command.main(args=[], prog_name="headrace")
+    click.echo(_SHELLS[shell](context.find_root().command, {}, "headrace", "_HEADRACE_COMPLETE").source())

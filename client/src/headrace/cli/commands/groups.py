@@ -1,81 +1,79 @@
-"""`headrace group create | list | show | lag | delete`."""
+"""`headrace group create | list | show | lag | reset | delete`."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import Annotated, Any
 
-import typer
+import click
 
-from headrace.cli import output
-from headrace.cli.commands.topics import StreamArgument, TopicArgument
+from headrace.cli import group_reset, output
+from headrace.cli.asking import confirm, counted, with_yes
+from headrace.cli.documents import ResetDocument, ShownGroupDocument, group_document
+from headrace.cli.errors import CommandError
+from headrace.cli.family import family
 from headrace.cli.group_progress import lag_of, progress_of
-from headrace.cli.target import DEFAULT_SERVER, PasswordOption, ServerOption, UsernameOption, logged_in
-from headrace.connection import identifier
-from headrace_core import ConsumerGroup
+from headrace.cli.options.arguments import GROUP_ARGUMENT, STREAM_ARGUMENT, TOPIC_ARGUMENT
+from headrace.cli.options.server_options import with_target
+from headrace.cli.output import Form, or_dash, with_form
+from headrace.cli.parameters import NewName, Partitions, Start, StartPosition
+from headrace.cli.servers.resolving import TopicPath, find_group, find_topic
+from headrace.cli.servers.target import Target
+from headrace_core import Client, ConsumerGroup, ServerError, Topic
 
-app = typer.Typer(
-    name="group", help="Manage consumer groups, whose members share the partitions of a topic.", no_args_is_help=True
-)
 
-GroupArgument = Annotated[str, typer.Argument(help="Name or id of the consumer group.")]
-
-_FIELDS = ("id", "name", "partitions_count", "members_count")
+@family("group", "Manage consumer groups, whose members share the partitions of a topic.")
+def app() -> None:
+    """Do nothing: the work is in the commands."""
 
 
 @app.command()
-def create(
-    stream: StreamArgument,
-    topic: TopicArgument,
-    name: Annotated[str, typer.Argument(help="Name of the new group, unique in the topic.")],
-    server: ServerOption = DEFAULT_SERVER,
-    username: UsernameOption = None,
-    password: PasswordOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
-    """Create a consumer group."""
-    with logged_in(server, username, password) as client:
-        _print([client.create_group(identifier(stream), identifier(topic), name)], as_json=as_json)
+@STREAM_ARGUMENT
+@TOPIC_ARGUMENT
+@click.argument("name", type=NewName("a group"))
+@with_target
+@with_form
+def create(target: Target, form: Form, stream: str, topic: str, name: str) -> None:
+    """Create a consumer group. NAME is unique in the topic."""
+    with target.connected() as client:
+        path = find_topic(client, stream, topic)
+        try:
+            group = client.create_group(path.stream, path.topic, name)
+        except ServerError as error:
+            if error.name != "ConsumerGroupNameAlreadyExists":
+                raise
+            raise CommandError(f"there is a group {name!r} in {path.name} already") from error
+    output.show(form, group_document(group), lambda: _print_table([group]))
 
 
 @app.command("list")
-def list_groups(
-    stream: StreamArgument,
-    topic: TopicArgument,
-    server: ServerOption = DEFAULT_SERVER,
-    username: UsernameOption = None,
-    password: PasswordOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
+@STREAM_ARGUMENT
+@TOPIC_ARGUMENT
+@with_target
+@with_form
+def list_groups(target: Target, form: Form, stream: str, topic: str) -> None:
     """List the consumer groups of a topic."""
-    with logged_in(server, username, password) as client:
-        groups = client.groups(identifier(stream), identifier(topic))
-        if not groups and client.topic(identifier(stream), identifier(topic)) is None:
-            raise typer.BadParameter(f"there is no topic {topic!r} in stream {stream!r}")
-    _print(groups, as_json=as_json)
+    with target.connected() as client:
+        path = find_topic(client, stream, topic)
+        groups = client.groups(path.stream, path.topic)
+    output.show(form, [group_document(group) for group in groups], lambda: _print_table(groups))
 
 
 @app.command()
-def show(
-    stream: StreamArgument,
-    topic: TopicArgument,
-    group: GroupArgument,
-    server: ServerOption = DEFAULT_SERVER,
-    username: UsernameOption = None,
-    password: PasswordOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
+@STREAM_ARGUMENT
+@TOPIC_ARGUMENT
+@GROUP_ARGUMENT
+@with_target
+@with_form
+def show(target: Target, form: Form, stream: str, topic: str, group: str) -> None:
     """Show the member, stored offset and lag of each partition. Needs the permission to poll messages."""
-    with logged_in(server, username, password) as client:
-        found = client.group(identifier(stream), identifier(topic), identifier(group))
-        read = client.topic(identifier(stream), identifier(topic))
-        if found is None or read is None:
-            raise typer.BadParameter(f"there is no group {group!r} in topic {topic!r} of stream {stream!r}")
-        partitions = progress_of(client, identifier(stream), read, found)
-    if as_json:
-        members = [{"id": member.id, "partitions": member.partitions} for member in found.members]
-        of_partitions = [
+    with target.connected() as client:
+        path, read, found = _found(client, stream, topic, group)
+        progress = progress_of(client, path.stream, read, found)
+    document: ShownGroupDocument = {
+        **group_document(found),
+        "members": [{"id": member.id, "partitions": member.partitions} for member in found.members],
+        "partitions": [
             {
                 "id": it.partition_id,
                 "member": it.member,
@@ -83,96 +81,151 @@ def show(
                 "last_offset": it.last_offset,
                 "lag_messages": it.lag_messages,
             }
-            for it in partitions
-        ]
-        output.print_json(_fields(found) | {"members": members, "partitions": of_partitions})
-        return
-    _print([found], as_json=False)
-    output.stdout().print()
-    output.print_table(
-        ("partition", "member", "stored offset", "last offset", "lag (messages)"),
-        [
-            (
-                it.partition_id,
-                _known(it.member),
-                _known(it.stored_offset),
-                _known(it.last_offset),
-                it.lag_messages,
-            )
-            for it in partitions
+            for it in progress
         ],
-    )
+    }
+
+    def print_for_users() -> None:
+        _print_table([found])
+        output.stdout().print()
+        output.print_table(
+            ("partition", "member", "stored offset", "last offset", "lag (messages)"),
+            [
+                (
+                    it.partition_id,
+                    or_dash(it.member),
+                    or_dash(it.stored_offset),
+                    or_dash(it.last_offset),
+                    it.lag_messages,
+                )
+                for it in progress
+            ],
+        )
+
+    output.show(form, document, print_for_users)
 
 
 @app.command()
-def lag(
-    stream: StreamArgument,
-    topic: TopicArgument,
-    group: GroupArgument,
-    server: ServerOption = DEFAULT_SERVER,
-    username: UsernameOption = None,
-    password: PasswordOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
+@STREAM_ARGUMENT
+@TOPIC_ARGUMENT
+@GROUP_ARGUMENT
+@with_target
+@with_form
+def lag(target: Target, form: Form, stream: str, topic: str, group: str) -> None:
     """Show the lag of a group in messages, and in seconds by the age of its oldest unread message.
 
     The age is relative to the clock of this machine. Needs the permission to read the topic.
     """
-    with logged_in(server, username, password) as client:
-        found = client.group(identifier(stream), identifier(topic), identifier(group))
-        read = client.topic(identifier(stream), identifier(topic))
-        if found is None or read is None:
-            raise typer.BadParameter(f"there is no group {group!r} in topic {topic!r} of stream {stream!r}")
-        report = lag_of(client, identifier(stream), read, found, now_micros=time.time_ns() // 1000)
-    if as_json:
-        output.print_json(asdict(report))
-        return
-    output.print_table(
-        ("partition", "member", "stored offset", "last offset", "lag (messages)", "lag (seconds)"),
-        [
+    with target.connected() as client:
+        path, read, found = _found(client, stream, topic, group)
+        report = lag_of(client, path.stream, read, found, now_micros=time.time_ns() // 1000)
+
+    def print_for_users() -> None:
+        output.print_table(
+            ("partition", "member", "stored offset", "last offset", "lag (messages)", "lag (seconds)"),
             [
-                it.partition_id,
-                _known(it.member),
-                _known(it.stored_offset),
-                _known(it.last_offset),
-                it.lag_messages,
-                _seconds(it.lag_seconds),
-            ]
-            for it in report.partitions
-        ],
-    )
-    output.stdout().print()
-    output.print_table(("lag (messages)", "lag (seconds)"), [(report.lag_messages, _seconds(report.lag_seconds))])
+                [
+                    it.partition_id,
+                    or_dash(it.member),
+                    or_dash(it.stored_offset),
+                    or_dash(it.last_offset),
+                    it.lag_messages,
+                    _seconds(it.lag_seconds),
+                ]
+                for it in report.partitions
+            ],
+        )
+        output.stdout().print()
+        output.print_table(("lag (messages)", "lag (seconds)"), [(report.lag_messages, _seconds(report.lag_seconds))])
+
+    output.show(form, asdict(report), print_for_users)
 
 
 @app.command()
-def delete(
-    stream: StreamArgument,
-    topic: TopicArgument,
-    group: GroupArgument,
-    server: ServerOption = DEFAULT_SERVER,
-    username: UsernameOption = None,
-    password: PasswordOption = None,
+@STREAM_ARGUMENT
+@TOPIC_ARGUMENT
+@GROUP_ARGUMENT
+@click.option(
+    "--to",
+    type=StartPosition("first", "last"),
+    required=True,
+    help="Next message to read: first, last (only what is sent from now on), an offset, or a time (ISO 8601).",
+)
+@click.option("--partition", "-p", "partitions", type=Partitions(), help="Partitions, such as 0-3,7; otherwise all.")
+@click.option("--dry-run", is_flag=True, help="Show the change, and change nothing.")
+@with_target
+@with_form
+@with_yes
+def reset(
+    target: Target,
+    form: Form,
+    stream: str,
+    topic: str,
+    group: str,
+    to: Start,
+    partitions: tuple[int, ...] | None,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
+    """Have a group read on at another position. The group must have no members while its offsets move."""
+    with target.connected() as client:
+        path, read, found = _found(client, stream, topic, group)
+        chosen = path.partitions(partitions)
+        if found.members_count and not dry_run:
+            raise CommandError(
+                f"group {found.name!r} has {counted(found.members_count, 'member')}, which would go on where they are: "
+                "stop them first"
+            )
+        moves = group_reset.planned(client, path, found, [one for one in read.partitions if one.id in chosen], to)
+        document: list[ResetDocument] = [
+            {"partition": move.partition, "old_offset": move.old_offset, "new_offset": move.new_offset}
+            for move in moves
+        ]
+        output.show(
+            form,
+            document,
+            lambda: output.print_table(
+                ("partition", "old stored offset", "new stored offset"),
+                [(move.partition, or_dash(move.old_offset), or_dash(move.new_offset)) for move in moves],
+            ),
+        )
+        if dry_run:
+            return
+        confirm(f"move group {found.name!r} of {path.name}", yes=yes)
+        group_reset.execute(client, path, found, moves)
+    output.say(f"moved group {found.name!r} of {path.name}")
+
+
+@app.command()
+@STREAM_ARGUMENT
+@TOPIC_ARGUMENT
+@GROUP_ARGUMENT
+@with_target
+@with_yes
+def delete(target: Target, stream: str, topic: str, group: str, yes: bool) -> None:
     """Delete a consumer group with its stored offsets; its members receive no more messages."""
-    with logged_in(server, username, password) as client:
-        client.delete_group(identifier(stream), identifier(topic), identifier(group))
+    with target.connected() as client:
+        path = find_topic(client, stream, topic)
+        found = find_group(client, path, group)
+        what = f"group {found.name!r} of {path.name} with {counted(found.members_count, 'member')}"
+        confirm(f"delete {what}", yes=yes)
+        client.delete_group(path.stream, path.topic, found.id)
+    output.say(f"deleted {what}")
 
 
-def _known(value: int | None) -> int | str:
-    return "-" if value is None else value
+def _found(client: Client, stream: str, topic: str, group: str) -> tuple[TopicPath, Topic, ConsumerGroup]:
+    path = find_topic(client, stream, topic)
+    if path.details is None:
+        raise CommandError(f"this user may not read {path.name}: it needs the permission read_topic")
+    return path, path.details, find_group(client, path, group)
 
 
 def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f}"
 
 
-def _fields(group: ConsumerGroup) -> dict[str, Any]:
-    return {field: getattr(group, field) for field in _FIELDS}
-
-
-def _print(groups: list[ConsumerGroup], *, as_json: bool) -> None:
-    if as_json:
-        output.print_json([_fields(group) for group in groups])
-        return
-    output.print_table(("id", "name", "partitions", "members"), (list(_fields(group).values()) for group in groups))
+def _print_table(groups: list[ConsumerGroup]) -> None:
+    output.print_table(
+        ("id", "name", "partitions", "members"),
+        ((group.id, group.name, group.partitions_count, group.members_count) for group in groups),
+    )

@@ -2,200 +2,157 @@
 
 from __future__ import annotations
 
-import base64
-import datetime
-import sys
-from contextlib import ExitStack
-from dataclasses import dataclass
-from enum import StrEnum
+import re
 from functools import partial
-from typing import Annotated
 
-import typer
+import click
 
-from headrace.cli import following, output
-from headrace.cli.commands.topics import StreamArgument, TopicArgument
-from headrace.cli.membership import Group, read_as_member
-from headrace.cli.target import DEFAULT_SERVER, PasswordOption, ServerOption, UsernameOption, logged_in
-from headrace.connection import identifier
-from headrace_core import Client, Message, Polled
+from headrace.cli.messages import following, message_output
+from headrace.cli.messages.membership import Membership
+from headrace.cli.messages.message_output import MessageForm
+from headrace.cli.messages.reading import Reader, Selection
+from headrace.cli.options.arguments import STREAM_ARGUMENT, TOPIC_ARGUMENT
+from headrace.cli.options.completing import groups as groups_completion
+from headrace.cli.options.server_options import with_target
+from headrace.cli.parameters import END, START, NamedValue, Partitions, Pattern, Start, WholeNumber
+from headrace.cli.servers.resolving import candidates
+from headrace.cli.servers.target import Target
 
 _CONSUMER = "headrace-cli"
+_COUNT = 10
 
 
-class Format(StrEnum):
-    """Output format of messages."""
-
-    TEXT = "text"
-    JSON = "json"
-    RAW = "raw"
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Start position: a polling strategy of the protocol, and its value."""
-
-    strategy: str
-    value: int = 0
-
-
-def parse_start(text: str) -> Start:
-    """Parse `next`, `first`, `last`, an offset, or a time in ISO format (local time unless it has a time zone)."""
-    if text in {"next", "first", "last"}:
-        return Start(text)
-    if text.isascii() and text.isdecimal():
-        return Start("offset", int(text))
-    try:
-        moment = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is not a start position: give next, first, last, an offset such as 42, or a time such as "
-            "2026-01-31T12:00"
-        ) from None
-    return Start("timestamp", int(moment.astimezone().timestamp() * 1_000_000))
-
-
-def poll(
-    stream: StreamArgument,
-    topic: TopicArgument,
-    start: Annotated[
-        str,
-        typer.Option(
-            "--from", metavar="START", help="Start position: next, first, last, an offset, or a time (ISO 8601)."
-        ),
-    ] = "next",
-    partition: Annotated[
-        int | None,
-        typer.Option(
-            "--partition", "-p", min=0, help="Partition to read; without it, all partitions are read in turn."
-        ),
-    ] = None,
-    count: Annotated[
-        int,
-        typer.Option("--count", "-n", min=1, help="Maximum number of messages per partition; with --group, in total."),
-    ] = 10,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Keep printing new messages as they arrive, until Ctrl-C.")
-    ] = False,
-    consumer: Annotated[
-        str | None,
-        typer.Option(
-            "--consumer",
-            "-c",
-            show_default=_CONSUMER,
-            help="Name or id of the consumer whose stored offset --from next continues and --commit updates.",
-        ),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            "--group", "-g", help="Name or id of a consumer group: read as a member of it, and store its offsets."
-        ),
-    ] = None,
-    commit: Annotated[
-        bool | None,
-        typer.Option(
-            "--commit/--no-commit",
-            show_default="no-commit; a group always commits",
-            help="Store the offset of the last message for the consumer, or do not.",
-        ),
-    ] = None,
-    form: Annotated[
-        Format, typer.Option("--output", "-o", help="Output format: text, json, or raw (payloads only, one per line).")
-    ] = Format.TEXT,
-    server: ServerOption = DEFAULT_SERVER,
-    username: UsernameOption = None,
-    password: PasswordOption = None,
+@click.command("poll")
+@STREAM_ARGUMENT
+@TOPIC_ARGUMENT
+@click.option(
+    "--from",
+    "start",
+    type=START,
+    default="next",
+    show_default=True,
+    help="Start position: next (after the stored offset), first, last, an offset, or a time (ISO 8601).",
+)
+@click.option("--until", type=END, help="Stop before this offset or time; without --count, all before it is read.")
+@click.option(
+    "--partition",
+    "-p",
+    "partitions",
+    type=Partitions(),
+    help="Partitions to read, such as 0-3,7; without it, all partitions in turn.",
+)
+@click.option(
+    "--count",
+    "-n",
+    type=WholeNumber(),
+    help=f"Maximum number of messages per partition, 0 for all that are there; with --group, in total.  "
+    f"[default: {_COUNT}]",
+)
+@click.option("--follow", "-f", is_flag=True, help="Keep printing new messages as they arrive, until Ctrl-C.")
+@click.option("--grep", "pattern", type=Pattern(), help="Print only messages whose payload contains this expression.")
+@click.option(
+    "--header",
+    "-H",
+    "wanted_headers",
+    type=NamedValue(),
+    multiple=True,
+    help="Print only messages with this header; repeatable.",
+)
+@click.option(
+    "--consumer",
+    "-c",
+    help=f"Name or id of the consumer whose stored offset --from next continues and --commit updates.  "
+    f"[default: {_CONSUMER}]",
+)
+@click.option(
+    "--group",
+    "-g",
+    shell_complete=groups_completion,
+    help="Name or id of a consumer group: read as a member of it, and store its offsets.",
+)
+@click.option(
+    "--commit/--no-commit",
+    default=None,
+    help="Store the offset of the last printed message for the consumer, or do not; a group always does.",
+)
+@click.option(
+    "--output",
+    "-o",
+    "form",
+    type=click.Choice([form.value for form in MessageForm]),
+    help="Form of messages; raw: payloads only, one per line.  [default: text]",
+)
+@click.option("--format", "format_", help=message_output.FORMAT_HELP)
+@click.option("--json", "as_json", is_flag=True, help="The same as --output json.")
+@with_target
+def app(
+    target: Target,
+    stream: str,
+    topic: str,
+    start: Start,
+    until: Start | None,
+    partitions: tuple[int, ...] | None,
+    count: int | None,
+    follow: bool,
+    pattern: re.Pattern[str] | None,
+    wanted_headers: tuple[tuple[str, str], ...],
+    consumer: str | None,
+    group: str | None,
+    commit: bool | None,
+    form: str | None,
+    format_: str | None,
+    as_json: bool,
 ) -> None:
-    """Read messages and print them."""
-    first = parse_start(start)
+    """Read messages and print them.
+
+    With --follow, a lost connection is opened again, and reading continues where it was.
+    """
+    show = _printer(form, format_, as_json=as_json)
+    selection = Selection(until, pattern, wanted_headers)
     if group is not None:
-        if partition is not None or consumer is not None or commit is False or first != Start("next"):
-            raise typer.BadParameter(
+        if partitions is not None or consumer is not None or commit is False or start != Start("next"):
+            raise click.UsageError(
                 "a member of a group reads its assigned partitions after the group's stored offsets: "
                 "--group excludes --partition, --consumer, --from and --no-commit"
             )
-        with logged_in(server, username, password) as client:
-            path = Group(identifier(stream), identifier(topic), identifier(group))
-            read_as_member(
-                client, path, count=count, follow=follow, show=lambda owned, message: _print(owned, message, form)
+        if not selection.is_everything:
+            raise click.UsageError(
+                "a member of a group reads every message: --group excludes --until, --grep, --header"
             )
+        membership = Membership(stream, topic, group, count=_limit(count, _COUNT), follow=follow, show=show)
+        if follow:
+            following.persistently(partial(membership.read, target))
+        else:
+            membership.read(target)
         return
-    with ExitStack() as stack:
-        client = stack.enter_context(logged_in(server, username, password))
-        partitions = [partition] if partition is not None else _partitions(client, stream, topic)
-        starts = dict.fromkeys(partitions, first)
-        read, until_news = client.poll, following.pause
-        if following.can_wait(client):
-            read = partial(client.wait, maximum_wait_seconds=0.0)
-            if follow and len(partitions) == 1:
-                read, until_news = partial(client.wait, maximum_wait_seconds=following.WAIT_SECONDS), following.at_once
-            elif follow:
-                other = stack.enter_context(logged_in(server, username, password))
-                until_news = following.until_news(other, identifier(stream), identifier(topic), partitions)
-        while True:
-            printed = 0
-            for number in partitions:
-                polled = read(
-                    identifier(stream),
-                    identifier(topic),
-                    number,
-                    strategy=starts[number].strategy,
-                    value=starts[number].value,
-                    count=count,
-                    consumer=identifier(consumer or _CONSUMER),
-                    auto_commit=bool(commit),
-                )
-                following.warn_of_gap(number, polled.gap)
-                for message in polled.messages:
-                    _print(number, message, form)
-                starts[number] = _behind(polled, starts[number])
-                printed += len(polled.messages)
-            sys.stdout.flush()
-            if not follow:
-                return
-            if not printed:
-                until_news()
-
-
-def _behind(polled: Polled, start: Start) -> Start:
-    """Return the position after the polled messages."""
-    if polled.messages:
-        return Start("offset", polled.messages[-1].offset + 1)
-    if polled.gap is not None:
-        return Start("offset", polled.gap[1])
-    return Start("first") if start.strategy == "last" else start
-
-
-def _partitions(client: Client, stream: str, topic: str) -> list[int]:
-    found = client.topic(identifier(stream), identifier(topic))
-    if found is None:
-        raise typer.BadParameter(f"there is no topic {topic!r} in stream {stream!r}")
-    return [partition.id for partition in found.partitions]
-
-
-def _print(partition: int, message: Message, form: Format) -> None:
-    if form is Format.RAW:
-        sys.stdout.buffer.write(message.payload + b"\n")
-    elif form is Format.JSON:
-        output.print_json(
-            {
-                "partition": partition,
-                "offset": message.offset,
-                "timestamp_micros": message.timestamp_micros,
-                "origin_timestamp_micros": message.origin_timestamp_micros,
-                "id": message.id,
-                **_payload(message.payload),
-                **({"user_headers": base64.b64encode(message.user_headers).decode()} if message.user_headers else {}),
-            }
-        )
+    reader = Reader(
+        stream=stream,
+        topic=topic,
+        wanted=partitions,
+        first=start,
+        count=_limit(count, _COUNT if until is None else 0),
+        consumer=candidates(consumer or _CONSUMER)[0],
+        commit=bool(commit),
+        selection=selection,
+        show=show,
+    )
+    if follow:
+        reader.follow(target)
     else:
-        text = output.harmless(message.payload.decode("utf-8", errors="backslashreplace"))
-        typer.echo(f"{partition}:{message.offset}  {output.moment(message.timestamp_micros)}  {text}")
+        reader.read_once(target)
 
 
-def _payload(payload: bytes) -> dict[str, str]:
-    try:
-        return {"payload": payload.decode()}
-    except UnicodeDecodeError:
-        return {"payload_base64": base64.b64encode(payload).decode()}
+def _limit(count: int | None, default: int) -> int | None:
+    """Return the maximum number of messages; None for all."""
+    return (default if count is None else count) or None
+
+
+def _printer(form: str | None, format_: str | None, *, as_json: bool) -> message_output.Printer:
+    if sum((form is not None, format_ is not None, as_json)) > 1:
+        raise click.UsageError("--output, --format and --json exclude each other: give one of them")
+    if format_ is not None:
+        try:
+            return message_output.formatted(format_)
+        except ValueError as error:
+            raise click.UsageError(f"--format: {error}") from error
+    return message_output.printer(MessageForm.JSON if as_json else MessageForm(form or MessageForm.TEXT))

@@ -2,67 +2,73 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+import click
 
 from headrace.cli import output
-from headrace.cli.target import DEFAULT_SERVER, PasswordOption, ServerOption, UsernameOption, logged_in
+from headrace.cli.options.server_options import with_target
+from headrace.cli.output import Form, with_form
+from headrace.cli.servers.target import Target
+from headrace_core import __version__
 
-_SHOWN = (
-    "process_id",
-    "cpu_usage_percent",
-    "total_cpu_usage_percent",
-    "memory_usage_bytes",
-    "total_memory_bytes",
-    "available_memory_bytes",
-    "run_time_micros",
-    "start_time_micros",
-    "read_bytes",
-    "written_bytes",
-    "messages_size_bytes",
-    "streams_count",
-    "topics_count",
-    "partitions_count",
-    "segments_count",
-    "messages_count",
-    "clients_count",
-    "consumer_groups_count",
-    "hostname",
-    "os_name",
-    "os_version",
-    "kernel_version",
-    "server_version",
-    "threads_count",
-    "free_disk_space_bytes",
-    "total_disk_space_bytes",
-)
-"""Statistics to print, in this order."""
+_SHOWN: Final = {
+    "process_id": "process id",
+    "cpu_usage_percent": "CPU of the server",
+    "total_cpu_usage_percent": "CPU of the machine",
+    "memory_usage_bytes": "memory of the server",
+    "total_memory_bytes": "memory of the machine",
+    "available_memory_bytes": "available memory",
+    "run_time_micros": "running for",
+    "start_time_micros": "started",
+    "read_bytes": "read",
+    "written_bytes": "written",
+    "messages_size_bytes": "size of messages",
+    "streams_count": "streams",
+    "topics_count": "topics",
+    "partitions_count": "partitions",
+    "segments_count": "segments",
+    "messages_count": "messages",
+    "clients_count": "clients",
+    "consumer_groups_count": "consumer groups",
+    "hostname": "host",
+    "os_name": "operating system",
+    "os_version": "its version",
+    "kernel_version": "kernel",
+    "server_version": "protocol (release of Iggy)",
+    "threads_count": "threads",
+    "free_disk_space_bytes": "free disk space",
+    "total_disk_space_bytes": "disk space",
+}
+"""Statistics to print, in this order, with their labels."""
 
 
-def stats(
-    server: ServerOption = DEFAULT_SERVER,
-    username: UsernameOption = None,
-    password: PasswordOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
+@click.command("stats")
+@with_target
+@with_form
+def app(target: Target, form: Form) -> None:
     """Show the statistics of a server."""
-    with logged_in(server, username, password) as client:
+    with target.connected() as client:
         found = client.stats()
     values: dict[str, Any] = {name: getattr(found, name) for name in _SHOWN}
-    if as_json:
-        output.print_json(values)
-        return
-    output.print_table(("statistic", "value"), [(_label(name), _shown(name, values[name])) for name in values])
-
-
-def _label(name: str) -> str:
-    return name.removesuffix("_micros").removesuffix("_bytes").replace("_", " ")
+    output.show(
+        form,
+        values,
+        lambda: output.print_table(
+            ("statistic", "value"),
+            [
+                *((label, _shown(name, values[name])) for name, label in _SHOWN.items()),
+                ("headrace (this command)", __version__),
+            ],
+        ),
+    )
 
 
 def _shown(name: str, value: Any) -> str:
     if name.endswith("_micros"):
         return f"{value / 1_000_000:,.1f} s" if name.startswith("run_time") else output.moment(value)
-    if name.endswith(("_bytes", "_space")) or "memory" in name:
+    if name.endswith("_bytes"):
         return output.size(value)
-    if name.endswith(("cpu_usage", "_percent")):
+    if name.endswith("_percent"):
         return f"{value:.1f} %"
     return f"{value:,}" if name.endswith("_count") else str(value)

@@ -1,63 +1,117 @@
-"""`headrace stream create | list | delete`."""
+"""`headrace stream create | list | show | rename | purge | delete`."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+import click
 
 from headrace.cli import output
-from headrace.cli.target import DEFAULT_SERVER, PasswordOption, ServerOption, UsernameOption, logged_in
-from headrace.connection import identifier
-from headrace_core import Stream
+from headrace.cli.asking import confirm, counted, with_yes
+from headrace.cli.documents import stream_document
+from headrace.cli.errors import CommandError
+from headrace.cli.family import family
+from headrace.cli.options.arguments import STREAM_ARGUMENT
+from headrace.cli.options.server_options import with_target
+from headrace.cli.output import Form, with_form
+from headrace.cli.parameters import NewName
+from headrace.cli.servers.resolving import find_stream
+from headrace.cli.servers.target import Target
+from headrace_core import (
+    ServerError,
+    Stream,
+    encode_purge_stream,
+    encode_update_stream,
+)
 
-app = typer.Typer(name="stream", help="Manage streams, which are namespaces of topics.", no_args_is_help=True)
 
-StreamArgument = Annotated[str, typer.Argument(help="Name or id of the stream.")]
+@family("stream", "Manage streams, which are namespaces of topics.")
+def app() -> None:
+    """Do nothing: the work is in the commands."""
 
 
 @app.command()
-def create(
-    name: Annotated[str, typer.Argument(help="Name of the new stream, unique on the server.")],
-    server: ServerOption = DEFAULT_SERVER,
-    username: UsernameOption = None,
-    password: PasswordOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
-    """Create a stream."""
-    with logged_in(server, username, password) as client:
-        _print([client.create_stream(name)], as_json=as_json)
+@click.argument("name", type=NewName("a stream"))
+@with_target
+@with_form
+def create(target: Target, form: Form, name: str) -> None:
+    """Create a stream. NAME is unique on the server."""
+    with target.connected() as client:
+        try:
+            created = client.create_stream(name)
+        except ServerError as error:
+            raise _taken(error, name) from error
+    output.show(form, stream_document(created), lambda: _print_table([created]))
 
 
 @app.command("list")
-def list_streams(
-    server: ServerOption = DEFAULT_SERVER,
-    username: UsernameOption = None,
-    password: PasswordOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
+@with_target
+@with_form
+def list_streams(target: Target, form: Form) -> None:
     """List the streams."""
-    with logged_in(server, username, password) as client:
-        _print(client.streams(), as_json=as_json)
+    with target.connected() as client:
+        streams = client.streams()
+    output.show(form, [stream_document(stream) for stream in streams], lambda: _print_table(streams))
 
 
 @app.command()
-def delete(
-    stream: StreamArgument,
-    server: ServerOption = DEFAULT_SERVER,
-    username: UsernameOption = None,
-    password: PasswordOption = None,
-) -> None:
+@STREAM_ARGUMENT
+@with_target
+@with_form
+def show(target: Target, form: Form, stream: str) -> None:
+    """Show a stream. STREAM is its name or id."""
+    with target.connected() as client:
+        found = find_stream(client, stream)
+    output.show(form, stream_document(found), lambda: _print_table([found]))
+
+
+@app.command()
+@STREAM_ARGUMENT
+@click.argument("name", type=NewName("a stream"))
+@with_target
+def rename(target: Target, stream: str, name: str) -> None:
+    """Give a stream another NAME."""
+    with target.connected() as client:
+        found = find_stream(client, stream)
+        try:
+            client.request(*encode_update_stream(stream=found.id, name=name))
+        except ServerError as error:
+            raise _taken(error, name) from error
+    output.say(f"stream {found.name!r} is now {name!r}")
+
+
+@app.command()
+@STREAM_ARGUMENT
+@with_target
+@with_yes
+def purge(target: Target, stream: str, yes: bool) -> None:
+    """Delete the messages of every topic of a stream; the topics stay."""
+    with target.connected() as client:
+        found = find_stream(client, stream)
+        confirm(f"delete {counted(found.messages_count, 'message')} of stream {found.name!r}", yes=yes)
+        client.request(*encode_purge_stream(stream=found.id))
+    output.say(f"deleted {counted(found.messages_count, 'message')} of stream {found.name!r}")
+
+
+@app.command()
+@STREAM_ARGUMENT
+@with_target
+@with_yes
+def delete(target: Target, stream: str, yes: bool) -> None:
     """Delete a stream with all its topics and messages."""
-    with logged_in(server, username, password) as client:
-        client.delete_stream(identifier(stream))
+    with target.connected() as client:
+        found = find_stream(client, stream)
+        contents = f"{counted(found.topics_count, 'topic')} and {counted(found.messages_count, 'message')}"
+        confirm(f"delete stream {found.name!r} with {contents}", yes=yes)
+        client.delete_stream(found.id)
+    output.say(f"deleted stream {found.name!r} with {contents}")
 
 
-def _print(streams: list[Stream], *, as_json: bool) -> None:
-    if as_json:
-        fields = ("id", "name", "created_at_micros", "topics_count", "size_bytes", "messages_count")
-        output.print_json([{field: getattr(stream, field) for field in fields} for stream in streams])
-        return
+def _taken(error: ServerError, name: str) -> Exception:
+    if error.name == "StreamNameAlreadyExists":
+        return CommandError(f"there is a stream {name!r} already")
+    return error
+
+
+def _print_table(streams: list[Stream]) -> None:
     output.print_table(
         ("id", "name", "topics", "messages", "size", "created"),
         (

@@ -1,0 +1,92 @@
+"""`headrace import`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from headrace.cli import output
+from headrace.cli.asking import counted
+from headrace.cli.errors import CommandError
+from headrace.cli.messages.json_lines import message_of
+from headrace.cli.messages.sending import Outgoing, send_all
+from headrace.cli.options.arguments import STREAM_ARGUMENT, TOPIC_ARGUMENT
+from headrace.cli.options.server_options import with_target
+from headrace.cli.parameters import COUNT
+from headrace.cli.servers.resolving import find_topic
+from headrace.cli.servers.target import Target
+from headrace.cli.transfer.sources import records
+from headrace.cli.transfer.state import FileForm, StateFile, form_of
+
+
+@click.command("import")
+@STREAM_ARGUMENT
+@TOPIC_ARGUMENT
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([form.value for form in FileForm]),
+    help="Form of the file, if its suffix does not say it. Parquet needs pyarrow.",
+)
+@click.option(
+    "--ignore-partitions", is_flag=True, help="Let the server choose partitions, also for messages that have one."
+)
+@click.option("--batch", "-b", type=COUNT, default=1000, show_default=True, help="Maximum of messages per request.")
+@with_target
+def app(
+    target: Target, stream: str, topic: str, file: Path, form: str | None, ignore_partitions: bool, batch: int
+) -> None:
+    """Send the messages of a file to a topic.
+
+    It reads what `headrace export` writes: the fields or columns payload or payload_base64, and optionally key,
+    partition and headers. A row of CSV or Parquet without a payload is sent as a JSON object of its columns.
+
+    If it is interrupted, the same command continues after what was acknowledged, by FILE.import-state; a batch whose
+    acknowledgement was lost is sent again.
+    """
+    chosen = form_of(file, form)
+    if not file.exists():
+        raise CommandError(f"{file} does not exist")
+    state_file = StateFile.beside(file, "import")
+    with target.connected() as client:
+        path = find_topic(client, stream, topic)
+        of = {"topic": path.name, "format": str(chosen), "size_bytes": file.stat().st_size}
+        state = state_file.load(of)
+        done_line, done_count = (state["line"], state["count"]) if state is not None else (0, 0)
+        outgoing = (
+            message_of(Outgoing(number, b""), fields, {}, ignore_partitions=ignore_partitions)
+            for number, fields in records(chosen, file)
+            if number > done_line
+        )
+        with _progress() as on_progress:
+
+            def on_acknowledged(count: int, size_bytes: int, line: int) -> None:
+                state_file.save(of, {"line": line, "count": done_count + count})
+                on_progress(count, size_bytes)
+
+            try:
+                count = send_all(client, path, outgoing, messages_max=batch, on_acknowledged=on_acknowledged)
+            except CommandError as error:
+                advice = "the same command continues, and sends what is uncertain again"
+                raise CommandError(f"{error}\n{advice}", status=error.status) from error
+    state_file.remove()
+    earlier = f", after {done_count:,} in earlier runs" if done_count else ""
+    output.say(f"imported {counted(count, 'message')} from {file}{earlier}")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    if not sys.stderr.isatty():
+        yield lambda _count, _size_bytes: None
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TransferSpeedColumn  # noqa: PLC0415
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TransferSpeedColumn())
+    with Progress(*columns, console=output.stderr(), transient=True) as progress:
+        task = progress.add_task("importing", total=None)
+        yield lambda count, size_bytes: progress.update(task, advance=size_bytes, description=f"{count:,} messages")

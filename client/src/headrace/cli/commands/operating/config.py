@@ -1,0 +1,113 @@
+"""`headrace config check | show | reference | schema`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from headrace.cli import output
+from headrace.cli.family import family
+from headrace.embedded.config import REFERENCE_INTRODUCTION, RENAMED, EmbeddedConfig
+from headrace.service_settings import SERVICES, Service, file_problems
+from headrace_settings import SettingsError, json_schema, settings_of, to_markdown, to_toml
+from headrace_settings.loading.iggy import mapping
+
+
+def config_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--config`, the file with settings, as a parameter `file`."""
+    return click.option(
+        "--config",
+        "-c",
+        "file",
+        envvar="HEADRACE_CONFIG",
+        type=click.Path(path_type=Path),
+        help="TOML file with settings; environment variables take precedence.",
+    )(function)
+
+
+def _service_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--service",
+        "-s",
+        type=click.Choice([service.value for service in Service]),
+        default=Service.EMBEDDED.value,
+        show_default=True,
+        help="Service that the settings belong to: embedded (`headrace up`), or a service of a cluster.",
+    )(function)
+
+
+@family("config", "Check and show the settings of a service without starting it.")
+def app() -> None:
+    """Do nothing: the work is in the commands."""
+
+
+@app.command()
+@config_option
+@_service_option
+@click.option(
+    "--files",
+    "with_files",
+    is_flag=True,
+    help="Also check the certificate files that the settings name; run this on the service's machine.",
+)
+def check(file: Path | None, service: str, with_files: bool) -> None:
+    """Check the settings in the file and the environment; list all errors, and exit with status 1 if there are any."""
+    loaded = SERVICES[Service(service)].load(file, os.environ)
+    for warning in loaded.warnings:
+        output.say(f"warning: {warning}")
+    problems = file_problems(loaded) if with_files else []
+    if problems:
+        raise SettingsError(problems)
+    click.echo(f"the settings are valid; {len(loaded.origins)} are set explicitly, all others have their defaults")
+
+
+@app.command()
+@config_option
+@_service_option
+def show(file: Path | None, service: str) -> None:
+    """Print the effective settings as TOML, each with its origin; secrets are omitted."""
+    loaded = SERVICES[Service(service)].load(file, os.environ)
+    click.echo(to_toml(loaded.config, origins=loaded.origins), nl=False)
+
+
+@app.command()
+@_service_option
+def reference(service: str) -> None:
+    """Print every setting with its environment variable, default and description, as Markdown."""
+    settings = SERVICES[Service(service)]
+    page = reference_page() if service == Service.EMBEDDED else to_markdown(settings.model, prefix=settings.prefix)
+    click.echo(page, nl=False)
+
+
+@app.command()
+@_service_option
+def schema(service: str) -> None:
+    """Print the JSON schema of the TOML file with settings."""
+    click.echo(json.dumps(json_schema(SERVICES[Service(service)].model), indent=2))
+
+
+def reference_page() -> str:
+    """Return the contents of `docs/configuration.md`."""
+    return f"{REFERENCE_INTRODUCTION}\n{to_markdown(EmbeddedConfig)}\n{_iggy_variables()}"
+
+
+def _iggy_variables() -> str:
+    lines = [
+        "## Environment variables of Iggy",
+        "",
+        "The environment variables of an Iggy server keep working. A variable with an equivalent setting sets that",
+        "setting; if the setting's own variable is present as well, the latter takes precedence. A variable without an",
+        "equivalent is reported in a warning at the start, and by `headrace config check`. Each service of a cluster",
+        "reads the variables that it has a setting for.",
+        "",
+        "| variable | setting | replacement |",
+        "| --- | --- | --- |",
+    ]
+    for variable, setting, instead in mapping(settings_of(EmbeddedConfig), renamed=RENAMED):
+        lines.append(f"| `{variable}` | {f'`{setting}`' if setting else 'none'} | {'' if setting else instead} |")
+    return "\n".join([*lines, ""])

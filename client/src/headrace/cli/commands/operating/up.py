@@ -1,0 +1,188 @@
+"""`headrace up`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, get_args
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from headrace.cli import output
+from headrace.cli.commands.operating.config import config_option
+from headrace.cli.errors import CommandError
+from headrace.cli.parameters import WholeNumber
+from headrace.embedded import EmbeddedError, Recovery, Running, running
+from headrace.embedded.config import PREFIX, EmbeddedConfig, load_config
+from headrace_chassis import log_output
+from headrace_chassis.process import serve
+from headrace_core import StartError
+from headrace_node.config import Durability
+from headrace_settings import Loaded, settings_of
+
+# Of the system, and of the gRPC library.
+_TAKEN: Final = ("Address already in use", "Failed to bind to address")
+
+
+@click.command("up")
+@config_option
+@click.option("--data", "-d", type=click.Path(path_type=Path), help="Data directory. [setting: system.path]")
+@click.option(
+    "--address", "-a", metavar="IP:PORT", help="Address that the TCP listener binds to. [setting: tcp.address]"
+)
+@click.option(
+    "--port",
+    "-p",
+    type=WholeNumber(0, 65535),
+    help="Port of the TCP listener, keeping the configured host; 0 picks a free port.",
+)
+@click.option("--driver", help="I/O driver: auto, uring or poll. [setting: runtime.driver]")
+@click.option(
+    "--durability",
+    help=f"Durability of acknowledged appends: {', '.join(get_args(Durability))}. [setting: durability]",
+)
+@click.option("--fresh", is_flag=True, help="Delete everything in the data directory first.")
+@click.option(
+    "--with-default-root-credentials",
+    "default_root",
+    is_flag=True,
+    help="Name the new root user iggy, with the password iggy; only applies to an empty data directory.",
+)
+def app(
+    file: Path | None,
+    data: Path | None,
+    address: str | None,
+    port: int | None,
+    driver: str | None,
+    durability: str | None,
+    fresh: bool,
+    default_root: bool,
+) -> None:
+    """Run the server in the foreground. Ctrl-C shuts it down gracefully; a second Ctrl-C forces the exit."""
+    chosen = {
+        "system.path": ("--data", str(data) if data else None),
+        "tcp.address": ("--address", address),
+        "runtime.driver": ("--driver", driver),
+        "durability": ("--durability", durability),
+    }
+    options = {setting: (option, text) for setting, (option, text) in chosen.items() if text is not None}
+    loaded = load_config(file, os.environ, options)
+    if port is not None:
+        options["tcp.address"] = ("--port", str(loaded.config.tcp.address.with_port(port)))
+        loaded = load_config(file, os.environ, options)
+    log_output.configure(loaded.config.system.logging)
+    try:
+        asyncio.run(_serve(loaded, fresh=fresh, default_root=default_root))
+    except (EmbeddedError, StartError) as error:
+        if isinstance(error.__cause__, OSError):
+            path = loaded.config.system.path
+            reason = error.__cause__.strerror or error.__cause__
+            raise CommandError(
+                f"system.path = {path}: the directory cannot be used ({reason}); choose another one with --data"
+            ) from error
+        taken = _taken(loaded, str(error))
+        if taken is None:
+            raise
+        setting, address = taken
+        raise CommandError(
+            f"{setting} = {address}: another program listens there, or this machine does not have the address "
+            f"(`headrace doctor` checks ports); stop it, or set {_variable(setting)} to another address"
+        ) from error
+
+
+def _taken(loaded: Loaded[EmbeddedConfig], message: str) -> tuple[str, str] | None:
+    """Return the setting whose address cannot be listened on, and the address, for the message of any listener."""
+    if not any(words in message for words in _TAKEN):
+        return None
+    for setting in settings_of(EmbeddedConfig):
+        value: object = loaded.config
+        for name in setting.path:
+            value = getattr(value, name)
+        if setting.path[-1] == "address" and re.search(rf"(?<![0-9]){re.escape(str(value))}(?![0-9])", message):
+            return ".".join(setting.path), str(value)
+    return None
+
+
+def _variable(setting: str) -> str:
+    return f"{PREFIX}_{setting.replace('.', '_').upper()}"
+
+
+async def _serve(loaded: Loaded[EmbeddedConfig], *, fresh: bool, default_root: bool) -> None:
+    began = time.perf_counter()
+    with ExitStack() as stack:
+        progress = stack.enter_context(_recovery_progress())
+        task = progress.add_task("recovering partitions", total=None)
+
+        def on_recovery(recovery: Recovery) -> None:
+            recovered = recovery.partitions_count - recovery.recovering_count
+            progress.update(task, total=recovery.partitions_count, completed=recovered)
+
+        def on_started(server: Running) -> None:
+            stack.close()
+            _print_banner(server, seconds=time.perf_counter() - began, default_root=default_root)
+
+        starting = running(loaded, fresh=fresh, default_root_credentials=default_root, on_recovery=on_recovery)
+        await serve(starting, on_started=on_started, on_stopping=_print_stopping)
+    output.stdout().print("stopped")
+
+
+def _print_stopping() -> None:
+    output.stdout().print("stopping: answering what is in flight (Ctrl-C again to force)")
+
+
+def _recovery_progress() -> Progress:
+    console = output.stderr()
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def _address(bound: str, *, is_tls: bool = False) -> str:
+    if not bound:
+        return "not listening"
+    return f"{bound} (TLS)" if is_tls else bound
+
+
+def _print_banner(server: Running, *, seconds: float, default_root: bool) -> None:
+    console = output.stdout()
+    driver = server.driver + (f" ({server.driver_reason})" if server.driver_reason else "")
+    console.print(f"[bold]headrace {server.version}[/] is up after {seconds:.2f} s")
+    rows = [
+        ("tcp", _address(server.tcp_address, is_tls=server.config.tcp.tls.enabled)),
+        ("http", server.http_url or "not listening"),
+        ("grpc", server.grpc_address or "not listening"),
+        ("pipelines", _address(server.pipelines_address, is_tls=server.config.pipelines.tls.files is not None)),
+        ("websocket", _address(server.websocket_address, is_tls=server.config.websocket.tls.enabled)),
+        ("quic", _address(server.quic_address)),
+        ("data", str(server.data_path)),
+        ("driver", driver),
+        ("shards", str(server.shards_count)),
+        ("durability", server.config.durability),
+        ("process", str(os.getpid())),
+    ]
+    for name, value in rows:
+        console.print(f"  {name:<12}{value}", markup=False)
+    for partition, reason in server.failures:
+        console.print(f"  partition {partition} is closed: {reason}", markup=False, style="bold red")
+    if server.root is not None and server.root.generated:
+        console.print(f"  root user   {server.root.username}", markup=False)
+        console.print(f"  password    {server.root.password.reveal()}   (shown this once)", markup=False, style="bold")
+    if server.root is None and default_root:
+        console.print(
+            "  root user   already exists; its password is unchanged. --with-default-root-credentials only applies to "
+            "an empty data directory (use --fresh, or another --data)",
+            markup=False,
+            style="yellow",
+        )
+    console.print("Press Ctrl-C to stop.", style="dim")

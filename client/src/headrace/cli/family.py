@@ -1,0 +1,33 @@
+"""Groups of commands, such as `headrace stream`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+
+class Family(click.Group):
+    """Commands about one kind of object, listed in the order of their definition."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - they are the same everywhere
+        """Return the names in the order of the definition."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; for an unknown name, propose the most similar one."""
+        name, names = args[0], self.list_commands(ctx)
+        if name not in names and not name.startswith("-") and not ctx.resilient_parsing:
+            similar = difflib.get_close_matches(name, names)
+            proposal = f"did you mean {' or '.join(similar)}?" if similar else f"there are {', '.join(names)}"
+            ctx.fail(f"there is no command {name!r}: {proposal}")
+        return super().resolve_command(ctx, args)
+
+
+def family(name: str, summary: str) -> Callable[[Callable[..., Any]], Family]:
+    """Return a decorator that makes a function without parameters a group of commands."""
+    return click.group(name, cls=Family, help=summary)

@@ -1,0 +1,81 @@
+"""Messages as JSON objects, as `headrace poll --json` prints them and `headrace send --json-lines` reads them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.cli.errors import CommandError
+from headrace.cli.messages import headers
+from headrace.cli.messages.sending import Outgoing
+
+
+def message_of(
+    form: Outgoing, fields: Any, everywhere: Mapping[str, str], *, ignore_partitions: bool = False
+) -> Outgoing:
+    """Return the message that an object describes.
+
+    Args:
+        form: Number of the line, and the key or partition that precede those of the object.
+        fields: The object: payload or payload_base64; key, partition and headers are optional.
+        everywhere: Headers of every message, which those of the object precede.
+        ignore_partitions: Whether the server chooses the partition even if the object has one.
+
+    Raises:
+        CommandError: It is not such an object. The message names the line.
+    """
+    line = form.line
+    if not isinstance(fields, dict):
+        raise CommandError(f'line {line:,} is not a JSON object: give {{"payload": ...}}')
+    key, partition = fields.get("key"), fields.get("partition")
+    if key is not None and not isinstance(key, str):
+        raise CommandError(f"line {line:,}: key is not text")
+    if partition is not None and (not isinstance(partition, int) or isinstance(partition, bool) or partition < 0):
+        raise CommandError(f"line {line:,}: partition is not a whole number")
+    given = fields.get("headers")
+    if given is None:
+        given = {}
+    if not isinstance(given, dict):
+        raise CommandError(f"line {line:,}: headers is not an object of names and values")
+    try:
+        encoded = headers.encoded_values({**everywhere, **given})
+    except (ValueError, TypeError) as error:
+        raise CommandError(f"line {line:,}: {error}") from error
+    payload = _payload(line, fields)
+    if form.key is not None or form.partition is not None:
+        return Outgoing(line, payload, encoded, form.key, form.partition)
+    if key is not None:
+        # The partition of a polled message is where it came from: a key decides anew.
+        return Outgoing(line, payload, encoded, key.encode(), None)
+    return Outgoing(line, payload, encoded, None, None if ignore_partitions else partition)
+
+
+def parsed(form: Outgoing, everywhere: Mapping[str, str], *, ignore_partitions: bool = False) -> Outgoing:
+    """Return the message that a line describes: the payload of `form`.
+
+    Raises:
+        CommandError: It is not JSON, or no such object.
+    """
+    try:
+        fields = json.loads(form.payload)
+    except ValueError as error:
+        raise CommandError(f"line {form.line:,} is not JSON: {error}") from error
+    return message_of(form, fields, everywhere, ignore_partitions=ignore_partitions)
+
+
+def _payload(line: int, fields: dict[str, Any]) -> bytes:
+    match fields:
+        case {"payload": str(text)}:
+            return text.encode()
+        case {"payload_base64": str(text)}:
+            try:
+                return base64.b64decode(text, validate=True)
+            except binascii.Error as error:
+                raise CommandError(f"line {line:,}: payload_base64 is not base64: {error}") from error
+        case {"payload": value}:
+            return json.dumps(value, ensure_ascii=False).encode()
+        case _:
+            raise CommandError(f"line {line:,} has no payload: give payload or payload_base64")

@@ -1,0 +1,147 @@
+"""Messages as `headrace poll` prints them."""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final
+
+from headrace.cli import output
+from headrace.cli.documents import MessageDocument
+from headrace.cli.messages import headers
+from headrace_core import Message
+
+Printer = Callable[[int, Message], None]
+
+
+class MessageForm(StrEnum):
+    """Form of messages."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+    RAW = "raw"
+
+
+_FIELD: Final = re.compile(r"%(h\{[^}]*\}|.)|\\(.)", re.DOTALL)
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
+
+FORMAT_HELP: Final = (
+    r"Print each message in this format: %p partition, %o offset, %v payload, %h headers, %h{NAME} one header, "
+    r"%t time, %T its microseconds, %i id, %s size in bytes, %% a percent sign, \n line end, \t tab. "
+    r"Nothing is added at the end."
+)
+
+
+def printer(form: MessageForm) -> Printer:
+    """Return a function that prints a message of a partition in this form."""
+    match form:
+        case MessageForm.RAW:
+            return _print_raw
+        case MessageForm.JSON:
+            return lambda partition, message: output.print_json(document(partition, message))
+        case MessageForm.YAML:
+            return _print_yaml
+        case MessageForm.TEXT:
+            return _print_text
+
+
+def formatted(text: str) -> Printer:
+    """Return a function that prints messages in a format of the user.
+
+    Raises:
+        ValueError: The format has a field that does not exist.
+    """
+    parts: list[bytes | Callable[[int, Message], bytes]] = []
+    end = 0
+    for match in _FIELD.finditer(text):
+        parts += [text[end : match.start()].encode(), _field(match)]
+        end = match.end()
+    parts.append(text[end:].encode())
+
+    def show(partition: int, message: Message) -> None:
+        write = sys.stdout.buffer.write
+        for part in parts:
+            write(part if isinstance(part, bytes) else part(partition, message))
+
+    return show
+
+
+def document(partition: int, message: Message) -> MessageDocument:
+    """Return a message as a value of JSON."""
+    found: MessageDocument = {
+        "partition": partition,
+        "offset": message.offset,
+        "timestamp_micros": message.timestamp_micros,
+        "origin_timestamp_micros": message.origin_timestamp_micros,
+        "id": message.id,
+    }
+    try:
+        found["payload"] = message.payload.decode()
+    except UnicodeDecodeError:
+        found["payload_base64"] = base64.b64encode(message.payload).decode()
+    if message.user_headers:
+        readable = headers.decoded(message.user_headers)
+        if readable is None:
+            found["user_headers"] = base64.b64encode(message.user_headers).decode()
+        else:
+            found["headers"] = readable  # type: ignore[typeddict-item]  # `HeaderDocument` is such a dictionary
+    return found
+
+
+def _field(match: re.Match[str]) -> bytes | Callable[[int, Message], bytes]:
+    if match[2] is not None:
+        return _ESCAPES.get(match[2], match[0]).encode()
+    match match[1]:
+        case "%":
+            return b"%"
+        case "p":
+            return lambda partition, _: str(partition).encode()
+        case "o":
+            return lambda _, message: str(message.offset).encode()
+        case "v":
+            return lambda _, message: message.payload
+        case "h":
+            return lambda _, message: headers.as_line(headers.decoded(message.user_headers) or {}).encode()
+        case "t":
+            return lambda _, message: output.moment(message.timestamp_micros).encode()
+        case "T":
+            return lambda _, message: str(message.timestamp_micros).encode()
+        case "i":
+            return lambda _, message: str(message.id).encode()
+        case "s":
+            return lambda _, message: str(len(message.payload)).encode()
+        case field if field.startswith("h{"):
+            name = field[2:-1]
+            return lambda _, message: header_text(message, name).encode()
+        case field:
+            raise ValueError(f"there is no field %{field}: see --help, and write %% for a percent sign")
+
+
+def header_text(message: Message, name: str) -> str:
+    """Return a header of a message as text; empty if it has none of this name."""
+    found = headers.decoded(message.user_headers) if message.user_headers else None
+    return headers.as_text(found[name]) if found and name in found else ""
+
+
+def _print_raw(_partition: int, message: Message) -> None:
+    sys.stdout.buffer.write(message.payload + b"\n")
+
+
+def _print_yaml(partition: int, message: Message) -> None:
+    sys.stdout.write("---\n")
+    output.print_yaml(document(partition, message))
+
+
+def _print_text(partition: int, message: Message) -> None:
+    text = output.harmless(message.payload.decode("utf-8", errors="backslashreplace"))
+    line = f"{partition}:{message.offset}  {output.moment(message.timestamp_micros)}  {text}"
+    if message.user_headers:
+        readable = headers.decoded(message.user_headers)
+        line += (
+            f"  [{output.harmless(headers.as_line(readable))}]" if readable is not None else "  [unreadable headers]"
+        )
+    sys.stdout.write(line + "\n")

@@ -1,0 +1,1 @@
+"""Options and arguments that many commands have, and completion of their values."""

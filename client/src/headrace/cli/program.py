@@ -1,0 +1,103 @@
+"""All commands by name. A command is imported when it is run: the server takes longer to import than most to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import click
+from click.shell_completion import CompletionItem
+
+from headrace.cli.family import Family
+
+
+class Entry(NamedTuple):
+    """A command or a group of commands."""
+
+    module: str
+    """Module in `commands` that has it as a function of its name, `app` for a group."""
+    summary: str
+    """First sentence of its help, so that the list of commands imports none of them."""
+
+
+COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
+    {
+        "up": Entry("operating.up", "Run the server in the foreground."),
+        "ping": Entry("ping", "Check that a server responds, without a login."),
+        "stream": Entry("streams", "Manage streams, which are namespaces of topics."),
+        "topic": Entry("topics", "Manage topics, which are partitioned logs of messages."),
+        "partition": Entry("partitions", "Add partitions to a topic, or remove them."),
+        "group": Entry("groups", "Manage consumer groups, whose members share the partitions of a topic."),
+        "send": Entry("send", "Send messages: arguments, lines of a file, or lines of standard input."),
+        "poll": Entry("poll", "Read messages and print them."),
+        "export": Entry("export", "Write the messages of a topic to a file."),
+        "import": Entry("import_", "Send the messages of a file to a topic."),
+        "user": Entry("users", "Manage users and their permissions."),
+        "token": Entry("tokens", "Manage the personal access tokens of the user that is logged in."),
+        "client": Entry("clients", "List and close client connections."),
+        "stats": Entry("stats", "Show the statistics of a server."),
+        "audit": Entry("operating.audit", "Show logins, refusals for missing permissions, and changes; oldest first."),
+        "bench": Entry(
+            "operating.bench", "Measure the throughput, latency percentiles and CPU time per GB of a server."
+        ),
+        "doctor": Entry("operating.doctor", "Check this machine, and whether a server can be reached."),
+        "context": Entry("contexts", "Manage named servers with their credentials."),
+        "config": Entry("operating.config", "Check and show the settings of a service without starting it."),
+        "metadata": Entry("operating.metadata", "Inspect and repair the replicas of the metadata service."),
+        "completion": Entry("completion", "Print a script for shell completion of commands, options and names."),
+    }
+)
+
+
+class _Commands(Family):
+    """Imports a command on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - they are the same everywhere
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = import_module(f"headrace.cli.commands.{entry.module}").app
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [
+            CompletionItem(name, help=entry.summary) for name, entry in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        # Options, from the class above that of groups, which would import every command for its help.
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _print_version(context: click.Context, _option: click.Parameter, is_wanted: bool) -> None:
+    if is_wanted:
+        from headrace_core import __version__  # noqa: PLC0415
+
+        click.echo(f"headrace {__version__}")
+        context.exit()
+
+
+@click.group(
+    "headrace",
+    cls=_Commands,
+    help="Headrace: a persistent, partitioned message log.",
+    epilog="Exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version and exit.",
+)
+def program() -> None:
+    """Do nothing: the work is in the commands."""

@@ -1,0 +1,66 @@
+"""JSON schemas of what commands print with `--output json`: `python -m headrace.cli.schemas DIRECTORY` writes them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from headrace.cli import documents
+from headrace.cli.group_progress import Lag
+
+DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "stream-create": documents.StreamDocument,
+        "stream-list": list[documents.StreamDocument],
+        "stream-show": documents.StreamDocument,
+        "topic-create": documents.TopicDocument,
+        "topic-list": list[documents.ListedTopicDocument],
+        "topic-list-stream": list[documents.TopicDocument],
+        "topic-show": documents.ShownTopicDocument,
+        "topic-update": documents.TopicDocument,
+        "group-create": documents.GroupDocument,
+        "group-list": list[documents.GroupDocument],
+        "group-show": documents.ShownGroupDocument,
+        "group-lag": Lag,
+        "group-reset": list[documents.ResetDocument],
+        "poll": documents.MessageDocument,
+        "user-create": documents.UserDocument,
+        "user-list": list[documents.UserDocument],
+        "user-show": documents.ShownUserDocument,
+        "token-create": documents.TokenDocument,
+        "token-list": list[documents.TokenDocument],
+        "client-list": list[documents.ClientDocument],
+        "context-list": list[documents.ContextDocument],
+        "context-show": documents.ContextDocument,
+        "doctor": list[documents.CheckDocument],
+        "stats": documents.StatsDocument,
+    }
+)
+"""Type of the document that each command prints."""
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Return the schema of a command's document."""
+    found = msgspec.json.schema(DOCUMENTS[name])
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+
+
+def write(directory: Path) -> None:
+    """Write all schemas, a file for each command, and remove those of commands that are gone."""
+    directory.mkdir(exist_ok=True)
+    for name in DOCUMENTS:
+        text = json.dumps(schema(name), indent=2) + "\n"
+        (directory / f"{name}.json").write_text(text, encoding="utf-8")
+    for path in directory.glob("*.json"):
+        if path.stem not in DOCUMENTS:
+            path.unlink()
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

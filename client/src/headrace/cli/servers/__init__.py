@@ -1,0 +1,1 @@
+"""Servers: where they are, as whom to log in, and what they have."""

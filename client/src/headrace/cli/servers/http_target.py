@@ -1,0 +1,87 @@
+"""Client of a server's HTTP API, for functions that the binary protocol lacks."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from headrace.cli.errors import CommandError
+from headrace.cli.servers.target import Target
+from headrace.connection import Credentials, Token
+
+DEFAULT_URL: Final = "http://127.0.0.1:3000"
+
+_TIMEOUT_SECONDS: Final = 30.0
+
+
+class HttpError(CommandError):
+    """The HTTP API is unreachable, or has refused a request. The message contains the reason."""
+
+
+class Api:
+    """The HTTP API with a logged-in user."""
+
+    def __init__(self, url: str) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise HttpError(
+                f"--url: {url!r} is not the address of an HTTP API: give http://host:port or https://host:port",
+                status=2,
+            )
+        self._url = url.rstrip("/")
+        self._token = ""
+
+    def log_in(self, credentials: Credentials | Token) -> None:
+        """Log in; later requests are sent as this user."""
+        match credentials:
+            case Credentials(username=username, password=password):
+                given = "POST", "/users/login", {"username": username, "password": password}
+            case Token(text=text):
+                given = "POST", "/personal-access-tokens/login", {"token": text}
+        answer = json.loads(self.ask(*given))
+        self._token = answer["access_token"]["token"]
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
+        """Return the body of an answer.
+
+        Raises:
+            HttpError: The answer is an error, or there was no answer.
+        """
+        headers = {"Content-Type": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(self._url + path, data, headers, method=method)  # noqa: S310 - see __init__
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:  # noqa: S310 - see __init__
+                answer: bytes = response.read()
+                return answer
+        except urllib.error.HTTPError as error:
+            raise HttpError(f"{self._url} refused {method} {path}: {_reason(error)}") from error
+        except OSError as error:
+            raise HttpError(f"{self._url} cannot be reached: {getattr(error, 'reason', error)}") from error
+
+
+@contextmanager
+def logged_in(url: str, target: Target) -> Iterator[Api]:
+    """Log in with the credentials of a target for the duration of a ``with`` block, and log out at its end."""
+    credentials = target.credentials()
+    if not isinstance(credentials, (Credentials, Token)):
+        raise HttpError("the HTTP API accepts no tickets: give a user or an access token", status=2)
+    api = Api(url)
+    api.log_in(credentials)
+    try:
+        yield api
+    finally:
+        api.ask("DELETE", "/users/logout")
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    try:
+        reason = json.loads(error.read())["reason"]
+    except (ValueError, KeyError, TypeError):
+        return f"{error.code} {error.reason}"
+    return f"{error.code} {reason}"

@@ -1,0 +1,1 @@
+"""Export of topics to files, and import of files."""

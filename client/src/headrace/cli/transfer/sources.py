@@ -1,0 +1,95 @@
+"""Files that messages are imported from, record by record."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from headrace.cli.errors import CommandError
+from headrace.cli.transfer.sinks import parts
+from headrace.cli.transfer.state import PYARROW_IS_MISSING, FileForm
+
+_BATCH_ROWS = 1000
+
+
+def records(form: FileForm, path: Path) -> Iterator[tuple[int, Any]]:
+    """Return what `messages.json_lines.message_of` reads, with the number of the line or row, from 1.
+
+    A row of CSV or Parquet without a payload is a message itself: a JSON object of its columns.
+
+    Raises:
+        CommandError: The file cannot be read, or a line is not JSON.
+    """
+    try:
+        match form:
+            case FileForm.JSONL:
+                yield from _json_lines(path)
+            case FileForm.CSV:
+                yield from enumerate(map(_from_row, _csv_rows(path)), 1)
+            case FileForm.PARQUET:
+                yield from enumerate(map(_from_row, _parquet_rows(path)), 1)
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                yield number, json.loads(line)
+            except ValueError as error:
+                raise CommandError(f"line {number:,} is not JSON: {error}") from error
+
+
+def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        try:
+            yield from csv.DictReader(file, strict=True)
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise CommandError(f"{path} is not CSV in UTF-8: {error}") from error
+
+
+def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        import pyarrow  # noqa: PLC0415
+        import pyarrow.parquet  # noqa: PLC0415
+    except ImportError as error:
+        raise CommandError(PYARROW_IS_MISSING) from error
+    for part in parts(path) if path.is_dir() else [path]:
+        try:
+            with pyarrow.parquet.ParquetFile(part) as file:
+                for batch in file.iter_batches(_BATCH_ROWS):
+                    yield from batch.to_pylist()
+        except pyarrow.ArrowInvalid as error:
+            raise CommandError(f"{part} is not Parquet: {error}") from error
+
+
+def _from_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row as the object of a message."""
+    if "payload" not in row and "payload_base64" not in row:
+        return {"payload": json.dumps(row, ensure_ascii=False, default=str)}
+    fields: dict[str, Any] = {}
+    if row.get("payload_base64"):
+        fields["payload_base64"] = row["payload_base64"]
+    elif isinstance(row.get("payload"), bytes):
+        fields["payload_base64"] = base64.b64encode(row["payload"]).decode()
+    else:
+        fields["payload"] = row.get("payload") or ""
+    if row.get("key"):
+        fields["key"] = row["key"]
+    if row.get("partition") not in {None, ""}:
+        fields["partition"] = row["partition"]
+        with suppress(ValueError):
+            fields["partition"] = int(row["partition"])
+    if row.get("headers"):
+        fields["headers"] = row["headers"]
+        with suppress(ValueError):
+            fields["headers"] = json.loads(row["headers"])
+    return fields

@@ -1,0 +1,103 @@
+"""`headrace doctor`: a verdict for each check, with what to do."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import command_line
+import jsonschema_rs
+import pytest
+from command_shell import Shell
+
+from headrace.cli import schemas
+from headrace.cli.diagnosis import machine
+
+
+def test_a_server_is_examined(headrace: Shell, tmp_path: Path) -> None:
+    result = headrace.run("doctor", "--data", str(tmp_path / "new"), "--json")
+    found = json.loads(result.stdout)
+    jsonschema_rs.validate(schemas.schema("doctor"), found)
+    verdicts = {check["check"]: check["verdict"] for check in found}
+    assert verdicts["headrace"] == verdicts["python"] == verdicts["server"] == verdicts["login"] == "ok"
+    assert verdicts["clock of the server"] == "ok"
+    assert all(check["advice"] for check in found if check["verdict"] != "ok")
+    assert result.returncode == ("fail" in verdicts.values())
+    text = headrace.run("doctor", "--data", str(tmp_path)).stdout.decode()
+    assert "\nok    python" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "line"),
+    [
+        (
+            ("-s", "127.0.0.1:1"),
+            {},
+            {
+                "check": "server",
+                "verdict": "fail",
+                "found": "no server listens at 127.0.0.1:1",
+                "advice": "is it running? `headrace up` starts one",
+            },
+        ),
+        (
+            (),
+            {"HEADRACE_USERNAME": "ann", "HEADRACE_PASSWORD": "wrong"},
+            {
+                "check": "login",
+                "verdict": "fail",
+                "found": "the server does not know user 'ann' with this password",
+                "advice": "see docs/command-line.md",
+            },
+        ),
+    ],
+)
+def test_a_failure_is_status_1(
+    headrace: Shell, arguments: tuple[str, ...], variables: dict[str, str], line: dict[str, str]
+) -> None:
+    result = command_line.run("doctor", "--json", *arguments, environment=headrace.environment | variables)
+    assert json.loads(result.stdout)[-1] == line
+    assert result.returncode == 1
+
+
+def test_without_a_server() -> None:
+    result = command_line.run("doctor", "--no-server", "--json", environment={})
+    assert "server" not in {check["check"] for check in json.loads(result.stdout)}
+
+
+def test_a_port_in_use() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        used = machine.port(number, "tcp", "HTTP")
+    assert (used["verdict"], used["found"]) == ("warn", "tcp, HTTP: Address already in use")
+    assert machine.port(number, "tcp", "HTTP") == machine.ok(f"port {number}", "tcp, HTTP: free")
+
+
+def test_kernels() -> None:
+    verdicts = {release: machine.kernel(release)["verdict"] for release in ("6.1.0-1-amd64", "5.15.0", "10.0.1-rc1")}
+    assert verdicts == {"6.1.0-1-amd64": "ok", "5.15.0": "warn", "10.0.1-rc1": "ok"}
+
+
+def test_disks(tmp_path: Path) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        "1 0 8:1 / / rw - ext4 /dev/a rw\n"
+        f"2 1 0:2 / {tmp_path} rw shared:1 - tmpfs tmpfs rw\n"
+        f"3 1 0:3 / {tmp_path}-other rw - nfs4 host:/ rw\n"
+    )
+    assert machine.file_system_type(tmp_path, mounts) == "tmpfs"
+    assert machine.file_system_type(Path("/"), mounts) == "ext4"
+    verdicts = {kind: machine.file_system(tmp_path, kind)["verdict"] for kind in ("ext4", "tmpfs", "nfs4", "overlay")}
+    assert verdicts == {"ext4": "ok", "tmpfs": "warn", "nfs4": "warn", "overlay": "warn"}
+    space = [machine.disk_space(tmp_path, free, 100 << 30)["verdict"] for free in (1 << 20, 5 << 30, 50 << 30)]
+    assert space == ["fail", "warn", "ok"]
+    assert machine.existing(tmp_path / "a" / "b") == tmp_path
+
+
+def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for soft in (64 << 10, 64 << 20, -1):
+        monkeypatch.setattr("resource.getrlimit", lambda _, soft=soft: (soft, soft))
+        found.append(machine.limit("locked memory", 0, 8 << 20, "ulimit -l", is_bytes=True)["verdict"])
+    assert found == ["warn", "ok", "ok"]

@@ -1,0 +1,85 @@
+"""Documents that commands print: valid by the schemas in docs/schemas, in JSON and in YAML."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import yaml
+from command_shell import Shell
+
+from headrace.cli import schemas
+
+DIRECTORY = Path(__file__).resolve().parents[3] / "docs" / "schemas"
+
+COMMANDS = {
+    "stream-list": ("stream", "list"),
+    "stream-show": ("stream", "show", "{stream}"),
+    "topic-list": ("topic", "list"),
+    "topic-list-stream": ("topic", "list", "{stream}"),
+    "topic-show": ("topic", "show", "{stream}", "t"),
+    "topic-update": ("topic", "update", "{stream}", "t", "--message-expiry", "1 day"),
+    "group-list": ("group", "list", "{stream}", "t"),
+    "group-show": ("group", "show", "{stream}", "t", "g"),
+    "group-lag": ("group", "lag", "{stream}", "t", "g"),
+    "group-reset": ("group", "reset", "{stream}", "t", "g", "--to", "last", "--dry-run"),
+    "user-list": ("user", "list"),
+    "user-show": ("user", "show", "{user}"),
+    "token-list": ("token", "list"),
+    "client-list": ("client", "list"),
+    "stats": ("stats",),
+}
+CREATIONS = {
+    "stream-create": ("stream", "create", "created"),
+    "topic-create": ("topic", "create", "{stream}", "created"),
+    "group-create": ("group", "create", "{stream}", "t", "created"),
+    "user-create": ("user", "create", "created", "--new-password", "secret"),
+    "token-create": ("token", "create", "created"),
+}
+
+
+@pytest.fixture
+def filled(headrace: Shell, topic: tuple[str, str]) -> dict[str, str]:
+    """Values for the commands: of a topic with a message and a group."""
+    headrace("send", *topic, "x", "-p", "0", "-H", "a=b")
+    headrace("group", "create", *topic, "g")
+    return {"{stream}": topic[0], "{user}": headrace.login["HEADRACE_USERNAME"]}
+
+
+def validate(name: str, document: Any) -> None:
+    jsonschema_rs.validate(json.loads((DIRECTORY / f"{name}.json").read_text()), document)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_is_printed_is_valid(headrace: Shell, filled: dict[str, str], name: str) -> None:
+    arguments = [filled.get(argument, argument) for argument in COMMANDS[name]]
+    validate(name, json.loads(headrace(*arguments, "--output", "json")))
+    validate(name, yaml.safe_load(headrace(*arguments, "--output", "yaml")))
+    assert headrace(*arguments)
+
+
+def test_what_is_created_is_valid(headrace: Shell, filled: dict[str, str]) -> None:
+    for name, command in CREATIONS.items():
+        arguments = [filled.get(argument, argument) for argument in command]
+        validate(name, json.loads(headrace(*arguments, "--json")))
+    for kind in ("stream", "user", "token"):
+        headrace(kind, "delete", "created", "--yes")
+
+
+def test_messages_are_valid(headrace: Shell, filled: dict[str, str]) -> None:
+    command = ("poll", filled["{stream}"], "t", "--from", "first")
+    validate("poll", json.loads(headrace(*command, "--json")))
+    validate("poll", yaml.safe_load(headrace(*command, "-o", "yaml")))
+
+
+@pytest.mark.parametrize("name", schemas.DOCUMENTS)
+def test_the_schemas_are_current(name: str) -> None:
+    """`make generate` writes them."""
+    assert json.loads((DIRECTORY / f"{name}.json").read_text()) == schemas.schema(name)
+
+
+def test_no_other_schemas_are_there() -> None:
+    assert {path.stem for path in DIRECTORY.iterdir()} == set(schemas.DOCUMENTS)

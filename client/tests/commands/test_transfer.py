@@ -1,0 +1,228 @@
+"""Export and import: every message once, also if an export is interrupted anywhere."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from command_shell import Shell
+
+from headrace.cli.transfer import exporting, sinks
+from headrace.embedded import Server
+from headrace_core import Message
+
+
+@pytest.fixture(scope="module")
+def filled(server: Server) -> Shell:
+    """A topic with 250 messages in each of two partitions, with and without headers, and bytes that are no text."""
+    headrace = Shell(server)
+    headrace("stream", "create", "transfer")
+    headrace("topic", "create", "transfer", "source", "-p", "2")
+    for partition in (0, 1):
+        lines = [
+            {"payload": f'{partition}, "{n}"\nnext', "headers": {"n": n}} if n % 3 else {"payload_base64": "/wA="}
+            for n in range(250)
+        ]
+        stdin = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        headrace("send", "transfer", "source", "--json-lines", "-p", str(partition), stdin=stdin)
+    return headrace
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporting, "_CHUNK_MESSAGES", 40)
+    monkeypatch.setattr(exporting, "_COMMIT_BYTES", 1)
+
+
+def rows(path: Path) -> list[tuple[int, int]]:
+    if path.is_dir():
+        tables = [pyarrow.parquet.read_table(part).to_pylist() for part in sinks.parts(path)]
+        found = [row for table in tables for row in table]
+    elif path.suffix == ".csv":
+        with path.open(newline="") as file:
+            found = list(csv.DictReader(file))
+    else:
+        found = [json.loads(line) for line in path.read_text().splitlines()]
+    return [(int(row["partition"]), int(row["offset"])) for row in found]
+
+
+EVERYTHING = [(partition, offset) for partition in (0, 1) for offset in range(250)]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+def test_a_topic_goes_out_and_in(filled: Shell, tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"all.{suffix}"
+    result = filled.run("export", "transfer", "source", str(file))
+    assert result.stderr.decode() == f"exported 500 messages to {file}\n"
+    assert rows(file) == EVERYTHING
+    assert list(tmp_path.iterdir()) == [file]
+    filled("topic", "create", "transfer", suffix, "-p", "2")
+    imported = filled.run("import", "transfer", suffix, str(file))
+    assert imported.stderr.decode() == f"imported 500 messages from {file}\n"
+    polled = [
+        [
+            (message["partition"], message["offset"], message.get("payload"), message.get("headers"))
+            for line in filled("poll", "transfer", topic, "--from", "first", "-n", "0", "--json").splitlines()
+            for message in [json.loads(line)]
+        ]
+        for topic in ("source", suffix)
+    ]
+    assert polled[0] == polled[1]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("is_before", [True, False])
+def test_an_interrupted_export_continues(
+    filled: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, is_before: bool
+) -> None:
+    """Interrupt each write once, before or after it: no gaps, no repeats."""
+    file = tmp_path / f"part.{suffix}"
+    opened, kept = sinks.opened, []
+
+    def interrupting(*arguments: object) -> sinks.Sink:
+        sink = opened(*arguments)  # type: ignore[arg-type]  # as they came
+        write, count = sink.write, 0
+
+        def write_once(partition: int, messages: list[Message]) -> None:
+            nonlocal count
+            count += 1
+            if count == 2 and is_before:
+                raise KeyboardInterrupt
+            write(partition, messages)
+            if count == 2:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(sink, "write", write_once)
+        return sink
+
+    monkeypatch.setattr(sinks, "opened", interrupting)
+    for _ in range(50):
+        result = filled.run("export", "transfer", "source", str(file))
+        if result.returncode == 0:
+            break
+        assert result.returncode == 130
+        assert b"the same command continues" in result.stderr
+        kept.append(len(result.stderr))
+    assert len(kept) > 5
+    assert rows(file) == EVERYTHING
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_killed_export_continues(filled: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages that were written after the last commit are cut off."""
+    file = tmp_path / "killed.jsonl"
+    monkeypatch.setattr(exporting, "_COMMIT_BYTES", 1 << 30)
+    written: list[int] = []
+
+    class Killed(BaseException):
+        pass
+
+    opened = sinks.opened
+
+    def dying(*arguments: object) -> sinks.Sink:
+        sink = opened(*arguments)  # type: ignore[arg-type]  # as they came
+        write = sink.write
+
+        def write_some(partition: int, messages: list[Message]) -> None:
+            write(partition, messages)
+            written.append(len(messages))
+            if len(written) == 5:
+                sink._file.flush()  # type: ignore[attr-defined]  # as if the kernel had been given a part
+                raise Killed
+
+        monkeypatch.setattr(sink, "write", write_some)
+        return sink
+
+    monkeypatch.setattr(sinks, "opened", dying)
+    with pytest.raises(Killed):
+        filled.run("export", "transfer", "source", str(file))
+    assert file.stat().st_size > 0
+    assert filled.run("export", "transfer", "source", str(file)).returncode == 0
+    assert rows(file) == EVERYTHING
+
+
+def test_a_real_process_is_interrupted(filled: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "process.jsonl"
+    with filled.start("export", "transfer", "source", str(file)) as process:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    filled("export", "transfer", "source", str(file), *(("--overwrite",) if process.returncode == 0 else ()))
+    assert rows(file) == EVERYTHING
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--from", "100", "--until", "102"), [(0, 100), (0, 101), (1, 100), (1, 101)]),
+        (("--from", "249", "-p", "1"), [(1, 249)]),
+        (("--until", "2000-01-01"), []),
+        (("--from", "2100-01-01"), []),
+        (("--from", "2000-01-01", "--until", "1", "-p", "0"), [(0, 0)]),
+    ],
+)
+def test_ranges(filled: Shell, tmp_path: Path, options: tuple[str, ...], expected: list[tuple[int, int]]) -> None:
+    file = tmp_path / "range.jsonl"
+    filled("export", "transfer", "source", str(file), *options)
+    assert rows(file) == expected
+
+
+def test_rows_of_other_tables_are_messages(filled: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "table.csv"
+    file.write_text("name,amount\nann,3\n")
+    filled("topic", "create", "transfer", "table")
+    filled("import", "transfer", "table", str(file))
+    assert filled("poll", "transfer", "table", "--from", "first", "-o", "raw") == '{"name": "ann", "amount": "3"}\n'
+
+
+def test_an_import_continues_behind_what_was_acknowledged(filled: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "lines.jsonl"
+    good = "".join(json.dumps({"payload": str(n)}) + "\n" for n in range(25))
+    file.write_text(good + "{" + " " * 20 + "\n")
+    filled("topic", "create", "transfer", "continued")
+    failed = filled.run("import", "transfer", "continued", str(file), "--batch", "10")
+    assert failed.returncode == 1
+    assert failed.stderr.decode().splitlines()[1:] == [
+        "stopped after 20 acknowledged messages",
+        "the same command continues, and sends what is uncertain again",
+    ]
+    # Of the same size, by which the file is recognised.
+    file.write_text(good + '{"payload": "last12"}\n')
+    assert file.stat().st_size == len(good) + 22
+    done = filled.run("import", "transfer", "continued", str(file), "--batch", "10")
+    assert done.stderr.decode() == f"imported 6 messages from {file}, after 20 in earlier runs\n"
+    payloads = filled("poll", "transfer", "continued", "--from", "first", "-n", "0", "-o", "raw").split()
+    assert payloads == [*map(str, range(25)), "last12"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("export", "transfer", "source", "{d}/a.txt"),
+            "the form of {d}/a.txt is unclear: give --format, or a suffix of ",
+        ),
+        (("export", "transfer", "source", "{d}/there.csv"), "{d}/there.csv exists: --overwrite replaces it"),
+        (("export", "transfer", "source", "{d}/no/a.csv"), "{d}/no/a.csv cannot be written: No such file or directory"),
+        (("import", "transfer", "source", "{d}/none.csv"), "{d}/none.csv does not exist"),
+        (("import", "transfer", "source", "{d}/bad.jsonl"), "line 1 is not JSON: Expecting value: "),
+        (("import", "transfer", "source", "{d}/bad.parquet"), "{d}/bad.parquet is not Parquet: "),
+        (("import", "transfer", "source", "{d}/other.jsonl"), "{d}/other.jsonl.import-state is the state of another "),
+        (
+            ("import", "transfer", "source", "{d}/odd.jsonl"),
+            "{d}/odd.jsonl.import-state is not the state of a transfer: ",
+        ),
+    ],
+)
+def test_mistakes(filled: Shell, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    (tmp_path / "there.csv").write_text("")
+    for name in ("bad.jsonl", "bad.parquet", "other.jsonl", "odd.jsonl"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "other.jsonl.import-state").write_text('{"of": {"topic": "a/b"}, "state": {}}')
+    (tmp_path / "odd.jsonl.import-state").write_text("{}")
+    result = filled.run(*(argument.replace("{d}", str(tmp_path)) for argument in arguments))
+    assert result.stderr.decode().startswith(f"error: {message.replace('{d}', str(tmp_path))}")
+    assert result.returncode in {1, 2}

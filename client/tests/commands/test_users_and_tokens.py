@@ -1,0 +1,98 @@
+"""Users, their permissions and access tokens, by the command line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import command_line
+from command_shell import Shell
+
+
+def login(headrace: Shell, **variables: str) -> Shell:
+    """Return a shell with other credentials."""
+    other = Shell.__new__(Shell)
+    other.environment, other.login = headrace.environment, variables
+    return other
+
+
+def shown(headrace: Shell, name: str) -> list[dict[str, Any]]:
+    grants: list[dict[str, Any]] = json.loads(headrace("user", "show", name, "--json"))["grants"]
+    return grants
+
+
+def test_a_user_comes_and_goes(headrace: Shell) -> None:
+    created = json.loads(headrace("user", "create", "ann", "--new-password", "secret", "--json"))
+    assert (created["name"], created["status"]) == ("ann", "active")
+    ann = login(headrace, HEADRACE_USERNAME="ann", HEADRACE_PASSWORD="secret")
+    assert ann.run("token", "list").returncode == 0
+    headrace("user", "deactivate", "ann")
+    assert ann.run("token", "list").stderr == b"error: user 'ann' is not active: headrace user activate ann\n"
+    headrace("user", "activate", "ann")
+    headrace("user", "password", "ann", "--current-password", "secret", "--new-password", "changed")
+    wrong = headrace.run("user", "password", "ann", "--current-password", "secret", "--new-password", "other")
+    assert wrong.stderr == b"error: this is not the current password of 'ann'\n"
+    assert ann.run("token", "list").returncode == 1
+    headrace("user", "rename", "ann", "anna")
+    assert "anna" in headrace("user", "list")
+    assert headrace.run("user", "delete", "anna", "--yes").stderr == b"deleted user 'anna'\n"
+    missing = headrace.run("user", "show", "anna").stderr.decode()
+    assert missing.startswith("error: there is no user 'anna' (there is: ")
+
+
+def test_permissions_are_given_and_taken(headrace: Shell, topic: tuple[str, str]) -> None:
+    stream, name = topic
+    headrace("user", "create", "bob", "--new-password", "secret")
+    bob = login(headrace, HEADRACE_USERNAME="bob", HEADRACE_PASSWORD="secret")
+    refused = bob.run("send", *topic, "x", "-p", "0")
+    assert refused.stderr == (
+        b"error: this user lacks the permission for SendMessages: `headrace user grant` gives it\n"
+    )
+    headrace("user", "grant", "bob", "send_messages", "--stream", stream, "--topic", name)
+    assert bob.run("send", *topic, "x", "-p", "0").returncode == 0
+    assert [grant["permissions"] for grant in shown(headrace, "bob")] == [["send_messages"]]
+    headrace("user", "grant", "bob", "read_topics", "--stream", stream)
+    headrace("user", "grant", "bob", "read_servers")
+    assert [grant["permissions"] for grant in shown(headrace, "bob")] == [
+        ["read_servers"],
+        ["read_topics"],
+        ["send_messages"],
+    ]
+    assert f"{stream}/{name}" in headrace("user", "show", "bob")
+    headrace("user", "revoke", "bob", "send_messages", "--stream", stream, "--topic", name)
+    assert bob.run("send", *topic, "x", "-p", "0").returncode == 1
+    unknown = headrace.run("user", "grant", "bob", "fly", "--stream", stream, "--topic", name)
+    assert unknown.stderr == (
+        b"error: there is no permission 'fly' on a topic (there are: manage_topic, read_topic, poll_messages, "
+        b"send_messages)\n"
+    )
+    headrace("user", "delete", "bob", "--yes")
+
+
+def test_a_token_logs_in(headrace: Shell) -> None:
+    token = headrace("token", "create", "for-test", "--expiry", "1 day").strip()
+    listed = json.loads(headrace("token", "list", "--json"))
+    assert [(one["name"], one["expires_at_micros"] > 0) for one in listed] == [("for-test", True)]
+    result = command_line.run("stream", "list", environment=headrace.environment | {"HEADRACE_TOKEN": token})
+    assert result.returncode == 0
+    again = headrace.run("token", "create", "for-test")
+    assert again.stderr == b"error: there is a token 'for-test' already\n"
+    headrace("token", "delete", "for-test", "--yes")
+    missing = headrace.run("token", "delete", "for-test", "--yes")
+    assert missing.stderr == b"error: there is no token 'for-test' (there is none: headrace token create NAME)\n"
+
+
+def test_a_client_is_disconnected(headrace: Shell, topic: tuple[str, str]) -> None:
+    with headrace.start("poll", *topic, "--follow", "-o", "raw") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        headrace("send", *topic, "before", "-p", "0")
+        assert process.stdout.readline() == b"before\n"
+        clients = json.loads(headrace("client", "list", "--json"))
+        # The last one is the command itself.
+        for client in clients[:-1]:
+            headrace("client", "disconnect", str(client["client_id"]))
+        assert b"reconnecting" in process.stderr.readline()
+        headrace("send", *topic, "after", "-p", "0")
+        assert process.stdout.readline() == b"after\n"
+        process.terminate()
