@@ -1,16 +1,17 @@
 //! Batches of messages by partition: collected, sent, settled.
 
 mod batches;
+mod results;
 mod settings;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use headrace_wire::batch::PushError;
 use headrace_wire::response::Appended;
 use headrace_wire::{Partitioning, Status};
 
 use self::batches::{Batch, Flight, Lane};
+pub use self::results::{PushRefused, SendFailure, Settled, Stored};
 pub use self::settings::ProducerConfig;
 use crate::{Backoff, Failure, Frame, Outcome, OwnedIdentifier};
 
@@ -25,62 +26,6 @@ pub enum Place<'a> {
     Balanced,
 }
 
-/// Reason why a message is not taken.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PushRefused {
-    /// The buffer is full: wait until something is settled.
-    #[error("the producer's buffer is full")]
-    BufferFull,
-    /// The topic has no such partition.
-    #[error("the topic has {partitions_count} partitions, and no partition {partition}")]
-    NoPartition {
-        /// The partition.
-        partition: u32,
-        /// Number of partitions; their ids start at 0.
-        partitions_count: u32,
-    },
-    /// The message exceeds a limit of every server.
-    #[error("{0}")]
-    TooBig(PushError),
-    /// The producer is closed.
-    #[error("the producer is closed")]
-    Closed,
-}
-
-/// Place of a stored batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
-    /// The partition.
-    pub partition: u32,
-    /// Offset of its first message; `None` if the server does not report offsets.
-    pub base_offset: Option<u64>,
-}
-
-/// Reason why a batch is not acknowledged.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SendFailure {
-    /// The request failed.
-    #[error("{0}")]
-    Request(Failure),
-    /// The time for deliveries has passed before it could be sent; it is not stored.
-    #[error("not delivered within {} s; the last problem: {problem}", .after.as_secs_f64())]
-    Undelivered {
-        /// Time that was allowed.
-        after: Duration,
-        /// Last problem.
-        problem: String,
-    },
-    /// Refused for the moment, while later messages of its partition are stored already: sending it again would
-    /// change the order. It is not stored.
-    #[error(
-        "refused for the moment ({problem}), while later messages of its partition were stored"
-    )]
-    Overtaken {
-        /// Reason of the refusal.
-        problem: String,
-    },
-}
-
 /// A batch that is to be sent.
 #[derive(Debug)]
 pub struct Transmission {
@@ -88,15 +33,6 @@ pub struct Transmission {
     pub batch: u64,
     /// Bytes of its frame.
     pub frame: Frame,
-}
-
-/// A batch with its final result.
-#[derive(Debug)]
-pub struct Settled<H> {
-    /// Handle of the batch.
-    pub handle: H,
-    /// The result.
-    pub result: Result<Stored, SendFailure>,
 }
 
 /// A producer for one topic. `H` is a handle by which the caller knows a batch.
