@@ -43,7 +43,7 @@ pub enum SendFailure {
     /// The request failed.
     #[error("{0}")]
     Request(Failure),
-    /// It could not be sent within the time for deliveries; it is not stored.
+    /// The time for deliveries has passed before it could be sent; it is not stored.
     #[error("not delivered within {} s; the last problem: {problem}", .after.as_secs_f64())]
     Undelivered {
         /// Time that was allowed.
@@ -51,15 +51,23 @@ pub enum SendFailure {
         /// Last problem.
         problem: String,
     },
-    /// It was refused for the moment, and later messages of its partition are stored already: sending it again would
-    /// change the order. It is not stored.
-    #[error(
-        "refused for the moment ({problem}), while later messages of its partition were stored"
-    )]
+    /// Refused for the moment, while later messages of its partition are stored already, or may be: sending it again
+    /// could change the order. It is not stored.
+    #[error("refused for the moment ({problem}), while later messages of its partition were sent")]
     Overtaken {
         /// Reason of the refusal.
         problem: String,
     },
+}
+
+impl SendFailure {
+    /// Return whether the batch is certainly not stored.
+    pub fn is_certainly_not_stored(&self) -> bool {
+        match self {
+            Self::Request(failure) => failure.is_certainly_not_executed(),
+            Self::Undelivered { .. } | Self::Overtaken { .. } => true,
+        }
+    }
 }
 
 /// A batch with its final result.
