@@ -1,3 +1,4 @@
+mod model;
 mod moves;
 mod reads;
 
