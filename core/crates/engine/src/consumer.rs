@@ -175,6 +175,8 @@ struct Task {
 impl Task {
     async fn run(mut self) {
         loop {
+            // Also while there is always an event that is ready.
+            self.consumer.tick(self.began.elapsed());
             if self.carry_out() {
                 break;
             }
@@ -186,11 +188,10 @@ impl Task {
                     Some(order) => self.obey(order),
                     None => break,
                 },
-                event = self.data.next() => self.process_data(event),
+                // Rare, while answers to reads may always be ready.
                 event = self.watch.next() => self.process_watch(event),
-                () = async { sleep_until(until.expect("checked")).await }, if until.is_some() => {
-                    self.consumer.tick(self.began.elapsed());
-                }
+                event = self.data.next() => self.process_data(event),
+                () = async { sleep_until(until.expect("checked")).await }, if until.is_some() => {}
             }
         }
         self.end();
@@ -212,9 +213,14 @@ impl Task {
     }
 
     fn hand_out(&mut self, item: Item) {
-        if let Item::Lost(partitions) = &item {
+        match &item {
             // The next owner of the partition reads them again.
-            self.drop_batches(|batch| partitions.contains(&batch.partition));
+            Item::Lost(partitions) => {
+                self.drop_batches(|batch| partitions.contains(&batch.partition));
+            }
+            // Their messages were removed, and their offsets are those of other messages now.
+            Item::Reset { partition } => self.drop_batches(|batch| batch.partition == *partition),
+            _ => {}
         }
         let mut ready = lock(&self.ready);
         ready.is_ended |= matches!(item, Item::Failed(_));
@@ -315,6 +321,11 @@ impl Task {
         }
         for left in &self.left {
             left.fulfil(());
+        }
+        for (token, outcome) in self.data.end() {
+            if let DataToken::Commit(promise) = token {
+                promise.fulfil(outcome.map(|_| ()));
+            }
         }
         self.orders.close();
         while let Ok(order) = self.orders.try_recv() {

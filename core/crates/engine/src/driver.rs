@@ -19,6 +19,8 @@ use crate::transport::{Progress, Transport};
 const INBOX_BYTES: usize = 64 * 1024;
 /// Longest answer that is accepted: a batch of messages as large as a server sends, with a margin.
 const ANSWER_BYTES_MAX: usize = 1 << 30;
+/// Longest refusal that is accepted. The first bytes of an HTTP response would be one of 800 MB.
+const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 type Opening = Pin<Box<dyn Future<Output = io::Result<Transport>> + Send>>;
 
@@ -74,6 +76,18 @@ impl<T> Driver<T> {
     /// End the session; [`Event::Failed`] follows the answers of what is in flight.
     pub(crate) fn close(&mut self) {
         self.session.close();
+    }
+
+    /// End the session at once. Returns what was not reported yet.
+    pub(crate) fn end(&mut self) -> Vec<(T, Outcome)> {
+        self.session.close();
+        let mut answers = Vec::new();
+        while let Some(effect) = self.session.next_effect() {
+            if let Effect::Answered { token, outcome } = effect {
+                answers.push((token, outcome));
+            }
+        }
+        answers
     }
 
     /// Return the next event. May be dropped at any time, and called again.
@@ -138,7 +152,12 @@ impl<T> Driver<T> {
         let now = self.began.elapsed();
         let header = ResponseHeader::parse(header);
         let length = usize::try_from(header.length).unwrap_or(usize::MAX);
-        if length > ANSWER_BYTES_MAX {
+        let length_max = if header.status.is_ok() {
+            ANSWER_BYTES_MAX
+        } else {
+            REFUSAL_BYTES_MAX
+        };
+        if length > length_max {
             let reason = format!(
                 "an answer announces {length} bytes: this is no server of the binary protocol"
             );
@@ -161,6 +180,11 @@ impl<T> Driver<T> {
     /// Wait until something happens.
     async fn step(&mut self) {
         let deadline = self.session.next_deadline();
+        let now = self.now();
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            // Also while the server always has something to receive.
+            return self.session.tick(now);
+        }
         let until = deadline.map(|deadline| self.began + deadline);
         if self.inbox.capacity() == self.inbox.len() {
             self.inbox.reserve(INBOX_BYTES);
@@ -206,3 +230,6 @@ impl<T> Driver<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,8 +43,8 @@ struct State {
     ended: Option<Failure>,
     /// Waits for room in the buffer.
     room: Vec<Arc<Promise<()>>>,
-    /// Waits until everything is settled.
-    idle: Vec<Arc<Promise<()>>>,
+    /// Waits until the batches up to a number are settled.
+    flushes: Vec<(u64, Arc<Promise<()>>)>,
     counters: ProducerCounters,
     /// Batches that have failed, the oldest first.
     failures: Vec<Handle>,
@@ -104,7 +104,7 @@ impl ProducerHandle {
                 producer: None,
                 ended: None,
                 room: Vec::new(),
-                idle: Vec::new(),
+                flushes: Vec::new(),
                 counters: ProducerCounters::default(),
                 failures: Vec::new(),
                 is_closing: false,
@@ -143,7 +143,9 @@ impl ProducerHandle {
         let now = shared.began.elapsed();
         let origin_timestamp = micros_since_epoch();
         let mut state = shared.lock();
-        let Some(producer) = state.producer.as_mut() else {
+        let is_closing = state.is_closing;
+        let producer = state.producer.as_mut().filter(|_| !is_closing);
+        let Some(producer) = producer else {
             return (0, Some(PushRefused::Closed));
         };
         let mut taken = 0;
@@ -190,14 +192,14 @@ impl ProducerHandle {
         promise
     }
 
-    /// Send everything at once; the promise is fulfilled when all of it is settled.
+    /// Send everything at once; the promise is fulfilled when all that was taken before is settled.
     pub fn flush(&self) -> Arc<Promise<()>> {
         let promise = Arc::new(Promise::default());
         let mut state = self.shared.lock();
         match state.producer.as_mut() {
             Some(producer) if !producer.is_idle() => {
-                producer.flush();
-                state.idle.push(Arc::clone(&promise));
+                let number = producer.flush();
+                state.flushes.push((number, Arc::clone(&promise)));
             }
             _ => promise.fulfil(()),
         }
@@ -208,10 +210,8 @@ impl ProducerHandle {
 
     /// Accept no more messages, send what is buffered, and end. The promise is fulfilled then.
     pub fn close(&self) -> Arc<Promise<()>> {
-        let promise = self.flush();
         self.shared.lock().is_closing = true;
-        self.shared.wake.notify_one();
-        promise
+        self.flush()
     }
 
     /// Give up what is buffered, and end.
@@ -306,7 +306,9 @@ impl Task {
 
     fn next_deadline(&self) -> Instant {
         let state = self.shared.lock();
-        let producer = state.producer.as_ref().and_then(Producer::next_deadline);
+        let can_send = self.driver.session().is_open();
+        let producer =
+            (state.producer.as_ref()).and_then(|producer| producer.next_deadline(can_send));
         let own = producer.map(|deadline| self.shared.began + deadline);
         own.map_or(self.refresh_at, |own| own.min(self.refresh_at))
     }
@@ -485,7 +487,8 @@ fn settle(state: &mut State) {
     for batch in settled {
         batch.handle.fulfil(batch.result);
     }
-    if producer.is_idle() {
-        state.idle.drain(..).for_each(|wait| wait.fulfil(()));
+    let is_settled = |(number, _): &mut (u64, _)| producer.is_settled_up_to(*number);
+    for (_, flush) in state.flushes.extract_if(.., is_settled) {
+        flush.fulfil(());
     }
 }

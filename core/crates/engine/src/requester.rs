@@ -16,6 +16,8 @@ type Answer = Arc<Promise<Outcome>>;
 pub struct Requester {
     requests: UnboundedSender<(Request, Answer)>,
     opened: Arc<Promise<Result<(), Failure>>>,
+    /// Why the session has ended.
+    ended: Arc<Promise<Failure>>,
 }
 
 impl Requester {
@@ -23,8 +25,19 @@ impl Requester {
     pub fn new(engine: &Engine, settings: Arc<SessionSettings>) -> Self {
         let (requests, receiver) = unbounded_channel();
         let opened = Arc::new(Promise::default());
-        engine.spawn(run(Driver::new(settings), receiver, Arc::clone(&opened)));
-        Self { requests, opened }
+        let ended = Arc::new(Promise::default());
+        let task = run(
+            Driver::new(settings),
+            receiver,
+            Arc::clone(&opened),
+            Arc::clone(&ended),
+        );
+        engine.spawn(task);
+        Self {
+            requests,
+            opened,
+            ended,
+        }
     }
 
     /// The result of the first attempt to connect and to log in.
@@ -37,7 +50,7 @@ impl Requester {
         let answer = Answer::default();
         if let Err(unsent) = self.requests.send((request, Arc::clone(&answer))) {
             let (_, answer) = unsent.0;
-            answer.fulfil(Err(Failure::Closed));
+            answer.fulfil(Err(self.ended.get().unwrap_or(Failure::Closed)));
         }
         answer
     }
@@ -47,8 +60,9 @@ async fn run(
     mut driver: Driver<Answer>,
     mut requests: UnboundedReceiver<(Request, Answer)>,
     opened: Arc<Promise<Result<(), Failure>>>,
+    ended: Arc<Promise<Failure>>,
 ) {
-    let ended = loop {
+    let failure = loop {
         tokio::select! {
             event = driver.next() => match event {
                 Event::Opened(_) => opened.fulfil(Ok(())),
@@ -62,9 +76,10 @@ async fn run(
             },
         }
     };
-    opened.fulfil(Err(ended.clone()));
+    ended.fulfil(failure.clone());
+    opened.fulfil(Err(failure.clone()));
     requests.close();
     while let Some((_, answer)) = requests.recv().await {
-        answer.fulfil(Err(ended.clone()));
+        answer.fulfil(Err(failure.clone()));
     }
 }

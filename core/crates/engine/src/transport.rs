@@ -82,7 +82,13 @@ fn poll_bytes(
         match pin!(stream.write_buf(outbox)).poll(context) {
             Poll::Ready(Ok(0)) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
             Poll::Ready(Ok(_)) => return Poll::Ready(Ok(Progress::Written)),
-            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            Poll::Ready(Err(error)) => {
+                // A server that has closed the connection may have answered before.
+                return match pin!(stream.read_buf(inbox)).poll(context) {
+                    Poll::Ready(Ok(count)) if count > 0 => Poll::Ready(Ok(Progress::Received)),
+                    _ => Poll::Ready(Err(error)),
+                };
+            }
             Poll::Pending => {}
         }
     } else if let Poll::Ready(Err(error)) = pin!(stream.flush()).poll(context) {
@@ -96,4 +102,63 @@ fn poll_bytes(
 
 pub(crate) fn closed() -> io::Error {
     io::Error::new(ErrorKind::UnexpectedEof, "the server closed the connection")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::Waker;
+
+    use bytes::Bytes;
+    use tokio::io::ReadBuf;
+
+    use super::*;
+
+    /// A connection whose server has answered and closed it.
+    struct Closed(&'static [u8]);
+
+    impl AsyncRead for Closed {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            buffer.put_slice(std::mem::take(&mut self.0));
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Closed {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+            _bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Err(ErrorKind::BrokenPipe.into()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn answers_are_received_although_nothing_can_be_written() {
+        let mut transport = Transport::Bytes(Box::new(Closed(b"answer")));
+        let (mut outbox, mut inbox) = (Outbox::default(), BytesMut::new());
+        outbox.push([Bytes::from_static(b"request"), Bytes::new(), Bytes::new()]);
+        let mut context = Context::from_waker(Waker::noop());
+        let first = transport.poll_progress(&mut context, &mut outbox, &mut inbox);
+        assert!(matches!(first, Poll::Ready(Ok(Progress::Received))));
+        assert_eq!(inbox, &b"answer"[..]);
+        let second = transport.poll_progress(&mut context, &mut outbox, &mut inbox);
+        let Poll::Ready(Err(error)) = second else {
+            panic!("{second:?}");
+        };
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    }
 }

@@ -86,11 +86,12 @@ impl WebSocket {
         } else if let Poll::Ready(Err(error)) = pin!(self.stream.flush()).poll(context) {
             return Poll::Ready(Err(error));
         }
+        let unwritten = self.encoded.remaining();
         loop {
             if self.decode(inbox)? {
                 return Poll::Ready(Ok(Progress::Received));
             }
-            if self.encoded.has_remaining() {
+            if self.encoded.remaining() > unwritten {
                 // An answer to a ping: it is written with the next call.
                 context.waker().wake_by_ref();
                 return Poll::Pending;

@@ -19,7 +19,7 @@ use headrace_wire::{Command, Consumer as WireConsumer, ConsumerKind, Identifier}
 pub use self::effects::{Batch, ConsumerEffect, DataToken, Item, WatchToken};
 use self::partition::Partition;
 pub use self::settings::{ConsumerConfig, Membership, Start};
-use crate::{Failure, OwnedIdentifier, Repeat, Request};
+use crate::{Failure, Outcome, OwnedIdentifier, Repeat, Request};
 
 /// Progress towards reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,11 @@ pub struct Consumer<C> {
     prefetched_bytes: usize,
     heartbeat_at: Duration,
     is_heartbeat_in_flight: bool,
+    /// Joining begins again at the next heartbeat.
+    is_join_delayed: bool,
+    commits_in_flight: usize,
+    /// The caller waits until it has left.
+    is_leaving: bool,
     effects: VecDeque<ConsumerEffect<C>>,
 }
 
@@ -79,6 +84,9 @@ impl<C> Consumer<C> {
             prefetched_bytes: 0,
             heartbeat_at: Duration::ZERO,
             is_heartbeat_in_flight: false,
+            is_join_delayed: false,
+            commits_in_flight: 0,
+            is_leaving: false,
             effects: VecDeque::new(),
         }
     }
@@ -115,7 +123,7 @@ impl<C> Consumer<C> {
     /// The data session has lost its connection. A member loses its partitions with it.
     pub fn data_lost(&mut self) {
         if self.phase == Phase::Ended {
-            return;
+            return self.leave_alone();
         }
         self.phase = Phase::Disconnected;
         self.reads_in_flight = 0;
@@ -126,6 +134,7 @@ impl<C> Consumer<C> {
         } else {
             for partition in self.partitions.values_mut() {
                 partition.read_failed();
+                partition.is_querying = false;
             }
         }
     }
@@ -140,23 +149,42 @@ impl<C> Consumer<C> {
     /// The watch session has lost its connection.
     pub fn watch_lost(&mut self) {
         self.watch = None;
+        for partition in self.partitions.values_mut() {
+            partition.is_watched = false;
+        }
     }
 
     /// Let time pass.
     pub fn tick(&mut self, now: Duration) {
-        if self.phase == Phase::Reading && self.heartbeat_at <= now {
-            self.heartbeat_at = now + self.config.heartbeat;
-            for partition in self.partitions.values_mut() {
-                partition.unblock();
-            }
-            self.beat();
-            self.read_more();
+        if self.next_deadline().is_none_or(|deadline| deadline > now) {
+            return;
         }
+        self.heartbeat_at = now + self.config.heartbeat;
+        if self.phase == Phase::Joining {
+            return self.join();
+        }
+        for partition in self.partitions.values_mut() {
+            partition.unblock();
+        }
+        let unwatched = self
+            .partitions
+            .iter()
+            .filter(|(_, found)| !found.is_watched);
+        let unwatched: Vec<_> = unwatched.map(|(id, _)| *id).collect();
+        self.watch_partitions(&unwatched);
+        self.query_offsets();
+        self.beat();
+        self.read_more();
     }
 
     /// Time at which [`Self::tick`] has something to do.
     pub fn next_deadline(&self) -> Option<Duration> {
-        (self.phase == Phase::Reading).then_some(self.heartbeat_at)
+        let waits = match self.phase {
+            Phase::Reading => true,
+            Phase::Joining => self.is_join_delayed,
+            Phase::Disconnected | Phase::Ended => false,
+        };
+        waits.then_some(self.heartbeat_at)
     }
 
     /// Stop or continue to read partitions; batches that were handed out stay.
@@ -176,6 +204,7 @@ impl<C> Consumer<C> {
         self.processed.remove(&partition);
         let found = self.partitions.get_mut(&partition)?;
         found.seek(start, epoch);
+        self.settle_end(partition);
         self.read_more();
         Some(epoch)
     }
@@ -221,6 +250,7 @@ impl<C> Consumer<C> {
         match Request::new(&command, repeat) {
             Ok(request) => {
                 let token = DataToken::Commit(token);
+                self.commits_in_flight += 1;
                 self.effects
                     .push_back(ConsumerEffect::Data { request, token });
             }
@@ -231,16 +261,38 @@ impl<C> Consumer<C> {
         }
     }
 
-    /// End the membership; [`ConsumerEffect::Left`] follows.
+    /// End the membership; [`ConsumerEffect::Left`] follows, after the commits in flight.
     pub fn leave(&mut self) {
-        let was_reading = matches!(self.phase, Phase::Reading | Phase::Joining);
+        if self.is_leaving {
+            return;
+        }
+        let was_open = matches!(self.phase, Phase::Reading | Phase::Joining);
         self.phase = Phase::Ended;
-        if was_reading && let Some(group) = self.config.membership.group() {
+        self.is_leaving = true;
+        if was_open && let Some(group) = self.config.membership.group() {
             let command = Command::LeaveConsumerGroup(self.group_path(group));
             let request = Request::new(&command, Repeat::Bound(self.generation));
             self.submit(request, DataToken::Leave);
-        } else {
+        } else if !was_open || self.commits_in_flight == 0 {
             self.effects.push_back(ConsumerEffect::Left);
+        }
+    }
+
+    /// A consumer without a group has left when its commits are answered, or would have to wait for a connection.
+    fn leave_alone(&mut self) {
+        if self.is_leaving && !self.config.membership.is_group() {
+            self.effects.push_back(ConsumerEffect::Left);
+        }
+    }
+
+    fn committed(&mut self, token: C, outcome: Outcome) {
+        self.commits_in_flight = self.commits_in_flight.saturating_sub(1);
+        self.effects.push_back(ConsumerEffect::Committed {
+            token,
+            outcome: outcome.map(|_| ()),
+        });
+        if self.commits_in_flight == 0 {
+            self.leave_alone();
         }
     }
 
@@ -252,6 +304,15 @@ impl<C> Consumer<C> {
     /// End it with a failure, which is handed out.
     pub fn end(&mut self, failure: Failure) {
         self.fail(failure);
+    }
+
+    /// Note the end of a partition whose reading begins there, as soon as it is known. After a lost connection reading
+    /// continues there, and not at the end of that time.
+    fn settle_end(&mut self, id: u32) {
+        let found = self.partitions.get_mut(&id);
+        if let Some(end) = found.and_then(Partition::settle_end) {
+            self.processed.insert(id, end);
+        }
     }
 
     fn next_epoch(&mut self) -> u32 {
@@ -295,3 +356,6 @@ impl<C> Consumer<C> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -77,6 +77,12 @@ impl Failure {
         )
     }
 
+    /// Return whether the server has refused the request for the moment: it may succeed later.
+    pub(crate) fn is_temporary(&self) -> bool {
+        let info = self.status().and_then(Status::info);
+        matches!(self, Self::Refused { .. }) && info.is_some_and(|info| info.retryable)
+    }
+
     /// Status of the server's answer, if there was one.
     pub fn status(&self) -> Option<Status> {
         match self {

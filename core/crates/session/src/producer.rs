@@ -1,16 +1,17 @@
 //! Batches of messages by partition: collected, sent, settled.
 
 mod batches;
+mod results;
 mod settings;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use headrace_wire::batch::PushError;
 use headrace_wire::response::Appended;
 use headrace_wire::{Partitioning, Status};
 
 use self::batches::{Batch, Flight, Lane};
+pub use self::results::{PushRefused, SendFailure, Settled, Stored};
 pub use self::settings::ProducerConfig;
 use crate::{Backoff, Failure, Frame, Outcome, OwnedIdentifier};
 
@@ -25,62 +26,6 @@ pub enum Place<'a> {
     Balanced,
 }
 
-/// Reason why a message is not taken.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PushRefused {
-    /// The buffer is full: wait until something is settled.
-    #[error("the producer's buffer is full")]
-    BufferFull,
-    /// The topic has no such partition.
-    #[error("the topic has {partitions_count} partitions, and no partition {partition}")]
-    NoPartition {
-        /// The partition.
-        partition: u32,
-        /// Number of partitions; their ids start at 0.
-        partitions_count: u32,
-    },
-    /// The message exceeds a limit of every server.
-    #[error("{0}")]
-    TooBig(PushError),
-    /// The producer is closed.
-    #[error("the producer is closed")]
-    Closed,
-}
-
-/// Place of a stored batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
-    /// The partition.
-    pub partition: u32,
-    /// Offset of its first message; `None` if the server does not report offsets.
-    pub base_offset: Option<u64>,
-}
-
-/// Reason why a batch is not acknowledged.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SendFailure {
-    /// The request failed.
-    #[error("{0}")]
-    Request(Failure),
-    /// The time for deliveries has passed before it could be sent; it is not stored.
-    #[error("not delivered within {} s; the last problem: {problem}", .after.as_secs_f64())]
-    Undelivered {
-        /// Time that was allowed.
-        after: Duration,
-        /// Last problem.
-        problem: String,
-    },
-    /// Refused for the moment, while later messages of its partition are stored already: sending it again would
-    /// change the order. It is not stored.
-    #[error(
-        "refused for the moment ({problem}), while later messages of its partition were stored"
-    )]
-    Overtaken {
-        /// Reason of the refusal.
-        problem: String,
-    },
-}
-
 /// A batch that is to be sent.
 #[derive(Debug)]
 pub struct Transmission {
@@ -88,15 +33,6 @@ pub struct Transmission {
     pub batch: u64,
     /// Bytes of its frame.
     pub frame: Frame,
-}
-
-/// A batch with its final result.
-#[derive(Debug)]
-pub struct Settled<H> {
-    /// Handle of the batch.
-    pub handle: H,
-    /// The result.
-    pub result: Result<Stored, SendFailure>,
 }
 
 /// A producer for one topic. `H` is a handle by which the caller knows a batch.
@@ -112,9 +48,13 @@ pub struct Producer<H> {
     turn: usize,
     buffered_bytes: usize,
     batches: u64,
+    /// Back-off of lanes that are new.
     backoff: Backoff,
     settled: Vec<Settled<H>>,
-    is_flushing: bool,
+    /// Batches up to this number are sent without waiting for more messages.
+    flushed: u64,
+    /// Set if nothing is sent again.
+    given_up: Option<Failure>,
     /// A message was refused for lack of room, and nothing was settled since.
     is_full: bool,
     /// True if there is something new to send, or to wait for.
@@ -141,7 +81,8 @@ impl<H: Clone + Default> Producer<H> {
             batches: 0,
             backoff,
             settled: Vec::new(),
-            is_flushing: false,
+            flushed: 0,
+            given_up: None,
             is_full: false,
             has_news: false,
         };
@@ -159,7 +100,7 @@ impl<H: Clone + Default> Producer<H> {
     pub fn set_partitions_count(&mut self, partitions_count: u32) {
         let wanted = usize::try_from(partitions_count).unwrap_or(usize::MAX);
         while self.lanes.len() < wanted {
-            self.lanes.push(Lane::default());
+            self.lanes.push(Lane::new(self.backoff.clone()));
         }
     }
 
@@ -192,12 +133,20 @@ impl<H: Clone + Default> Producer<H> {
             self.is_full = true;
             return Err(PushRefused::BufferFull);
         }
-        let index = self.lane_of(place)?;
-        let lane = &mut self.lanes[index];
+        let mut index = self.lane_of(place)?;
         let is_balanced = place == Place::Balanced;
-        if lane.must_seal(&self.config, message_bytes) {
-            lane.seal();
+        if self.lanes[index].must_seal(&self.config, message_bytes) {
+            self.lanes[index].seal();
+            self.has_news = true;
+            if is_balanced {
+                self.pass_turn();
+                index = self.turn;
+                if self.lanes[index].must_seal(&self.config, message_bytes) {
+                    self.lanes[index].seal();
+                }
+            }
         }
+        let lane = &mut self.lanes[index];
         if lane.open.is_none() {
             self.batches += 1;
             lane.open = Some(Batch::new(self.batches, now));
@@ -218,7 +167,7 @@ impl<H: Clone + Default> Producer<H> {
             lane.seal();
             self.has_news = true;
             if is_balanced {
-                self.turn = (self.turn + 1) % self.lanes.len();
+                self.pass_turn();
             }
         }
         Ok(taken)
@@ -253,23 +202,39 @@ impl<H: Clone + Default> Producer<H> {
         std::mem::take(&mut self.has_news)
     }
 
-    /// Send everything without waiting for full batches, until [`Self::is_idle`].
-    pub fn flush(&mut self) {
-        self.is_flushing = true;
+    /// Send everything that was taken so far without waiting for full batches. Returns the number of the last batch, for
+    /// [`Self::is_settled_up_to`].
+    pub fn flush(&mut self) -> u64 {
+        self.flushed = self.batches;
+        self.flushed
+    }
+
+    /// Return whether the batches up to this number are settled.
+    pub fn is_settled_up_to(&self, number: u64) -> bool {
+        let lanes = self.active.iter().map(|index| &self.lanes[*index]);
+        let mut oldest = lanes.filter_map(Lane::oldest);
+        oldest.all(|oldest| oldest > number)
+    }
+
+    /// Number up to which batches do not wait for more messages: all, while messages wait for room.
+    fn urgent(&self) -> u64 {
+        if self.is_full { u64::MAX } else { self.flushed }
+    }
+
+    fn pass_turn(&mut self) {
+        self.turn = (self.turn + 1) % self.lanes.len();
     }
 
     /// Take the next batch that is to be sent now.
     pub fn next_transmission(&mut self, now: Duration) -> Option<Transmission> {
-        self.is_flushing &= !self.is_idle();
-        let index = self.active.iter().copied().find(|index| {
-            let lane = &self.lanes[*index];
-            lane.is_due(&self.config, self.is_flushing, now)
-        })?;
+        let urgent = self.urgent();
+        let mut active = self.active.iter().copied();
+        let index = active.find(|index| self.lanes[*index].is_due(&self.config, urgent, now))?;
         let lane = &mut self.lanes[index];
         if lane.sealed.is_empty() {
             lane.seal();
             if index == self.turn {
-                self.turn = (self.turn + 1) % self.lanes.len();
+                self.pass_turn();
             }
         }
         let lane = &mut self.lanes[index];
@@ -301,17 +266,23 @@ impl<H: Clone + Default> Producer<H> {
         };
         match outcome {
             Ok(payload) => {
-                self.backoff.reset();
+                self.lanes[index].backoff.reset();
                 let stored = stored(&payload, index);
                 self.settle_in_flight(index, position, Ok(stored));
                 // What was refused before it can no longer be sent without changing the order.
                 self.settle_overtaken(index, position);
             }
             Err(failure) if self.is_to_repeat(&failure) => {
-                self.lanes[index].in_flight[position].refusal = Some(failure.to_string());
+                let flight = &mut self.lanes[index].in_flight[position];
+                flight.batch.may_be_stored |= !failure.is_certainly_not_executed();
+                flight.refusal = Some(failure.to_string());
             }
             Err(failure) => {
+                let may_be_stored = !failure.is_certainly_not_executed();
                 self.settle_in_flight(index, position, Err(SendFailure::Request(failure)));
+                if may_be_stored {
+                    self.settle_overtaken(index, position);
+                }
             }
         }
         self.repeat_refused(index, now);
@@ -321,6 +292,7 @@ impl<H: Clone + Default> Producer<H> {
     /// Return whether a batch is to be sent again: it is certainly not stored, and may be accepted later.
     fn is_to_repeat(&self, failure: &Failure) -> bool {
         match failure {
+            _ if self.given_up.is_some() => false,
             Failure::NotSent { .. } => true,
             Failure::Unanswered { .. } => self.config.repeat_uncertain,
             Failure::Refused { status, .. } => matches!(
@@ -361,8 +333,11 @@ impl<H: Clone + Default> Producer<H> {
             batch.problem = flight.refusal.unwrap_or_default();
             lane.sealed.push_front(batch);
         }
-        lane.not_before = now + self.backoff.next_delay();
-        self.expire(index, now);
+        lane.not_before = now + lane.backoff.next_delay();
+        match self.given_up.clone() {
+            Some(failure) => self.fail_queued(index, &failure),
+            None => self.expire(index, now),
+        }
     }
 
     /// Give up batches that have had their time, and are not in flight.
@@ -384,26 +359,32 @@ impl<H: Clone + Default> Producer<H> {
         }
     }
 
-    /// Time at which a batch is to be sent or given up, if nothing else happens.
-    pub fn next_deadline(&self) -> Option<Duration> {
+    /// Time at which a batch is to be sent or given up, if nothing else happens. Without a connection (`can_send` false)
+    /// batches are given up only.
+    pub fn next_deadline(&self, can_send: bool) -> Option<Duration> {
         let lanes = self.active.iter().map(|index| &self.lanes[*index]);
         lanes
-            .filter_map(|lane| lane.next_deadline(&self.config))
+            .filter_map(|lane| lane.next_deadline(&self.config, self.urgent(), can_send))
             .min()
     }
 
-    /// Fail everything that is not in flight.
+    /// Fail everything that is not in flight, and send nothing again.
     pub fn fail_waiting(&mut self, failure: &Failure) {
+        self.given_up = Some(failure.clone());
         let active: Vec<_> = self.active.iter().copied().collect();
         for index in active {
-            let lane = &mut self.lanes[index];
-            let mut batches: Vec<_> = std::mem::take(&mut lane.sealed).into();
-            batches.extend(lane.open.take());
-            for batch in batches {
-                self.settle(&batch, Err(SendFailure::Request(failure.clone())));
-            }
-            self.note_idle(index);
+            self.fail_queued(index, failure);
         }
+    }
+
+    fn fail_queued(&mut self, index: usize, failure: &Failure) {
+        let lane = &mut self.lanes[index];
+        let mut batches: Vec<_> = std::mem::take(&mut lane.sealed).into();
+        batches.extend(lane.open.take());
+        for batch in batches {
+            self.settle(&batch, Err(SendFailure::Request(failure.clone())));
+        }
+        self.note_idle(index);
     }
 
     /// Fail everything that is not settled: not in flight, or in flight without an answer to come.
@@ -436,7 +417,15 @@ impl<H: Clone + Default> Producer<H> {
         }
     }
 
-    fn settle(&mut self, batch: &Batch<H>, result: Result<Stored, SendFailure>) {
+    fn settle(&mut self, batch: &Batch<H>, mut result: Result<Stored, SendFailure>) {
+        if let Err(failure) = &result
+            && failure.is_certainly_not_stored()
+            && batch.may_be_stored
+        {
+            // This attempt has failed for certain, but an earlier one may have succeeded.
+            let reason = failure.to_string();
+            result = Err(SendFailure::Request(Failure::Unanswered { reason }));
+        }
         self.buffered_bytes -= batch.bytes();
         self.is_full = false;
         self.settled.push(Settled {
@@ -465,3 +454,6 @@ fn stored(payload: &[u8], index: usize) -> Stored {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,7 +29,7 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// Time within which the oldest request in flight must be answered; after it the connection counts as broken.
     pub response_timeout: Duration,
-    /// Idle time after which a ping shows whether the connection lives.
+    /// Time without a request after which a ping shows both sides that the connection lives.
     pub keepalive: Duration,
     /// Delays between attempts to connect.
     pub backoff: Backoff,
@@ -97,8 +97,8 @@ pub struct Session<T> {
     effects: VecDeque<Effect<T>>,
     /// Time of the last byte that was received.
     heard_at: Duration,
-    /// Reason of the last failed attempt.
-    problem: String,
+    /// Time of the last request that was sent.
+    spoken_at: Duration,
     extensions: Vec<u32>,
     is_watching: bool,
 }
@@ -117,7 +117,7 @@ impl<T> Session<T> {
             entries: Entries::default(),
             effects: VecDeque::new(),
             heard_at: now,
-            problem: String::new(),
+            spoken_at: now,
             extensions: Vec::new(),
             is_watching: false,
         }
@@ -167,6 +167,7 @@ impl<T> Session<T> {
         }
         self.generation += 1;
         self.heard_at = now;
+        self.spoken_at = now;
         self.is_watching = false;
         self.extensions.clear();
         self.state = State::Greeting {
@@ -197,8 +198,12 @@ impl<T> Session<T> {
 
     /// A frame has arrived.
     pub fn received(&mut self, header: ResponseHeader, payload: Bytes, now: Duration) {
+        if !self.is_connected() {
+            return;
+        }
         self.heard_at = now;
         if self.is_watching && header.status.is_ok() && !payload.is_empty() {
+            self.note_service();
             return self.effects.push_back(Effect::Notified(payload));
         }
         let Some(entry) = self.entries.take_oldest() else {
@@ -208,7 +213,9 @@ impl<T> Session<T> {
         };
         match entry.owner {
             Owner::Login(step) => self.greeted(step, header.status, &payload, now),
-            Owner::Ping | Owner::Abandoned => {}
+            // The server ends the session; there is nothing to send again.
+            Owner::Ping | Owner::Abandoned if ends_session(header.status) => self.drain(now),
+            Owner::Ping | Owner::Abandoned => self.note_service(),
             Owner::Caller(_) => self.answered(entry, header.status, payload, now),
         }
         if matches!(self.state, State::Draining { .. }) && self.entries.in_flight() == 0 {
@@ -229,6 +236,7 @@ impl<T> Session<T> {
         let Owner::Caller(token) = entry.owner else {
             return;
         };
+        self.note_service();
         let outcome = if status.is_ok() {
             Ok(payload)
         } else {
@@ -255,8 +263,6 @@ impl<T> Session<T> {
             Step::Login if status.is_ok() => {
                 self.state = State::Open;
                 self.was_open = true;
-                self.failed_attempts = 0;
-                self.config.backoff.reset();
                 self.effects.push_back(Effect::Opened(self.generation));
                 self.send_queued(now);
             }
@@ -267,11 +273,8 @@ impl<T> Session<T> {
 
     /// The transport has ended.
     pub fn disconnected(&mut self, reason: &str, now: Duration) {
-        match self.state {
-            State::Greeting { .. } | State::Open | State::Draining { .. } => {
-                self.break_off(reason, now);
-            }
-            State::Waiting { .. } | State::Connecting | State::Ended => {}
+        if self.is_connected() {
+            self.break_off(reason, now);
         }
     }
 
@@ -306,10 +309,11 @@ impl<T> Session<T> {
             return self.break_off(&format!("no answer within {timeout:?}"), now);
         }
         if self.entries.in_flight() == 0
-            && self.heard_at + self.config.keepalive <= now
+            && self.spoken_at + self.config.keepalive <= now
             && let Ok(ping) = Request::new(&Command::Ping, Repeat::Bound(self.generation))
         {
             let frame = self.entries.send_first(ping, Owner::Ping, now);
+            self.spoken_at = now;
             self.effects.push_back(Effect::Write(frame));
         }
     }
@@ -322,7 +326,7 @@ impl<T> Session<T> {
             }
             State::Open => Some(match self.entries.waiting_since() {
                 Some(since) => since.max(self.heard_at) + self.config.response_timeout,
-                None => self.heard_at + self.config.keepalive,
+                None => self.spoken_at + self.config.keepalive,
             }),
             State::Connecting | State::Ended => None,
         };
@@ -346,8 +350,23 @@ impl<T> Session<T> {
             && let Some((code, frame)) = self.entries.send_next(now)
         {
             self.is_watching |= code == CommandCode::WatchPartitions.code();
+            self.spoken_at = now;
             self.effects.push_back(Effect::Write(frame));
         }
+    }
+
+    fn is_connected(&self) -> bool {
+        matches!(
+            self.state,
+            State::Greeting { .. } | State::Open | State::Draining { .. }
+        )
+    }
+
+    /// The server does more than to let the client log in: the next attempt to connect begins without a pause. A server
+    /// that ends every session at its first request is not asked without pauses.
+    fn note_service(&mut self) {
+        self.failed_attempts = 0;
+        self.config.backoff.reset();
     }
 
     fn drain(&mut self, now: Duration) {
@@ -374,7 +393,6 @@ impl<T> Session<T> {
     }
 
     fn attempt_failed(&mut self, reason: &str, now: Duration) {
-        reason.clone_into(&mut self.problem);
         self.failed_attempts += 1;
         let addresses = self.config.addresses.len();
         let rounds = usize::try_from(self.config.first_rounds).unwrap_or(usize::MAX);
@@ -420,3 +438,6 @@ fn ends_session(status: Status) -> bool {
 fn is_temporary(status: Status) -> bool {
     status.info().is_some_and(|info| info.retryable)
 }
+
+#[cfg(test)]
+mod tests;

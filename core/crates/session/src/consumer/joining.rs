@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use headrace_wire::command::{
     ConsumerOffsetPath, CreateConsumerGroup, TopicPath, WatchPartitions, WatchedTopic,
 };
@@ -18,6 +17,7 @@ use crate::{Failure, Outcome, Repeat, Request};
 impl<C> Consumer<C> {
     /// Take the first step towards the partitions.
     pub(super) fn join(&mut self) {
+        self.is_join_delayed = false;
         match &self.config.membership {
             Membership::Group { .. } => self.ask(DataToken::Join),
             Membership::Alone { partitions, .. } => match partitions.clone() {
@@ -84,6 +84,8 @@ impl<C> Consumer<C> {
             return;
         }
         match (token, outcome) {
+            // The next heartbeat asks again.
+            (_, Err(failure)) if failure.is_temporary() => self.delay_join(now),
             (DataToken::Join, Err(failure)) if self.may_create(&failure) => {
                 self.ask(DataToken::CreateGroup);
             }
@@ -102,10 +104,16 @@ impl<C> Consumer<C> {
             (DataToken::Membership, Err(failure))
                 if failure.status() == Some(Status::CONSUMER_GROUP_MEMBER_NOT_FOUND) =>
             {
+                let was_member = self.phase == Phase::Reading;
                 let lost = self.assigned();
                 self.drop_partitions(&lost);
                 self.phase = Phase::Joining;
-                self.join();
+                if was_member {
+                    self.join();
+                } else {
+                    // It has just joined: no reason to try again at once.
+                    self.delay_join(now);
+                }
             }
             (DataToken::Topic, Ok(payload)) => match TopicDetails::decode(&payload) {
                 Ok(found) => {
@@ -121,6 +129,13 @@ impl<C> Consumer<C> {
             },
             (_, Err(failure)) => self.fail(failure),
             _ => {}
+        }
+    }
+
+    fn delay_join(&mut self, now: Duration) {
+        if self.phase == Phase::Joining {
+            self.is_join_delayed = true;
+            self.heartbeat_at = now + self.config.heartbeat;
         }
     }
 
@@ -142,12 +157,15 @@ impl<C> Consumer<C> {
     /// Own all of these partitions, alone.
     fn own(&mut self, ids: &[u32]) {
         self.phase = Phase::Reading;
-        let added: Vec<_> = ids
-            .iter()
-            .copied()
+        let gone = self.partitions.keys().copied();
+        let gone: Vec<_> = gone.filter(|id| !ids.contains(id)).collect();
+        self.drop_partitions(&gone);
+        let added = ids.iter().copied();
+        let added: Vec<_> = added
             .filter(|id| !self.partitions.contains_key(id))
             .collect();
         self.take(&added);
+        self.query_offsets();
         self.read_more();
     }
 
@@ -170,14 +188,19 @@ impl<C> Consumer<C> {
             .filter(|id| !is_owned(id))
             .collect();
         self.drop_partitions(&gone);
+        let mut kept = Vec::new();
         for owned in &found.partitions {
             if let Some(partition) = self.partitions.get_mut(&owned.partition_id) {
-                if partition.is_leaving && !owned.is_leaving {
-                    // It stays after all.
-                    partition.is_revoked = false;
-                }
                 partition.is_leaving = owned.is_leaving;
+                if partition.is_revoked && !owned.is_leaving {
+                    partition.is_revoked = false;
+                    kept.push(owned.partition_id);
+                }
             }
+        }
+        if !kept.is_empty() {
+            // They stay after all.
+            self.item(Item::Assigned(kept));
         }
         let added: Vec<_> = (found.partitions.iter())
             .filter(|owned| !owned.is_leaving)
@@ -185,6 +208,7 @@ impl<C> Consumer<C> {
             .filter(|id| !self.partitions.contains_key(id))
             .collect();
         self.take(&added);
+        self.query_offsets();
         self.report_revoked();
         self.read_more();
     }
@@ -213,9 +237,6 @@ impl<C> Consumer<C> {
         }
         self.item(Item::Assigned(ids.to_vec()));
         self.watch_partitions(ids);
-        for id in ids {
-            self.ask_stored_offset(*id);
-        }
     }
 
     /// Give up partitions that belong to others now.
@@ -236,17 +257,27 @@ impl<C> Consumer<C> {
         }
     }
 
-    fn ask_stored_offset(&mut self, id: u32) {
+    /// Ask for the stored offsets of partitions without a position.
+    pub(super) fn query_offsets(&mut self) {
+        let unknown = self.partitions.iter();
+        let unknown = unknown.filter(|(_, found)| !found.is_positioned() && !found.is_querying);
+        let unknown: Vec<_> = unknown.map(|(id, _)| *id).collect();
+        for id in unknown {
+            self.query_offset(id);
+        }
+    }
+
+    fn query_offset(&mut self, id: u32) {
+        let start = self.config.start;
+        let Some(partition) = self.partitions.get_mut(&id) else {
+            return;
+        };
         let Some(consumer) = self.config.membership.consumer() else {
-            let start = self.config.start;
-            if let Some(partition) = self.partitions.get_mut(&id) {
-                partition.begin_at(start);
-            }
-            return;
+            partition.begin_at(start);
+            return self.settle_end(id);
         };
-        let Some(epoch) = self.partitions.get(&id).map(|partition| partition.epoch) else {
-            return;
-        };
+        partition.is_querying = true;
+        let epoch = partition.epoch;
         let command = Command::GetConsumerOffset(ConsumerOffsetPath {
             consumer,
             stream: self.stream.as_identifier(),
@@ -263,16 +294,6 @@ impl<C> Consumer<C> {
 
     /// Process the answer to a query of a stored offset.
     pub(super) fn found_offset(&mut self, id: u32, epoch: u32, outcome: Outcome) {
-        let payload = match outcome {
-            Ok(payload) => payload,
-            Err(Failure::NotSent { .. } | Failure::Unanswered { .. } | Failure::Late { .. }) => {
-                return;
-            }
-            Err(failure) => return self.fail(failure),
-        };
-        let stored = stored_offset(&payload).map(|offset| offset + 1);
-        let start = self.config.start;
-        let processed = self.processed.remove(&id);
         let Some(partition) = self.partitions.get_mut(&id) else {
             return;
         };
@@ -280,9 +301,27 @@ impl<C> Consumer<C> {
         if partition.epoch != epoch || partition.is_positioned() {
             return;
         }
+        partition.is_querying = false;
+        let stored = match outcome {
+            Ok(payload) if payload.is_empty() => None,
+            Ok(payload) => match ConsumerOffsetInfo::decode(&payload) {
+                Ok(found) => Some(found.stored_offset.saturating_add(1)),
+                Err(error) => return self.fail(malformed(CommandCode::GetConsumerOffset, error)),
+            },
+            // The next heartbeat asks again, on the next connection if this one has broken.
+            Err(failure) if failure.status().is_none() || failure.is_temporary() => return,
+            Err(failure)
+                if failure.status() == Some(Status::PARTITION_NOT_FOUND)
+                    && self.config.membership.can_change() =>
+            {
+                return self.beat();
+            }
+            Err(failure) => return self.fail(failure),
+        };
         // What was processed here, and could not be stored, is not read again, unless another member was further.
-        let next = stored.into_iter().chain(processed).max();
-        partition.begin_at(next.map_or(start, Start::Offset));
+        let next = stored.into_iter().chain(self.processed.get(&id).copied());
+        partition.begin_at(next.max().map_or(self.config.start, Start::Offset));
+        self.settle_end(id);
         self.read_more();
     }
 
@@ -313,11 +352,6 @@ impl<C> Consumer<C> {
             Err(failure) => self.fail(failure),
         }
     }
-}
-
-fn stored_offset(payload: &Bytes) -> Option<u64> {
-    let info = ConsumerOffsetInfo::decode(payload).ok()?;
-    Some(info.stored_offset)
 }
 
 pub(super) fn malformed(code: CommandCode, error: Malformed) -> Failure {

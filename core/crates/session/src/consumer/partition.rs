@@ -25,10 +25,19 @@ pub(super) struct Partition {
     pub(super) epoch: u32,
     /// State as reported by the watch session.
     watched: Option<Watched>,
+    /// It was reported on the present connection of the watch session.
+    pub(super) is_watched: bool,
+    /// The stored offset is being queried.
+    pub(super) is_querying: bool,
     pub(super) is_reading: bool,
+    /// State that was known when the read in flight began.
+    read_at: Option<Watched>,
     pub(super) is_paused: bool,
-    /// True while its node is away, until the next heartbeat.
+    /// Its node is away, or does not know yet that the member owns it: it is tried again at the next heartbeat, or when
+    /// it has changed.
     is_blocked: bool,
+    /// None of its messages is as new as the position demands: it is tried again when it has changed.
+    is_exhausted: bool,
     /// The member is to give it up.
     pub(super) is_leaving: bool,
     /// The caller was notified of that.
@@ -50,9 +59,13 @@ impl Partition {
             position: Position::Unknown,
             epoch,
             watched: None,
+            is_watched: false,
+            is_querying: false,
             is_reading: false,
+            read_at: None,
             is_paused: false,
             is_blocked: false,
+            is_exhausted: false,
             is_leaving: false,
             is_revoked: false,
         }
@@ -65,7 +78,8 @@ impl Partition {
 
     pub(super) fn begin_at(&mut self, start: Start) {
         self.position = Position::At(start);
-        self.settle_end();
+        self.is_blocked = false;
+        self.is_exhausted = false;
     }
 
     pub(super) fn seek(&mut self, start: Start, epoch: u32) {
@@ -74,13 +88,23 @@ impl Partition {
         self.begin_at(start);
     }
 
-    /// The end is a fixed offset as soon as it is known.
-    fn settle_end(&mut self) {
-        if self.position == Position::At(Start::End)
-            && let Some(watched) = self.watched
-        {
-            self.position = Position::At(Start::Offset(watched.next_offset));
+    /// Continue at the beginning of what a purge has left. A time stays what it is.
+    pub(super) fn restart(&mut self, epoch: u32) {
+        let start = match self.position {
+            Position::At(start @ Start::Timestamp(_)) => start,
+            _ => Start::First,
+        };
+        self.seek(start, epoch);
+    }
+
+    /// The end is a fixed offset as soon as it is known. Returns it if it is known from now on.
+    pub(super) fn settle_end(&mut self) -> Option<u64> {
+        if self.position != Position::At(Start::End) {
+            return None;
         }
+        let end = self.watched?.next_offset;
+        self.position = Position::At(Start::Offset(end));
+        Some(end)
     }
 
     /// Take a report of the server. Returns true if offsets mean other messages than before.
@@ -88,8 +112,12 @@ impl Partition {
         let is_other = self.watched.is_some_and(|before| {
             (before.incarnation, before.purge_epoch) != (watched.incarnation, watched.purge_epoch)
         });
+        if self.watched != Some(watched) {
+            self.is_blocked = false;
+            self.is_exhausted = false;
+        }
         self.watched = Some(watched);
-        self.settle_end();
+        self.is_watched = true;
         is_other
     }
 
@@ -109,7 +137,8 @@ impl Partition {
     /// Return how to read next, if there is something to read.
     pub(super) fn strategy(&self) -> Option<PollingStrategy> {
         let watched = self.watched?;
-        if self.is_reading || self.is_paused || self.is_blocked || self.is_leaving {
+        let is_hindered = self.is_reading || self.is_blocked || self.is_exhausted;
+        if is_hindered || self.is_paused || self.is_leaving {
             return None;
         }
         let has_messages = watched.next_offset > watched.first_offset;
@@ -125,15 +154,22 @@ impl Partition {
         }
     }
 
-    /// Note that nothing was read although messages were reported: the next report is awaited.
-    pub(super) fn found_nothing(&mut self) {
+    pub(super) fn begin_read(&mut self) {
+        self.is_reading = true;
+        self.read_at = self.watched;
+    }
+
+    /// Nothing was read although messages were reported. `is_served` tells whether the server has looked for them.
+    pub(super) fn found_nothing(&mut self, is_served: bool) {
         self.is_reading = false;
-        let offset = self.next_offset();
-        match (self.watched.as_mut(), offset) {
-            (Some(watched), Some(offset)) => {
-                watched.next_offset = watched.next_offset.min(offset);
-            }
-            _ => self.watched = None,
+        if self.watched != self.read_at {
+            // What was reported meanwhile may have come too late for that read.
+            return;
+        }
+        if is_served && matches!(self.position, Position::At(Start::Timestamp(_))) {
+            self.is_exhausted = true;
+        } else {
+            self.is_blocked = true;
         }
     }
 

@@ -5,13 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use headrace_wire::command::{PollMessages, WaitMessages};
 use headrace_wire::message::Messages;
-use headrace_wire::response::{POLLED_HEADER_BYTES, ReadAnswer, WatchedPartition, decode_list};
+use headrace_wire::response::{
+    POLLED_HEADER_BYTES, PolledHeader, ReadAnswer, WatchedPartition, decode_list,
+};
 use headrace_wire::{Command, CommandCode, Malformed, Status};
 
 use super::effects::{Batch, ConsumerEffect, DataToken, Item, WatchToken};
 use super::joining::malformed;
 use super::partition::Watched;
-use super::settings::Start;
 use super::{Consumer, Phase};
 use crate::{Failure, Outcome, Repeat, Request};
 
@@ -26,11 +27,7 @@ impl<C> Consumer<C> {
             DataToken::StoredOffset { partition, epoch } => {
                 self.found_offset(partition, epoch, outcome);
             }
-            DataToken::Commit(token) => {
-                let outcome = outcome.map(|_| ());
-                self.effects
-                    .push_back(ConsumerEffect::Committed { token, outcome });
-            }
+            DataToken::Commit(token) => self.committed(token, outcome),
             DataToken::Leave => self.effects.push_back(ConsumerEffect::Left),
             token => self.joined(token, outcome, now),
         }
@@ -40,14 +37,32 @@ impl<C> Consumer<C> {
     pub fn watch_answered(&mut self, token: WatchToken, outcome: Outcome) {
         // The session reports the loss of its connection itself, and partitions that are not watched are ignored.
         if let (WatchToken::Add, Err(failure @ Failure::Refused { .. })) = (token, outcome) {
-            self.fail(failure);
+            self.not_watched(failure);
         }
+    }
+
+    /// Partitions are not watched, because of a refusal. They are added again at the next heartbeat, unless it is final.
+    fn not_watched(&mut self, failure: Failure) {
+        if failure.is_temporary() {
+            return;
+        }
+        if failure.status() == Some(Status::PARTITION_NOT_FOUND)
+            && self.config.membership.can_change()
+        {
+            // Removed, or too new for the server of the watch session: the list of partitions decides.
+            return self.beat();
+        }
+        self.fail(failure);
     }
 
     /// Process reports of the watch session.
     pub fn watch_notified(&mut self, payload: &[u8]) {
-        let Ok(reports) = decode_list::<WatchedPartition>(payload) else {
+        if self.phase == Phase::Ended {
             return;
+        }
+        let reports = match decode_list::<WatchedPartition>(payload) {
+            Ok(reports) => reports,
+            Err(error) => return self.fail(malformed(CommandCode::WatchPartitions, error)),
         };
         for report in reports {
             self.reported(&report);
@@ -57,12 +72,12 @@ impl<C> Consumer<C> {
 
     fn reported(&mut self, report: &WatchedPartition) {
         let id = report.partition_id;
-        let epoch = self.next_epoch();
         let Some(partition) = self.partitions.get_mut(&id) else {
             return;
         };
         if !report.status.is_ok() {
-            return self.fail(Failure::Refused {
+            partition.is_watched = false;
+            return self.not_watched(Failure::Refused {
                 code: CommandCode::WatchPartitions.code(),
                 status: report.status,
                 explanation: String::new(),
@@ -75,10 +90,12 @@ impl<C> Consumer<C> {
             next_offset: report.next_offset,
         });
         if is_other && partition.is_positioned() {
-            partition.seek(Start::First, epoch);
+            self.epochs += 1;
+            partition.restart(self.epochs);
             self.processed.remove(&id);
             self.item(Item::Reset { partition: id });
         }
+        self.settle_end(id);
     }
 
     /// Read partitions that have messages, in turn, while there is room for their messages.
@@ -112,7 +129,7 @@ impl<C> Consumer<C> {
             self.last_read = id;
             self.reads_in_flight += 1;
             if let Some(partition) = self.partitions.get_mut(&id) {
-                partition.is_reading = true;
+                partition.begin_read();
             }
             let token = DataToken::Read {
                 partition: id,
@@ -125,10 +142,16 @@ impl<C> Consumer<C> {
     fn has_read(&mut self, id: u32, epoch: u32, outcome: Outcome) {
         self.reads_in_flight = self.reads_in_flight.saturating_sub(1);
         let is_current = (self.partitions.get(&id)).is_some_and(|found| found.epoch == epoch);
-        if self.phase == Phase::Ended || !is_current {
-            return self.read_more();
-        }
         match outcome {
+            _ if self.phase == Phase::Ended => return,
+            // The session has lost its connection, or has ended, and reports it itself.
+            Err(failure) if failure.status().is_none() => {
+                if let Some(partition) = self.partitions.get_mut(&id).filter(|_| is_current) {
+                    partition.read_failed();
+                }
+                return;
+            }
+            _ if !is_current => {}
             Ok(payload) => self.take_messages(id, epoch, &payload),
             Err(failure) => self.read_failed(id, failure),
         }
@@ -163,7 +186,7 @@ impl<C> Consumer<C> {
         };
         let Some((first_offset, next_offset)) = ends else {
             if gap.is_none() {
-                partition.found_nothing();
+                partition.found_nothing(answer.polled.header != PolledHeader::default());
             }
             return;
         };
@@ -186,13 +209,18 @@ impl<C> Consumer<C> {
             return;
         };
         match failure.status() {
-            // It has moved to another member, or is about to: the next heartbeat shows it.
-            Some(Status::NOT_RESOLVED_CONSUMER) => partition.found_nothing(),
             // Its node is away for the moment.
-            Some(status) if status.info().is_some_and(|info| info.retryable) => partition.block(),
-            Some(_) => self.fail(failure),
-            // The session reports the loss of its connection itself.
-            None => partition.read_failed(),
+            _ if failure.is_temporary() => partition.block(),
+            // It has moved to another member, or is about to: the next heartbeat shows it.
+            Some(Status::NOT_RESOLVED_CONSUMER) => partition.found_nothing(false),
+            // The membership has ended, or the partition was removed: the list of partitions decides.
+            Some(Status::CONSUMER_GROUP_MEMBER_NOT_FOUND | Status::PARTITION_NOT_FOUND)
+                if self.config.membership.can_change() =>
+            {
+                partition.block();
+                self.beat();
+            }
+            _ => self.fail(failure),
         }
     }
 }
@@ -203,7 +231,7 @@ fn ends(messages: &[u8]) -> Result<Option<(u64, u64)>, Malformed> {
     for message in Messages::new(messages) {
         let offset = message?.header().offset();
         let (first, _) = ends.unwrap_or((offset, offset));
-        ends = Some((first, offset + 1));
+        ends = Some((first, offset.saturating_add(1)));
     }
     Ok(ends)
 }

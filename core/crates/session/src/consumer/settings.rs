@@ -30,6 +30,17 @@ impl Membership {
         matches!(self, Self::Group { .. })
     }
 
+    /// Return whether the partitions are those that the server reports, and not a list of the caller.
+    pub(super) fn can_change(&self) -> bool {
+        !matches!(
+            self,
+            Self::Alone {
+                partitions: Some(_),
+                ..
+            }
+        )
+    }
+
     pub(super) fn group(&self) -> Option<Identifier<'_>> {
         match self {
             Self::Group { group, .. } => Some(group.as_identifier()),

@@ -9,7 +9,7 @@ use headrace_wire::frame::{REQUEST_HEADER_BYTES, RequestHeader};
 use headrace_wire::{Command, CommandCode, Partitioning, SendMessages};
 
 use super::ProducerConfig;
-use crate::{Frame, OwnedIdentifier};
+use crate::{Backoff, Frame, OwnedIdentifier};
 
 /// A batch of messages of one partition.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(super) struct Batch<H> {
     frame: Option<Frame>,
     bytes: usize,
     began_at: Duration,
+    /// An attempt to send it has no known outcome.
+    pub(super) may_be_stored: bool,
     /// Last problem of sending it.
     pub(super) problem: String,
 }
@@ -34,6 +36,7 @@ impl<H: Default> Batch<H> {
             frame: None,
             bytes: 0,
             began_at: now,
+            may_be_stored: false,
             problem: "it could not be sent yet".to_owned(),
         }
     }
@@ -95,20 +98,27 @@ pub(super) struct Lane<H> {
     pub(super) in_flight: VecDeque<Flight<H>>,
     /// Time before which nothing is sent, after a refusal.
     pub(super) not_before: Duration,
+    pub(super) backoff: Backoff,
 }
 
-impl<H> Default for Lane<H> {
-    fn default() -> Self {
+impl<H> Lane<H> {
+    pub(super) fn new(backoff: Backoff) -> Self {
         Self {
             open: None,
             sealed: VecDeque::new(),
             in_flight: VecDeque::new(),
             not_before: Duration::ZERO,
+            backoff,
         }
     }
-}
 
-impl<H> Lane<H> {
+    /// Number of the oldest batch.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        let in_flight = self.in_flight.front().map(|flight| &flight.batch);
+        let oldest = in_flight.or(self.sealed.front()).or(self.open.as_ref())?;
+        Some(oldest.number)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_none() && self.sealed.is_empty() && self.in_flight.is_empty()
     }
@@ -127,16 +137,25 @@ impl<H> Lane<H> {
         })
     }
 
-    /// Return whether a batch is to be sent now.
-    pub(super) fn is_due(&self, config: &ProducerConfig, is_flushing: bool, now: Duration) -> bool {
+    /// Time from which on the open batch does not wait for more messages.
+    fn full_at(&self, config: &ProducerConfig, urgent: u64) -> Option<Duration> {
+        let open = self.open.as_ref()?;
+        Some(if open.number <= urgent {
+            Duration::ZERO
+        } else {
+            open.began_at.saturating_add(config.linger)
+        })
+    }
+
+    /// Return whether a batch is to be sent now. Batches up to number `urgent` do not wait for more messages.
+    pub(super) fn is_due(&self, config: &ProducerConfig, urgent: u64, now: Duration) -> bool {
         let may_send = self.in_flight.len() < config.window.max(1)
             && self.not_before <= now
             && self.in_flight.iter().all(|flight| flight.refusal.is_none());
         let has_batch = !self.sealed.is_empty();
         let has_waited = self
-            .open
-            .as_ref()
-            .is_some_and(|open| is_flushing || open.began_at + config.linger <= now);
+            .full_at(config, urgent)
+            .is_some_and(|full_at| full_at <= now);
         may_send && (has_batch || has_waited)
     }
 
@@ -155,17 +174,24 @@ impl<H> Lane<H> {
         None
     }
 
-    pub(super) fn next_deadline(&self, config: &ProducerConfig) -> Option<Duration> {
+    pub(super) fn next_deadline(
+        &self,
+        config: &ProducerConfig,
+        urgent: u64,
+        can_send: bool,
+    ) -> Option<Duration> {
         let oldest = self.sealed.front().or(self.open.as_ref())?;
         let given_up = oldest.began_at.saturating_add(config.delivery_timeout);
-        let is_blocked = self.in_flight.len() >= config.window.max(1)
+        let is_blocked = !can_send
+            || self.in_flight.len() >= config.window.max(1)
             || self.in_flight.iter().any(|flight| flight.refusal.is_some());
         if is_blocked {
             return Some(given_up);
         }
-        let sent = match (&self.open, self.sealed.is_empty()) {
-            (Some(open), true) => open.began_at + config.linger,
-            _ => Duration::ZERO,
+        let sent = if self.sealed.is_empty() {
+            self.full_at(config, urgent)?
+        } else {
+            Duration::ZERO
         };
         Some(sent.max(self.not_before).min(given_up))
     }

@@ -9,7 +9,7 @@ pub struct ProducerConfig {
     pub batch_messages: u32,
     /// Maximum size of a batch in bytes, message headers included; a single message may be larger.
     pub batch_bytes: usize,
-    /// Time that a batch waits for more messages while nothing of its partition is in flight.
+    /// Time that a batch waits for more messages, unless the buffer is full.
     pub linger: Duration,
     /// Maximum number of batches in flight for each partition.
     pub window: usize,

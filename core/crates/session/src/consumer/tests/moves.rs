@@ -1,0 +1,308 @@
+//! How a consumer gets partitions, and how it loses them.
+
+use super::*;
+
+#[test]
+fn a_member_joins_a_group_and_creates_it_on_demand() {
+    let mut bench = Bench::new(group(true), Start::First);
+    bench.open(1);
+    bench.answer("join", refused(Status::CONSUMER_GROUP_NAME_NOT_FOUND));
+    // Another member was faster.
+    bench.answer(
+        "create group",
+        refused(Status::CONSUMER_GROUP_NAME_ALREADY_EXISTS),
+    );
+    bench.answer("join", Ok(Bytes::new()));
+    bench.assign(&[0, 2], &[]);
+    assert_eq!(bench.take_told(), ["assigned [0, 2]"]);
+    assert_eq!(bench.watch, ["+[0, 2]"]);
+    bench.answer("offset 0", Ok(stored(0, 9)));
+    bench.answer("offset 2", Ok(Bytes::new()));
+    bench.report(0, 12);
+    bench.report(2, 12);
+    assert_eq!(bench.asked(), ["read 0 from 10", "read 2 First"]);
+
+    let mut bench = Bench::new(group(false), Start::First);
+    bench.open(1);
+    bench.answer("join", refused(Status::CONSUMER_GROUP_NAME_NOT_FOUND));
+    assert_eq!(bench.take_told().len(), 1);
+    assert_eq!(bench.consumer.next_deadline(), None);
+}
+
+#[test]
+fn refusals_for_the_moment_delay_and_do_not_end() {
+    let mut bench = Bench::new(group(true), Start::First);
+    bench.open(1);
+    for _ in 0..3 {
+        bench.answer("join", refused(Status::TASK_TIMEOUT));
+        assert!(bench.asked.is_empty());
+        bench.pass();
+    }
+    bench.answer("join", Ok(Bytes::new()));
+    // A server that has forgotten the member at once is not asked without pauses.
+    bench.answer(
+        "membership",
+        refused(Status::CONSUMER_GROUP_MEMBER_NOT_FOUND),
+    );
+    assert!(bench.asked.is_empty());
+    bench.pass();
+    bench.answer("join", Ok(Bytes::new()));
+    bench.assign(&[0], &[]);
+    bench.answer("offset 0", refused(Status::PARTITION_UNAVAILABLE));
+    bench.report(0, 5);
+    assert!(bench.asked.is_empty());
+    bench.pass();
+    bench.answer("offset 0", Ok(Bytes::new()));
+    bench.answer("membership", refused(Status::TASK_TIMEOUT));
+    bench.answer("read 0 First", refused(Status::PARTITION_UNAVAILABLE));
+    assert!(bench.asked.is_empty());
+    bench.pass();
+    assert_eq!(bench.asked(), ["membership", "read 0 First"]);
+    assert_eq!(bench.take_told(), ["assigned [0]"]);
+}
+
+#[test]
+fn a_revoked_partition_is_reported_after_its_last_messages() {
+    let mut bench = Bench::member(&[0, 1]);
+    bench.report(1, 0);
+    bench.report(0, 10);
+    assert_eq!(bench.asked(), ["read 0 First"]);
+    bench.pass();
+    let read = bench.asked.pop_front().expect("a read");
+    bench.assign(&[1], &[0]);
+    assert!(bench.take_told().is_empty(), "a read is in flight");
+    bench.asked.push_front(read);
+    bench.answer("read 0 First", Ok(messages(0, 0..5)));
+    assert_eq!(bench.take_told(), ["batch 0 0..5", "revoked [0]"]);
+    bench.report(0, 20);
+    assert!(bench.asked.is_empty(), "nothing of it follows");
+    // Its offset can still be stored, and then it moves without another word.
+    bench.consumer.commit(0, 4, 7);
+    bench.collect();
+    bench.answer("store 0 4", Ok(Bytes::new()));
+    bench.watch.clear();
+    bench.pass();
+    bench.assign(&[1], &[]);
+    assert_eq!(bench.take_told(), ["commit 7 done"]);
+    assert_eq!(bench.watch, ["-[0]"]);
+    assert_eq!(bench.consumer.assigned(), [1]);
+}
+
+#[test]
+fn a_revoked_partition_that_stays_is_assigned_again() {
+    let mut bench = Bench::member(&[0]);
+    bench.report(0, 10);
+    bench.answer("read 0 First", Ok(messages(0, 0..10)));
+    bench.pass();
+    bench.assign(&[], &[0]);
+    assert_eq!(bench.take_told(), ["batch 0 0..10", "revoked [0]"]);
+    bench.report(0, 12);
+    bench.pass();
+    bench.assign(&[0], &[]);
+    assert_eq!(bench.take_told(), ["assigned [0]"]);
+    assert_eq!(bench.asked(), ["read 0 from 10"]);
+}
+
+#[test]
+fn a_partition_that_is_taken_away_is_lost_and_answers_for_it_are_ignored() {
+    let mut bench = Bench::member(&[0, 1]);
+    bench.report(0, 10);
+    bench.pass();
+    let read = bench.asked.pop_front().expect("a read");
+    bench.assign(&[1], &[]);
+    assert_eq!(bench.take_told(), ["lost [0]"]);
+    bench.asked.push_front(read);
+    bench.answer("read 0 First", Ok(messages(0, 0..10)));
+    assert!(bench.take_told().is_empty());
+    // It comes back with a new epoch: the offset is queried, and the partition watched again.
+    bench.watch.clear();
+    bench.pass();
+    bench.assign(&[0, 1], &[]);
+    assert_eq!(bench.asked(), ["offset 0"]);
+    assert!(
+        bench.watch.contains(&"+[0]".to_owned()),
+        "{:?}",
+        bench.watch
+    );
+}
+
+#[test]
+fn a_lost_membership_is_joined_again() {
+    let mut bench = Bench::member(&[0]);
+    bench.pass();
+    bench.answer(
+        "membership",
+        refused(Status::CONSUMER_GROUP_MEMBER_NOT_FOUND),
+    );
+    assert_eq!(bench.take_told(), ["lost [0]"]);
+    bench.answer("join", Ok(Bytes::new()));
+    bench.assign(&[0], &[]);
+    bench.answer("offset 0", Ok(Bytes::new()));
+    bench.report(0, 3);
+    // A read may notice it first.
+    bench.answer(
+        "read 0 First",
+        refused(Status::CONSUMER_GROUP_MEMBER_NOT_FOUND),
+    );
+    bench.answer(
+        "membership",
+        refused(Status::CONSUMER_GROUP_MEMBER_NOT_FOUND),
+    );
+    assert_eq!(bench.asked(), ["join"]);
+    assert_eq!(bench.take_told(), ["assigned [0]", "lost [0]"]);
+}
+
+#[test]
+fn a_member_that_returns_continues_after_what_it_has_processed() {
+    let mut bench = Bench::member(&[0]);
+    bench.report(0, 10);
+    bench.answer("read 0 First", Ok(messages(0, 0..10)));
+    bench.consumer.note_processed(0, 6);
+    bench.consumer.commit(0, 3, 1);
+    bench.collect();
+    bench.lose();
+    assert_eq!(
+        bench.take_told(),
+        ["batch 0 0..10", "commit 1 failed", "lost [0]"]
+    );
+    // A commit without a connection fails: the membership has ended.
+    bench.consumer.commit(0, 5, 2);
+    bench.collect();
+    assert_eq!(bench.asked(), ["store 0 5"]);
+    bench.asked.clear();
+    bench.now += SECOND;
+    for generation in [2, 3] {
+        bench.open(generation);
+        bench.answer("join", Ok(Bytes::new()));
+        bench.assign(&[0], &[]);
+        bench.answer("offset 0", Ok(stored(0, 3)));
+        bench.report(0, 10);
+        // Also after a second loss without any progress.
+        assert_eq!(bench.asked(), ["read 0 from 6"]);
+        bench.lose();
+    }
+    bench.open(4);
+    bench.answer("join", Ok(Bytes::new()));
+    bench.assign(&[0], &[]);
+    // Another member was further.
+    bench.answer("offset 0", Ok(stored(0, 7)));
+    bench.report(0, 10);
+    assert_eq!(bench.asked(), ["read 0 from 8"]);
+}
+
+#[test]
+fn a_single_reader_keeps_its_partitions_and_asks_again_for_what_it_did_not_learn() {
+    let mut bench = Bench::new(
+        Membership::Alone {
+            name: Some(OwnedIdentifier::Numeric(5)),
+            partitions: Some(vec![0, 1]),
+        },
+        Start::First,
+    );
+    bench.open(1);
+    bench.answer("offset 0", Ok(stored(0, 1)));
+    bench.lose();
+    bench.open(2);
+    assert_eq!(bench.take_told(), ["assigned [0, 1]"]);
+    bench.answer("offset 1", Ok(Bytes::new()));
+    bench.report(0, 5);
+    bench.report(1, 5);
+    assert_eq!(bench.asked(), ["read 0 from 2", "read 1 First"]);
+}
+
+#[test]
+fn partitions_of_a_topic_that_grows_and_shrinks() {
+    let membership = Membership::Alone {
+        name: None,
+        partitions: None,
+    };
+    let mut bench = Bench::new(membership, Start::First);
+    bench.open(1);
+    bench.answer("topic", Ok(topic(1)));
+    bench.pass();
+    bench.answer("topic", Ok(topic(3)));
+    assert_eq!(bench.take_told(), ["assigned [0]", "assigned [1, 2]"]);
+    // The server of the watch session does not know them yet.
+    bench.watch.clear();
+    bench
+        .consumer
+        .watch_answered(WatchToken::Add, refused(Status::PARTITION_NOT_FOUND));
+    bench.collect();
+    bench.answer("topic", Ok(topic(3)));
+    bench.pass();
+    assert_eq!(bench.watch, ["+[0, 1, 2]"]);
+    bench.answer("topic", Ok(topic(3)));
+    bench.report(0, 1);
+    bench.report_status(2, Status::PARTITION_NOT_FOUND);
+    bench.answer("read 0 First", Ok(messages(0, 0..1)));
+    bench.answer("topic", Ok(topic(2)));
+    assert_eq!(bench.take_told(), ["batch 0 0..1", "lost [2]"]);
+    bench.pass();
+    bench.answer("topic", Ok(Bytes::new()));
+    let told = bench.take_told();
+    assert!(told[0].starts_with("failed: "), "{told:?}");
+}
+
+#[test]
+fn a_watch_session_that_returns_watches_again() {
+    let mut bench = Bench::member(&[0, 1]);
+    bench.report(0, 4);
+    bench.answer("read 0 First", Ok(messages(0, 0..4)));
+    bench.consumer.watch_lost();
+    bench.consumer.watch_opened(2);
+    bench.collect();
+    assert_eq!(bench.watch, ["+[0, 1]"]);
+    // Too many partitions are watched at the moment, perhaps by the connection that has broken.
+    bench
+        .consumer
+        .watch_answered(WatchToken::Add, refused(Status::TOO_MANY_WAITS));
+    bench.pass();
+    assert_eq!(bench.watch, ["+[0, 1]", "+[0, 1]"]);
+    bench.report(0, 6);
+    bench.assign(&[0, 1], &[]);
+    assert_eq!(bench.asked(), ["read 0 from 4"]);
+    bench
+        .consumer
+        .watch_answered(WatchToken::Add, refused(Status::UNAUTHORIZED));
+    assert_eq!(bench.take_told().len(), 2);
+}
+
+#[test]
+fn leaving_waits_for_commits() {
+    let mut bench = Bench::member(&[0]);
+    bench.consumer.commit(0, 3, 1);
+    bench.consumer.leave();
+    bench.consumer.leave();
+    bench.collect();
+    bench.answer("store 0 3", Ok(Bytes::new()));
+    bench.answer("leave", Ok(Bytes::new()));
+    assert_eq!(bench.take_told(), ["commit 1 done", "left"]);
+
+    for is_lost in [false, true] {
+        let mut bench = Bench::new(
+            Membership::Alone {
+                name: Some(OwnedIdentifier::Numeric(5)),
+                partitions: Some(vec![0]),
+            },
+            Start::First,
+        );
+        bench.open(1);
+        bench.answer("offset 0", Ok(Bytes::new()));
+        bench.told.clear();
+        bench.consumer.commit(0, 3, 1);
+        bench.consumer.leave();
+        assert!(bench.take_told().is_empty());
+        if is_lost {
+            bench.consumer.data_lost();
+            assert_eq!(bench.take_told(), ["left"]);
+        } else {
+            bench.answer("store 0 3", Ok(Bytes::new()));
+            assert_eq!(bench.take_told(), ["commit 1 done", "left"]);
+        }
+    }
+
+    let mut bench = Bench::alone(&[0], Start::First);
+    bench.consumer.commit(0, 3, 1);
+    bench.consumer.leave();
+    assert_eq!(bench.take_told(), ["commit 1 failed", "left"]);
+}
