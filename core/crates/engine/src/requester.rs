@@ -16,7 +16,7 @@ type Answer = Arc<Promise<Outcome>>;
 pub struct Requester {
     requests: UnboundedSender<(Request, Answer)>,
     opened: Arc<Promise<Result<(), Failure>>>,
-    /// Why the session has ended.
+    /// Reason of the session's end.
     ended: Arc<Promise<Failure>>,
 }
 

@@ -227,7 +227,7 @@ fn what_is_no_answer_ends_the_connection_and_no_server_the_session() {
     let settings = server.settings(false);
     drop((requester, server));
     let requester = Requester::new(&engine(), settings);
-    let failure = wait(&requester.opened()).expect_err("nobody listens");
+    let failure = wait(&requester.opened()).expect_err("no server listens");
     assert!(
         failure
             .to_string()
@@ -452,6 +452,6 @@ fn a_consumer_reports_its_partitions_and_answers_every_commit() {
     let open = consumer.commit(0, 4);
     assert_eq!(data.request().0, CommandCode::StoreConsumerOffset);
     drop(consumer);
-    let failure = wait(&open).expect_err("nobody waits for its answer");
+    let failure = wait(&open).expect_err("the answer is not awaited");
     assert!(!failure.is_certainly_not_executed(), "{failure}");
 }

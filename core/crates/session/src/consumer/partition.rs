@@ -25,7 +25,7 @@ pub(super) struct Partition {
     pub(super) epoch: u32,
     /// State as reported by the watch session.
     watched: Option<Watched>,
-    /// It was reported on the present connection of the watch session.
+    /// True if it was reported on the present connection of the watch session.
     pub(super) is_watched: bool,
     /// The stored offset is being queried.
     pub(super) is_querying: bool,
@@ -33,7 +33,7 @@ pub(super) struct Partition {
     /// State that was known when the read in flight began.
     read_at: Option<Watched>,
     pub(super) is_paused: bool,
-    /// Its node is away, or does not know yet that the member owns it: it is tried again at the next heartbeat, or when
+    /// True while its node is away, or does not know yet that the member owns it: it is tried at the next heartbeat, or when
     /// it has changed.
     is_blocked: bool,
     /// None of its messages is as new as the position demands: it is tried again when it has changed.
@@ -159,7 +159,7 @@ impl Partition {
         self.read_at = self.watched;
     }
 
-    /// Nothing was read although messages were reported. `is_served` tells whether the server has looked for them.
+    /// Note that nothing was read although messages were reported. `is_served`: the server has looked for them.
     pub(super) fn found_nothing(&mut self, is_served: bool) {
         self.is_reading = false;
         if self.watched != self.read_at {

@@ -23,7 +23,7 @@ struct Bench {
     /// Requests on the data session that are not answered, oldest first.
     asked: VecDeque<(String, DataToken<u32>)>,
     watch: Vec<String>,
-    told: Vec<String>,
+    reported: Vec<String>,
 }
 
 impl Bench {
@@ -40,7 +40,7 @@ impl Bench {
             now: SECOND,
             asked: VecDeque::new(),
             watch: Vec::new(),
-            told: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
@@ -54,7 +54,7 @@ impl Bench {
             start,
         );
         bench.open(1);
-        bench.told.clear();
+        bench.reported.clear();
         bench.watch.clear();
         bench
     }
@@ -68,7 +68,7 @@ impl Bench {
         for partition in partitions {
             bench.answer(&format!("offset {partition}"), Ok(Bytes::new()));
         }
-        bench.told.clear();
+        bench.reported.clear();
         bench.watch.clear();
         bench
     }
@@ -111,12 +111,12 @@ impl Bench {
                     let frame = request.frame.concat();
                     self.watch.push(words(request.code, &frame[8..]));
                 }
-                ConsumerEffect::Item(item) => self.told.push(item_words(&item)),
+                ConsumerEffect::Item(item) => self.reported.push(item_words(&item)),
                 ConsumerEffect::Committed { token, outcome } => {
                     let result = if outcome.is_ok() { "done" } else { "failed" };
-                    self.told.push(format!("commit {token} {result}"));
+                    self.reported.push(format!("commit {token} {result}"));
                 }
-                ConsumerEffect::Left => self.told.push("left".to_owned()),
+                ConsumerEffect::Left => self.reported.push("left".to_owned()),
             }
         }
     }
@@ -186,9 +186,9 @@ impl Bench {
         self.collect();
     }
 
-    fn take_told(&mut self) -> Vec<String> {
+    fn take_reported(&mut self) -> Vec<String> {
         self.collect();
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.reported)
     }
 
     fn asked(&self) -> Vec<&str> {

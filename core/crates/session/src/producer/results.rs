@@ -1,4 +1,4 @@
-//! What becomes of messages and batches.
+//! Results of a producer.
 
 use std::time::Duration;
 

@@ -51,7 +51,7 @@ fn push(producer: &mut Producer<Handle>, partition: u32, now: Duration) -> Handl
     pushed.expect("there is room").0
 }
 
-/// Tell the owners what was settled.
+/// Hand the results to their owners.
 fn settle(producer: &mut Producer<Handle>) {
     for settled in producer.take_settled() {
         let before = settled.handle.0.replace(Some(settled.result));
@@ -243,7 +243,7 @@ fn a_flush_concerns_what_was_taken_before() {
 }
 
 #[test]
-fn without_a_connection_nobody_is_woken_to_send() {
+fn without_a_connection_no_wake_up_is_due() {
     let mut producer = producer(config(), 1);
     push(&mut producer, 0, MS);
     producer.flush();
@@ -252,7 +252,7 @@ fn without_a_connection_nobody_is_woken_to_send() {
 }
 
 #[test]
-fn an_answer_tells_the_place() {
+fn an_answer_has_the_place() {
     let mut producer = producer(config(), 2);
     let handle = push(&mut producer, 1, MS);
     send(&mut producer, 6 * MS);
@@ -268,7 +268,7 @@ fn an_answer_tells_the_place() {
         base_offset: Some(40),
     };
     assert_eq!(handle.result(), Some(Ok(stored)));
-    // An answer to a batch that is settled is nobody's.
+    // An answer to a batch that is settled belongs to none.
     answer(&mut producer, 1, unanswered(), 6 * MS);
 }
 

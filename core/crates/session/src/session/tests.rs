@@ -397,7 +397,7 @@ fn a_request_has_its_time_and_its_answer_is_still_awaited() {
     bench.answer(Status::OK, b"first");
     bench.answer(Status::OK, b"second");
     assert_eq!(bench.take_events(), ["2: second"]);
-    // The deadline of the second request does not wake anybody twice.
+    // The deadline of the second request wakes no caller twice.
     bench.pass();
     assert!(bench.session.next_deadline().expect("keep-alive") > bench.now);
 }
@@ -457,7 +457,7 @@ fn a_connection_that_only_listens_pings() {
 }
 
 #[test]
-fn closing_tells_what_may_have_been_executed() {
+fn closing_reports_what_may_have_been_executed() {
     let mut bench = Bench::open();
     bench.submit(GetMe, Repeat::Always, 1);
     bench.session.written();

@@ -174,7 +174,7 @@ impl World {
         }
     }
 
-    /// Give a partition to the other member, or to whoever there is.
+    /// Give a partition to the other member, or to the only one.
     fn pass_on(&mut self, id: u32) {
         let log = &mut self.logs[id as usize];
         let joined = |index: &usize| self.members[*index].has_joined;
@@ -223,7 +223,7 @@ impl World {
                 }
                 ConsumerEffect::Item(item) => self.hand_out(index, item),
                 ConsumerEffect::Committed { .. } => {}
-                ConsumerEffect::Left => panic!("nobody leaves"),
+                ConsumerEffect::Left => panic!("no member leaves"),
             }
         }
     }
@@ -444,7 +444,7 @@ impl World {
             let next = member.consumer.next_deadline();
             assert!(
                 next.is_none_or(|next| next > member.now),
-                "nobody is woken in vain"
+                "no wake-up is in vain"
             );
         }
         self.collect(index);
@@ -494,7 +494,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_message_is_handed_out_in_order_to_whoever_owns_its_partition(
+    fn every_message_is_handed_out_in_order_to_the_owner_of_its_partition(
         steps in prop::collection::vec(step(), 0..200),
     ) {
         let mut world = World::new();

@@ -1,4 +1,4 @@
-//! How a consumer gets partitions, and how it loses them.
+//! Partitions that a consumer gets, and loses.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn a_member_joins_a_group_and_creates_it_on_demand() {
     );
     bench.answer("join", Ok(Bytes::new()));
     bench.assign(&[0, 2], &[]);
-    assert_eq!(bench.take_told(), ["assigned [0, 2]"]);
+    assert_eq!(bench.take_reported(), ["assigned [0, 2]"]);
     assert_eq!(bench.watch, ["+[0, 2]"]);
     bench.answer("offset 0", Ok(stored(0, 9)));
     bench.answer("offset 2", Ok(Bytes::new()));
@@ -25,7 +25,7 @@ fn a_member_joins_a_group_and_creates_it_on_demand() {
     let mut bench = Bench::new(group(false), Start::First);
     bench.open(1);
     bench.answer("join", refused(Status::CONSUMER_GROUP_NAME_NOT_FOUND));
-    assert_eq!(bench.take_told().len(), 1);
+    assert_eq!(bench.take_reported().len(), 1);
     assert_eq!(bench.consumer.next_deadline(), None);
 }
 
@@ -58,7 +58,7 @@ fn refusals_for_the_moment_delay_and_do_not_end() {
     assert!(bench.asked.is_empty());
     bench.pass();
     assert_eq!(bench.asked(), ["membership", "read 0 First"]);
-    assert_eq!(bench.take_told(), ["assigned [0]"]);
+    assert_eq!(bench.take_reported(), ["assigned [0]"]);
 }
 
 #[test]
@@ -70,10 +70,10 @@ fn a_revoked_partition_is_reported_after_its_last_messages() {
     bench.pass();
     let read = bench.asked.pop_front().expect("a read");
     bench.assign(&[1], &[0]);
-    assert!(bench.take_told().is_empty(), "a read is in flight");
+    assert!(bench.take_reported().is_empty(), "a read is in flight");
     bench.asked.push_front(read);
     bench.answer("read 0 First", Ok(messages(0, 0..5)));
-    assert_eq!(bench.take_told(), ["batch 0 0..5", "revoked [0]"]);
+    assert_eq!(bench.take_reported(), ["batch 0 0..5", "revoked [0]"]);
     bench.report(0, 20);
     assert!(bench.asked.is_empty(), "nothing of it follows");
     // Its offset can still be stored, and then it moves without another word.
@@ -83,7 +83,7 @@ fn a_revoked_partition_is_reported_after_its_last_messages() {
     bench.watch.clear();
     bench.pass();
     bench.assign(&[1], &[]);
-    assert_eq!(bench.take_told(), ["commit 7 done"]);
+    assert_eq!(bench.take_reported(), ["commit 7 done"]);
     assert_eq!(bench.watch, ["-[0]"]);
     assert_eq!(bench.consumer.assigned(), [1]);
 }
@@ -95,11 +95,11 @@ fn a_revoked_partition_that_stays_is_assigned_again() {
     bench.answer("read 0 First", Ok(messages(0, 0..10)));
     bench.pass();
     bench.assign(&[], &[0]);
-    assert_eq!(bench.take_told(), ["batch 0 0..10", "revoked [0]"]);
+    assert_eq!(bench.take_reported(), ["batch 0 0..10", "revoked [0]"]);
     bench.report(0, 12);
     bench.pass();
     bench.assign(&[0], &[]);
-    assert_eq!(bench.take_told(), ["assigned [0]"]);
+    assert_eq!(bench.take_reported(), ["assigned [0]"]);
     assert_eq!(bench.asked(), ["read 0 from 10"]);
 }
 
@@ -110,10 +110,10 @@ fn a_partition_that_is_taken_away_is_lost_and_answers_for_it_are_ignored() {
     bench.pass();
     let read = bench.asked.pop_front().expect("a read");
     bench.assign(&[1], &[]);
-    assert_eq!(bench.take_told(), ["lost [0]"]);
+    assert_eq!(bench.take_reported(), ["lost [0]"]);
     bench.asked.push_front(read);
     bench.answer("read 0 First", Ok(messages(0, 0..10)));
-    assert!(bench.take_told().is_empty());
+    assert!(bench.take_reported().is_empty());
     // It comes back with a new epoch: the offset is queried, and the partition watched again.
     bench.watch.clear();
     bench.pass();
@@ -134,7 +134,7 @@ fn a_lost_membership_is_joined_again() {
         "membership",
         refused(Status::CONSUMER_GROUP_MEMBER_NOT_FOUND),
     );
-    assert_eq!(bench.take_told(), ["lost [0]"]);
+    assert_eq!(bench.take_reported(), ["lost [0]"]);
     bench.answer("join", Ok(Bytes::new()));
     bench.assign(&[0], &[]);
     bench.answer("offset 0", Ok(Bytes::new()));
@@ -149,7 +149,7 @@ fn a_lost_membership_is_joined_again() {
         refused(Status::CONSUMER_GROUP_MEMBER_NOT_FOUND),
     );
     assert_eq!(bench.asked(), ["join"]);
-    assert_eq!(bench.take_told(), ["assigned [0]", "lost [0]"]);
+    assert_eq!(bench.take_reported(), ["assigned [0]", "lost [0]"]);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_member_that_returns_continues_after_what_it_has_processed() {
     bench.collect();
     bench.lose();
     assert_eq!(
-        bench.take_told(),
+        bench.take_reported(),
         ["batch 0 0..10", "commit 1 failed", "lost [0]"]
     );
     // A commit without a connection fails: the membership has ended.
@@ -203,7 +203,7 @@ fn a_single_reader_keeps_its_partitions_and_asks_again_for_what_it_did_not_learn
     bench.answer("offset 0", Ok(stored(0, 1)));
     bench.lose();
     bench.open(2);
-    assert_eq!(bench.take_told(), ["assigned [0, 1]"]);
+    assert_eq!(bench.take_reported(), ["assigned [0, 1]"]);
     bench.answer("offset 1", Ok(Bytes::new()));
     bench.report(0, 5);
     bench.report(1, 5);
@@ -221,7 +221,7 @@ fn partitions_of_a_topic_that_grows_and_shrinks() {
     bench.answer("topic", Ok(topic(1)));
     bench.pass();
     bench.answer("topic", Ok(topic(3)));
-    assert_eq!(bench.take_told(), ["assigned [0]", "assigned [1, 2]"]);
+    assert_eq!(bench.take_reported(), ["assigned [0]", "assigned [1, 2]"]);
     // The server of the watch session does not know them yet.
     bench.watch.clear();
     bench
@@ -236,11 +236,11 @@ fn partitions_of_a_topic_that_grows_and_shrinks() {
     bench.report_status(2, Status::PARTITION_NOT_FOUND);
     bench.answer("read 0 First", Ok(messages(0, 0..1)));
     bench.answer("topic", Ok(topic(2)));
-    assert_eq!(bench.take_told(), ["batch 0 0..1", "lost [2]"]);
+    assert_eq!(bench.take_reported(), ["batch 0 0..1", "lost [2]"]);
     bench.pass();
     bench.answer("topic", Ok(Bytes::new()));
-    let told = bench.take_told();
-    assert!(told[0].starts_with("failed: "), "{told:?}");
+    let reported = bench.take_reported();
+    assert!(reported[0].starts_with("failed: "), "{reported:?}");
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn a_watch_session_that_returns_watches_again() {
     bench
         .consumer
         .watch_answered(WatchToken::Add, refused(Status::UNAUTHORIZED));
-    assert_eq!(bench.take_told().len(), 2);
+    assert_eq!(bench.take_reported().len(), 2);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn leaving_waits_for_commits() {
     bench.collect();
     bench.answer("store 0 3", Ok(Bytes::new()));
     bench.answer("leave", Ok(Bytes::new()));
-    assert_eq!(bench.take_told(), ["commit 1 done", "left"]);
+    assert_eq!(bench.take_reported(), ["commit 1 done", "left"]);
 
     for is_lost in [false, true] {
         let mut bench = Bench::new(
@@ -288,21 +288,21 @@ fn leaving_waits_for_commits() {
         );
         bench.open(1);
         bench.answer("offset 0", Ok(Bytes::new()));
-        bench.told.clear();
+        bench.reported.clear();
         bench.consumer.commit(0, 3, 1);
         bench.consumer.leave();
-        assert!(bench.take_told().is_empty());
+        assert!(bench.take_reported().is_empty());
         if is_lost {
             bench.consumer.data_lost();
-            assert_eq!(bench.take_told(), ["left"]);
+            assert_eq!(bench.take_reported(), ["left"]);
         } else {
             bench.answer("store 0 3", Ok(Bytes::new()));
-            assert_eq!(bench.take_told(), ["commit 1 done", "left"]);
+            assert_eq!(bench.take_reported(), ["commit 1 done", "left"]);
         }
     }
 
     let mut bench = Bench::alone(&[0], Start::First);
     bench.consumer.commit(0, 3, 1);
     bench.consumer.leave();
-    assert_eq!(bench.take_told(), ["commit 1 failed", "left"]);
+    assert_eq!(bench.take_reported(), ["commit 1 failed", "left"]);
 }

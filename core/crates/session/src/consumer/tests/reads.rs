@@ -1,4 +1,4 @@
-//! What a consumer reads, and when.
+//! Reads of a consumer, and their moments.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn partitions_with_messages_take_turns_while_there_is_room() {
     assert_eq!(bench.asked(), ["read 0 First", "read 1 First"]);
     bench.answer("read 0 First", Ok(messages(0, 0..10)));
     bench.answer("read 1 First", Ok(messages(1, 0..10)));
-    assert_eq!(bench.take_told(), ["batch 0 0..10", "batch 1 0..10"]);
+    assert_eq!(bench.take_reported(), ["batch 0 0..10", "batch 1 0..10"]);
     // 1420 of 1000 bytes are waiting; the read in flight was begun before.
     bench.answer("read 0 from 10", Ok(messages(0, 10..20)));
     assert!(bench.asked.is_empty());
@@ -76,7 +76,7 @@ fn a_time_after_the_last_message_waits_for_new_ones() {
     bench.report(0, 6);
     bench.answer("read 0 Timestamp(50)", nothing());
     bench.answer("read 0 Timestamp(50)", Ok(messages(0, 5..6)));
-    assert_eq!(bench.take_told(), ["batch 0 5..6"]);
+    assert_eq!(bench.take_reported(), ["batch 0 5..6"]);
     bench.report(0, 8);
     assert_eq!(bench.asked(), ["read 0 from 6"]);
 }
@@ -98,7 +98,7 @@ fn a_read_without_messages_is_repeated_at_the_next_heartbeat() {
         bench.assign(&[0], &[]);
     }
     bench.answer("read 0 First", Ok(messages(0, 0..3)));
-    assert_eq!(bench.take_told(), ["batch 0 0..3"]);
+    assert_eq!(bench.take_reported(), ["batch 0 0..3"]);
     // A report of new messages does not wait for the heartbeat.
     bench.report(0, 4);
     bench.answer("read 0 from 3", not_owned());
@@ -112,10 +112,10 @@ fn a_gap_is_reported_and_passed() {
     bench.report(0, 9);
     let gap = ReadGap { from: 2, to: 6 };
     bench.answer("read 0 from 2", Ok(read_answer(0, gap, 6..8, 8)));
-    assert_eq!(bench.take_told(), ["gap 0 2..6", "batch 0 6..8"]);
+    assert_eq!(bench.take_reported(), ["gap 0 2..6", "batch 0 6..8"]);
     let gap = ReadGap { from: 8, to: 9 };
     bench.answer("read 0 from 8", Ok(read_answer(0, gap, 0..0, 8)));
-    assert_eq!(bench.take_told(), ["gap 0 8..9"]);
+    assert_eq!(bench.take_reported(), ["gap 0 8..9"]);
     assert!(bench.asked.is_empty());
 }
 
@@ -128,7 +128,7 @@ fn a_seek_makes_reads_in_flight_void() {
     assert_eq!(bench.asked(), ["read 0 First", "read 0 from 20"]);
     bench.answer("read 0 First", Ok(messages(0, 0..10)));
     bench.answer("read 0 from 20", Ok(messages(0, 20..30)));
-    assert_eq!(bench.take_told(), ["batch 0 20..30"]);
+    assert_eq!(bench.take_reported(), ["batch 0 20..30"]);
     assert!(bench.consumer.seek(0, Start::End) > epoch);
     bench.collect();
     bench.answer("read 0 from 30", Ok(messages(0, 30..40)));
@@ -158,7 +158,7 @@ fn a_purged_partition_begins_again() {
     bench.answer("read 0 from 40", Ok(messages(0, 40..50)));
     bench.answer("read 0 First", Ok(messages(0, 0..3)));
     assert_eq!(
-        bench.take_told(),
+        bench.take_reported(),
         ["batch 0 0..40", "reset 0", "batch 0 0..3"]
     );
 
@@ -168,7 +168,7 @@ fn a_purged_partition_begins_again() {
     bench.consumer.watch_lost();
     bench.consumer.watch_opened(2);
     bench.report_purged(0, 2, 3);
-    assert_eq!(bench.take_told(), ["reset 0"]);
+    assert_eq!(bench.take_reported(), ["reset 0"]);
     assert_eq!(bench.asked(), ["read 0 Timestamp(9)"]);
 }
 
@@ -186,7 +186,7 @@ fn a_lost_connection_is_not_asked_again() {
     assert_eq!(bench.consumer.next_deadline(), None);
     bench.open(2);
     assert_eq!(bench.asked(), ["read 0 First"]);
-    assert!(bench.take_told().is_empty(), "it keeps its partitions");
+    assert!(bench.take_reported().is_empty(), "it keeps its partitions");
 }
 
 #[test]
@@ -199,10 +199,10 @@ fn what_cannot_be_decoded_or_mended_ends_the_consumer() {
         let mut bench = Bench::alone(&[0], Start::First);
         bench.report(0, 5);
         bench.answer("read 0 First", outcome);
-        let told = bench.take_told();
+        let reported = bench.take_reported();
         assert!(
-            told.len() == 1 && told[0].starts_with("failed: "),
-            "{told:?}"
+            reported.len() == 1 && reported[0].starts_with("failed: "),
+            "{reported:?}"
         );
         bench.report(0, 9);
         assert!(bench.asked.is_empty() && bench.consumer.next_deadline().is_none());
@@ -210,13 +210,13 @@ fn what_cannot_be_decoded_or_mended_ends_the_consumer() {
     let mut bench = Bench::alone(&[0], Start::First);
     bench.report_status(0, Status::PARTITION_NOT_FOUND);
     assert_eq!(
-        bench.take_told().len(),
+        bench.take_reported().len(),
         1,
         "the caller has named the partition"
     );
     let mut bench = Bench::alone(&[0], Start::First);
     bench.consumer.watch_notified(b"?");
-    assert_eq!(bench.take_told().len(), 1);
+    assert_eq!(bench.take_reported().len(), 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a server makes of a request.
+/// Reaction of the server to a request.
 #[derive(Debug, Clone, Copy)]
 enum Verdict {
     Store,
@@ -233,7 +233,7 @@ impl World {
             };
             assert!(
                 next > self.now || !self.in_flight.is_empty() || self.is_due(),
-                "nobody is woken in vain"
+                "no wake-up is in vain"
             );
             self.now = self.now.max(next);
             self.producer.tick(self.now);
