@@ -80,6 +80,8 @@ impl ConsumerHandle {
             orders: receiver,
             ready: Arc::clone(&ready),
             left: Vec::new(),
+            commits_in_flight: 0,
+            has_left: false,
             began: Instant::now(),
         };
         engine.spawn(task.run());
@@ -99,6 +101,8 @@ impl ConsumerHandle {
         if ready.is_ended {
             return Taken::Ended;
         }
+        // Waits that were given up would add up while no message comes.
+        ready.waits.retain(|wait| Arc::strong_count(wait) > 1);
         let wait = Arc::new(Promise::default());
         ready.waits.push(Arc::clone(&wait));
         Taken::Nothing(wait)
@@ -169,6 +173,8 @@ struct Task {
     orders: UnboundedReceiver<Order>,
     ready: Arc<Mutex<Ready>>,
     left: Vec<Arc<Promise<()>>>,
+    commits_in_flight: usize,
+    has_left: bool,
     began: Instant,
 }
 
@@ -197,19 +203,21 @@ impl Task {
         self.end();
     }
 
-    /// Carry out what the consumer asks for. Returns true if it has ended.
+    /// Carry out what the consumer asks for. Returns true if it has ended: it has left, and every commit has its result.
     fn carry_out(&mut self) -> bool {
-        let mut has_left = false;
         while let Some(effect) = self.consumer.next_effect() {
             match effect {
                 ConsumerEffect::Data { request, token } => self.data.submit(request, token),
                 ConsumerEffect::Watch { request, token } => self.watch.submit(request, token),
                 ConsumerEffect::Item(item) => self.hand_out(item),
-                ConsumerEffect::Committed { token, outcome } => token.fulfil(outcome),
-                ConsumerEffect::Left => has_left = true,
+                ConsumerEffect::Committed { token, outcome } => {
+                    self.commits_in_flight -= 1;
+                    token.fulfil(outcome);
+                }
+                ConsumerEffect::Left => self.has_left = true,
             }
         }
-        has_left
+        self.has_left && self.commits_in_flight == 0
     }
 
     fn hand_out(&mut self, item: Item) {
@@ -248,6 +256,7 @@ impl Task {
         match order {
             Order::Taken(bytes) => self.consumer.taken(bytes),
             Order::Commit(partition, offset, promise) => {
+                self.commits_in_flight += 1;
                 self.consumer.commit(partition, offset, promise);
             }
             Order::Processed(partition, next_offset) => {
