@@ -1,4 +1,4 @@
-"""What an import of the package costs."""
+"""Costs of an import of the package."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What can be sent: payloads, headers and ids of all kinds, and every refusal."""
+"""Payloads, headers and ids of all kinds, and every refusal."""
 
 import math
 from collections.abc import Iterator

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import headrace
-from headrace.sdk.options import key_bytes, checked_options
+from headrace.sdk.options import checked_options, key_bytes
 from headrace.sdk.starts import start_of
 
 CLASSES = (headrace.ClientOptions, headrace.ProducerOptions, headrace.ConsumerOptions)
