@@ -150,9 +150,12 @@ class Consumer:
             pauses = [pause for pause in (left, self._progress.seconds_left()) if pause is not None]
             await _ended_within(content, min(pauses) if pauses else None)
 
-    def _taken(self) -> tuple[str, Any]:
+    def _check_open(self) -> None:
         if self._is_closed:
             raise ClientClosed("the consumer is closed")
+
+    def _taken(self) -> tuple[str, Any]:
+        self._check_open()
         kind, content = native(self._native.take)
         if kind == "ended":
             raise ClientClosed("the consumer has ended")
@@ -196,6 +199,7 @@ class Consumer:
 
     async def commit(self, message: Message | None = None) -> None:
         """Store the offset of a message, or of everything that was handed out so far. As `headrace.Consumer.commit`."""
+        self._check_open()
         if message is None:
             begun = self._progress.store(self._progress.handed_out)
         else:
@@ -223,6 +227,7 @@ class Consumer:
 
     async def position(self, partition: int) -> int | None:
         """Offset of the next message of a partition that will be handed out; None if it is not known yet."""
+        self._check_open()
         handed_out = self._progress.handed_out.get(partition)
         if handed_out is not None:
             return handed_out
@@ -231,6 +236,7 @@ class Consumer:
 
     async def lag(self) -> dict[int, int]:
         """Number of messages behind the position, by partition, as far as positions are known."""
+        self._check_open()
         lags = {}
         for partition in sorted(self._assignment):
             found = await bridge().finished(native(self._native.position, partition))
@@ -241,6 +247,7 @@ class Consumer:
 
     async def seek(self, partition: int, start: StartLike) -> None:
         """Continue at another place of a partition. As `headrace.Consumer.seek`."""
+        self._check_open()
         place = start_of(start)
         if self._open is not None and self._open[0].partition_id == partition:
             self._open, self._is_polled = None, False

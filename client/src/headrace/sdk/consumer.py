@@ -223,9 +223,12 @@ class Consumer:
             pauses = [pause for pause in (left, self._progress.seconds_left()) if pause is not None]
             native(content.wait, min(pauses) if pauses else None)
 
-    def _taken(self) -> tuple[str, Any]:
+    def _check_open(self) -> None:
         if self._is_closed:
             raise ClientClosed("the consumer is closed")
+
+    def _taken(self) -> tuple[str, Any]:
+        self._check_open()
         kind, content = native(self._native.take)
         if kind == "ended":
             raise ClientClosed("the consumer has ended")
@@ -280,6 +283,7 @@ class Consumer:
             >>> client.offset("shop", "orders", 0, consumer="audit").stored_offset
             1
         """
+        self._check_open()
         if message is None:
             begun = self._progress.store(self._progress.handed_out)
         else:
@@ -308,6 +312,7 @@ class Consumer:
 
     def position(self, partition: int) -> int | None:
         """Offset of the next message of a partition that will be handed out; None if it is not known yet."""
+        self._check_open()
         handed_out = self._progress.handed_out.get(partition)
         if handed_out is not None:
             return handed_out
@@ -316,6 +321,7 @@ class Consumer:
 
     def lag(self) -> dict[int, int]:
         """Number of messages behind the position, by partition, as far as positions are known."""
+        self._check_open()
         lags = {}
         for partition in sorted(self._assignment):
             found = finished(native(self._native.position, partition))
@@ -339,6 +345,7 @@ class Consumer:
             ...     first == consumer.poll(timeout=10).payloads()
             True
         """
+        self._check_open()
         place = start_of(start)
         if self._open is not None and self._open[0].partition_id == partition:
             self._open, self._is_polled = None, False

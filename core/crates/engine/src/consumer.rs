@@ -17,7 +17,7 @@ use crate::promise::Promise;
 
 type Commit = Arc<Promise<Result<(), Failure>>>;
 
-/// Position of a partition: the next offset, if known, and the one after the last readable message.
+/// Position of a partition: offset of the next message that will be taken, if known, and the one after the last readable message.
 pub type Position = Option<(Option<u64>, u64)>;
 
 enum Order {
@@ -273,7 +273,13 @@ impl Task {
                 self.consumer.set_paused(&partitions, is_paused);
             }
             Order::Position(partition, promise) => {
-                promise.fulfil(self.consumer.position(partition));
+                // Messages that were read ahead are still to come.
+                let ahead = lock(&self.ready).items.iter().find_map(|item| match item {
+                    Item::Batch(batch) if batch.partition == partition => Some(batch.first_offset),
+                    _ => None,
+                });
+                let position = self.consumer.position(partition);
+                promise.fulfil(position.map(|(next, end)| (ahead.or(next), end)));
             }
             Order::Leave(promise) => {
                 self.left.push(promise);
