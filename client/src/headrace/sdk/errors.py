@@ -67,7 +67,10 @@ class DeadlineExceeded(HeadraceError, TimeoutError):
 
 
 class OutcomeUnknown(HeadraceError):
-    """The connection broke, or the time of the call passed, before the answer: the request may have had its effect."""
+    """The connection broke, or the time of the call passed, before the answer: the request may have had its effect.
+
+    It may also have it later, if it is on its way to a server that hangs.
+    """
 
 
 class NotDelivered(HeadraceError):

@@ -88,6 +88,7 @@ class ProducerOptions:
     """Maximum number of unanswered batches for each partition.
 
     More than 1 helps on slow networks. Order is kept in any case: a batch that was overtaken is not sent again.
+    Only a message whose outcome is unknown may turn up later than those that were sent after it.
     """
     buffer_bytes: int = 64 * 1024 * 1024
     """Maximum size of all messages that are not delivered; then `send` waits."""
