@@ -117,6 +117,11 @@ def _crates(seed: int, seconds: int) -> Round:
     )
 
 
+def _sdk_faults(seed: int, seconds: int) -> Round:
+    given = ("-m", "tests.faults.sdk", "--seed", str(seed), "--minutes", f"{seconds / 60:.2f}")
+    return Round((sys.executable, *given))
+
+
 def _faults(part: str) -> Callable[[int, int], Round]:
     def round_of(seed: int, seconds: int) -> Round:
         rounds = str(max(1, seconds // 3))
@@ -191,6 +196,12 @@ SUITES: Final = (
         _memory,
         seconds=120,
         seconds_min=60,
+    ),
+    Suite(
+        "sdk-faults",
+        "producers and consumers of the SDK, whose connections are cut and whose server is killed and paused",
+        _sdk_faults,
+        seconds_min=20,
     ),
     Suite("metadata-faults", "replicas that are killed, paused and cut off, and their power", _faults("metadata")),
     Suite(

@@ -37,26 +37,32 @@ if TYPE_CHECKING:
         RequestRefused,
     )
     from headrace.sdk.options import ClientOptions, ConsumerOptions, ProducerOptions
-    from headrace.sdk.producer import Producer
+    from headrace.sdk.producer import Producer, ProducerCounters
     from headrace.sdk.results import Deliveries, Delivery, Gap
     from headrace.sdk.starts import END, FIRST, Start, at_offset, at_time
     from headrace_core import (
         AccessToken,
         Batch,
+        Capabilities,
         Cluster,
         Connection,
         ConsumerGroup,
         ConsumerOffset,
         Delivered,
+        GlobalPermissions,
+        IssuedTicket,
         Message,
+        MessageBatch,
         Partition,
         PartitionDescription,
         Permissions,
+        PlannedRange,
         Stats,
         Stream,
         StreamPermissions,
         Topic,
         TopicPermissions,
+        Transaction,
         User,
     )
 
@@ -79,26 +85,32 @@ _PLACES: Final = {
         "RequestRefused",
     ),
     "headrace.sdk.options": ("ClientOptions", "ConsumerOptions", "ProducerOptions"),
-    "headrace.sdk.producer": ("Producer",),
+    "headrace.sdk.producer": ("Producer", "ProducerCounters"),
     "headrace.sdk.results": ("Deliveries", "Delivery", "Gap"),
     "headrace.sdk.starts": ("END", "FIRST", "Start", "at_offset", "at_time"),
     "headrace_core": (
         "AccessToken",
         "Batch",
+        "Capabilities",
         "Cluster",
         "Connection",
         "ConsumerGroup",
         "ConsumerOffset",
         "Delivered",
+        "GlobalPermissions",
+        "IssuedTicket",
         "Message",
+        "MessageBatch",
         "Partition",
         "PartitionDescription",
         "Permissions",
+        "PlannedRange",
         "Stats",
         "Stream",
         "StreamPermissions",
         "Topic",
         "TopicPermissions",
+        "Transaction",
         "User",
     ),
 }
@@ -111,6 +123,7 @@ __all__ = [
     "AlreadyExists",
     "Batch",
     "BufferFull",
+    "Capabilities",
     "Client",
     "ClientClosed",
     "ClientOptions",
@@ -126,10 +139,13 @@ __all__ = [
     "Deliveries",
     "Delivery",
     "Gap",
+    "GlobalPermissions",
     "HeadraceError",
     "InvalidArgument",
+    "IssuedTicket",
     "LoginRefused",
     "Message",
+    "MessageBatch",
     "NotDelivered",
     "NotFound",
     "OutcomeUnknown",
@@ -137,7 +153,9 @@ __all__ = [
     "PartitionDescription",
     "PermissionDenied",
     "Permissions",
+    "PlannedRange",
     "Producer",
+    "ProducerCounters",
     "ProducerOptions",
     "RequestRefused",
     "Start",
@@ -146,6 +164,7 @@ __all__ = [
     "StreamPermissions",
     "Topic",
     "TopicPermissions",
+    "Transaction",
     "User",
     "at_offset",
     "at_time",
@@ -153,13 +172,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(module), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+    # Type checkers find misspelt names only where they do not see this function.
+
+    def __getattr__(name: str) -> Any:
+        module = _MODULE_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(module), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 from typing import Any, Final, Protocol
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
+from headrace.sdk.errors import native
 from headrace.sdk.results import value_of
 from headrace_core import Completions, Pending
 
@@ -29,7 +30,8 @@ class Bridge:
         self._completions = Completions()
         self._futures: dict[int, asyncio.Future[None]] = {}
         self._numbers = itertools.count(1)
-        self._loop = loop
+        # The loop refers to the bridge, and must be able to end: with it ends the descriptor.
+        self._loop = ref(loop)
         loop.add_reader(self._completions.fileno(), self._drain)
 
     def _drain(self) -> None:
@@ -40,11 +42,12 @@ class Bridge:
 
     async def ended(self, operation: Notifies) -> None:
         """Wait until an operation has ended. Cancelling the wait leaves the operation alone."""
-        if operation.done():
+        loop = self._loop()
+        if loop is None or native(operation.done):
             return
         number = next(self._numbers)
-        future = self._futures[number] = self._loop.create_future()
-        operation.notify(self._completions, number)
+        future = self._futures[number] = loop.create_future()
+        native(operation.notify, self._completions, number)
         try:
             await future
         finally:

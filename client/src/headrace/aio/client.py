@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Generator
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from headrace.aio.admin import Admin
 from headrace.aio.bridge import bridge
@@ -16,7 +16,14 @@ from headrace.sdk.address import Address, address_of
 from headrace.sdk.calls import Call, Name
 from headrace.sdk.connecting import opened_servers, session_config
 from headrace.sdk.errors import ClientClosed, DeadlineExceeded, OutcomeUnknown, translated
-from headrace.sdk.options import ClientOptions, ConsumerOptions, ProducerOptions, checked_options
+from headrace.sdk.options import (
+    ClientOptions,
+    ConsumerArguments,
+    ConsumerOptions,
+    ProducerArguments,
+    ProducerOptions,
+    checked_options,
+)
 from headrace.sdk.starts import FIRST, StartLike, start_of
 from headrace_core import Requester, SessionConfig, SessionError
 
@@ -34,6 +41,12 @@ def connect(
     """Return a client that connects when it is entered with ``async with``, or awaited.
 
     Args and errors are those of `headrace.connect`.
+
+    Example:
+        >>> async def ping():
+        ...     async with connect(url) as client:
+        ...         await client.ping()
+        >>> asyncio.run(ping())
     """
     return Client(address_of(url, username=username, password=password, token=token), options or ClientOptions())
 
@@ -42,6 +55,13 @@ class Client(Admin):
     """A client whose calls are awaited. It connects again when a connection breaks, and belongs to one event loop.
 
     Cancelling a call abandons its answer; the request may have its effect.
+
+    Example:
+        >>> async def names():
+        ...     async with connect(url) as client:
+        ...         return [topic.name for topic in await client.topics("shop")]
+        >>> asyncio.run(names())
+        ['orders']
     """
 
     def __init__(self, address: Address, options: ClientOptions) -> None:
@@ -54,8 +74,16 @@ class Client(Admin):
 
     async def _open(self) -> Self:
         with ExitStack() as cleanup:
-            # Starting an embedded server takes a moment, and needs none of this event loop.
-            address = await asyncio.to_thread(opened_servers, self._address, cleanup)
+            address = self._address
+            if address.embedded is not None:
+                # Starting a server takes a moment, and needs none of this event loop.
+                starting = asyncio.ensure_future(asyncio.to_thread(opened_servers, address, cleanup))
+                try:
+                    address = await asyncio.shield(starting)
+                except asyncio.CancelledError:
+                    # What has been started is stopped again.
+                    await asyncio.wait([starting])
+                    raise
             self._config = session_config(address, self._options)
             self._requester = Requester(self._config)
             cleanup.callback(self._requester.close)
@@ -89,7 +117,7 @@ class Client(Admin):
             raise ClientClosed("the client is not connected: use `async with`, or await it")
         return self._config
 
-    def producer(self, stream: Name, topic: Name, **options: Any) -> Producer:
+    def producer(self, stream: Name, topic: Name, **options: Unpack[ProducerArguments]) -> Producer:
         """Return a producer for a topic; use it with ``async with``. Arguments as of `headrace.Client.producer`."""
         return Producer(self._opened_config(), stream, topic, checked_options(ProducerOptions, options))
 
@@ -105,7 +133,7 @@ class Client(Admin):
         on_assigned: PartitionCallback | None = None,
         on_revoked: PartitionCallback | None = None,
         on_lost: PartitionCallback | None = None,
-        **options: Any,
+        **options: Unpack[ConsumerArguments],
     ) -> Consumer:
         """Return a consumer of a topic. Arguments as of `headrace.Client.consumer`; callbacks may be coroutines."""
         return Consumer(
@@ -122,7 +150,10 @@ class Client(Admin):
 
     async def close(self) -> None:
         """Close the connection of calls, and stop an embedded server."""
-        await asyncio.to_thread(self._cleanup.close)
+        if self._address.embedded is None:
+            self._cleanup.close()
+            return
+        await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(self._cleanup.close)))
 
     async def __aenter__(self) -> Self:
         return await self._open()

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from headrace.aio.bridge import bridge
 from headrace.sdk.calls import Name
+from headrace.sdk.errors import native
 from headrace.sdk.options import ProducerOptions
 from headrace.sdk.producer import Headers, ProducerCounters, fail, native_producer, pushed, pushed_many
 from headrace.sdk.results import Deliveries as BlockingDeliveries
@@ -18,7 +19,16 @@ from headrace_core import Deliveries as NativeDeliveries
 
 
 class Delivery:
-    """The result of one message: await it for partition and offset of the stored message."""
+    """The result of one message: await it for partition and offset of the stored message.
+
+    Example:
+        >>> async def order():
+        ...     async with connect(url) as client, client.producer("shop", "orders") as producer:
+        ...         delivery = await producer.send(b"one book", partition=1)
+        ...         return await delivery
+        >>> asyncio.run(order())
+        Delivered(partition_id=1, offset=0)
+    """
 
     __slots__ = ("_blocking",)
 
@@ -38,7 +48,15 @@ class Delivery:
 
 
 class Deliveries:
-    """The result of messages that were sent together: await it for the runs of their places."""
+    """The result of messages that were sent together: await it for the runs of their places.
+
+    Example:
+        >>> async def orders():
+        ...     async with connect(url) as client, client.producer("shop", "orders") as producer:
+        ...         return await (await producer.send_many([b"1", b"2"], partition=0))
+        >>> asyncio.run(orders())
+        [(Delivered(partition_id=0, offset=0), 2)]
+    """
 
     __slots__ = ("_parts",)
 
@@ -50,11 +68,11 @@ class Deliveries:
 
     def done(self) -> bool:
         """Return whether all results are there."""
-        return all(part.done() for part in self._parts)
+        return all(native(part.done) for part in self._parts)
 
     async def _result(self) -> list[tuple[Delivered, int]]:
         for part in self._parts:
-            await bridge().ended(part.pending())
+            await bridge().ended(native(part.pending))
         return BlockingDeliveries(self._parts).result(0)
 
     def __await__(self) -> Generator[Any, None, list[tuple[Delivered, int]]]:
@@ -66,6 +84,16 @@ class Producer:
 
     Use it with ``async with``: its end waits until everything is delivered, and raises the first failure whose
     result was not asked for.
+
+    Example:
+        >>> async def orders():
+        ...     async with connect(url) as client:
+        ...         async with client.producer("shop", "orders") as producer:
+        ...             for number in range(3):
+        ...                 await producer.send(f"order {number}".encode(), key="customer-7")
+        ...         return producer.counters.batches_failed
+        >>> asyncio.run(orders())
+        0
     """
 
     def __init__(self, config: SessionConfig, stream: Name, topic: Name, options: ProducerOptions) -> None:
@@ -99,7 +127,7 @@ class Producer:
             )
             if delivery is not None:
                 return Delivery(delivery)
-            await bridge().finished(self._native.room())
+            await bridge().finished(native(self._native.room))
 
     async def send_many(
         self,
@@ -127,7 +155,7 @@ class Producer:
             parts.append(deliveries)
             if start == len(waiting):
                 return Deliveries(parts)
-            await bridge().finished(self._native.room())
+            await bridge().finished(native(self._native.room))
 
     async def flush(self) -> None:
         """Send everything at once, and wait until it is delivered.
@@ -136,30 +164,30 @@ class Producer:
             NotDelivered: A message was not stored, and its result was not asked for.
             OutcomeUnknown: Likewise, it may be stored.
         """
-        await bridge().finished(self._native.flush())
+        await bridge().finished(native(self._native.flush))
         fail(self._native)
 
     @property
     def counters(self) -> ProducerCounters:
         """Counters, for metrics."""
-        return ProducerCounters(*self._native.counters())
+        return ProducerCounters(*native(self._native.counters))
 
     @property
     def partitions_count(self) -> int:
         """Number of partitions of the topic."""
-        return self._native.partitions_count
+        return native(lambda: self._native.partitions_count)
 
     async def close(self) -> None:
         """Send what is buffered, wait for it, and end. Errors as of `flush`."""
-        await bridge().finished(self._native.close())
+        await bridge().finished(native(self._native.close))
         fail(self._native)
 
     def abort(self) -> None:
         """Give up what is buffered, and end. What was sent already may be stored."""
-        self._native.abort()
+        native(self._native.abort)
 
     async def __aenter__(self) -> Self:
-        await bridge().finished(self._native.opened())
+        await bridge().finished(native(self._native.opened))
         return self
 
     async def __aexit__(

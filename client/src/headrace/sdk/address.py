@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote
 
 from headrace.sdk.errors import InvalidArgument
 
 DEFAULT_PORT: Final = 8090
 DEFAULT_WEBSOCKET_PORT: Final = 8092
 _SCHEMES: Final = ("headrace", "headrace+tls", "headrace+ws", "headrace+wss", "headrace+embedded", "tls")
+_TLS_SCHEMES: Final = frozenset({"headrace+tls", "headrace+wss", "tls"})
 _TLS_OPTIONS: Final = ("ca", "name", "verify")
 
 
@@ -60,16 +61,20 @@ def address_of(
     Raises:
         InvalidArgument: The URL cannot be understood, or credentials are missing or exclude each other.
     """
-    found = _parsed(url if url is not None else environment.get("HEADRACE_SERVER", f"127.0.0.1:{DEFAULT_PORT}"))
+    if url is None:
+        url = environment.get("HEADRACE_SERVER") or f"127.0.0.1:{DEFAULT_PORT}"
+    found = _parsed(url)
     if token is not None and (username is not None or password is not None):
         raise InvalidArgument("token: it replaces username and password; give one or the other")
+    if token is not None and found.embedded is not None:
+        raise InvalidArgument("token: an embedded server has none yet; give username and password, or neither")
     if token is not None:
         return replace(found, token=token, username=None, password=None)
     username, password = username or found.username, password or found.password
-    if username is None and password is None and environment.get("HEADRACE_TOKEN"):
-        return replace(found, token=environment["HEADRACE_TOKEN"])
     if found.embedded is not None and username is None and password is None:
         return found
+    if found.embedded is None and username is None and password is None and environment.get("HEADRACE_TOKEN"):
+        return replace(found, token=environment["HEADRACE_TOKEN"])
     username = username or environment.get("HEADRACE_USERNAME")
     password = password or environment.get("HEADRACE_PASSWORD")
     if username is None or password is None:
@@ -82,61 +87,100 @@ def address_of(
 
 
 def _parsed(url: str) -> Address:
+    # Texts of errors are shown and logged: what may be a part of a password is not in them.
     if "://" not in url:
-        return Address(servers=tuple(_server(host, "headrace", "") for host in url.split(",")))
+        if "@" in url:
+            raise InvalidArgument("url: it has credentials and no scheme; write headrace://user:password@host:port")
+        return Address(servers=_servers(url, "headrace", ""))
     scheme, rest = url.split("://", 1)
     if scheme not in _SCHEMES:
         hint = "; HTTP is another interface" if scheme.startswith("http") else ""
-        raise InvalidArgument(f"url: {scheme}:// is none of {', '.join(f'{known}://' for known in _SCHEMES)}{hint}")
+        known = ", ".join(f"{known}://" for known in _SCHEMES)
+        given = f"{scheme}://" if scheme.isidentifier() else "its scheme"
+        raise InvalidArgument(f"url: {given} is none of {known}{hint}")
     if scheme == "headrace+embedded":
-        return _embedded(url)
+        return _embedded(rest)
     authority, _, tail = rest.partition("?")
     authority = authority.rstrip("/")
-    if "/" in authority:
-        raise InvalidArgument(f"url: /{authority.split('/', 1)[1]} is a path; only headrace+embedded:// has one")
     userinfo, at, hosts = authority.rpartition("@")
+    if "@" in tail or "/" in userinfo:
+        raise InvalidArgument("url: in username and password, / is written %2F, ? is written %3F and @ is written %40")
+    if "/" in hosts:
+        raise InvalidArgument(f"url: /{hosts.split('/', 1)[1]} is a path; only headrace+embedded:// has one")
     username, colon, password = userinfo.partition(":")
-    options = parse_qsl(tail, keep_blank_values=True)
-    unknown = [name for name, _ in options if name not in _TLS_OPTIONS]
-    if unknown:
-        raise InvalidArgument(f"url: {unknown[0]!r} is none of the options {', '.join(_TLS_OPTIONS)}")
-    if not hosts:
-        raise InvalidArgument("url: there is no host in it")
     return Address(
-        servers=tuple(_server(host, scheme, tail) for host in hosts.split(",")),
+        servers=_servers(hosts, scheme, _options(scheme, tail)),
         username=unquote(username) if at and username else None,
         password=unquote(password) if colon else None,
     )
 
 
-def _embedded(url: str) -> Address:
-    parts = urlsplit(url)
-    if parts.hostname is not None:
+def _options(scheme: str, tail: str) -> str:
+    """Check the options of a URL, and return them as the native module takes them."""
+    given: dict[str, str] = {}
+    for option in filter(None, tail.split("&")):
+        name, _, value = option.partition("=")
+        if name not in _TLS_OPTIONS:
+            raise InvalidArgument(f"url: {name!r} is none of the options {', '.join(_TLS_OPTIONS)}")
+        if name in given:
+            raise InvalidArgument(f"url: the option {name!r} is given twice")
+        given[name] = unquote(value)
+        if not given[name] or "&" in given[name]:
+            raise InvalidArgument(f"url: {given[name]!r} is no value of the option {name!r}")
+    if scheme not in _TLS_SCHEMES:
+        if given:
+            raise InvalidArgument(
+                f"url: {scheme}:// has no option {next(iter(given))!r}: it is not encrypted, as headrace+tls:// and "
+                "headrace+wss:// are"
+            )
+        return ""
+    if given.get("verify", "no") != "no":
+        raise InvalidArgument(f"url: verify={given['verify']} is not known; verify=no accepts any certificate")
+    if ("ca" in given) == ("verify" in given):
         raise InvalidArgument(
-            f"url: {parts.hostname} is a host; the path of a data directory begins with a third slash"
+            "url: TLS needs ?ca=FILE with the authority that has signed the server's certificate, or ?verify=no"
+        )
+    return "&".join(f"{name}={value}" for name, value in given.items())
+
+
+def _embedded(rest: str) -> Address:
+    authority, slash, path = rest.partition("/")
+    userinfo, _, host = authority.rpartition("@")
+    username, colon, password = userinfo.partition(":")
+    if host:
+        raise InvalidArgument(
+            "url: headrace+embedded:// has no host; the path of a data directory begins with a third slash"
+        )
+    if "?" in path or "#" in path:
+        raise InvalidArgument(
+            "url: headrace+embedded:// has no options; in a path, ? is written %3F and # is written %23"
         )
     return Address(
-        embedded=Path(unquote(parts.path)),
-        username=unquote(parts.username) if parts.username else None,
-        password=unquote(parts.password) if parts.password else None,
+        embedded=Path(unquote(slash + path)),
+        username=unquote(username) if username else None,
+        password=unquote(password) if colon else None,
     )
 
 
+def _servers(hosts: str, scheme: str, options: str) -> tuple[tuple[str, bool], ...]:
+    if not hosts.strip():
+        raise InvalidArgument("url: there is no host in it")
+    return tuple(_server(host.strip(), scheme, options) for host in hosts.split(","))
+
+
 def _server(host: str, scheme: str, options: str) -> tuple[str, bool]:
-    host = host.strip()
     is_websocket = scheme in {"headrace+ws", "headrace+wss"}
     default = DEFAULT_WEBSOCKET_PORT if is_websocket else DEFAULT_PORT
     name, colon, port = host.rpartition(":")
     if not colon or host.endswith("]"):
-        host, port = f"{host}:{default}", str(default)
-    elif ":" in name and not name.startswith("["):
+        name, port = host, str(default)
+    if not name or any(character.isspace() for character in name):
+        raise InvalidArgument(f"url: {host!r} has no host; several addresses are written host:port,host:port")
+    is_bracketed = name.startswith("[") and name.endswith("]")
+    if (":" in name or "[" in name or "]" in name) and not is_bracketed:
         raise InvalidArgument(f"url: {host} is no host and port; an IPv6 address is written [::1]:{default}")
-    if not port.isdecimal() or not 0 < int(port) < 65536:
+    if not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 65536:
         raise InvalidArgument(f"url: {port!r} is no port; ports are numbers from 1 to 65535")
-    if scheme in {"headrace+tls", "headrace+wss", "tls"}:
-        if not any(option.startswith(("ca=", "verify=")) for option in options.split("&")):
-            raise InvalidArgument(
-                "url: TLS needs ?ca=FILE with the authority that has signed the server's certificate, or ?verify=no"
-            )
-        return f"tls://{host}?{options}", is_websocket
-    return host, is_websocket
+    if scheme in _TLS_SCHEMES:
+        return f"tls://{name}:{port}?{options}", is_websocket
+    return f"{name}:{port}", is_websocket

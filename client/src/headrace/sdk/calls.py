@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import headrace_core as core
 from headrace.sdk.errors import InvalidArgument, NotFound
@@ -12,6 +12,30 @@ from headrace.sdk.errors import InvalidArgument, NotFound
 Value = TypeVar("Value")
 Name = int | str
 """A stream, topic, group or user, by its number or by its name."""
+
+_NUMBER_MAX: Final = 2**32 - 1
+_NAME_BYTES_MAX: Final = 255
+
+
+def check_name(what: str, name: Name) -> None:
+    """Check that a value can be a name or a number.
+
+    Raises:
+        InvalidArgument: It cannot.
+    """
+    match name:
+        case bool():
+            pass
+        case int():
+            if 0 <= name <= _NUMBER_MAX:
+                return
+            raise InvalidArgument(f"{what}: {name} is no number of one; they are 0 to {_NUMBER_MAX}")
+        case str():
+            length = len(name.encode(errors="replace"))
+            if 1 <= length <= _NAME_BYTES_MAX:
+                return
+            raise InvalidArgument(f"{what}: a name has 1 to {_NAME_BYTES_MAX} bytes, this has {length}")
+    raise InvalidArgument(f"{what}: {name!r} is neither a name nor a number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,5 +85,5 @@ def encoded(encode: Callable[[], tuple[int, bytes]]) -> tuple[int, bytes]:
         return encode()
     except core.CodecError as error:
         raise InvalidArgument(str(error)) from None
-    except (OverflowError, TypeError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise InvalidArgument(str(error)) from None

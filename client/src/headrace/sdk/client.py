@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from headrace.sdk.address import Address, address_of
 from headrace.sdk.admin import Admin
 from headrace.sdk.calls import Call, Name
 from headrace.sdk.connecting import opened_servers, session_config
 from headrace.sdk.consumer import Consumer
-from headrace.sdk.errors import DeadlineExceeded, OutcomeUnknown, translated
+from headrace.sdk.errors import DeadlineExceeded, OutcomeUnknown, native, translated
 from headrace.sdk.options import (
     ClientOptions,
+    ConsumerArguments,
     ConsumerOptions,
     PartitionCallback,
+    ProducerArguments,
     ProducerOptions,
     checked_options,
 )
@@ -54,6 +57,10 @@ def connect(
         InvalidArgument: The URL cannot be understood, or credentials are missing.
         ConnectionFailed: No server answers.
         LoginRefused: The credentials are not accepted.
+
+    Example:
+        >>> with connect(url) as client:
+        ...     client.ping()
     """
     return Client(address_of(url, username=username, password=password, token=token), options or ClientOptions())
 
@@ -62,11 +69,21 @@ class Client(Admin):
     """A client whose calls wait. It may be used by many threads, and connects again when a connection breaks.
 
     It belongs to the process that made it: after a fork, the child makes a client of its own.
+
+    Example:
+        >>> client.create_topic("shop", "returns", partitions=3).partitions_count
+        3
+        >>> [topic.name for topic in client.topics("shop")]
+        ['orders', 'returns']
+        >>> client.topic("shop", "missing")
+        Traceback (most recent call last):
+        headrace.sdk.errors.NotFound: there is no topic 'missing' in stream 'shop'
     """
 
     def __init__(self, address: Address, options: ClientOptions) -> None:
         """Connect; `connect` is the usual way."""
         self._options = options
+        self._process = os.getpid()
         with ExitStack() as cleanup:
             address = opened_servers(address, cleanup)
             self._config = session_config(address, options)
@@ -82,7 +99,7 @@ class Client(Admin):
             pending = self._requester.submit(call.code, call.payload, repeats=call.repeats, timeout_seconds=timeout)
         except SessionError as error:
             raise translated(error) from None
-        pending.wait()
+        native(pending.wait)
         try:
             answer = value_of(pending)
         except OutcomeUnknown as error:
@@ -92,7 +109,7 @@ class Client(Admin):
             raise
         return call.decode(answer)
 
-    def producer(self, stream: Name, topic: Name, **options: Any) -> Producer:
+    def producer(self, stream: Name, topic: Name, **options: Unpack[ProducerArguments]) -> Producer:
         """Return a producer for a topic.
 
         Args:
@@ -103,6 +120,11 @@ class Client(Admin):
         Raises:
             NotFound: The stream or the topic does not exist.
             InvalidArgument: An option is unknown or invalid.
+
+        Example:
+            >>> with client.producer("shop", "orders", linger=0.1, batch_bytes=256 * 1024) as producer:
+            ...     producer.partitions_count
+            2
         """
         timeout = self._options.request_timeout or None
         return Producer(self._config, stream, topic, checked_options(ProducerOptions, options), open_timeout=timeout)
@@ -119,7 +141,7 @@ class Client(Admin):
         on_assigned: PartitionCallback | None = None,
         on_revoked: PartitionCallback | None = None,
         on_lost: PartitionCallback | None = None,
-        **options: Any,
+        **options: Unpack[ConsumerArguments],
     ) -> Consumer:
         """Return a consumer of a topic.
 
@@ -134,6 +156,18 @@ class Client(Admin):
             on_revoked: Called with partitions that it gives up, when their last message was processed.
             on_lost: Called with partitions that were taken away, because the connection broke.
             **options: Fields of `ConsumerOptions`.
+
+        Raises:
+            InvalidArgument: An option is unknown or invalid, or two exclude each other.
+
+        Example:
+            >>> with client.producer("shop", "orders") as producer:
+            ...     delivery = producer.send(b"one book", key="customer-7")
+            >>> with client.consumer("shop", "orders", group="billing") as consumer:
+            ...     for message in consumer:
+            ...         print(message.payload, message.key)
+            ...         break
+            b'one book' b'customer-7'
         """
         return Consumer(
             self._config,
@@ -200,7 +234,9 @@ class Client(Admin):
 
     def close(self) -> None:
         """Close the connection of calls, and stop an embedded server. Producers and consumers close themselves."""
-        self._cleanup.close()
+        # A child of a fork has neither the connection nor the server: they are those of its parent.
+        if os.getpid() == self._process:
+            self._cleanup.close()
 
     def __enter__(self) -> Self:
         return self

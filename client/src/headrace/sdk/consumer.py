@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from headrace.sdk.calls import Name
-from headrace.sdk.errors import ClientClosed, HeadraceError, InvalidArgument, translated
+from headrace.sdk.calls import Name, check_name
+from headrace.sdk.errors import ClientClosed, HeadraceError, InvalidArgument, native
 from headrace.sdk.options import ConsumerOptions, PartitionCallback
 from headrace.sdk.progress import Progress
 from headrace.sdk.results import Gap, finished
 from headrace.sdk.starts import Start, StartLike, start_of
-from headrace_core import Batch, BatchMessages, Message, SessionConfig, SessionError
+from headrace_core import Batch, BatchMessages, Message, Pending, SessionConfig
 from headrace_core import Consumer as NativeConsumer
 
 if TYPE_CHECKING:
@@ -41,8 +41,13 @@ def native_consumer(
     Raises:
         InvalidArgument: A name or an option is invalid, or two exclude each other.
     """
-    if options.commit not in {"auto", "manual"}:
-        raise InvalidArgument(f"commit: {options.commit!r} is none of 'auto' and 'manual'")
+    for what, given in (("stream", stream), ("topic", topic)):
+        check_name(what, given)
+    for what, optional in (("group", group), ("name", name)):
+        if optional is not None:
+            check_name(what, optional)
+    if partitions is not None:
+        _check_partitions(partitions)
     try:
         return NativeConsumer(
             config,
@@ -60,11 +65,30 @@ def native_consumer(
         raise InvalidArgument(str(error)) from None
 
 
+def _check_partitions(partitions: Sequence[object]) -> None:
+    for id_ in partitions:
+        if not isinstance(id_, int) or not 0 <= id_ < 2**32:
+            raise InvalidArgument(f"partitions: {id_!r} is no id of a partition; they are 0 to 4294967295")
+    if not partitions or len(set(partitions)) < len(partitions):
+        raise InvalidArgument(f"partitions: {list(partitions)} is no list of different ids; None means all partitions")
+
+
 class Consumer:
     """Reads one topic, as a member of a consumer group or alone. It belongs to one thread.
 
     Iterate over it for messages, or over `batches`. A message counts as processed when the next one is asked for.
     Use it in a ``with`` block: its end stores what was processed, and leaves the group.
+
+    Example:
+        >>> with client.producer("shop", "orders") as producer:
+        ...     deliveries = producer.send_many([b"1", b"2"], partition=0)
+        >>> with client.consumer("shop", "orders", group="billing", start="first") as consumer:
+        ...     for message in consumer:
+        ...         print(message.partition_id, message.offset, message.payload)
+        ...         if message.payload == b"2":
+        ...             break
+        0 0 b'1'
+        0 1 b'2'
     """
 
     def __init__(
@@ -90,6 +114,8 @@ class Consumer:
         self._progress.stores = group is not None or name is not None
         self._assignment: set[int] = set()
         self._open: tuple[Batch, BatchMessages] | None = None
+        self._is_polled = False
+        """True if the open batch was handed out as a whole."""
         self._is_closed = False
         self.gaps: list[Gap] = []
         """Messages that were removed before this consumer could read them."""
@@ -99,6 +125,8 @@ class Consumer:
     def __iter__(self) -> Iterator[Message]:
         """Iterate over messages, and wait for more, without end."""
         while True:
+            if self._is_polled:
+                self._finish_open()
             if self._open is None:
                 batch = self._next_batch(None)
                 if batch is None:
@@ -127,6 +155,8 @@ class Consumer:
     def poll(self, timeout: float | None = None) -> Batch | None:
         """Return the next batch; the one before counts as processed.
 
+        After an iteration over messages that did not come to the end of its batch, it continues at the next message.
+
         Args:
             timeout: Seconds to wait for messages; None: as long as it takes; 0: not at all.
 
@@ -136,13 +166,18 @@ class Consumer:
         Raises:
             ClientClosed: The consumer is closed.
             HeadraceError: It has ended with a failure, for example because its topic was deleted.
+
+        Example:
+            >>> with client.producer("shop", "orders") as producer:
+            ...     deliveries = producer.send_many([b"1", b"2"], partition=0)
+            >>> with client.consumer("shop", "orders") as consumer:
+            ...     consumer.poll(timeout=10).payloads()
+            [b'1', b'2']
         """
-        if self._open is not None:
-            self._progress.note_batch(self._open[0])
-            self._open = None
+        self._finish_open()
         batch = self._next_batch(timeout)
         if batch is not None:
-            self._open = (batch, iter(batch))
+            self._open, self._is_polled = (batch, iter(batch)), True
             self._progress.handed_out[batch.partition_id] = batch.next_offset
         return batch
 
@@ -158,6 +193,20 @@ class Consumer:
         names = DEFAULT_COLUMNS if columns is None else columns
         return record_batch(batch, names, stream=str(self._stream), topic=str(self._topic))
 
+    def _finish_open(self) -> None:
+        """Count what was handed out of the open batch as processed; the rest of it is read again."""
+        if self._open is None:
+            return
+        (batch, messages), is_polled = self._open, self._is_polled
+        self._open, self._is_polled = None, False
+        if is_polled:
+            self._progress.note_batch(batch)
+            return
+        partition, next_offset = batch.partition_id, messages.next_offset
+        self._progress.note(partition, next_offset)
+        if next_offset < batch.next_offset:
+            finished(native(self._native.seek, partition, "offset", next_offset))
+
     def _next_batch(self, timeout: float | None) -> Batch | None:
         until = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -172,15 +221,15 @@ class Consumer:
             if left is not None and left <= 0:
                 return None
             pauses = [pause for pause in (left, self._progress.seconds_left()) if pause is not None]
-            content.wait(min(pauses) if pauses else None)
+            native(content.wait, min(pauses) if pauses else None)
 
-    def _taken(self) -> tuple[str, Any]:
+    def _check_open(self) -> None:
         if self._is_closed:
             raise ClientClosed("the consumer is closed")
-        try:
-            kind, content = self._native.take()
-        except SessionError as error:
-            raise translated(error) from None
+
+    def _taken(self) -> tuple[str, Any]:
+        self._check_open()
+        kind, content = native(self._native.take)
         if kind == "ended":
             raise ClientClosed("the consumer has ended")
         return kind, content
@@ -200,11 +249,13 @@ class Consumer:
                 _LOG.warning("partition %d was purged or made anew: reading continues at its beginning", content)
                 return
         callback = self._callbacks.get(kind)
-        if callback is not None:
-            callback(content)
-        if kind in {"revoked", "lost"}:
-            self._assignment.difference_update(content)
-            self._progress.forget(content)
+        try:
+            if callback is not None:
+                callback(content)
+        finally:
+            if kind in {"revoked", "lost"}:
+                self._assignment.difference_update(content)
+                self._progress.forget(content)
 
     @property
     def _is_automatic(self) -> bool:
@@ -215,24 +266,41 @@ class Consumer:
     def commit(self, message: Message | None = None, *, timeout: float | None = None) -> None:
         """Store the offset of a message, or of everything that was handed out so far, and wait for it.
 
+        Args:
+            message: The last processed message of its partition; None: everything that was handed out.
+            timeout: Seconds to wait; None: as long as it takes.
+
         Raises:
+            DeadlineExceeded: It is not stored in time, or not known to be.
             HeadraceError: It is not stored, for example because the partition belongs to another member now.
+
+        Example:
+            >>> with client.producer("shop", "orders") as producer:
+            ...     deliveries = producer.send_many([b"1", b"2"], partition=0)
+            >>> with client.consumer("shop", "orders", name="audit", commit="manual") as consumer:
+            ...     batch = consumer.poll(timeout=10)
+            ...     consumer.commit()
+            >>> client.offset("shop", "orders", 0, consumer="audit").stored_offset
+            1
         """
+        self._check_open()
         if message is None:
             begun = self._progress.store(self._progress.handed_out)
         else:
             begun = self._progress.store({message.partition_id: message.offset + 1})
-        for partition, pending in begun:
+        until = None if timeout is None else time.monotonic() + timeout
+        for place, (partition, pending) in enumerate(begun):
             try:
-                finished(pending, timeout)
-            except HeadraceError:
+                finished(pending, _left(until))
+            except BaseException:
                 self._progress.failed(partition)
+                self._progress.watch(begun[place + 1 :])
                 raise
 
-    def _settle(self, begun: list[Any]) -> None:
+    def _settle(self, begun: list[tuple[int, Pending]], until: float | None = None) -> None:
         for partition, pending in begun:
             try:
-                finished(pending)
+                finished(pending, _left(until))
             except HeadraceError as error:
                 self._progress.failed(partition)
                 _LOG.warning("the offset of partition %d could not be stored: %s", partition, error)
@@ -244,17 +312,19 @@ class Consumer:
 
     def position(self, partition: int) -> int | None:
         """Offset of the next message of a partition that will be handed out; None if it is not known yet."""
+        self._check_open()
         handed_out = self._progress.handed_out.get(partition)
         if handed_out is not None:
             return handed_out
-        found = finished(self._native.position(partition))
+        found = finished(native(self._native.position, partition))
         return None if found is None else found[0]
 
     def lag(self) -> dict[int, int]:
         """Number of messages behind the position, by partition, as far as positions are known."""
+        self._check_open()
         lags = {}
         for partition in sorted(self._assignment):
-            found = finished(self._native.position(partition))
+            found = finished(native(self._native.position, partition))
             position = self._progress.handed_out.get(partition, found[0] if found else None)
             if found is not None and position is not None:
                 lags[partition] = max(0, found[1] - position)
@@ -265,32 +335,51 @@ class Consumer:
 
         Raises:
             InvalidArgument: The consumer does not read the partition, or this is no place.
+
+        Example:
+            >>> with client.producer("shop", "orders") as producer:
+            ...     deliveries = producer.send_many([b"1", b"2"], partition=0)
+            >>> with client.consumer("shop", "orders") as consumer:
+            ...     first = consumer.poll(timeout=10).payloads()
+            ...     consumer.seek(0, "first")
+            ...     first == consumer.poll(timeout=10).payloads()
+            True
         """
+        self._check_open()
         place = start_of(start)
         if self._open is not None and self._open[0].partition_id == partition:
-            self._open = None
+            self._open, self._is_polled = None, False
         self._progress.forget([partition])
-        if not finished(self._native.seek(partition, place.kind, place.value)):
+        if not finished(native(self._native.seek, partition, place.kind, place.value)):
             raise InvalidArgument(f"partition: {partition} is none of those that are read: {sorted(self._assignment)}")
 
     def pause(self, *partitions: int) -> None:
         """Read no more of these partitions; without any, of all. What was read ahead is still handed out."""
-        self._native.set_paused(list(partitions or self._assignment), True)  # noqa: FBT003 - native signature
+        native(self._native.set_paused, list(partitions or self._assignment), True)  # noqa: FBT003 - native signature
 
     def resume(self, *partitions: int) -> None:
         """Read these partitions again; without any, all."""
-        self._native.set_paused(list(partitions or self._assignment), False)  # noqa: FBT003 - native signature
+        native(self._native.set_paused, list(partitions or self._assignment), False)  # noqa: FBT003 - native signature
 
     # ---- the end
 
     def close(self, timeout: float | None = 10.0) -> None:
-        """Store what was processed, if that is automatic, and leave the group."""
+        """Store what was processed, if that is automatic, and leave the group.
+
+        Args:
+            timeout: Seconds for both; None: as long as it takes. After them the server notices by itself that this
+                member is gone.
+
+        Raises:
+            DeadlineExceeded: It has not ended in time. It ends when the server is there again.
+        """
         if self._is_closed:
             return
         self._is_closed = True
+        until = None if timeout is None else time.monotonic() + timeout
         if self._is_automatic:
-            self._settle(self._progress.store(self._progress.processed))
-        finished(self._native.leave(), timeout)
+            self._settle(self._progress.store(self._progress.processed), until)
+        finished(native(self._native.leave), _left(until))
 
     def __enter__(self) -> Self:
         return self
@@ -299,3 +388,7 @@ class Consumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _left(until: float | None) -> float | None:
+    return None if until is None else max(0.0, until - time.monotonic())

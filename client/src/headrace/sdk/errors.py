@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, ParamSpec, TypeVar
 
 from headrace_core import SessionError
 
+Arguments = ParamSpec("Arguments")
+Value = TypeVar("Value")
+
 
 class HeadraceError(Exception):
-    """Base of all exceptions of the SDK."""
+    """Base of all exceptions of the SDK.
+
+    Example:
+        >>> try:
+        ...     client.delete_topic("shop", "missing")
+        ... except HeadraceError as error:
+        ...     type(error).__name__, error.code, error.retryable
+        ('NotFound', 2010, False)
+    """
 
     code: int | None = None
     """Status of the server's answer, if it answered (`headrace_proto.errors.Status`)."""
@@ -55,7 +67,10 @@ class DeadlineExceeded(HeadraceError, TimeoutError):
 
 
 class OutcomeUnknown(HeadraceError):
-    """The connection broke, or the time of the call passed, before the answer: the request may have had its effect."""
+    """The connection broke, or the time of the call passed, before the answer: the request may have had its effect.
+
+    It may also have it later, if it is on its way to a server that hangs.
+    """
 
 
 class NotDelivered(HeadraceError):
@@ -119,3 +134,15 @@ def _is_retryable(code: int | None) -> bool:
 
     found = find(code or 0)
     return found is not None and found.retryable
+
+
+def native(call: Callable[Arguments, Value], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
+    """Call the native module.
+
+    Raises:
+        HeadraceError: In place of the native module's own failure.
+    """
+    try:
+        return call(*args, **kwargs)
+    except SessionError as error:
+        raise translated(error) from None

@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypedDict, TypeVar
 
 from headrace.sdk.errors import InvalidArgument
+
+SECONDS_MAX: Final = 1_000_000_000
+_COUNT_MAX: Final = 2**32 - 1
+_SIZE_MAX: Final = 2**62
+
+
+def _check_seconds(options: object, *names: str, may_be_zero: bool = False) -> None:
+    for name in names:
+        value = getattr(options, name)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or math.isnan(value) or value < 0 or value > SECONDS_MAX or (value == 0 and not may_be_zero):
+            least = "0" if may_be_zero else "more than 0"
+            raise InvalidArgument(f"{name}: {value!r} is no time; it is {least} to {SECONDS_MAX:,} seconds")
+
+
+def _check_counts(options: object, *names: str, most: int = _COUNT_MAX) -> None:
+    for name in names:
+        value = getattr(options, name)
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+            raise InvalidArgument(f"{name}: {value!r} is not allowed; it is a whole number of at least 1")
+
+
+def _check_flags(options: object, *names: str) -> None:
+    for name in names:
+        if not isinstance(getattr(options, name), bool):
+            raise InvalidArgument(f"{name}: {getattr(options, name)!r} is neither True nor False")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
-    """Settings of a client; times in seconds."""
+    """Settings of a client; times in seconds.
+
+    Example:
+        >>> import headrace
+        >>> with headrace.connect(url, options=headrace.ClientOptions(request_timeout=5)) as client:
+        ...     client.ping()
+    """
 
     connect_timeout: float = 10.0
     """Time for connecting, and for logging in."""
@@ -24,10 +57,26 @@ class ClientOptions:
     connect_attempts: int = 1
     """Number of rounds over all addresses after which the first connection fails. Later ones are tried for ever."""
 
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            InvalidArgument: One is not allowed.
+        """
+        _check_seconds(self, "connect_timeout", "response_timeout", "keepalive")
+        _check_seconds(self, "request_timeout", may_be_zero=True)
+        _check_counts(self, "connect_attempts")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions:
-    """Settings of a producer; times in seconds, sizes in bytes."""
+    """Settings of a producer; times in seconds, sizes in bytes. They are arguments of `Client.producer`.
+
+    Example:
+        >>> ProducerOptions(linger=-1)
+        Traceback (most recent call last):
+        headrace.sdk.errors.InvalidArgument: linger: -1 is no time; it is 0 to 1,000,000,000 seconds
+    """
 
     linger: float = 0.005
     """Time that a batch waits for more messages."""
@@ -39,6 +88,7 @@ class ProducerOptions:
     """Maximum number of unanswered batches for each partition.
 
     More than 1 helps on slow networks. Order is kept in any case: a batch that was overtaken is not sent again.
+    Only a message whose outcome is unknown may turn up later than those that were sent after it.
     """
     buffer_bytes: int = 64 * 1024 * 1024
     """Maximum size of all messages that are not delivered; then `send` waits."""
@@ -52,10 +102,27 @@ class ProducerOptions:
     store_key: bool = True
     """Store the key with the message, in the header `headrace.key`."""
 
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            InvalidArgument: One is not allowed.
+        """
+        _check_seconds(self, "linger", may_be_zero=True)
+        _check_seconds(self, "delivery_timeout")
+        _check_counts(self, "batch_messages", "in_flight")
+        _check_counts(self, "batch_bytes", "buffer_bytes", most=_SIZE_MAX)
+        _check_flags(self, "resend_uncertain", "store_key")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions:
-    """Settings of a consumer; times in seconds, sizes in bytes."""
+    """Settings of a consumer; times in seconds, sizes in bytes. They are arguments of `Client.consumer`.
+
+    Example:
+        >>> ConsumerOptions(commit="manual").prefetch_bytes
+        16777216
+    """
 
     commit: Literal["auto", "manual"] = "auto"
     """`auto`: processed offsets are stored every `commit_interval`, and at the end; `manual`: by `commit` alone."""
@@ -66,6 +133,42 @@ class ConsumerOptions:
     """Size of the messages that are read ahead."""
     heartbeat: float = 1.0
     """Interval at which a member of a group asks for its partitions."""
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            InvalidArgument: One is not allowed.
+        """
+        if self.commit not in {"auto", "manual"}:
+            raise InvalidArgument(f"commit: {self.commit!r} is none of 'auto' and 'manual'")
+        _check_seconds(self, "commit_interval", may_be_zero=True)
+        _check_seconds(self, "heartbeat")
+        _check_counts(self, "batch_messages")
+        _check_counts(self, "prefetch_bytes", most=_SIZE_MAX)
+
+
+class ProducerArguments(TypedDict, total=False):
+    """Options of a producer as arguments by name: fields of `ProducerOptions`."""
+
+    linger: float
+    batch_messages: int
+    batch_bytes: int
+    in_flight: int
+    buffer_bytes: int
+    delivery_timeout: float
+    resend_uncertain: bool
+    store_key: bool
+
+
+class ConsumerArguments(TypedDict, total=False):
+    """Options of a consumer as arguments by name: fields of `ConsumerOptions`."""
+
+    commit: Literal["auto", "manual"]
+    commit_interval: float
+    batch_messages: int
+    prefetch_bytes: int
+    heartbeat: float
 
 
 PartitionCallback = Callable[[Sequence[int]], object]
@@ -78,11 +181,16 @@ def key_bytes(key: bytes | str | None) -> bytes | None:
     """Return a key as bytes; a text in UTF-8.
 
     Raises:
-        InvalidArgument: It is empty or longer than 255 bytes.
+        InvalidArgument: It is empty or longer than 255 bytes, or neither bytes nor text.
     """
     if key is None:
         return None
-    encoded = key.encode() if isinstance(key, str) else key
+    if not isinstance(key, str | bytes):
+        raise InvalidArgument(f"key: a {type(key).__name__} is neither bytes nor text")
+    try:
+        encoded = key.encode() if isinstance(key, str) else key
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"key: the text has no form in UTF-8: {error.reason}") from None
     if not 1 <= len(encoded) <= KEY_BYTES_MAX:
         raise InvalidArgument(f"key: it has {len(encoded)} bytes, 1 to {KEY_BYTES_MAX} are allowed")
     return encoded
@@ -91,7 +199,7 @@ def key_bytes(key: bytes | str | None) -> bytes | None:
 Options = TypeVar("Options")
 
 
-def checked_options(kind: Callable[..., Options], options: dict[str, Any]) -> Options:
+def checked_options(kind: Callable[..., Options], options: Mapping[str, Any]) -> Options:
     """Return options from their fields.
 
     Raises:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
-from headrace.sdk.calls import Name
-from headrace.sdk.errors import BufferFull, DeadlineExceeded, InvalidArgument, translated
+from headrace.sdk.calls import Name, check_name
+from headrace.sdk.errors import BufferFull, DeadlineExceeded, InvalidArgument, native, translated
 from headrace.sdk.options import ProducerOptions, key_bytes
 from headrace.sdk.results import Deliveries, Delivery, finished
 from headrace_core import Deliveries as NativeDeliveries
 from headrace_core import Producer as NativeProducer
 from headrace_core import SessionConfig, SessionError
 
+KEY_HEADER: Final = "headrace.key"
+"""User header that holds the key of a message."""
 HeaderValue = str | bytes | bool | int | float
 Headers = Mapping[str, HeaderValue]
 """User headers: names and values of 1 to 255 bytes."""
@@ -36,6 +39,8 @@ def native_producer(config: SessionConfig, stream: Name, topic: Name, options: P
     Raises:
         InvalidArgument: A name or an option is invalid.
     """
+    check_name("stream", stream)
+    check_name("topic", topic)
     try:
         return NativeProducer(
             config,
@@ -49,12 +54,12 @@ def native_producer(config: SessionConfig, stream: Name, topic: Name, options: P
             delivery_timeout=options.delivery_timeout,
             repeat_uncertain=options.resend_uncertain,
         )
-    except (ValueError, OverflowError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise InvalidArgument(str(error)) from None
 
 
 def pushed(
-    native: NativeProducer,
+    producer: NativeProducer,
     payload: bytes,
     *,
     partition: int | None,
@@ -67,23 +72,23 @@ def pushed(
     if partition is not None and key is not None and not stores_key:
         raise InvalidArgument("key: the partition is given, and the key is not stored, so that it has no effect")
     try:
-        delivery = native.push(
+        delivery = producer.push(
             payload,
             partition=partition,
             key=key_bytes(key),
-            headers=dict(headers) if headers else None,
+            headers=_header_dict(headers),
             id=message_id,
             stores_key=stores_key,
         )
     except SessionError as error:
         raise translated(error) from None
     except (OverflowError, TypeError, ValueError) as error:
-        raise InvalidArgument(str(error)) from None
+        raise _refused(error, [payload], partition, message_id) from None
     return None if delivery is None else Delivery(delivery)
 
 
 def pushed_many(
-    native: NativeProducer,
+    producer: NativeProducer,
     payloads: list[bytes],
     start: int,
     *,
@@ -94,26 +99,45 @@ def pushed_many(
 ) -> tuple[int, NativeDeliveries]:
     """Hand messages from `start` on to the native producer; returns the number that it had room for."""
     try:
-        return native.push_many(
+        return producer.push_many(
             payloads,
             start,
             partition=partition,
             key=key_bytes(key),
-            headers=dict(headers) if headers else None,
+            headers=_header_dict(headers),
             stores_key=stores_key,
         )
     except SessionError as error:
         raise translated(error) from None
     except (OverflowError, TypeError, ValueError) as error:
-        raise InvalidArgument(str(error)) from None
+        raise _refused(error, payloads, partition, 0) from None
 
 
-def fail(native: NativeProducer) -> None:
+def _header_dict(headers: Headers | None) -> dict[str, HeaderValue] | None:
+    if not headers:
+        return None
+    if KEY_HEADER in headers:
+        raise InvalidArgument(f"headers[{KEY_HEADER!r}]: this header holds the key of a message; give it as `key`")
+    return dict(headers)
+
+
+def _refused(error: Exception, payloads: Sequence[object], partition: object, message_id: object) -> InvalidArgument:
+    """Say which argument the native module could not convert."""
+    if isinstance(error, InvalidArgument):
+        return error
+    for payload in payloads:
+        if not isinstance(payload, bytes):
+            return InvalidArgument(f"payload: a {type(payload).__name__} is not bytes")
+    if partition is not None and not (isinstance(partition, int) and 0 <= partition < 2**32):
+        return InvalidArgument(f"partition: {partition!r} is no id of a partition; they are 0 to 4294967295")
+    if not (isinstance(message_id, int) and 0 <= message_id < 2**128):
+        return InvalidArgument(f"message_id: {message_id!r} is not a number of 128 bits without a sign")
+    return InvalidArgument(str(error))
+
+
+def fail(producer: NativeProducer) -> None:
     """Raise the first failure of a message whose result was not asked for."""
-    try:
-        native.take_failure()
-    except SessionError as error:
-        raise translated(error) from None
+    native(producer.take_failure)
 
 
 class Producer:
@@ -121,6 +145,13 @@ class Producer:
 
     Use it in a ``with`` block: its end waits until everything is delivered, and raises the first failure
     whose result was not asked for.
+
+    Example:
+        >>> with client.producer("shop", "orders") as producer:
+        ...     for number in range(3):
+        ...         delivery = producer.send(f"order {number}".encode(), key="customer-7")
+        >>> producer.counters.batches_failed
+        0
     """
 
     def __init__(
@@ -135,7 +166,7 @@ class Producer:
         """Open the producer; `Client.producer` is the usual way."""
         self._options = options
         self._native = native_producer(config, stream, topic, options)
-        finished(self._native.opened(), open_timeout)
+        finished(native(self._native.opened), open_timeout)
 
     def send(
         self,
@@ -164,7 +195,14 @@ class Producer:
             BufferFull: There is no room, in time.
             InvalidArgument: The message cannot be sent.
             ClientClosed: The producer is closed.
+
+        Example:
+            >>> with client.producer("shop", "orders") as producer:
+            ...     delivery = producer.send(b"one book", partition=1, headers={"weight": 0.4, "gift": True})
+            ...     delivery.result(timeout=10)
+            Delivered(partition_id=1, offset=0)
         """
+        until = None if timeout is None else time.monotonic() + timeout
         while True:
             delivery = pushed(
                 self._native,
@@ -177,7 +215,7 @@ class Producer:
             )
             if delivery is not None:
                 return delivery
-            self._await_room(timeout)
+            self._await_room(until)
 
     def send_many(
         self,
@@ -190,12 +228,30 @@ class Producer:
     ) -> Deliveries:
         """Send messages that share key, partition and headers: much faster than one at a time.
 
-        Without key and partition, batches of them take turns over the partitions. On `BufferFull`, those before are
-        sent all the same.
+        Without key and partition, batches of them take turns over the partitions.
+
+        Args:
+            payloads: The contents.
+            key: As of `send`, for all of them.
+            partition: As of `send`, for all of them.
+            headers: As of `send`, for all of them.
+            timeout: Seconds to wait for room in the buffer, in all; None: as long as it takes; 0: not at all.
+
+        Raises:
+            BufferFull: There is no room, in time. Messages for which there was room are sent all the same.
+            InvalidArgument: A message cannot be sent. Those before it may be sent all the same.
+            ClientClosed: The producer is closed.
+
+        Example:
+            >>> with client.producer("shop", "orders") as producer:
+            ...     deliveries = producer.send_many([b"1", b"2", b"3"], partition=0)
+            >>> deliveries.result()
+            [(Delivered(partition_id=0, offset=0), 3)]
         """
         waiting = payloads if isinstance(payloads, list) else list(payloads)
         parts: list[NativeDeliveries] = []
         start = 0
+        until = None if timeout is None else time.monotonic() + timeout
         while True:
             taken, deliveries = pushed_many(
                 self._native,
@@ -210,11 +266,11 @@ class Producer:
             parts.append(deliveries)
             if start == len(waiting):
                 return Deliveries(parts)
-            self._await_room(timeout)
+            self._await_room(until)
 
-    def _await_room(self, timeout: float | None) -> None:
+    def _await_room(self, until: float | None) -> None:
         try:
-            finished(self._native.room(), timeout)
+            finished(native(self._native.room), None if until is None else max(0.0, until - time.monotonic()))
         except DeadlineExceeded:
             raise BufferFull(
                 f"{self.counters.buffered_bytes:,} bytes wait to be delivered (buffer_bytes is "
@@ -229,27 +285,27 @@ class Producer:
             NotDelivered: A message was not stored, and its result was not asked for.
             OutcomeUnknown: Likewise, it may be stored.
         """
-        finished(self._native.flush(), timeout)
+        finished(native(self._native.flush), timeout)
         fail(self._native)
 
     @property
     def counters(self) -> ProducerCounters:
         """Counters, for metrics."""
-        return ProducerCounters(*self._native.counters())
+        return ProducerCounters(*native(self._native.counters))
 
     @property
     def partitions_count(self) -> int:
         """Number of partitions of the topic."""
-        return self._native.partitions_count
+        return native(lambda: self._native.partitions_count)
 
     def close(self, timeout: float | None = None) -> None:
         """Send what is buffered, wait for it, and end. Errors as of `flush`."""
-        finished(self._native.close(), timeout)
+        finished(native(self._native.close), timeout)
         fail(self._native)
 
     def abort(self) -> None:
         """Give up what is buffered, and end. What was sent already may be stored."""
-        self._native.abort()
+        native(self._native.abort)
 
     def __enter__(self) -> Self:
         return self

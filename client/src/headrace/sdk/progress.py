@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from headrace.sdk.errors import HeadraceError
+from headrace.sdk.errors import HeadraceError, native
 from headrace.sdk.options import ConsumerOptions
 from headrace.sdk.results import value_of
 from headrace_core import Batch, Pending
@@ -41,8 +41,12 @@ class Progress:
 
     def note_batch(self, batch: Batch) -> None:
         """Note that every message of a batch was processed."""
-        self.processed[batch.partition_id] = batch.next_offset
-        self._native.note_processed(batch.partition_id, batch.next_offset)
+        self.note(batch.partition_id, batch.next_offset)
+
+    def note(self, partition: int, next_offset: int) -> None:
+        """Note that a partition was processed up to this offset."""
+        self.processed[partition] = next_offset
+        native(self._native.note_processed, partition, next_offset)
 
     def seconds_left(self) -> float | None:
         """Seconds until offsets are to be stored; None if there are none."""
@@ -55,7 +59,7 @@ class Progress:
         self._look_at_results()
         if self.is_automatic and time.monotonic() >= self._due_at:
             self._due_at = time.monotonic() + self._interval
-            self._under_way.extend(self.store(self.processed))
+            self.watch(self.store(self.processed))
 
     def store(self, offsets: dict[int, int], partitions: Iterable[int] | None = None) -> list[tuple[int, Pending]]:
         """Begin to store offsets that are not stored yet: of these partitions, or of all."""
@@ -63,8 +67,8 @@ class Progress:
         begun = []
         for partition, next_offset in chosen.items():
             if next_offset > self._stored.get(partition, 0):
-                self._native.note_processed(partition, next_offset)
-                begun.append((partition, self._native.commit(partition, next_offset - 1)))
+                native(self._native.note_processed, partition, next_offset)
+                begun.append((partition, native(self._native.commit, partition, next_offset - 1)))
                 self._stored[partition] = next_offset
         return begun
 
@@ -78,10 +82,14 @@ class Progress:
         """Note that storing an offset failed: it is stored again."""
         self._stored.pop(partition, None)
 
+    def watch(self, begun: Iterable[tuple[int, Pending]]) -> None:
+        """Look at results later: offsets that turn out not to be stored are stored again."""
+        self._under_way.extend(begun)
+
     def _look_at_results(self) -> None:
         waiting = []
         for partition, pending in self._under_way:
-            if not pending.done():
+            if not native(pending.done):
                 waiting.append((partition, pending))
                 continue
             try:

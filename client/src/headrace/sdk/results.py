@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from headrace.sdk.errors import DeadlineExceeded, translated
+from headrace.sdk.errors import DeadlineExceeded, native, translated
 from headrace_core import Delivered, Pending, SessionError
 from headrace_core import Deliveries as NativeDeliveries
 from headrace_core import Delivery as NativeDelivery
@@ -14,7 +15,13 @@ Result = TypeVar("Result")
 
 
 class Gap(NamedTuple):
-    """Messages that were removed, by retention or deletion, before they could be read."""
+    """Messages that were removed, by retention or deletion, before they could be read.
+
+    Example:
+        >>> gap = Gap(partition_id=0, first_offset=10, next_offset=15)
+        >>> gap.next_offset - gap.first_offset
+        5
+    """
 
     partition_id: int
     first_offset: int
@@ -23,7 +30,14 @@ class Gap(NamedTuple):
 
 
 class Delivery:
-    """The result of one message: a future for threads."""
+    """The result of one message: a future for threads.
+
+    Example:
+        >>> with client.producer("shop", "orders") as producer:
+        ...     delivery = producer.send(b"one book", partition=0)
+        >>> delivery.done(), delivery.result().offset
+        (True, 0)
+    """
 
     __slots__ = ("_native",)
 
@@ -37,7 +51,7 @@ class Delivery:
 
     def done(self) -> bool:
         """Return whether the result is there."""
-        return self._native.done()
+        return native(self._native.done)
 
     def result(self, timeout: float | None = None) -> Delivered:
         """Wait for the result: partition and offset of the stored message.
@@ -55,7 +69,14 @@ class Delivery:
 
 
 class Deliveries:
-    """The result of messages that were sent together."""
+    """The result of messages that were sent together.
+
+    Example:
+        >>> with client.producer("shop", "orders") as producer:
+        ...     deliveries = producer.send_many([b"1", b"2", b"3"], partition=0)
+        >>> len(deliveries), [(place.offset, count) for place, count in deliveries.result()]
+        (3, [(0, 3)])
+    """
 
     __slots__ = ("_parts",)
 
@@ -67,16 +88,23 @@ class Deliveries:
 
     def done(self) -> bool:
         """Return whether all results are there."""
-        return all(part.done() for part in self._parts)
+        return all(native(part.done) for part in self._parts)
 
     def result(self, timeout: float | None = None) -> list[tuple[Delivered, int]]:
         """Wait for all results: for each run of messages with consecutive offsets, its first place and its length.
+
+        Args:
+            timeout: Seconds for all of them; None: as long as it takes.
 
         Raises:
             DeadlineExceeded: Some results are not there yet.
             HeadraceError: As `Delivery.result`: the first failure. Other messages may be stored all the same.
         """
-        return [run for part in self._parts for run in _result_of(part.result, timeout)]
+        until = None if timeout is None else time.monotonic() + timeout
+        found: list[tuple[Delivered, int]] = []
+        for part in self._parts:
+            found += _result_of(part.result, None if until is None else max(0.0, until - time.monotonic()))
+        return found
 
 
 def _result_of(result: Callable[[float | None], Result], timeout: float | None) -> Result:
@@ -95,14 +123,15 @@ def finished(pending: Pending, timeout: float | None = None) -> Any:
         DeadlineExceeded: It has not ended in time.
         HeadraceError: It has failed.
     """
-    if not pending.wait(timeout):
+    if not native(pending.wait, timeout):
         raise DeadlineExceeded(f"not finished within {timeout} s", retryable=False)
     return value_of(pending)
 
 
 def value_of(pending: Pending) -> Any:
-    """Return the result of an operation that has ended."""
-    try:
-        return pending.result()
-    except SessionError as error:
-        raise translated(error) from None
+    """Return the result of an operation that has ended.
+
+    Raises:
+        HeadraceError: It has failed.
+    """
+    return native(pending.result)

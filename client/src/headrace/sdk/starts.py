@@ -13,7 +13,12 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A place in a partition. Made by `FIRST`, `END`, `at_offset` and `at_time`."""
+    """A place in a partition. Made by `FIRST`, `END`, `at_offset` and `at_time`.
+
+    Example:
+        >>> with client.consumer("shop", "orders", start=END) as consumer:
+        ...     consumer.poll(timeout=0)
+    """
 
     kind: Literal["first", "end", "offset", "timestamp"]
     value: int = 0
@@ -29,10 +34,18 @@ def at_offset(offset: int) -> Start:
     """Return the place of an offset.
 
     Raises:
-        InvalidArgument: It is negative.
+        InvalidArgument: It is negative, or needs more than 64 bits.
+
+    Example:
+        >>> with client.producer("shop", "orders") as producer:
+        ...     deliveries = producer.send_many([b"1", b"2", b"3"], partition=0)
+        >>> [message.payload for message in client.read("shop", "orders", start=at_offset(1))]
+        [b'2', b'3']
     """
     if offset < 0:
         raise InvalidArgument(f"offset: {offset} is negative; offsets start at 0")
+    if offset >= 2**64:
+        raise InvalidArgument(f"offset: {offset} is no offset; they have 64 bits")
     return Start("offset", offset)
 
 
@@ -41,6 +54,10 @@ def at_time(moment: datetime) -> Start:
 
     Raises:
         InvalidArgument: The moment has no time zone, or is before 1970.
+
+    Example:
+        >>> at_time(datetime(2026, 5, 1, tzinfo=UTC)).value
+        1777593600000000
     """
     if moment.tzinfo is None:
         raise InvalidArgument(f"moment: {moment.isoformat()} has no time zone; datetime.now(UTC) has one")

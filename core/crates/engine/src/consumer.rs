@@ -17,7 +17,7 @@ use crate::promise::Promise;
 
 type Commit = Arc<Promise<Result<(), Failure>>>;
 
-/// Position of a partition: the next offset, if known, and the one after the last readable message.
+/// Position of a partition: offset of the next message that will be taken, if known, and the one after the last readable message.
 pub type Position = Option<(Option<u64>, u64)>;
 
 enum Order {
@@ -80,6 +80,8 @@ impl ConsumerHandle {
             orders: receiver,
             ready: Arc::clone(&ready),
             left: Vec::new(),
+            commits_in_flight: 0,
+            has_left: false,
             began: Instant::now(),
         };
         engine.spawn(task.run());
@@ -99,6 +101,8 @@ impl ConsumerHandle {
         if ready.is_ended {
             return Taken::Ended;
         }
+        // Waits that were given up would add up while no message comes.
+        ready.waits.retain(|wait| Arc::strong_count(wait) > 1);
         let wait = Arc::new(Promise::default());
         ready.waits.push(Arc::clone(&wait));
         Taken::Nothing(wait)
@@ -169,6 +173,8 @@ struct Task {
     orders: UnboundedReceiver<Order>,
     ready: Arc<Mutex<Ready>>,
     left: Vec<Arc<Promise<()>>>,
+    commits_in_flight: usize,
+    has_left: bool,
     began: Instant,
 }
 
@@ -197,19 +203,21 @@ impl Task {
         self.end();
     }
 
-    /// Carry out what the consumer asks for. Returns true if it has ended.
+    /// Carry out what the consumer asks for. Returns true if it has ended: it has left, and every commit has its result.
     fn carry_out(&mut self) -> bool {
-        let mut has_left = false;
         while let Some(effect) = self.consumer.next_effect() {
             match effect {
                 ConsumerEffect::Data { request, token } => self.data.submit(request, token),
                 ConsumerEffect::Watch { request, token } => self.watch.submit(request, token),
                 ConsumerEffect::Item(item) => self.hand_out(item),
-                ConsumerEffect::Committed { token, outcome } => token.fulfil(outcome),
-                ConsumerEffect::Left => has_left = true,
+                ConsumerEffect::Committed { token, outcome } => {
+                    self.commits_in_flight -= 1;
+                    token.fulfil(outcome);
+                }
+                ConsumerEffect::Left => self.has_left = true,
             }
         }
-        has_left
+        self.has_left && self.commits_in_flight == 0
     }
 
     fn hand_out(&mut self, item: Item) {
@@ -248,6 +256,7 @@ impl Task {
         match order {
             Order::Taken(bytes) => self.consumer.taken(bytes),
             Order::Commit(partition, offset, promise) => {
+                self.commits_in_flight += 1;
                 self.consumer.commit(partition, offset, promise);
             }
             Order::Processed(partition, next_offset) => {
@@ -264,7 +273,13 @@ impl Task {
                 self.consumer.set_paused(&partitions, is_paused);
             }
             Order::Position(partition, promise) => {
-                promise.fulfil(self.consumer.position(partition));
+                // Messages that were read ahead are still to come.
+                let ahead = lock(&self.ready).items.iter().find_map(|item| match item {
+                    Item::Batch(batch) if batch.partition == partition => Some(batch.first_offset),
+                    _ => None,
+                });
+                let position = self.consumer.position(partition);
+                promise.fulfil(position.map(|(next, end)| (ahead.or(next), end)));
             }
             Order::Leave(promise) => {
                 self.left.push(promise);

@@ -185,6 +185,8 @@ impl ProducerHandle {
         let is_full = (state.producer.as_ref())
             .is_some_and(|producer| producer.is_full() && state.ended.is_none());
         if is_full {
+            // Waits that were given up would add up while the server is away.
+            state.room.retain(|wait| Arc::strong_count(wait) > 1);
             state.room.push(Arc::clone(&promise));
         } else {
             promise.fulfil(());
@@ -196,6 +198,7 @@ impl ProducerHandle {
     pub fn flush(&self) -> Arc<Promise<()>> {
         let promise = Arc::new(Promise::default());
         let mut state = self.shared.lock();
+        (state.flushes).retain(|(_, wait)| Arc::strong_count(wait) > 1);
         match state.producer.as_mut() {
             Some(producer) if !producer.is_idle() => {
                 let number = producer.flush();

@@ -4,6 +4,10 @@ use pyo3::prelude::*;
 
 use crate::errors::CoreError;
 
+/// An object was used in a child of the process that it belongs to, which is named.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Elsewhere(u32);
+
 /// The process that an object belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Home(u32);
@@ -15,13 +19,62 @@ impl Home {
 
     /// Fail in any process other than the one that created the object.
     pub(crate) fn check(self) -> PyResult<()> {
-        let here = std::process::id();
-        if here == self.0 {
+        Ok(self.find()?)
+    }
+
+    /// Check like [`Self::check`], for callers with exceptions of their own.
+    pub(crate) fn find(self) -> Result<(), Elsewhere> {
+        if std::process::id() == self.0 {
             return Ok(());
         }
-        Err(CoreError::new_err(format!(
+        Err(Elsewhere(self.0))
+    }
+}
+
+/// A value that other threads of its process work on. A child of a fork has a copy without these threads, perhaps with
+/// locked locks: it is neither used nor dropped there.
+#[derive(Debug)]
+pub(crate) struct Homebound<T> {
+    value: Option<T>,
+    home: Home,
+}
+
+impl<T> Homebound<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            value: Some(value),
+            home: Home::here(),
+        }
+    }
+
+    /// Return the value, in the process that created it.
+    pub(crate) fn get(&self) -> Result<&T, Elsewhere> {
+        self.home.find()?;
+        self.value.as_ref().ok_or(Elsewhere(self.home.0))
+    }
+}
+
+impl<T> Drop for Homebound<T> {
+    fn drop(&mut self) {
+        if self.home.find().is_err() {
+            std::mem::forget(self.value.take());
+        }
+    }
+}
+
+impl std::fmt::Display for Elsewhere {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let here = std::process::id();
+        write!(
+            formatter,
             "this object belongs to process {} and cannot be used in process {here} after a fork: make a new one there",
             self.0
-        )))
+        )
+    }
+}
+
+impl From<Elsewhere> for PyErr {
+    fn from(elsewhere: Elsewhere) -> Self {
+        CoreError::new_err(elsewhere.to_string())
     }
 }

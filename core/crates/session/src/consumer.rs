@@ -241,6 +241,9 @@ impl<C> Consumer<C> {
             },
             offset,
         });
+        if let Some(found) = self.partitions.get_mut(&partition) {
+            found.stored = found.stored.max(offset.saturating_add(1));
+        }
         // A membership ends with its connection, and with it the right to store.
         let repeat = if self.config.membership.is_group() {
             Repeat::Bound(self.generation)

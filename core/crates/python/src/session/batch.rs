@@ -78,6 +78,7 @@ impl Batch {
         }
     }
 
+    /// Return the payloads of all messages.
     fn payloads<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let payloads = PyList::empty(python);
         for view in Messages::new(&self.batch.messages) {
@@ -87,6 +88,7 @@ impl Batch {
         Ok(payloads)
     }
 
+    /// Decode the messages to columns, as `RecordDecoder` does.
     #[pyo3(signature = (columns, *, stream = "", topic = "", verify = true, batch_rows = i32::MAX as usize))]
     fn columns(
         &self,

@@ -8,19 +8,18 @@ use pyo3::{exceptions::PyValueError, prelude::*};
 
 use super::{
     batch::Batch,
-    failures::request_error,
+    failures::{elsewhere, request_error},
     pending::Pending,
     producer::owned,
     requester::engine,
     settings::{SessionConfig, seconds},
 };
-use crate::{codec::Name, forked::Home};
+use crate::{codec::Name, forked::Homebound};
 
 /// A consumer of one topic.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct Consumer {
-    consumer: ConsumerHandle,
-    home: Home,
+    consumer: Homebound<ConsumerHandle>,
 }
 
 fn start_of(kind: &str, value: u64) -> PyResult<Start> {
@@ -86,15 +85,13 @@ impl Consumer {
         let (stream, topic) = (owned("stream", &stream)?, owned("topic", &topic)?);
         let consumer = ConsumerHandle::new(&engine()?, &config.0, settings, stream, topic);
         Ok(Self {
-            consumer,
-            home: Home::here(),
+            consumer: Homebound::new(consumer),
         })
     }
 
     /// The next item as its kind and its content; or `("nothing", Pending)`; or `("ended", None)`.
     fn take(&self, python: Python<'_>) -> PyResult<(&'static str, Py<PyAny>)> {
-        self.home.check()?;
-        let item = match self.consumer.take() {
+        let item = match self.handle()?.take() {
             Taken::Item(item) => item,
             Taken::Nothing(wait) => {
                 return Ok(("nothing", Py::new(python, Pending::new(wait))?.into_any()));
@@ -123,30 +120,36 @@ impl Consumer {
     }
 
     fn commit(&self, partition: u32, offset: u64) -> PyResult<Pending> {
-        self.home.check()?;
-        Ok(Pending::new(self.consumer.commit(partition, offset)))
+        Ok(Pending::new(self.handle()?.commit(partition, offset)))
     }
 
-    fn note_processed(&self, partition: u32, next_offset: u64) {
-        self.consumer.note_processed(partition, next_offset);
+    fn note_processed(&self, partition: u32, next_offset: u64) -> PyResult<()> {
+        self.handle()?.note_processed(partition, next_offset);
+        Ok(())
     }
 
     #[pyo3(signature = (partition, start, value = 0))]
     fn seek(&self, partition: u32, start: &str, value: u64) -> PyResult<Pending> {
-        self.home.check()?;
         let start = start_of(start, value)?;
-        Ok(Pending::new(self.consumer.seek(partition, start)))
+        Ok(Pending::new(self.handle()?.seek(partition, start)))
     }
 
-    fn set_paused(&self, partitions: Vec<u32>, is_paused: bool) {
-        self.consumer.set_paused(partitions, is_paused);
+    fn set_paused(&self, partitions: Vec<u32>, is_paused: bool) -> PyResult<()> {
+        self.handle()?.set_paused(partitions, is_paused);
+        Ok(())
     }
 
-    fn position(&self, partition: u32) -> Pending {
-        Pending::new(self.consumer.position(partition))
+    fn position(&self, partition: u32) -> PyResult<Pending> {
+        Ok(Pending::new(self.handle()?.position(partition)))
     }
 
-    fn leave(&self) -> Pending {
-        Pending::new(self.consumer.leave())
+    fn leave(&self) -> PyResult<Pending> {
+        Ok(Pending::new(self.handle()?.leave()))
+    }
+}
+
+impl Consumer {
+    fn handle(&self) -> PyResult<&ConsumerHandle> {
+        self.consumer.get().map_err(elsewhere)
     }
 }

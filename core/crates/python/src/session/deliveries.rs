@@ -7,9 +7,10 @@ use pyo3::{exceptions::PyTimeoutError, prelude::*};
 
 use super::{
     completions::Completions,
-    failures::send_error,
+    failures::{elsewhere, send_error},
     pending::{Ends, Pending, wait},
 };
+use crate::forked::Homebound;
 
 /// Place of a stored message.
 #[pyclass(frozen, get_all, eq, module = "headrace_core")]
@@ -42,14 +43,18 @@ fn delivered(stored: Stored, index: u32) -> Delivered {
 /// Result of one message.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct Delivery {
-    batch: Arc<NativeDelivery>,
+    batch: Homebound<Arc<NativeDelivery>>,
     index: u32,
 }
 
 impl Delivery {
+    fn batch(&self) -> PyResult<&Arc<NativeDelivery>> {
+        self.batch.get().map_err(elsewhere)
+    }
+
     pub(super) fn new(batch: &Arc<NativeDelivery>, index: u32) -> Self {
         Self {
-            batch: Arc::clone(batch),
+            batch: Homebound::new(Arc::clone(batch)),
             index,
         }
     }
@@ -57,32 +62,34 @@ impl Delivery {
 
 #[pymethods]
 impl Delivery {
-    fn done(&self) -> bool {
-        self.batch.is_fulfilled()
+    fn done(&self) -> PyResult<bool> {
+        Ok(self.batch()?.is_fulfilled())
     }
 
     #[pyo3(signature = (timeout = None))]
     fn result(&self, python: Python<'_>, timeout: Option<f64>) -> PyResult<Delivered> {
-        if !wait(python, timeout, |slice| self.batch.wait(slice))? {
+        let batch = self.batch()?;
+        if !wait(python, timeout, |slice| batch.wait(slice))? {
             return Err(PyTimeoutError::new_err("the message is not delivered yet"));
         }
-        match self.batch.get() {
+        match batch.get() {
             Some(Ok(stored)) => Ok(delivered(stored, self.index)),
             Some(Err(failure)) => Err(send_error(&failure)),
             None => Err(PyTimeoutError::new_err("the message is not delivered yet")),
         }
     }
 
-    fn notify(&self, completions: &Completions, number: u64) {
+    fn notify(&self, completions: &Completions, number: u64) -> PyResult<()> {
         let queue = Arc::clone(&completions.queue);
-        self.batch.on_fulfilled(move || queue.push(number));
+        self.batch()?.on_fulfilled(move || queue.push(number));
+        Ok(())
     }
 }
 
 /// Results of messages that were sent together, by batch: result, first message, number of messages.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct Deliveries {
-    parts: Arc<Parts>,
+    parts: Homebound<Arc<Parts>>,
 }
 
 #[derive(Default)]
@@ -157,39 +164,46 @@ fn chain(mut batches: Vec<Arc<NativeDelivery>>, listener: Box<dyn FnOnce() + Sen
 impl Deliveries {
     pub(super) fn new(parts: Parts) -> Self {
         Self {
-            parts: Arc::new(parts),
+            parts: Homebound::new(Arc::new(parts)),
         }
+    }
+}
+
+impl Deliveries {
+    fn parts(&self) -> PyResult<&Arc<Parts>> {
+        self.parts.get().map_err(elsewhere)
     }
 }
 
 #[pymethods]
 impl Deliveries {
-    fn __len__(&self) -> usize {
+    fn __len__(&self) -> PyResult<usize> {
         let counts = self
-            .parts
+            .parts()?
             .batches
             .iter()
             .map(|(_, _, count)| *count as usize);
-        counts.sum()
+        Ok(counts.sum())
     }
 
-    fn done(&self) -> bool {
-        self.parts.has_ended()
+    fn done(&self) -> PyResult<bool> {
+        Ok(self.parts()?.has_ended())
     }
 
     /// The operation that ends with the last result.
-    fn pending(&self) -> Pending {
-        let ends: Arc<dyn Ends> = self.parts.clone();
-        Pending::of(ends)
+    fn pending(&self) -> PyResult<Pending> {
+        let ends: Arc<dyn Ends> = self.parts()?.clone();
+        Ok(Pending::of(ends))
     }
 
     #[pyo3(signature = (timeout = None))]
     fn result(&self, python: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
-        if !wait(python, timeout, |slice| self.parts.wait(slice))? {
+        let parts = self.parts()?;
+        if !wait(python, timeout, |slice| parts.wait(slice))? {
             return Err(PyTimeoutError::new_err(
                 "some messages are not delivered yet",
             ));
         }
-        self.parts.result(python)
+        parts.result(python)
     }
 }

@@ -4,7 +4,7 @@ use headrace_engine::session::{Failure, PushRefused, SendFailure};
 use headrace_wire::Status;
 use pyo3::{create_exception, prelude::*};
 
-use crate::errors::CoreError;
+use crate::{errors::CoreError, forked::Elsewhere};
 
 create_exception!(
     headrace_core,
@@ -65,4 +65,9 @@ pub(super) fn push_error(refused: &PushRefused) -> PyErr {
         PushRefused::Closed => "closed",
     };
     raised(refused.to_string(), kind, None, None)
+}
+
+/// The error of an object that belongs to another process.
+pub(super) fn elsewhere(elsewhere: Elsewhere) -> PyErr {
+    raised(elsewhere.to_string(), "closed", None, None)
 }

@@ -11,8 +11,11 @@ use headrace_engine::{
 };
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyBytes};
 
-use super::{completions::Completions, failures::request_error};
-use crate::client::INTERRUPTION_CHECK;
+use super::{
+    completions::Completions,
+    failures::{elsewhere, request_error},
+};
+use crate::{client::INTERRUPTION_CHECK, forked::Homebound};
 
 /// Something that ends once.
 pub(super) trait Ends: Send + Sync {
@@ -84,15 +87,19 @@ impl Converts for Option<(Option<u64>, u64)> {
 /// An operation that is under way.
 #[pyclass(frozen, module = "headrace_core")]
 #[derive(Clone)]
-pub(super) struct Pending(Arc<dyn Ends>);
+pub(super) struct Pending(Arc<Homebound<Arc<dyn Ends>>>);
 
 impl Pending {
     pub(super) fn new<T: Converts>(promise: Arc<Promise<T>>) -> Self {
-        Self(promise)
+        Self::of(promise)
+    }
+
+    fn ends(&self) -> PyResult<&Arc<dyn Ends>> {
+        self.0.get().map_err(elsewhere)
     }
 
     pub(super) fn of(ends: Arc<dyn Ends>) -> Self {
-        Self(ends)
+        Self(Arc::new(Homebound::new(ends)))
     }
 }
 
@@ -104,14 +111,11 @@ pub(super) fn wait(
 ) -> PyResult<bool> {
     #[expect(clippy::disallowed_methods, reason = "this is a client: it waits")]
     let now = Instant::now;
-    let until = match timeout_seconds {
-        None => None,
-        Some(seconds) => {
-            let timeout = Duration::try_from_secs_f64(seconds.max(0.0))
-                .map_err(|error| PyValueError::new_err(format!("timeout: {error}")))?;
-            now().checked_add(timeout)
-        }
-    };
+    // A time beyond what a clock can hold, infinity for example, is none.
+    let until = timeout_seconds.and_then(|seconds| {
+        let timeout = Duration::try_from_secs_f64(seconds.max(0.0)).ok()?;
+        now().checked_add(timeout)
+    });
     loop {
         let left = until.map(|until| until.saturating_duration_since(now()));
         let slice = left.map_or(INTERRUPTION_CHECK, |left| left.min(INTERRUPTION_CHECK));
@@ -127,21 +131,23 @@ pub(super) fn wait(
 
 #[pymethods]
 impl Pending {
-    fn done(&self) -> bool {
-        self.0.has_ended()
+    fn done(&self) -> PyResult<bool> {
+        Ok(self.ends()?.has_ended())
     }
 
     #[pyo3(signature = (timeout_seconds = None))]
     fn wait(&self, python: Python<'_>, timeout_seconds: Option<f64>) -> PyResult<bool> {
-        wait(python, timeout_seconds, |slice| self.0.wait(slice))
+        let ends = self.ends()?;
+        wait(python, timeout_seconds, |slice| ends.wait(slice))
     }
 
-    fn notify(&self, completions: &Completions, number: u64) {
+    fn notify(&self, completions: &Completions, number: u64) -> PyResult<()> {
         let queue = Arc::clone(&completions.queue);
-        self.0.on_end(Box::new(move || queue.push(number)));
+        self.ends()?.on_end(Box::new(move || queue.push(number)));
+        Ok(())
     }
 
     fn result(&self, python: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.0.result(python)
+        self.ends()?.result(python)
     }
 }

@@ -8,19 +8,18 @@ use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes, types:
 
 use super::{
     deliveries::{Deliveries, Delivery, Parts},
-    failures::{push_error, request_error, send_error},
+    failures::{elsewhere, push_error, request_error, send_error},
     headers,
     pending::Pending,
     requester::engine,
     settings::{SessionConfig, seconds},
 };
-use crate::{codec::Name, forked::Home};
+use crate::{codec::Name, forked::Homebound};
 
 /// A producer for one topic.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct Producer {
-    producer: ProducerHandle,
-    home: Home,
+    producer: Homebound<ProducerHandle>,
 }
 
 pub(super) fn owned(field: &str, name: &Name) -> PyResult<OwnedIdentifier> {
@@ -87,13 +86,12 @@ impl Producer {
         let (stream, topic) = (owned("stream", &stream)?, owned("topic", &topic)?);
         let producer = ProducerHandle::new(&engine()?, &config.0, settings, stream, topic);
         Ok(Self {
-            producer,
-            home: Home::here(),
+            producer: Homebound::new(producer),
         })
     }
 
-    fn opened(&self) -> Pending {
-        Pending::new(self.producer.opened())
+    fn opened(&self) -> PyResult<Pending> {
+        Ok(Pending::new(self.handle()?.opened()))
     }
 
     #[pyo3(signature = (payload, *, partition = None, key = None, headers = None, id = 0, stores_key = true))]
@@ -106,7 +104,7 @@ impl Producer {
         id: u128,
         stores_key: bool,
     ) -> PyResult<Option<Delivery>> {
-        self.home.check()?;
+        let producer = self.handle()?;
         let mut encoded = Vec::new();
         headers::encode(key.filter(|_| stores_key), headers, &mut encoded)?;
         let message = Outgoing {
@@ -117,9 +115,9 @@ impl Producer {
         };
         let mut delivery = None;
         let report = |batch: &_, index| delivery = Some(Delivery::new(batch, index));
-        match self.producer.push(std::iter::once(message), report) {
+        match producer.push(std::iter::once(message), report) {
             (_, None | Some(PushRefused::BufferFull)) => Ok(delivery),
-            (_, Some(PushRefused::Closed)) => Err(self.ended()),
+            (_, Some(PushRefused::Closed)) => Err(ended(producer)),
             (_, Some(refused)) => Err(push_error(&refused)),
         }
     }
@@ -136,7 +134,7 @@ impl Producer {
         headers: Option<&Bound<'_, PyDict>>,
         stores_key: bool,
     ) -> PyResult<(usize, Deliveries)> {
-        self.home.check()?;
+        let producer = self.handle()?;
         let mut encoded = Vec::new();
         let key: Option<&[u8]> = key.as_deref();
         headers::encode(key.filter(|_| stores_key), headers, &mut encoded)?;
@@ -148,61 +146,65 @@ impl Producer {
                 payload,
                 headers: &encoded,
             });
-            self.producer
-                .push(messages, |batch, index| parts.add(batch, index))
+            producer.push(messages, |batch, index| parts.add(batch, index))
         });
         match refused {
             None | Some(PushRefused::BufferFull) => Ok((taken, Deliveries::new(parts))),
-            Some(PushRefused::Closed) => Err(self.ended()),
+            Some(PushRefused::Closed) => Err(ended(producer)),
             Some(refused) => Err(push_error(&refused)),
         }
     }
 
-    fn room(&self) -> Pending {
-        Pending::new(self.producer.room())
+    fn room(&self) -> PyResult<Pending> {
+        Ok(Pending::new(self.handle()?.room()))
     }
 
-    fn flush(&self) -> Pending {
-        Pending::new(self.producer.flush())
+    fn flush(&self) -> PyResult<Pending> {
+        Ok(Pending::new(self.handle()?.flush()))
     }
 
-    fn close(&self) -> Pending {
-        Pending::new(self.producer.close())
+    fn close(&self) -> PyResult<Pending> {
+        Ok(Pending::new(self.handle()?.close()))
     }
 
     fn take_failure(&self) -> PyResult<()> {
-        match self.producer.take_failure() {
+        match self.handle()?.take_failure() {
             Some(failure) => Err(send_error(&failure)),
             None => Ok(()),
         }
     }
 
-    fn abort(&self) {
-        self.producer.abort();
+    fn abort(&self) -> PyResult<()> {
+        self.handle()?.abort();
+        Ok(())
     }
 
     #[getter]
-    fn partitions_count(&self) -> u32 {
-        self.producer.partitions_count()
+    fn partitions_count(&self) -> PyResult<u32> {
+        Ok(self.handle()?.partitions_count())
     }
 
     /// Bytes that are buffered; batches delivered, failed and sent.
-    fn counters(&self) -> (usize, u64, u64, u64) {
-        let counters = self.producer.counters();
-        (
+    fn counters(&self) -> PyResult<(usize, u64, u64, u64)> {
+        let counters = self.handle()?.counters();
+        Ok((
             counters.buffered_bytes,
             counters.batches_delivered,
             counters.batches_failed,
             counters.batches_sent,
-        )
+        ))
     }
 }
 
 impl Producer {
-    fn ended(&self) -> PyErr {
-        match self.producer.ended() {
-            Some(failure) => request_error(&failure),
-            None => push_error(&PushRefused::Closed),
-        }
+    fn handle(&self) -> PyResult<&ProducerHandle> {
+        self.producer.get().map_err(elsewhere)
+    }
+}
+
+fn ended(producer: &ProducerHandle) -> PyErr {
+    match producer.ended() {
+        Some(failure) => request_error(&failure),
+        None => push_error(&PushRefused::Closed),
     }
 }

@@ -9,11 +9,11 @@ use headrace_engine::{
 use pyo3::{exceptions::PyOSError, prelude::*};
 
 use super::{
-    failures::request_error,
+    failures::{elsewhere, request_error},
     pending::Pending,
     settings::{SessionConfig, seconds},
 };
-use crate::forked::Home;
+use crate::forked::Homebound;
 
 /// Start the engine of the process, or use the running one.
 pub(super) fn engine() -> PyResult<Engine> {
@@ -24,9 +24,8 @@ pub(super) fn engine() -> PyResult<Engine> {
 /// A session for requests.
 #[pyclass(frozen, module = "headrace_core")]
 pub(super) struct Requester {
-    session: Mutex<Option<NativeRequester>>,
+    session: Homebound<Mutex<Option<NativeRequester>>>,
     opened: Pending,
-    home: Home,
 }
 
 #[pymethods]
@@ -36,8 +35,7 @@ impl Requester {
         let requester = NativeRequester::new(&engine()?, config.0.clone());
         Ok(Self {
             opened: Pending::new(requester.opened()),
-            session: Mutex::new(Some(requester)),
-            home: Home::here(),
+            session: Homebound::new(Mutex::new(Some(requester))),
         })
     }
 
@@ -53,7 +51,7 @@ impl Requester {
         repeats: bool,
         timeout_seconds: Option<f64>,
     ) -> PyResult<Pending> {
-        self.home.check()?;
+        let session = self.session.get().map_err(elsewhere)?;
         let repeat = if repeats {
             Repeat::Always
         } else {
@@ -64,15 +62,18 @@ impl Requester {
         if let Some(timeout) = timeout_seconds {
             request = request.within(seconds("timeout_seconds", timeout)?);
         }
-        let requester = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let requester = session.lock().unwrap_or_else(PoisonError::into_inner);
         let requester = requester
             .as_ref()
             .ok_or_else(|| request_error(&Failure::Closed))?;
         Ok(Pending::new(requester.submit(request)))
     }
 
+    /// End the session. A child of a fork has none.
     fn close(&self) {
-        let mut requester = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(requester.take());
+        if let Ok(session) = self.session.get() {
+            let mut requester = session.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(requester.take());
+        }
     }
 }

@@ -33,7 +33,7 @@ pub enum Item {
     /// The consumer reads these partitions from now on.
     Assigned(Vec<u32>),
     /// The consumer is to give these partitions up: no more of their messages follow. Storing the offset of their last
-    /// message lets them move at once.
+    /// message lets them move at once. They have moved already if that was stored before.
     Revoked(Vec<u32>),
     /// Partitions that were taken away, because the connection broke or the time for giving them up has passed.
     /// Offsets of theirs can no longer be stored.

@@ -187,6 +187,20 @@ impl<C> Consumer<C> {
             .copied()
             .filter(|id| !is_owned(id))
             .collect();
+        // The server moves a partition without asking if everything that was sent of it is stored.
+        let mut moved = Vec::new();
+        for id in &gone {
+            if let Some(partition) = self.partitions.get_mut(id)
+                && !partition.is_revoked
+                && partition.is_settled()
+            {
+                partition.is_revoked = true;
+                moved.push(*id);
+            }
+        }
+        if !moved.is_empty() {
+            self.item(Item::Revoked(moved));
+        }
         self.drop_partitions(&gone);
         let mut kept = Vec::new();
         for owned in &found.partitions {

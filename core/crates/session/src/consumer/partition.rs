@@ -23,6 +23,10 @@ pub(super) struct Partition {
     position: Position,
     /// Number of the position; answers for others are ignored.
     pub(super) epoch: u32,
+    /// Offset after the last message that was read.
+    read: Option<u64>,
+    /// Offset after the last message whose offset was, or is being, stored.
+    pub(super) stored: u64,
     /// State as reported by the watch session.
     watched: Option<Watched>,
     /// True if it was reported on the present connection of the watch session.
@@ -58,6 +62,8 @@ impl Partition {
         Self {
             position: Position::Unknown,
             epoch,
+            read: None,
+            stored: 0,
             watched: None,
             is_watched: false,
             is_querying: false,
@@ -176,6 +182,12 @@ impl Partition {
     pub(super) fn read_up_to(&mut self, next_offset: u64) {
         self.is_reading = false;
         self.position = Position::At(Start::Offset(next_offset));
+        self.read = Some(next_offset);
+    }
+
+    /// Return whether nothing was read, or is being read, whose offset is not stored.
+    pub(super) fn is_settled(&self) -> bool {
+        !self.is_reading && self.read.is_none_or(|read| read <= self.stored)
     }
 
     /// Do not read until [`Self::unblock`].

@@ -104,6 +104,20 @@ fn a_revoked_partition_that_stays_is_assigned_again() {
 }
 
 #[test]
+fn a_partition_that_moves_after_everything_was_stored_is_revoked() {
+    for (offset, expected) in [(8, "lost [0]"), (9, "revoked [0]")] {
+        let mut bench = Bench::member(&[0, 1]);
+        bench.report(0, 10);
+        bench.pass();
+        bench.answer("read 0 First", Ok(messages(0, 0..10)));
+        bench.take_told();
+        bench.consumer.commit(0, offset, 1);
+        bench.assign(&[1], &[]);
+        assert_eq!(bench.take_told(), [expected]);
+    }
+}
+
+#[test]
 fn a_partition_that_is_taken_away_is_lost_and_answers_for_it_are_ignored() {
     let mut bench = Bench::member(&[0, 1]);
     bench.report(0, 10);
