@@ -844,14 +844,13 @@ class Producer:
     def push(
         self,
         payload: bytes,
-        *,
         partition: int | None = None,
         key: bytes | None = None,
         headers: dict[str, str | bytes | bool | int | float] | None = None,
-        id: int = 0,  # noqa: A002 - as in the message
+        id: int | None = None,  # noqa: A002 - as in the message
         stores_key: bool = True,
     ) -> Delivery | None:
-        """Hand over a message; None if the buffer is full."""
+        """Hand over a message; None if the buffer is full. Without an id, the server draws one."""
     def push_many(
         self,
         payloads: list[bytes],

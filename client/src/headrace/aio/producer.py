@@ -99,6 +99,7 @@ class Producer:
     def __init__(self, config: SessionConfig, stream: Name, topic: Name, options: ProducerOptions) -> None:
         """Describe the producer; `Client.producer` is the usual way."""
         self._options = options
+        self._stores_key = options.store_key
         self._native = native_producer(config, stream, topic, options)
 
     async def send(
@@ -116,15 +117,7 @@ class Producer:
             The delivery, which can be awaited.
         """
         while True:
-            delivery = pushed(
-                self._native,
-                payload,
-                partition=partition,
-                key=key,
-                headers=headers,
-                message_id=message_id,
-                stores_key=self._options.store_key,
-            )
+            delivery = pushed(self._native, payload, partition, key, headers, message_id, self._stores_key)
             if delivery is not None:
                 return Delivery(delivery)
             await bridge().finished(native(self._native.room))

@@ -61,24 +61,23 @@ def native_producer(config: SessionConfig, stream: Name, topic: Name, options: P
 def pushed(
     producer: NativeProducer,
     payload: bytes,
-    *,
     partition: int | None,
     key: bytes | str | None,
     headers: Headers | None,
     message_id: int,
     stores_key: bool,
 ) -> Delivery | None:
-    """Hand a message to the native producer; None if there is no room for it."""
-    if partition is not None and key is not None and not stores_key:
-        raise InvalidArgument("key: the partition is given, and the key is not stored, so that it has no effect")
+    """Hand a message to the native producer; None if there is no room for it.
+
+    Arguments have no names here, because names cost more for each message than the rest of this function.
+    """
+    if key is not None:
+        if partition is not None and not stores_key:
+            raise InvalidArgument("key: the partition is given, and the key is not stored, so that it has no effect")
+        key = key_bytes(key)
     try:
         delivery = producer.push(
-            payload,
-            partition=partition,
-            key=key_bytes(key),
-            headers=_header_dict(headers),
-            id=message_id,
-            stores_key=stores_key,
+            payload, partition, key, _header_dict(headers) if headers else None, message_id or None, stores_key
         )
     except SessionError as error:
         raise translated(error) from None
@@ -165,6 +164,7 @@ class Producer:
     ) -> None:
         """Open the producer; `Client.producer` is the usual way."""
         self._options = options
+        self._stores_key = options.store_key
         self._native = native_producer(config, stream, topic, options)
         finished(native(self._native.opened), open_timeout)
 
@@ -204,15 +204,7 @@ class Producer:
         """
         until = None if timeout is None else time.monotonic() + timeout
         while True:
-            delivery = pushed(
-                self._native,
-                payload,
-                partition=partition,
-                key=key,
-                headers=headers,
-                message_id=message_id,
-                stores_key=self._options.store_key,
-            )
+            delivery = pushed(self._native, payload, partition, key, headers, message_id, self._stores_key)
             if delivery is not None:
                 return delivery
             self._await_room(until)

@@ -1,6 +1,11 @@
 //! Fork protection: threads, rings and sockets do not survive a fork, so objects refuse to be used in a child.
+//!
+//! Objects are asked for each message, and a system call for the process id would cost more than the rest: the id is
+//! remembered, and the interpreter reports forks.
 
-use pyo3::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pyo3::{prelude::*, types::PyDict};
 
 use crate::errors::CoreError;
 
@@ -8,13 +13,41 @@ use crate::errors::CoreError;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Elsewhere(u32);
 
+/// Id of this process; 0 before the first use.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+fn process() -> u32 {
+    match PROCESS.load(Ordering::Relaxed) {
+        0 => {
+            note_process();
+            PROCESS.load(Ordering::Relaxed)
+        }
+        known => known,
+    }
+}
+
+#[pyfunction]
+fn note_process() {
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+}
+
+/// Have the interpreter report forks.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let python = module.py();
+    let hooks = PyDict::new(python);
+    hooks.set_item("after_in_child", wrap_pyfunction!(note_process, module)?)?;
+    let os = python.import("os")?;
+    os.call_method("register_at_fork", (), Some(&hooks))?;
+    Ok(())
+}
+
 /// The process that an object belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Home(u32);
 
 impl Home {
     pub(crate) fn here() -> Self {
-        Self(std::process::id())
+        Self(process())
     }
 
     /// Fail in any process other than the one that created the object.
@@ -24,7 +57,7 @@ impl Home {
 
     /// Check like [`Self::check`], for callers with exceptions of their own.
     pub(crate) fn find(self) -> Result<(), Elsewhere> {
-        if std::process::id() == self.0 {
+        if process() == self.0 {
             return Ok(());
         }
         Err(Elsewhere(self.0))
@@ -64,7 +97,7 @@ impl<T> Drop for Homebound<T> {
 
 impl std::fmt::Display for Elsewhere {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let here = std::process::id();
+        let here = process();
         write!(
             formatter,
             "this object belongs to process {} and cannot be used in process {here} after a fork: make a new one there",

@@ -52,6 +52,7 @@ fn keep_freed_memory() -> bool {
 fn headrace_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     errors::register(module)?;
+    forked::register(module)?;
     module.add_class::<node::Node>()?;
     module.add_class::<edge::Edge>()?;
     module.add_class::<client::Client>()?;

@@ -94,14 +94,14 @@ impl Producer {
         Ok(Pending::new(self.handle()?.opened()))
     }
 
-    #[pyo3(signature = (payload, *, partition = None, key = None, headers = None, id = 0, stores_key = true))]
+    #[pyo3(signature = (payload, partition = None, key = None, headers = None, id = None, stores_key = true))]
     fn push(
         &self,
         payload: &[u8],
         partition: Option<u32>,
         key: Option<&[u8]>,
         headers: Option<&Bound<'_, PyDict>>,
-        id: u128,
+        id: Option<u128>,
         stores_key: bool,
     ) -> PyResult<Option<Delivery>> {
         let producer = self.handle()?;
@@ -109,7 +109,7 @@ impl Producer {
         headers::encode(key.filter(|_| stores_key), headers, &mut encoded)?;
         let message = Outgoing {
             place: place(partition, key),
-            id,
+            id: id.unwrap_or(0),
             payload,
             headers: &encoded,
         };
