@@ -86,7 +86,7 @@ async def _two(consumer: Any) -> Any:
             return
 
 
-async def test_reading_begins_where_it_is_told(client: Any, stream: str) -> None:
+async def test_reading_begins_at_the_given_place(client: Any, stream: str) -> None:
     await send(client, stream, 0, 5)
     between = datetime.now(UTC)
     await send(client, stream, 5, 10)

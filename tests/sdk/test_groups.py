@@ -57,7 +57,7 @@ async def test_the_start_is_for_partitions_without_a_stored_offset(client: Any, 
         assert await consumer.poll(timeout=0.3) is None
         await send(client, stream, 5, 6)
         assert await read(consumer, 1) == [5]
-    # A group of its own begins where it is told.
+    # Another group begins at the given place.
     async with client.consumer(stream, "t", group="h", start=3) as consumer:
         assert await read(consumer, 3) == [3, 4, 5]
 
@@ -109,7 +109,7 @@ async def test_two_members_share_the_partitions_and_nothing_comes_twice(client: 
 
 
 async def test_offsets_are_stored_before_a_partition_moves(client: Any, stream: str) -> None:
-    """By hand, in the callback, as late as is possible."""
+    """Store offsets by hand: the next member finds nothing of what was stored."""
     await send(client, stream, 0, 10)
     await send(client, stream, 10, 20, partition=1)
     consumers: list[Any] = []
@@ -132,7 +132,7 @@ async def test_offsets_are_stored_before_a_partition_moves(client: Any, stream: 
 
 
 async def test_a_member_that_ends_without_a_word_is_replaced(client: Any, stream: str) -> None:
-    """What it had processed and not stored comes again; nothing is left out."""
+    """Messages that it had processed without storing that come again; nothing is left out."""
     await send(client, stream, 0, 10)
     gone = client.consumer(stream, "t", group="g", commit="manual")
     lost = await gone.__aenter__() if hasattr(gone, "__aenter__") else gone

@@ -67,7 +67,7 @@ async def test_a_topic_that_keeps_little_is_read_from_what_is_left(
         async with client.consumer(stream, "t", name="n", start="first") as consumer:
             first = await consumer.poll(timeout=10)
             assert first.first_offset > 0
-            # Nobody had begun to read what is gone.
+            # No consumer had begun to read what is gone.
             assert consumer.gaps == []
         async with client.consumer(stream, "t", partitions=[0], start=5) as consumer:
             assert (await consumer.poll(timeout=10)).first_offset == first.first_offset

@@ -171,7 +171,7 @@ async def test_a_user_without_the_permission_is_refused(client: Any, stream: str
     assert await payloads(client, stream) == []
 
 
-async def test_the_end_raises_a_failure_that_nobody_has_asked_for(client: Any, stream: str) -> None:
+async def test_the_end_raises_a_failure_whose_result_was_not_asked_for(client: Any, stream: str) -> None:
     await client.create_topic(stream, "gone")
 
     async def send_and_end() -> None:
@@ -187,7 +187,7 @@ async def test_the_end_raises_a_failure_that_nobody_has_asked_for(client: Any, s
         delivery = await producer.send(b"x")
         with pytest.raises(headrace.NotFound):
             await delivery
-        # It was asked for, so the end is quiet; flush tells once.
+        # It was asked for, so the end is quiet; flush raises it once.
         await producer.send(b"y")
         with pytest.raises(headrace.NotFound):
             await producer.flush()

@@ -1,4 +1,4 @@
-"""What happens to the connections and the server during a run."""
+"""Faults of the connections and the server during a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What producers and consumers of a run have seen, and whether it fits together."""
+"""Observations of the producers and consumers of a run, and their comparison with what is stored."""
 
 from __future__ import annotations
 

@@ -110,10 +110,10 @@ fn a_partition_that_moves_after_everything_was_stored_is_revoked() {
         bench.report(0, 10);
         bench.pass();
         bench.answer("read 0 First", Ok(messages(0, 0..10)));
-        bench.take_told();
+        bench.take_reported();
         bench.consumer.commit(0, offset, 1);
         bench.assign(&[1], &[]);
-        assert_eq!(bench.take_told(), [expected]);
+        assert_eq!(bench.take_reported(), [expected]);
     }
 }
 
