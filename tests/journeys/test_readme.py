@@ -129,6 +129,20 @@ def test_a_password_is_generated_and_shown_once(tmp_path: Path) -> None:
     assert len(passwords) == 1
 
 
+def test_the_python_client(server: ServerProcess) -> None:
+    script = typed('headrace.connect("headrace://')
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script.replace("127.0.0.1:8090", server.address)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [f"{number} b'customer-7' b'order {number}'" for number in range(3)]
+
+
 def test_the_embedded_server() -> None:
     """USE-1: a server within a program, with one call."""
     script = typed("from headrace.embedded import Server")

@@ -6,6 +6,7 @@ import json
 import re
 import urllib.request
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +14,10 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.descriptor_pool import Default
 from prometheus_client.parser import text_string_to_metric_families
 
+import headrace
+import headrace.aio
+import headrace.tables
+import headrace.testing
 from headrace.cli.program import program
 from headrace_proto import errors
 from headrace_proto.gateway import v1 as gateway
@@ -79,6 +84,17 @@ def test_every_call_is_there(name: str) -> None:
     described = section(page("grpc.md"), f"Service {service.name}")
     for method in service.methods:
         assert f"| `{method.name}` |" in described
+
+
+@pytest.mark.parametrize("package", [headrace, headrace.aio, headrace.tables, headrace.testing])
+def test_every_name_of_the_python_client_is_there(site: Path, package: ModuleType) -> None:
+    pages = "".join(path.read_text(encoding="utf-8") for path in (site / "reference").glob("python-*.html"))
+    described = set(re.findall(r'id="headrace(?:_core)?\.([\w.]+)"', pages))
+    if package is not headrace:
+        inside = package.__name__.removeprefix("headrace.")
+        described = {name for name in described if name.startswith(f"{inside}.")}
+    missing = set(package.__all__) - {name.rpartition(".")[2] for name in described}
+    assert not missing
 
 
 def test_every_metric_and_route_of_a_server_is_there(shared_server: ServerProcess) -> None:

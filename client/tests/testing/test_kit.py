@@ -54,6 +54,22 @@ def test_lost_answers_leave_a_message_uncertain(headrace_server: LocalServer) ->
             assert producer.send(b"third").result(10).offset == 2
 
 
+def test_a_wait_that_ends_early_is_not_to_be_repeated(headrace_server: LocalServer) -> None:
+    stream, topic = headrace_server.fresh_topic()
+    with FaultyNetwork(headrace_server.address) as network:
+        url = headrace_server.url_of(network.address)
+        with headrace.connect(url) as client, client.producer(stream, topic) as producer:
+            network.part()
+            deliveries = producer.send(b"one"), producer.send_many([b"two"])
+            for delivery in deliveries:
+                with pytest.raises(headrace.DeadlineExceeded) as raised:
+                    delivery.result(0)
+                assert not raised.value.retryable, "the message is still being sent"
+            network.heal()
+            producer.flush(10)
+    assert headrace_server.client.topic(stream, topic).messages_count == 2
+
+
 def test_a_parted_network_heals(headrace_server: LocalServer) -> None:
     stream, topic = headrace_server.fresh_topic()
     with FaultyNetwork(headrace_server.address) as network:

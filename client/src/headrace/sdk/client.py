@@ -46,8 +46,9 @@ def connect(
     """Connect to a server, log in, and return a client; use it in a ``with`` block, or close it.
 
     Args:
-        url: Servers and credentials: see `headrace.sdk.address.address_of`. ``headrace+embedded://`` starts a server in
-            this process. None: the variables HEADRACE_SERVER, HEADRACE_USERNAME and HEADRACE_PASSWORD.
+        url: Servers and credentials: ``headrace://user:password@host:8090,other:8090``; ``headrace+tls://host?ca=FILE``;
+            ``headrace+ws://host:8092`` over WebSocket; or ``headrace+embedded://``, which starts a server in this
+            process. None: the variables HEADRACE_SERVER, HEADRACE_USERNAME and HEADRACE_PASSWORD.
         username: The user; wins over the URL.
         password: The user's password.
         token: A personal access token in place of both.

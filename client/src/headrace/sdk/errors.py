@@ -61,7 +61,10 @@ class ConnectionFailed(HeadraceError):
 
 
 class DeadlineExceeded(HeadraceError, TimeoutError):
-    """The time of the call has passed before the request was sent. It had no effect."""
+    """The time of the call has passed before the request was sent, and it had no effect.
+
+    Also the time of a wait for something that goes on; `retryable` is false then.
+    """
 
     retryable = True
 

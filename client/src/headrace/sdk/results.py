@@ -113,7 +113,8 @@ def _result_of(result: Callable[[float | None], Result], timeout: float | None) 
     except SessionError as error:
         raise translated(error) from None
     except TimeoutError as error:
-        raise DeadlineExceeded(str(error)) from None
+        # The message is still being sent: to send it again would be a second one.
+        raise DeadlineExceeded(str(error), retryable=False) from None
 
 
 def finished(pending: Pending, timeout: float | None = None) -> Any:

@@ -15,11 +15,13 @@ _CHUNK_BYTES: Final = 64 * 1024
 class FaultyNetwork:
     """A TCP proxy on loopback in front of a server. Use it in a ``with`` block, and connect to its `address`.
 
-    with LocalServer() as server, FaultyNetwork(server.address) as network:
-        client = headrace.connect(server.url_of(network.address))
-        network.lose_answers()      # requests arrive, answers do not
-        network.cut()               # every connection breaks now
-        network.heal()              # all is well again
+    Faults last until `heal`:
+
+        with LocalServer() as server, FaultyNetwork(server.address) as network:
+            client = headrace.connect(server.url_of(network.address))
+            network.lose_answers()      # requests arrive, answers do not
+            network.cut()               # every connection breaks now
+            network.heal()              # all is well again
     """
 
     def __init__(self, server: str) -> None:
