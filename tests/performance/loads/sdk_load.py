@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import sys
 import time
@@ -20,6 +21,7 @@ from apache_iggy import IggyClient, PollingStrategy, SendMessage
 
 import headrace
 import headrace.aio
+import headrace.tables
 from tests.performance.loads.load import STREAM, TOPIC
 from tests.server_process import PASSWORD, USERNAME
 
@@ -230,6 +232,9 @@ def main() -> None:
     outcome = LOADS[chosen.load](chosen.address, b"x" * chosen.size_bytes, chosen.count)
     result = asyncio.run(outcome) if asyncio.iscoroutine(outcome) else outcome
     sys.stdout.write(json.dumps(asdict(cast("Result | Latency", result))) + "\n")
+    sys.stdout.flush()
+    # Threads of the official client may still run, and abort a process that ends in order.
+    os._exit(0)
 
 
 if __name__ == "__main__":
