@@ -42,7 +42,7 @@ def connect(
 
     Args and errors are those of `headrace.connect`.
 
-    Example:
+    Examples:
         >>> async def ping():
         ...     async with connect(url) as client:
         ...         await client.ping()
@@ -56,7 +56,7 @@ class Client(Admin):
 
     Cancelling a call abandons its answer; the request may have its effect.
 
-    Example:
+    Examples:
         >>> async def names():
         ...     async with connect(url) as client:
         ...         return [topic.name for topic in await client.topics("shop")]

@@ -32,7 +32,7 @@ class Consumer:
     for. Use it with ``async with``: its end stores what was processed, and leaves the group. A cancelled read loses
     nothing.
 
-    Example:
+    Examples:
         >>> async def first():
         ...     async with connect(url) as client:
         ...         async with client.producer("shop", "orders") as producer:

@@ -21,7 +21,7 @@ from headrace_core import Deliveries as NativeDeliveries
 class Delivery:
     """The result of one message: await it for partition and offset of the stored message.
 
-    Example:
+    Examples:
         >>> async def order():
         ...     async with connect(url) as client, client.producer("shop", "orders") as producer:
         ...         delivery = await producer.send(b"one book", partition=1)
@@ -50,7 +50,7 @@ class Delivery:
 class Deliveries:
     """The result of messages that were sent together: await it for the runs of their places.
 
-    Example:
+    Examples:
         >>> async def orders():
         ...     async with connect(url) as client, client.producer("shop", "orders") as producer:
         ...         return await (await producer.send_many([b"1", b"2"], partition=0))
@@ -85,7 +85,7 @@ class Producer:
     Use it with ``async with``: its end waits until everything is delivered, and raises the first failure whose
     result was not asked for.
 
-    Example:
+    Examples:
         >>> async def orders():
         ...     async with connect(url) as client:
         ...         async with client.producer("shop", "orders") as producer:

@@ -59,7 +59,7 @@ def connect(
         ConnectionFailed: No server answers.
         LoginRefused: The credentials are not accepted.
 
-    Example:
+    Examples:
         >>> with connect(url) as client:
         ...     client.ping()
     """
@@ -71,7 +71,7 @@ class Client(Admin):
 
     It belongs to the process that made it: after a fork, the child makes a client of its own.
 
-    Example:
+    Examples:
         >>> client.create_topic("shop", "returns", partitions=3).partitions_count
         3
         >>> [topic.name for topic in client.topics("shop")]
@@ -122,7 +122,7 @@ class Client(Admin):
             NotFound: The stream or the topic does not exist.
             InvalidArgument: An option is unknown or invalid.
 
-        Example:
+        Examples:
             >>> with client.producer("shop", "orders", linger=0.1, batch_bytes=256 * 1024) as producer:
             ...     producer.partitions_count
             2
@@ -161,7 +161,7 @@ class Client(Admin):
         Raises:
             InvalidArgument: An option is unknown or invalid, or two exclude each other.
 
-        Example:
+        Examples:
             >>> with client.producer("shop", "orders") as producer:
             ...     delivery = producer.send(b"one book", key="customer-7")
             >>> with client.consumer("shop", "orders", group="billing") as consumer:

@@ -79,7 +79,7 @@ class Consumer:
     Iterate over it for messages, or over `batches`. A message counts as processed when the next one is asked for.
     Use it in a ``with`` block: its end stores what was processed, and leaves the group.
 
-    Example:
+    Examples:
         >>> with client.producer("shop", "orders") as producer:
         ...     deliveries = producer.send_many([b"1", b"2"], partition=0)
         >>> with client.consumer("shop", "orders", group="billing", start="first") as consumer:
@@ -167,7 +167,7 @@ class Consumer:
             ClientClosed: The consumer is closed.
             HeadraceError: It has ended with a failure, for example because its topic was deleted.
 
-        Example:
+        Examples:
             >>> with client.producer("shop", "orders") as producer:
             ...     deliveries = producer.send_many([b"1", b"2"], partition=0)
             >>> with client.consumer("shop", "orders") as consumer:
@@ -274,7 +274,7 @@ class Consumer:
             DeadlineExceeded: It is not stored in time, or not known to be.
             HeadraceError: It is not stored, for example because the partition belongs to another member now.
 
-        Example:
+        Examples:
             >>> with client.producer("shop", "orders") as producer:
             ...     deliveries = producer.send_many([b"1", b"2"], partition=0)
             >>> with client.consumer("shop", "orders", name="audit", commit="manual") as consumer:
@@ -336,7 +336,7 @@ class Consumer:
         Raises:
             InvalidArgument: The consumer does not read the partition, or this is no place.
 
-        Example:
+        Examples:
             >>> with client.producer("shop", "orders") as producer:
             ...     deliveries = producer.send_many([b"1", b"2"], partition=0)
             >>> with client.consumer("shop", "orders") as consumer:

@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 class HeadraceError(Exception):
     """Base of all exceptions of the SDK.
 
-    Example:
+    Examples:
         >>> try:
         ...     client.delete_topic("shop", "missing")
         ... except HeadraceError as error:

@@ -40,7 +40,7 @@ def _check_flags(options: object, *names: str) -> None:
 class ClientOptions:
     """Settings of a client; times in seconds.
 
-    Example:
+    Examples:
         >>> import headrace
         >>> with headrace.connect(url, options=headrace.ClientOptions(request_timeout=5)) as client:
         ...     client.ping()
@@ -72,7 +72,7 @@ class ClientOptions:
 class ProducerOptions:
     """Settings of a producer; times in seconds, sizes in bytes. They are arguments of `Client.producer`.
 
-    Example:
+    Examples:
         >>> ProducerOptions(linger=-1)
         Traceback (most recent call last):
         headrace.sdk.errors.InvalidArgument: linger: -1 is no time; it is 0 to 1,000,000,000 seconds
@@ -119,7 +119,7 @@ class ProducerOptions:
 class ConsumerOptions:
     """Settings of a consumer; times in seconds, sizes in bytes. They are arguments of `Client.consumer`.
 
-    Example:
+    Examples:
         >>> ConsumerOptions(commit="manual").prefetch_bytes
         16777216
     """

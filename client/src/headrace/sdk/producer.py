@@ -145,7 +145,7 @@ class Producer:
     Use it in a ``with`` block: its end waits until everything is delivered, and raises the first failure
     whose result was not asked for.
 
-    Example:
+    Examples:
         >>> with client.producer("shop", "orders") as producer:
         ...     for number in range(3):
         ...         delivery = producer.send(f"order {number}".encode(), key="customer-7")
@@ -196,7 +196,7 @@ class Producer:
             InvalidArgument: The message cannot be sent.
             ClientClosed: The producer is closed.
 
-        Example:
+        Examples:
             >>> with client.producer("shop", "orders") as producer:
             ...     delivery = producer.send(b"one book", partition=1, headers={"weight": 0.4, "gift": True})
             ...     delivery.result(timeout=10)
@@ -234,7 +234,7 @@ class Producer:
             InvalidArgument: A message cannot be sent. Those before it may be sent all the same.
             ClientClosed: The producer is closed.
 
-        Example:
+        Examples:
             >>> with client.producer("shop", "orders") as producer:
             ...     deliveries = producer.send_many([b"1", b"2", b"3"], partition=0)
             >>> deliveries.result()

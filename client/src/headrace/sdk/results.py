@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 class Gap(NamedTuple):
     """Messages that were removed, by retention or deletion, before they could be read.
 
-    Example:
+    Examples:
         >>> gap = Gap(partition_id=0, first_offset=10, next_offset=15)
         >>> gap.next_offset - gap.first_offset
         5
@@ -32,7 +32,7 @@ class Gap(NamedTuple):
 class Delivery:
     """The result of one message: a future for threads.
 
-    Example:
+    Examples:
         >>> with client.producer("shop", "orders") as producer:
         ...     delivery = producer.send(b"one book", partition=0)
         >>> delivery.done(), delivery.result().offset
@@ -71,7 +71,7 @@ class Delivery:
 class Deliveries:
     """The result of messages that were sent together.
 
-    Example:
+    Examples:
         >>> with client.producer("shop", "orders") as producer:
         ...     deliveries = producer.send_many([b"1", b"2", b"3"], partition=0)
         >>> len(deliveries), [(place.offset, count) for place, count in deliveries.result()]

@@ -15,7 +15,7 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 class Start:
     """A place in a partition. Made by `FIRST`, `END`, `at_offset` and `at_time`.
 
-    Example:
+    Examples:
         >>> with client.consumer("shop", "orders", start=END) as consumer:
         ...     consumer.poll(timeout=0)
     """
@@ -36,7 +36,7 @@ def at_offset(offset: int) -> Start:
     Raises:
         InvalidArgument: It is negative, or needs more than 64 bits.
 
-    Example:
+    Examples:
         >>> with client.producer("shop", "orders") as producer:
         ...     deliveries = producer.send_many([b"1", b"2", b"3"], partition=0)
         >>> [message.payload for message in client.read("shop", "orders", start=at_offset(1))]
@@ -55,7 +55,7 @@ def at_time(moment: datetime) -> Start:
     Raises:
         InvalidArgument: The moment has no time zone, or is before 1970.
 
-    Example:
+    Examples:
         >>> at_time(datetime(2026, 5, 1, tzinfo=UTC)).value
         1777593600000000
     """
