@@ -1,5 +1,7 @@
 """USE-1: the whole server inside a program."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,3 +82,21 @@ def test_topics_can_differ_in_their_durability(tmp_path: Path, driver: dict[str,
 def test_wrong_settings_are_raised_where_the_server_is_started() -> None:
     with pytest.raises(SettingsError, match="durability"), Server(settings={"durability": "often"}):
         pass
+
+
+_LEFT_OPEN = """
+import sys
+from headrace.embedded import Server
+
+server = Server(sys.argv[1]).__enter__()
+raise ValueError("the program ends without closing the server")
+"""
+
+
+def test_a_program_that_fails_does_not_wait_for_its_server(tmp_path: Path, driver: dict[str, str]) -> None:
+    command = [sys.executable, "-c", _LEFT_OPEN, str(tmp_path / "data")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.strip().endswith("ValueError: the program ends without closing the server")
+    with Server(tmp_path / "data", driver) as server:
+        root(server).create_stream("s")

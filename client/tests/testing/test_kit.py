@@ -77,16 +77,17 @@ def test_a_parted_network_heals(headrace_server: LocalServer) -> None:
         url = headrace_server.url_of(network.address)
         with (
             headrace.connect(url) as client,
-            client.producer(stream, topic) as producer,
+            # The first message may be on its way when the connection breaks.
+            client.producer(stream, topic, resend_uncertain=True) as producer,
             client.consumer(stream, topic, group="readers") as consumer,
         ):
             network.part()
             delivery = producer.send(b"waits")
             network.heal()
-            assert delivery.result(10).offset == 0
+            assert delivery.result(10).offset in {0, 1}
             batch = consumer.poll(10)
             assert batch is not None
-            assert batch.payloads() == [b"waits"]
+            assert set(batch.payloads()) == {b"waits"}
 
 
 def test_data_is_cut_in_the_middle_of_a_batch(headrace_server: LocalServer) -> None:

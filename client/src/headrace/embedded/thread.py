@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import os
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -56,7 +58,9 @@ class Server:
         self._running: Running | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
-        self._thread = threading.Thread(target=self._run, name="headrace-embedded")
+        self._process = 0
+        # A program that ends without leaving its ``with`` block must not wait for the server for ever: see `_end`.
+        self._thread = threading.Thread(target=self._run, name="headrace-embedded", daemon=True)
 
     @property
     def running(self) -> Running:
@@ -113,9 +117,12 @@ class Server:
         """
         if self._data is None:
             self._data = self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="headrace-"))
+        self._process = os.getpid()
         self._thread.start()
         self._ready.wait()
+        atexit.register(self._end)
         if self._failure is not None:
+            atexit.unregister(self._end)
             self._thread.join()
             self._cleanup.close()
             raise self._failure
@@ -132,14 +139,22 @@ class Server:
         Raises:
             EmbeddedError: A component had failed in a way that the server did not survive.
         """
+        atexit.unregister(self._end)
+        self._end()
+        if self._failure is not None:
+            raise self._failure
+
+    def _end(self) -> None:
+        """Stop the server and wait for it; at the end of the process, after all threads that may use it."""
+        if os.getpid() != self._process:
+            # The server belongs to the process that this one was forked from.
+            return
         if self._loop is not None and self._stop is not None:
             # The loop is closed already if the server has ended by itself.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
         self._cleanup.close()
-        if self._failure is not None:
-            raise self._failure
 
     def _run(self) -> None:
         try:
