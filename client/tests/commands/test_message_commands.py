@@ -276,3 +276,16 @@ def test_the_client_sends_encoded_commands(server: Server) -> None:
     with pytest.raises(ValueError, match="code 1234567"):
         client.request(1234567, b"")
     client.close()
+
+
+def test_a_key_is_stored_and_shown(headrace: Shell, topic: tuple[str, str]) -> None:
+    headrace("send", *topic, "one", "--key", "customer-7", "-H", "a=b")
+    headrace("send", *topic, "--json-lines", stdin=b'{"payload": "two", "key_base64": "/w=="}\n')
+    lines = headrace("poll", *topic, "-p", "0,1", "--from", "first", "--json").splitlines()
+    found = {line["payload"]: line for line in map(json.loads, lines)}
+    assert (found["one"]["key"], found["one"]["headers"]) == ("customer-7", {"a": "b"})
+    assert (found["two"]["key_base64"], "headers" in found["two"]) == ("/w==", False)
+    partition = str(found["one"]["partition"])
+    shown = headrace("poll", *topic, "-p", partition, "--from", "first", "--format", r"%k %v %h\n")
+    assert "customer-7 one a=b\n" in shown
+    assert "  one  key customer-7  [a=b]" in headrace("poll", *topic, "-p", partition, "--from", "first")

@@ -185,6 +185,8 @@ class MessageDocument(TypedDict):
     id: int
     payload: NotRequired[str]
     payload_base64: NotRequired[str]
+    key: NotRequired[str]
+    key_base64: NotRequired[str]
     headers: NotRequired[dict[str, str | int | float | bool | HeaderDocument]]
     user_headers: NotRequired[str]
 

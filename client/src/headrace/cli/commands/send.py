@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     'json" prints.',
 )
 @click.option("--partition", "-p", type=PARTITION, help="Id of the partition to send to.")
-@click.option("--key", "-k", help="Key of the messages; messages with equal keys go to the same partition.")
+@click.option(
+    "--key", "-k", help="Key of the messages, stored with them; messages with equal keys go to the same partition."
+)
 @click.option("--header", "-H", "given", type=NamedValue(), multiple=True, help="Header of every message; repeatable.")
 @click.option(
     "--keep-empty", is_flag=True, help="Send empty lines as empty messages. Otherwise they are counted and skipped."

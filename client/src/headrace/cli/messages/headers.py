@@ -11,6 +11,9 @@ from headrace_core import decode_user_headers, encode_user_headers
 
 Value = str | int | float | bool | dict[str, str]
 
+_KEY: Final = ("string", b"headrace.key")
+"""Name of the header that holds the key, as all clients of Headrace have it."""
+_KEY_BYTES_MAX: Final = 255
 _NUMBERS: Final = {
     "bool": "<?",
     "int8": "<b",
@@ -42,14 +45,29 @@ def encoded_values(headers: Mapping[str, Any]) -> bytes:
     return encode_user_headers(pairs) if pairs else b""
 
 
+def with_key(headers: bytes, key: bytes | None) -> bytes:
+    """Return headers with the key of a message, which is stored in the header `headrace.key`.
+
+    Raises:
+        ValueError: The key does not have 1 to 255 bytes.
+    """
+    if key is None:
+        return headers
+    if not 1 <= len(key) <= _KEY_BYTES_MAX:
+        raise ValueError(f"key: it has {len(key)} bytes, 1 to {_KEY_BYTES_MAX} are allowed")
+    return encode_user_headers([(_KEY, ("raw", key))]) + headers
+
+
 def decoded(headers: bytes) -> dict[str, Value] | None:
-    """Return headers by name; None if they are not readable, perhaps because a client has encrypted them."""
+    """Return headers by name, without the key; None if they are not readable, perhaps because they are encrypted."""
     if not headers:
         return {}
     pairs = decode_user_headers(headers)
     if pairs is None:
         return None
-    return {_as_text(_value(*name)): _value(*value) for name, value in pairs}
+    return {
+        _as_text(_value(*name)): _value(*value) for name, value in pairs if not (name == _KEY and value[0] == "raw")
+    }
 
 
 def as_line(headers: Mapping[str, Value]) -> str:

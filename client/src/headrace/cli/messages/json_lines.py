@@ -20,7 +20,7 @@ def message_of(
 
     Args:
         form: Number of the line, and the key or partition that precede those of the object.
-        fields: The object: payload or payload_base64; key, partition and headers are optional.
+        fields: The object: payload or payload_base64; key or key_base64, partition and headers are optional.
         everywhere: Headers of every message, which those of the object precede.
         ignore_partitions: Whether the server chooses the partition even if the object has one.
 
@@ -33,6 +33,7 @@ def message_of(
     key, partition = fields.get("key"), fields.get("partition")
     if key is not None and not isinstance(key, str):
         raise CommandError(f"line {line:,}: key is not text")
+    encoded_key = key.encode() if key is not None else _bytes(line, fields, "key_base64")
     if partition is not None and (not isinstance(partition, int) or isinstance(partition, bool) or partition < 0):
         raise CommandError(f"line {line:,}: partition is not a whole number")
     given = fields.get("headers")
@@ -47,9 +48,9 @@ def message_of(
     payload = _payload(line, fields)
     if form.key is not None or form.partition is not None:
         return Outgoing(line, payload, encoded, form.key, form.partition)
-    if key is not None:
+    if encoded_key is not None:
         # The partition of a polled message is where it came from: a key decides anew.
-        return Outgoing(line, payload, encoded, key.encode(), None)
+        return Outgoing(line, payload, encoded, encoded_key, None)
     return Outgoing(line, payload, encoded, None, None if ignore_partitions else partition)
 
 
@@ -66,15 +67,24 @@ def parsed(form: Outgoing, everywhere: Mapping[str, str], *, ignore_partitions: 
     return message_of(form, fields, everywhere, ignore_partitions=ignore_partitions)
 
 
+def _bytes(line: int, fields: dict[str, Any], name: str) -> bytes | None:
+    text = fields.get(name)
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise CommandError(f"line {line:,}: {name} is not text")
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise CommandError(f"line {line:,}: {name} is not base64: {error}") from error
+
+
 def _payload(line: int, fields: dict[str, Any]) -> bytes:
     match fields:
         case {"payload": str(text)}:
             return text.encode()
-        case {"payload_base64": str(text)}:
-            try:
-                return base64.b64decode(text, validate=True)
-            except binascii.Error as error:
-                raise CommandError(f"line {line:,}: payload_base64 is not base64: {error}") from error
+        case {"payload_base64": str()}:
+            return _bytes(line, fields, "payload_base64") or b""
         case {"payload": value}:
             return json.dumps(value, ensure_ascii=False).encode()
         case _:

@@ -27,10 +27,21 @@ class MessageForm(StrEnum):
 
 
 _FIELD: Final = re.compile(r"%(h\{[^}]*\}|.)|\\(.)", re.DOTALL)
+_FIELDS: Final[dict[str, Callable[[int, Message], bytes]]] = {
+    "p": lambda partition, _: str(partition).encode(),
+    "o": lambda _, message: str(message.offset).encode(),
+    "v": lambda _, message: message.payload,
+    "k": lambda _, message: message.key or b"",
+    "h": lambda _, message: headers.as_line(headers.decoded(message.user_headers) or {}).encode(),
+    "t": lambda _, message: output.moment(message.timestamp_micros).encode(),
+    "T": lambda _, message: str(message.timestamp_micros).encode(),
+    "i": lambda _, message: str(message.id).encode(),
+    "s": lambda _, message: str(len(message.payload)).encode(),
+}
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 
 FORMAT_HELP: Final = (
-    r"Print each message in this format: %p partition, %o offset, %v payload, %h headers, %h{NAME} one header, "
+    r"Print each message in this format: %p partition, %o offset, %v payload, %k key, %h headers, %h{NAME} one header, "
     r"%t time, %T its microseconds, %i id, %s size in bytes, %% a percent sign, \n line end, \t tab. "
     r"Nothing is added at the end."
 )
@@ -83,11 +94,17 @@ def document(partition: int, message: Message) -> MessageDocument:
         found["payload"] = message.payload.decode()
     except UnicodeDecodeError:
         found["payload_base64"] = base64.b64encode(message.payload).decode()
+    key = message.key
+    if key is not None:
+        try:
+            found["key"] = key.decode()
+        except UnicodeDecodeError:
+            found["key_base64"] = base64.b64encode(key).decode()
     if message.user_headers:
         readable = headers.decoded(message.user_headers)
         if readable is None:
             found["user_headers"] = base64.b64encode(message.user_headers).decode()
-        else:
+        elif readable:
             found["headers"] = readable  # type: ignore[typeddict-item]  # `HeaderDocument` is such a dictionary
     return found
 
@@ -95,30 +112,15 @@ def document(partition: int, message: Message) -> MessageDocument:
 def _field(match: re.Match[str]) -> bytes | Callable[[int, Message], bytes]:
     if match[2] is not None:
         return _ESCAPES.get(match[2], match[0]).encode()
-    match match[1]:
-        case "%":
-            return b"%"
-        case "p":
-            return lambda partition, _: str(partition).encode()
-        case "o":
-            return lambda _, message: str(message.offset).encode()
-        case "v":
-            return lambda _, message: message.payload
-        case "h":
-            return lambda _, message: headers.as_line(headers.decoded(message.user_headers) or {}).encode()
-        case "t":
-            return lambda _, message: output.moment(message.timestamp_micros).encode()
-        case "T":
-            return lambda _, message: str(message.timestamp_micros).encode()
-        case "i":
-            return lambda _, message: str(message.id).encode()
-        case "s":
-            return lambda _, message: str(len(message.payload)).encode()
-        case field if field.startswith("h{"):
-            name = field[2:-1]
-            return lambda _, message: header_text(message, name).encode()
-        case field:
-            raise ValueError(f"there is no field %{field}: see --help, and write %% for a percent sign")
+    field = match[1]
+    if field == "%":
+        return b"%"
+    if field in _FIELDS:
+        return _FIELDS[field]
+    if field.startswith("h{"):
+        name = field[2:-1]
+        return lambda _, message: header_text(message, name).encode()
+    raise ValueError(f"there is no field %{field}: see --help, and write %% for a percent sign")
 
 
 def header_text(message: Message, name: str) -> str:
@@ -139,9 +141,12 @@ def _print_yaml(partition: int, message: Message) -> None:
 def _print_text(partition: int, message: Message) -> None:
     text = output.harmless(message.payload.decode("utf-8", errors="backslashreplace"))
     line = f"{partition}:{message.offset}  {output.moment(message.timestamp_micros)}  {text}"
+    if message.key is not None:
+        line += f"  key {output.harmless(message.key.decode('utf-8', errors='backslashreplace'))}"
     if message.user_headers:
         readable = headers.decoded(message.user_headers)
-        line += (
-            f"  [{output.harmless(headers.as_line(readable))}]" if readable is not None else "  [unreadable headers]"
-        )
+        if readable is None:
+            line += "  [unreadable headers]"
+        elif readable:
+            line += f"  [{output.harmless(headers.as_line(readable))}]"
     sys.stdout.write(line + "\n")

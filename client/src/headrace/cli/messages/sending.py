@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from headrace.cli.errors import CommandError, refusal
+from headrace.cli.messages.headers import with_key
 from headrace.cli.servers.resolving import TopicPath
 from headrace_core import Client, CodecError, ConnectionLost, ServerError, encode_send_messages
 
@@ -109,9 +110,9 @@ def _parts(batch: list[Outgoing]) -> Iterable[list[Outgoing]]:
 
 def _send(client: Client, path: TopicPath, part: list[Outgoing]) -> None:
     first = part[0]
-    if any(message.headers for message in part):
+    if first.key is not None or any(message.headers for message in part):
         command = encode_send_messages(
-            [(0, message.payload, message.headers) for message in part],
+            [(0, message.payload, with_key(message.headers, message.key)) for message in part],
             stream=path.stream,
             topic=path.topic,
             partition=first.partition,
@@ -121,7 +122,7 @@ def _send(client: Client, path: TopicPath, part: list[Outgoing]) -> None:
         client.request(*command)
         return
     payloads = [message.payload for message in part]
-    client.send(path.stream, path.topic, payloads, partition=first.partition, key=first.key)
+    client.send(path.stream, path.topic, payloads, partition=first.partition)
 
 
 def _uncertain(count: int, part: list[Outgoing], reason: str) -> str:

@@ -25,6 +25,8 @@ _CSV_COLUMNS: Final = (
     "id",
     "payload",
     "payload_base64",
+    "key",
+    "key_base64",
     "headers",
 )
 
@@ -135,6 +137,7 @@ class _Parquet(Sink):
                 ("timestamp", pyarrow.timestamp("us", "UTC")),
                 ("id", pyarrow.string()),
                 ("payload", pyarrow.binary()),
+                ("key", pyarrow.binary()),
                 ("headers", pyarrow.string()),
             ]
         )
@@ -153,6 +156,7 @@ class _Parquet(Sink):
                 "timestamp": message.timestamp_micros,
                 "id": str(message.id),
                 "payload": message.payload,
+                "key": message.key,
                 "headers": _headers_text(partition, message),
             }
             for message in messages

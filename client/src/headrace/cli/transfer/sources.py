@@ -82,7 +82,11 @@ def _from_row(row: dict[str, Any]) -> dict[str, Any]:
         fields["payload_base64"] = base64.b64encode(row["payload"]).decode()
     else:
         fields["payload"] = row.get("payload") or ""
-    if row.get("key"):
+    if row.get("key_base64"):
+        fields["key_base64"] = row["key_base64"]
+    elif isinstance(row.get("key"), bytes):
+        fields["key_base64"] = base64.b64encode(row["key"]).decode()
+    elif row.get("key"):
         fields["key"] = row["key"]
     if row.get("partition") not in {None, ""}:
         fields["partition"] = row["partition"]
