@@ -101,6 +101,12 @@ fn ctl_5_a_clean_end_leaves_nothing_half_made() {
     assert!(tally.get("clean ends") > 0);
 }
 
+/// The last message of a process that has ended in order arrives after the first one of its successor.
+#[test]
+fn ctl_5_a_late_message_of_an_ended_process_has_a_cause() {
+    pass(Profile::Plain, 7_350_195_038..7_350_195_039);
+}
+
 /// A clean shutdown with a slow disk: work passed to the journal writer during a write becomes durable first.
 #[test]
 fn ctl_5_a_clean_end_waits_for_a_slow_disk() {

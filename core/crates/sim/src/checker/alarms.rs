@@ -25,6 +25,8 @@ pub enum Cause {
     OlderCopy,
     /// The process crashed, possibly in the middle of a write.
     Crash,
+    /// The process ended in order, and another one began.
+    Stop,
     /// The process crashed in the middle of a journal write, or a power loss left an arbitrary part of the unsynced
     /// writes.
     Torn,
@@ -50,7 +52,9 @@ pub enum Alarm {
 impl Alarm {
     /// Causes, any of which justifies the alarm, and whether the cause must affect the replica that raises the alarm.
     const fn causes(self) -> (&'static [Cause], bool) {
-        use Cause::{Checkpoint, Crash, FailedSync, File, Full, OlderCopy, Record, Replaced, Torn};
+        use Cause::{
+            Checkpoint, Crash, FailedSync, File, Full, OlderCopy, Record, Replaced, Stop, Torn,
+        };
         match self {
             Self::Records => (&[Record, FailedSync, File, OlderCopy, Torn], true),
             Self::Superblock => (&[Cause::Superblock, Crash, File, OlderCopy], true),
@@ -60,8 +64,8 @@ impl Alarm {
             ),
             Self::Full => (&[Full], true),
             Self::LostDisk => (&[Replaced, File, OlderCopy], true),
-            // The last message of a terminated process may arrive after that of its successor.
-            Self::OlderCopy => (&[OlderCopy, Crash], false),
+            // The last message of a process may arrive after the first one of its successor.
+            Self::OlderCopy => (&[OlderCopy, Crash, Stop], false),
         }
     }
 }
@@ -128,6 +132,9 @@ mod tests {
         causes.check(2, Alarm::Full).unwrap();
         // Damage at one replica may leave another one unable to decide.
         causes.check(0, Alarm::Undecidable).unwrap();
+        // A message of an earlier process arrives after those of its successor.
+        causes.add(2, Cause::Stop);
+        causes.check(0, Alarm::OlderCopy).unwrap();
         check_verdict(7, Verdict::Damaged).unwrap();
         check_verdict(7, Verdict::Superseded).unwrap();
     }

@@ -5,7 +5,7 @@ use headrace_replica::ReplicaEvent;
 use super::faults::superblock_of;
 use super::node::Node;
 use super::{Happening, Host};
-use crate::checker::{Check, Violation};
+use crate::checker::{Cause, Check, Violation};
 
 impl Host {
     /// Stop a process as its operator would, and restart it later.
@@ -34,6 +34,7 @@ impl Host {
             return false;
         }
         self.tally.add("clean ends");
+        self.causes.add(node, Cause::Stop);
         self.end_process(node);
         true
     }
