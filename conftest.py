@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -11,6 +12,10 @@ from hypothesis import settings
 # seed and accepts it again (TEST_SEED).
 settings.register_profile("fresh-examples", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("fresh-examples")
+
+# A shell starts programs in the background with interrupts ignored, which programs that tests start would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)

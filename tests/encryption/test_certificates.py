@@ -134,5 +134,5 @@ def test_settings_that_cannot_be(start_server: StartServer, settings: dict[str, 
 def test_a_taken_address_is_refused(start_server: StartServer, files: ServerFiles) -> None:
     first = start_server(TLS | files.settings())
     second = ServerProcess(first.data.with_name("second"), TLS | files.settings(), address=first.address)
-    with pytest.raises(ServerDidNotStart, match=f"cannot listen on {first.address} for tcp"):
+    with pytest.raises(ServerDidNotStart, match=f"tcp.address = {first.address}: another program listens there"):
         second.start()

@@ -7,7 +7,8 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -143,22 +144,30 @@ def _catch_up(client: headrace.Client, records: dict[str, Record]) -> None:
             time.sleep(0.05)
 
 
-def _left_over(threads: int, descriptors: int, proxy: Proxy) -> list[str]:
+def _left_over(threads: int, descriptors: Mapping[str, str], proxy: Proxy) -> list[str]:
     deadline = time.monotonic() + 15
     while True:
         gc.collect()
         # The proxy has two descriptors and a thread for each connection that is still open.
         now = (len([found for found in threading.enumerate() if found.name != "proxy"]), proxy.connections)
-        open_now = _descriptors() - descriptors
+        opened = _descriptors()
+        open_now = len(opened) - len(descriptors)
         if now[0] <= threads and now[1] == 0 and open_now <= 0:
             return []
         if time.monotonic() > deadline:
-            return [f"left over: {now[0] - threads} threads, {now[1]} connections, {open_now} descriptors"]
+            new = sorted(set(opened.items()) - set(descriptors.items()))
+            return [f"left over: {now[0] - threads} threads, {now[1]} connections, {open_now} descriptors: {new}"]
         time.sleep(0.1)
 
 
-def _descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
+def _descriptors() -> dict[str, str]:
+    """Return what each open descriptor leads to."""
+    found = {}
+    for path in Path("/proc/self/fd").iterdir():
+        # The one that lists them is closed already.
+        with suppress(OSError):
+            found[path.name] = str(path.readlink())
+    return found
 
 
 def _resident_bytes() -> int:

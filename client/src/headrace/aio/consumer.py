@@ -218,7 +218,7 @@ class Consumer:
                 await bridge().finished(pending)
             except HeadraceError as error:
                 self._progress.failed(partition)
-                _LOG.warning("the offset of partition %d could not be stored: %s", partition, error)
+                _LOG.warning("the offset of partition %d could not be stored: %s", partition, str(error))
 
     @property
     def assignment(self) -> frozenset[int]:

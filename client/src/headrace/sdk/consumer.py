@@ -303,7 +303,7 @@ class Consumer:
                 finished(pending, _left(until))
             except HeadraceError as error:
                 self._progress.failed(partition)
-                _LOG.warning("the offset of partition %d could not be stored: %s", partition, error)
+                _LOG.warning("the offset of partition %d could not be stored: %s", partition, str(error))
 
     @property
     def assignment(self) -> frozenset[int]:

@@ -96,5 +96,5 @@ class Progress:
                 value_of(pending)
             except HeadraceError as error:
                 self.failed(partition)
-                _LOG.warning("the offset of partition %d is not stored yet: %s", partition, error)
+                _LOG.warning("the offset of partition %d is not stored yet: %s", partition, str(error))
         self._under_way = waiting
