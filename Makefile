@@ -271,7 +271,8 @@ test-spark: setup-spark browser ## The data source for Spark, on a real Spark (J
 # The drivers differ in how they serve sockets, files and timers. Logic above them (codecs, permissions, catalog), logic
 # in Python and work on separate threads is the same on both, so its tests run once, on the default driver. One file for
 # each Python listener, the embedded server and the command line checks that it works on the fallback driver.
-FALLBACK := client/tests/test_embedded.py client/tests/test_commands.py tests/apis/grpc/test_messages.py \
+FALLBACK := client/tests/test_embedded.py client/tests/commands/test_commands.py tests/sdk/test_sending.py \
+	tests/sdk/test_consuming.py tests/apis/grpc/test_messages.py \
 	tests/apis/http/test_messages.py tests/encryption/test_tls.py tests/encryption/test_quic.py tests/faults \
 	tests/nodes/test_data.py \
 	$(filter-out tests/compatibility/test_recorded.py,$(wildcard tests/compatibility/test_*.py)) \
