@@ -18,7 +18,7 @@ Made by `client/generate_aio.py` from `headrace.sdk.admin`: change it there.
 def made() -> str:
     """Return the text of the module for asyncio."""
     body = SOURCE.read_text().split('"""', 2)[2].lstrip("\n")
-    head, methods = body.split("class Admin:", 1)
+    head, methods = body.split("class Admin(ABC):", 1)
     # The module's own function stays where it is.
     head = re.sub(r"def micros\(.*?\n\n\n", "", head, flags=re.DOTALL)
     head = head.replace(
@@ -26,7 +26,7 @@ def made() -> str:
     ).replace("from datetime import timedelta\n", "from datetime import timedelta\n")
     methods = re.sub(r"^    def ", "    async def ", methods, flags=re.MULTILINE)
     methods = methods.replace("return self.call(", "return await self.call(")
-    text = f"{_HEAD}\n{head}class Admin:{methods}"
+    text = f"{_HEAD}\n{head}class Admin(ABC):{methods}"
     ruff = [Path(sys.executable).with_name("ruff"), "format", "--stdin-filename", str(TARGET), "-"]
     return subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own
 

@@ -190,7 +190,7 @@ async def test_offsets_are_stored_by_hand(client: Any, stream: str) -> None:
         assert await offset_of(client, stream) == 1
         await consumer.commit()
         assert await offset_of(client, stream) == 2
-        # What is stored already is not stored again, and nothing goes backwards by accident.
+        # Offsets that are stored already are not stored again, and nothing goes backwards by accident.
         await consumer.commit(found[0])
         await consumer.commit()
         assert await offset_of(client, stream) == 2

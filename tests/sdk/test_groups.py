@@ -100,7 +100,7 @@ async def test_two_members_share_the_partitions_and_nothing_comes_twice(client: 
             # A batch counts as processed when the next one is asked for.
             assert [await consumer.poll(timeout=0) for consumer in (first, second)] == [None, None]
             assert one.of("revoked") == two.of("assigned") == sorted(second.assignment)
-        # What the second gave up comes back, and none of its messages.
+        # Partitions that the second gave up come back, and none of its messages.
         assert await read_until(first, lambda: len(first.assignment) == 4) == []
         assert await first.poll(timeout=0.2) is None
     expected = [partition * 1000 + number for partition in range(4) for number in range(300)]

@@ -28,7 +28,7 @@ def _described(path: str, value: Any) -> Iterator[str]:
         yield f"{path}{_signature(value)}" if callable(value) else f"{path} = {value!r}"
         return
     bases = ", ".join(base.__name__ for base in value.__bases__ if base is not object)
-    # What is written in the native module has no constructor for users, and its stub is checked elsewhere.
+    # Classes of the native module have no constructor for users, and its stub is checked elsewhere.
     is_native = value.__module__ == "headrace_core"
     yield f"class {path}({bases})"
     if is_native or issubclass(value, enum.Enum):

@@ -123,7 +123,7 @@ def test_a_token_replaces_username_and_password() -> None:
     assert (found.token, found.username, found.password) == ("t", None, None)
     found = address_of("a", environment=CREDENTIALS | {"HEADRACE_TOKEN": "e"})
     assert (found.token, found.username) == ("e", None)
-    # What is said here wins over what is said elsewhere.
+    # The URL wins over the environment.
     found = address_of("headrace://u:p@a", environment={"HEADRACE_TOKEN": "e"})
     assert (found.token, found.username) == (None, "u")
     for given in ({"username": "u"}, {"password": "p"}):

@@ -71,7 +71,7 @@ class Record:
             stored = set(numbers)
             if len(stored) < len(numbers):
                 self.problem(f"{key}: {len(numbers) - len(stored)} messages are stored twice")
-            # What has no outcome may reach a server that was paused after what was sent later, on a new connection.
+            # Messages without an outcome may reach a server that was paused after later ones, on a new connection.
             certain = [number for number in numbers if number < len(outcomes) and outcomes[number] == DELIVERED]
             if turned := next((pair for pair in pairwise(certain) if pair[0] > pair[1]), None):
                 self.problem(f"{key}: {turned[1]} is stored after {turned[0]}")

@@ -5,6 +5,7 @@ Made by `client/generate_aio.py` from `headrace.sdk.admin`: change it there.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from datetime import timedelta
 from typing import TypeVar
 
@@ -18,12 +19,12 @@ Value = TypeVar("Value")
 _READER = 0
 
 
-class Admin:
+class Admin(ABC):
     """Calls of the binary protocol. Each raises `HeadraceError`, in particular `NotFound` and `PermissionDenied`."""
 
+    @abstractmethod
     async def call(self, call: Call[Value]) -> Value:
         """Execute a call of `headrace.sdk.calls`, for commands without a method here."""
-        raise NotImplementedError
 
     # ---- the server
 

@@ -15,7 +15,7 @@ from headrace.aio.producer import Producer
 from headrace.sdk.address import Address, address_of
 from headrace.sdk.calls import Call, Name
 from headrace.sdk.connecting import opened_servers, session_config
-from headrace.sdk.errors import ClientClosed, DeadlineExceeded, OutcomeUnknown, translated
+from headrace.sdk.errors import ClientClosed
 from headrace.sdk.options import (
     ClientOptions,
     ConsumerArguments,
@@ -25,7 +25,7 @@ from headrace.sdk.options import (
     checked_options,
 )
 from headrace.sdk.starts import FIRST, StartLike, start_of
-from headrace_core import Requester, SessionConfig, SessionError
+from headrace_core import Requester, SessionConfig
 
 Value = TypeVar("Value")
 
@@ -81,7 +81,7 @@ class Client(Admin):
                 try:
                     address = await asyncio.shield(starting)
                 except asyncio.CancelledError:
-                    # What has been started is stopped again.
+                    # Stop again what has been started.
                     await asyncio.wait([starting])
                     raise
             self._config = session_config(address, self._options)
@@ -98,19 +98,9 @@ class Client(Admin):
         """Execute a call of `headrace.sdk.calls`, for commands without a method here."""
         if self._requester is None:
             raise ClientClosed("the client is not connected: use `async with`, or await it")
-        timeout = self._options.request_timeout or None
-        try:
-            pending = self._requester.submit(call.code, call.payload, repeats=call.repeats, timeout_seconds=timeout)
-        except SessionError as error:
-            raise translated(error) from None
-        try:
-            answer = await bridge().finished(pending)
-        except OutcomeUnknown as error:
-            if call.repeats:
-                # Nothing can have changed.
-                raise DeadlineExceeded(str(error)) from None
-            raise
-        return call.decode(answer)
+        pending = call.begin(self._requester, self._options.request_timeout)
+        await bridge().ended(pending)
+        return call.end(pending)
 
     def _opened_config(self) -> SessionConfig:
         if self._config is None:

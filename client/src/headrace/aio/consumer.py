@@ -15,7 +15,6 @@ from headrace.sdk.consumer import native_consumer
 from headrace.sdk.errors import ClientClosed, DeadlineExceeded, HeadraceError, InvalidArgument, native
 from headrace.sdk.options import ConsumerOptions
 from headrace.sdk.progress import Progress
-from headrace.sdk.results import Gap
 from headrace.sdk.starts import Start, StartLike, start_of
 from headrace_core import Batch, BatchMessages, Message, Pending, SessionConfig
 
@@ -64,14 +63,13 @@ class Consumer:
         self._callbacks = callbacks
         self._progress = Progress(self._native, options)
         self._progress.stores = group is not None or name is not None
-        self._assignment: set[int] = set()
         self._open: tuple[Batch, BatchMessages] | None = None
         self._is_polled = False
         """True if the open batch was handed out as a whole."""
         self._unfinished: tuple[str, Any] | None = None
         """Event whose reaction was cancelled."""
         self._is_closed = False
-        self.gaps: list[Gap] = []
+        self.gaps = self._progress.gaps
         """Messages that were removed before this consumer could read them."""
 
     # ---- reading
@@ -132,7 +130,9 @@ class Consumer:
         until = None if timeout is None else loop.time() + timeout
         while True:
             self._progress.store_if_due()
-            kind, content = self._unfinished or self._taken()
+            if self._unfinished is None:
+                self._check_open()
+            kind, content = self._unfinished or self._progress.take()
             if kind == "batch":
                 return content  # type: ignore[no-any-return] # as the native module documents it
             if kind != "nothing":
@@ -154,28 +154,11 @@ class Consumer:
         if self._is_closed:
             raise ClientClosed("the consumer is closed")
 
-    def _taken(self) -> tuple[str, Any]:
-        self._check_open()
-        kind, content = native(self._native.take)
-        if kind == "ended":
-            raise ClientClosed("the consumer has ended")
-        return kind, content
-
     async def _react(self, kind: str, content: Any) -> None:
-        match kind:
-            case "assigned":
-                self._assignment.update(content)
-            case "revoked":
-                if self._progress.is_automatic:
-                    await self._settle(self._progress.store(self._progress.processed, content))
-            case "gap":
-                self.gaps.append(Gap(*content))
-                _LOG.warning("partition %d: messages from %d to %d were removed before they were read", *content)
-                return
-            case "reset":
-                self._progress.forget([content])
-                _LOG.warning("partition %d was purged or made anew: reading continues at its beginning", content)
-                return
+        if not self._progress.note_event(kind, content):
+            return
+        if kind == "revoked" and self._progress.is_automatic:
+            await self._settle(self._progress.store(self._progress.processed, content))
         callback = self._callbacks.get(kind)
         try:
             if callback is not None:
@@ -186,24 +169,16 @@ class Consumer:
             # The next read reacts to it again.
             raise
         except BaseException:
-            self._forget(kind, content)
+            self._progress.end_event(kind, content)
             raise
-        self._forget(kind, content)
-
-    def _forget(self, kind: str, content: Any) -> None:
-        if kind in {"revoked", "lost"}:
-            self._assignment.difference_update(content)
-            self._progress.forget(content)
+        self._progress.end_event(kind, content)
 
     # ---- offsets
 
     async def commit(self, message: Message | None = None) -> None:
         """Store the offset of a message, or of everything that was handed out so far. As `headrace.Consumer.commit`."""
         self._check_open()
-        if message is None:
-            begun = self._progress.store(self._progress.handed_out)
-        else:
-            begun = self._progress.store({message.partition_id: message.offset + 1})
+        begun = self._progress.begin_commit(message)
         for place, (partition, pending) in enumerate(begun):
             try:
                 await bridge().finished(pending)
@@ -223,7 +198,7 @@ class Consumer:
     @property
     def assignment(self) -> frozenset[int]:
         """Ids of the partitions that this consumer reads, as of the last message or batch."""
-        return frozenset(self._assignment)
+        return frozenset(self._progress.assignment)
 
     async def position(self, partition: int) -> int | None:
         """Offset of the next message of a partition that will be handed out; None if it is not known yet."""
@@ -238,11 +213,10 @@ class Consumer:
         """Number of messages behind the position, by partition, as far as positions are known."""
         self._check_open()
         lags = {}
-        for partition in sorted(self._assignment):
-            found = await bridge().finished(native(self._native.position, partition))
-            position = self._progress.handed_out.get(partition, found[0] if found else None)
-            if found is not None and position is not None:
-                lags[partition] = max(0, found[1] - position)
+        for partition in sorted(self._progress.assignment):
+            lag = self._progress.lag(partition, await bridge().finished(native(self._native.position, partition)))
+            if lag is not None:
+                lags[partition] = lag
         return lags
 
     async def seek(self, partition: int, start: StartLike) -> None:
@@ -253,15 +227,17 @@ class Consumer:
             self._open, self._is_polled = None, False
         self._progress.forget([partition])
         if not await bridge().finished(native(self._native.seek, partition, place.kind, place.value)):
-            raise InvalidArgument(f"partition: {partition} is none of those that are read: {sorted(self._assignment)}")
+            raise InvalidArgument(
+                f"partition: {partition} is none of those that are read: {sorted(self._progress.assignment)}"
+            )
 
     def pause(self, *partitions: int) -> None:
         """Read no more of these partitions; without any, of all. What was read ahead is still handed out."""
-        native(self._native.set_paused, list(partitions or self._assignment), True)  # noqa: FBT003 - native signature
+        native(self._native.set_paused, list(partitions or self._progress.assignment), True)  # noqa: FBT003 - native signature
 
     def resume(self, *partitions: int) -> None:
         """Read these partitions again; without any, all."""
-        native(self._native.set_paused, list(partitions or self._assignment), False)  # noqa: FBT003 - native signature
+        native(self._native.set_paused, list(partitions or self._progress.assignment), False)  # noqa: FBT003 - native signature
 
     # ---- the end
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from datetime import timedelta
 from typing import TypeVar
 
@@ -22,12 +23,12 @@ def micros(duration: timedelta | None) -> int:
     return 0 if duration is None else duration // timedelta(microseconds=1)
 
 
-class Admin:
+class Admin(ABC):
     """Calls of the binary protocol. Each raises `HeadraceError`, in particular `NotFound` and `PermissionDenied`."""
 
+    @abstractmethod
     def call(self, call: Call[Value]) -> Value:
         """Execute a call of `headrace.sdk.calls`, for commands without a method here."""
-        raise NotImplementedError
 
     # ---- the server
 

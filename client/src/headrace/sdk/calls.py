@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import headrace_core as core
-from headrace.sdk.errors import InvalidArgument, NotFound
+from headrace.sdk.errors import DeadlineExceeded, InvalidArgument, NotFound, OutcomeUnknown, native
+from headrace.sdk.results import value_of
 
 Value = TypeVar("Value")
 Name = int | str
@@ -47,6 +48,21 @@ class Call(Generic[Value]):
     decode: Callable[[bytes], Value]
     repeats: bool
     """True if it is sent again when the connection breaks before the answer: executing it twice changes nothing."""
+
+    def begin(self, requester: core.Requester, timeout: float) -> core.Pending:
+        """Submit the request; a timeout of 0 is none."""
+        return native(requester.submit, self.code, self.payload, repeats=self.repeats, timeout_seconds=timeout or None)
+
+    def end(self, pending: core.Pending) -> Value:
+        """Return the result of the request, which has ended."""
+        try:
+            answer = value_of(pending)
+        except OutcomeUnknown as error:
+            if self.repeats:
+                # Nothing can have changed.
+                raise DeadlineExceeded(str(error)) from None
+            raise
+        return self.decode(answer)
 
 
 def reading(encoded: tuple[int, bytes], decode: Callable[[bytes], Value]) -> Call[Value]:

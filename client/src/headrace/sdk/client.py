@@ -14,7 +14,7 @@ from headrace.sdk.admin import Admin
 from headrace.sdk.calls import Call, Name
 from headrace.sdk.connecting import opened_servers, session_config
 from headrace.sdk.consumer import Consumer
-from headrace.sdk.errors import DeadlineExceeded, OutcomeUnknown, native, translated
+from headrace.sdk.errors import native
 from headrace.sdk.options import (
     ClientOptions,
     ConsumerArguments,
@@ -25,9 +25,9 @@ from headrace.sdk.options import (
     checked_options,
 )
 from headrace.sdk.producer import Producer
-from headrace.sdk.results import finished, value_of
+from headrace.sdk.results import finished
 from headrace.sdk.starts import FIRST, StartLike, start_of
-from headrace_core import Requester, SessionError
+from headrace_core import Requester
 
 if TYPE_CHECKING:
     from headrace.tables.scan import Scan
@@ -95,20 +95,9 @@ class Client(Admin):
 
     def call(self, call: Call[Value]) -> Value:
         """Execute a call of `headrace.sdk.calls`, for commands without a method here."""
-        timeout = self._options.request_timeout or None
-        try:
-            pending = self._requester.submit(call.code, call.payload, repeats=call.repeats, timeout_seconds=timeout)
-        except SessionError as error:
-            raise translated(error) from None
+        pending = call.begin(self._requester, self._options.request_timeout)
         native(pending.wait)
-        try:
-            answer = value_of(pending)
-        except OutcomeUnknown as error:
-            if call.repeats:
-                # Nothing can have changed.
-                raise DeadlineExceeded(str(error)) from None
-            raise
-        return call.decode(answer)
+        return call.end(pending)
 
     def producer(self, stream: Name, topic: Name, **options: Unpack[ProducerArguments]) -> Producer:
         """Return a producer for a topic.

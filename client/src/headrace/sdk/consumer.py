@@ -12,7 +12,7 @@ from headrace.sdk.calls import Name, check_name
 from headrace.sdk.errors import ClientClosed, HeadraceError, InvalidArgument, native
 from headrace.sdk.options import ConsumerOptions, PartitionCallback
 from headrace.sdk.progress import Progress
-from headrace.sdk.results import Gap, finished
+from headrace.sdk.results import finished
 from headrace.sdk.starts import Start, StartLike, start_of
 from headrace_core import Batch, BatchMessages, Message, Pending, SessionConfig
 from headrace_core import Consumer as NativeConsumer
@@ -112,12 +112,11 @@ class Consumer:
         self._callbacks = callbacks
         self._progress = Progress(self._native, options)
         self._progress.stores = group is not None or name is not None
-        self._assignment: set[int] = set()
         self._open: tuple[Batch, BatchMessages] | None = None
         self._is_polled = False
         """True if the open batch was handed out as a whole."""
         self._is_closed = False
-        self.gaps: list[Gap] = []
+        self.gaps = self._progress.gaps
         """Messages that were removed before this consumer could read them."""
 
     # ---- reading
@@ -211,7 +210,8 @@ class Consumer:
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             self._progress.store_if_due()
-            kind, content = self._taken()
+            self._check_open()
+            kind, content = self._progress.take()
             if kind == "batch":
                 return content  # type: ignore[no-any-return] # as the native module documents it
             if kind != "nothing":
@@ -227,39 +227,17 @@ class Consumer:
         if self._is_closed:
             raise ClientClosed("the consumer is closed")
 
-    def _taken(self) -> tuple[str, Any]:
-        self._check_open()
-        kind, content = native(self._native.take)
-        if kind == "ended":
-            raise ClientClosed("the consumer has ended")
-        return kind, content
-
     def _react(self, kind: str, content: Any) -> None:
-        match kind:
-            case "assigned":
-                self._assignment.update(content)
-            case "revoked":
-                self._settle(self._progress.store(self._progress.processed, content) if self._is_automatic else [])
-            case "gap":
-                self.gaps.append(Gap(*content))
-                _LOG.warning("partition %d: messages from %d to %d were removed before they were read", *content)
-                return
-            case "reset":
-                self._progress.forget([content])
-                _LOG.warning("partition %d was purged or made anew: reading continues at its beginning", content)
-                return
+        if not self._progress.note_event(kind, content):
+            return
+        if kind == "revoked" and self._progress.is_automatic:
+            self._settle(self._progress.store(self._progress.processed, content))
         callback = self._callbacks.get(kind)
         try:
             if callback is not None:
                 callback(content)
         finally:
-            if kind in {"revoked", "lost"}:
-                self._assignment.difference_update(content)
-                self._progress.forget(content)
-
-    @property
-    def _is_automatic(self) -> bool:
-        return self._progress.is_automatic
+            self._progress.end_event(kind, content)
 
     # ---- offsets
 
@@ -284,10 +262,7 @@ class Consumer:
             1
         """
         self._check_open()
-        if message is None:
-            begun = self._progress.store(self._progress.handed_out)
-        else:
-            begun = self._progress.store({message.partition_id: message.offset + 1})
+        begun = self._progress.begin_commit(message)
         until = None if timeout is None else time.monotonic() + timeout
         for place, (partition, pending) in enumerate(begun):
             try:
@@ -308,7 +283,7 @@ class Consumer:
     @property
     def assignment(self) -> frozenset[int]:
         """Ids of the partitions that this consumer reads, as of the last message or batch."""
-        return frozenset(self._assignment)
+        return frozenset(self._progress.assignment)
 
     def position(self, partition: int) -> int | None:
         """Offset of the next message of a partition that will be handed out; None if it is not known yet."""
@@ -323,11 +298,10 @@ class Consumer:
         """Number of messages behind the position, by partition, as far as positions are known."""
         self._check_open()
         lags = {}
-        for partition in sorted(self._assignment):
-            found = finished(native(self._native.position, partition))
-            position = self._progress.handed_out.get(partition, found[0] if found else None)
-            if found is not None and position is not None:
-                lags[partition] = max(0, found[1] - position)
+        for partition in sorted(self._progress.assignment):
+            lag = self._progress.lag(partition, finished(native(self._native.position, partition)))
+            if lag is not None:
+                lags[partition] = lag
         return lags
 
     def seek(self, partition: int, start: StartLike) -> None:
@@ -351,15 +325,17 @@ class Consumer:
             self._open, self._is_polled = None, False
         self._progress.forget([partition])
         if not finished(native(self._native.seek, partition, place.kind, place.value)):
-            raise InvalidArgument(f"partition: {partition} is none of those that are read: {sorted(self._assignment)}")
+            raise InvalidArgument(
+                f"partition: {partition} is none of those that are read: {sorted(self._progress.assignment)}"
+            )
 
     def pause(self, *partitions: int) -> None:
         """Read no more of these partitions; without any, of all. What was read ahead is still handed out."""
-        native(self._native.set_paused, list(partitions or self._assignment), True)  # noqa: FBT003 - native signature
+        native(self._native.set_paused, list(partitions or self._progress.assignment), True)  # noqa: FBT003 - native signature
 
     def resume(self, *partitions: int) -> None:
         """Read these partitions again; without any, all."""
-        native(self._native.set_paused, list(partitions or self._assignment), False)  # noqa: FBT003 - native signature
+        native(self._native.set_paused, list(partitions or self._progress.assignment), False)  # noqa: FBT003 - native signature
 
     # ---- the end
 
@@ -377,7 +353,7 @@ class Consumer:
             return
         self._is_closed = True
         until = None if timeout is None else time.monotonic() + timeout
-        if self._is_automatic:
+        if self._progress.is_automatic:
             self._settle(self._progress.store(self._progress.processed), until)
         finished(native(self._native.leave), _left(until))
 

@@ -174,6 +174,8 @@ class ConsumerArguments(TypedDict, total=False):
 PartitionCallback = Callable[[Sequence[int]], object]
 """Called with ids of partitions."""
 
+KEY_HEADER: Final = "headrace.key"
+"""User header that holds the key of a message."""
 KEY_BYTES_MAX: Final = 255
 
 

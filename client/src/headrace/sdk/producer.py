@@ -5,18 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from headrace.sdk.calls import Name, check_name
 from headrace.sdk.errors import BufferFull, DeadlineExceeded, InvalidArgument, native, translated
-from headrace.sdk.options import ProducerOptions, key_bytes
+from headrace.sdk.options import KEY_HEADER, ProducerOptions, key_bytes
 from headrace.sdk.results import Deliveries, Delivery, finished
 from headrace_core import Deliveries as NativeDeliveries
 from headrace_core import Producer as NativeProducer
 from headrace_core import SessionConfig, SessionError
 
-KEY_HEADER: Final = "headrace.key"
-"""User header that holds the key of a message."""
 HeaderValue = str | bytes | bool | int | float
 Headers = Mapping[str, HeaderValue]
 """User headers: names and values of 1 to 255 bytes."""

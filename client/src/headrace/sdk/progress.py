@@ -1,23 +1,23 @@
-"""Progress of a consumer, and the offsets that it has to store."""
+"""State of a consumer that does not depend on how it waits: partitions, and offsets that it has to store."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
-from headrace.sdk.errors import HeadraceError, native
+from headrace.sdk.errors import ClientClosed, HeadraceError, native
 from headrace.sdk.options import ConsumerOptions
-from headrace.sdk.results import value_of
-from headrace_core import Batch, Pending
+from headrace.sdk.results import Gap, value_of
+from headrace_core import Batch, Message, Pending
 from headrace_core import Consumer as NativeConsumer
 
 _LOG: Final = logging.getLogger("headrace")
 
 
 class Progress:
-    """Offsets of a consumer by partition: handed out, processed, stored.
+    """Partitions of a consumer, and their offsets: handed out, processed, stored.
 
     A message counts as processed when the next one is asked for. Each value is the offset after the last message.
     """
@@ -27,6 +27,8 @@ class Progress:
         self._is_automatic = options.commit == "auto"
         self._interval = options.commit_interval
         self._due_at = time.monotonic() + options.commit_interval
+        self.assignment: set[int] = set()
+        self.gaps: list[Gap] = []
         self.handed_out: dict[int, int] = {}
         self.processed: dict[int, int] = {}
         self._stored: dict[int, int] = {}
@@ -38,6 +40,50 @@ class Progress:
     def is_automatic(self) -> bool:
         """Return whether processed offsets are stored without being asked."""
         return self._is_automatic and self.stores
+
+    def take(self) -> tuple[str, Any]:
+        """Take the next item of the native consumer: its kind and content.
+
+        Raises:
+            ClientClosed: There will be no other.
+            HeadraceError: The consumer has failed.
+        """
+        kind, content = native(self._native.take)
+        if kind == "ended":
+            raise ClientClosed("the consumer has ended")
+        return kind, content
+
+    def note_event(self, kind: str, content: Any) -> bool:
+        """Note an event before the user is notified. Returns False if it is only logged."""
+        match kind:
+            case "assigned":
+                self.assignment.update(content)
+            case "gap":
+                self.gaps.append(Gap(*content))
+                _LOG.warning("partition %d: messages from %d to %d were removed before they were read", *content)
+                return False
+            case "reset":
+                self.forget([content])
+                _LOG.warning("partition %d was purged or made anew: reading continues at its beginning", content)
+                return False
+        return True
+
+    def end_event(self, kind: str, content: Any) -> None:
+        """Forget partitions that were given up, once the user was notified."""
+        if kind in {"revoked", "lost"}:
+            self.assignment.difference_update(content)
+            self.forget(content)
+
+    def lag(self, partition: int, found: tuple[int | None, int] | None) -> int | None:
+        """Number of messages behind the position, from the answer of the native consumer; None if it is unknown."""
+        position = self.handed_out.get(partition, found[0] if found else None)
+        return None if found is None or position is None else max(0, found[1] - position)
+
+    def begin_commit(self, message: Message | None) -> list[tuple[int, Pending]]:
+        """Begin to store the offset of a message, or of everything that was handed out."""
+        if message is None:
+            return self.store(self.handed_out)
+        return self.store({message.partition_id: message.offset + 1})
 
     def note_batch(self, batch: Batch) -> None:
         """Note that every message of a batch was processed."""

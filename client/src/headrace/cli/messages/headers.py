@@ -7,13 +7,13 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from headrace.sdk.options import KEY_BYTES_MAX, KEY_HEADER
 from headrace_core import decode_user_headers, encode_user_headers
 
 Value = str | int | float | bool | dict[str, str]
 
-_KEY: Final = ("string", b"headrace.key")
+_KEY: Final = ("string", KEY_HEADER.encode())
 """Name of the header that holds the key, as all clients of Headrace have it."""
-_KEY_BYTES_MAX: Final = 255
 _NUMBERS: Final = {
     "bool": "<?",
     "int8": "<b",
@@ -53,8 +53,8 @@ def with_key(headers: bytes, key: bytes | None) -> bytes:
     """
     if key is None:
         return headers
-    if not 1 <= len(key) <= _KEY_BYTES_MAX:
-        raise ValueError(f"key: it has {len(key)} bytes, 1 to {_KEY_BYTES_MAX} are allowed")
+    if not 1 <= len(key) <= KEY_BYTES_MAX:
+        raise ValueError(f"key: it has {len(key)} bytes, 1 to {KEY_BYTES_MAX} are allowed")
     return encode_user_headers([(_KEY, ("raw", key))]) + headers
 
 
