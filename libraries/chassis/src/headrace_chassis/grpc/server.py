@@ -98,10 +98,13 @@ async def serving(
     bound = await asyncio.to_thread(_bind, server, address, certificates)
     served = Served(bound, server, healths, names, certificates)
     await served.report(is_ready=False)
-    await server.start()
+    # The library's main loop fails, and writes a traceback to the log, if its start is cancelled half-way.
+    started = asyncio.ensure_future(server.start())
     try:
+        await asyncio.shield(started)
         yield served
     finally:
+        await started
         await served.stop()
 
 
