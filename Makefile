@@ -184,7 +184,7 @@ endif
 # State machine of the metadata service as a program that replaces the simulator's own, and the planted bugs that must
 # be found in it.
 MACHINE := $(CURDIR)/$(BIN)/python $(CURDIR)/services/metadata/tests/simulated
-PLANTED := set-order wall-clock forgetful-snapshot hasty careless
+PLANTED := set-order wall-clock forgetful-snapshot hasty careless generous
 
 .PHONY: sim-machine
 sim-machine: RUNS = 120

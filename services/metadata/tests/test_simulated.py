@@ -7,8 +7,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from metadata_commands import create_stream, create_topic
+from transaction_commands import applied, at, commit, stage
 
-from headrace_proto.metadata.v1 import Command
+from headrace_proto.metadata.v1 import Command, StateSnapshot
 
 PROGRAM = Path(__file__).parent / "simulated"
 DRAW, OPEN, APPLY, SNAPSHOT, RESTORE = range(5)
@@ -92,6 +94,7 @@ def test_what_depends_on_hashes_or_clocks_is_seen(program, bug):
     [
         ("hasty", b"it moves when its owner has said so, or too late"),
         ("careless", b"what is committed stays until a node has appended it"),
+        ("generous", b"what a partition has not appended is still to come"),
     ],
 )
 def test_what_breaks_a_rule_is_seen(program, bug, rule):
@@ -99,6 +102,24 @@ def test_what_breaks_a_rule_is_seen(program, bug, rule):
     answers = (one.apply(op, one.draw(op)) for op in range(1, 3_000))
     objection = next(reported for failed, reported in answers if failed)
     assert rule in objection
+
+
+def test_of_several_reports_about_one_partition_the_highest_counts(program):
+    """Regression: the rule took the last one, and found fault with a machine that was right."""
+    one = program(0)
+    # Topic, partition, and the op that created the partition.
+    partition = (0, 0, 2)
+    reports = applied(partition, 4)
+    reports.MergeFrom(applied(partition, 3))
+    stages = [at(partition, stage(10_000_000, which)) for which in range(2)]
+    commands = [create_stream("s"), create_topic(0, "t"), commit(1, stages[0]), commit(2, stages[1]), reports]
+    for op, command in enumerate(commands, 1):
+        failed, reported = one.apply(op, command.SerializeToString())
+        assert not failed, reported.decode()
+        (status,) = struct.unpack_from("<I", reported, 32)
+        assert status == 0, command
+    snapshot = StateSnapshot.FromString(one.ask(SNAPSHOT)[1])
+    assert not snapshot.catalog.publications
 
 
 def test_a_restored_machine_is_the_same_one(program):

@@ -7,8 +7,9 @@
 //! Removing a fault leaves all other fates unchanged, so that a failing run can be minimized ([`shrink`]).
 //!
 //! A run has two phases. In the first one any fault may occur that a group of replicas must survive: each committed
-//! operation keeps an intact copy, and one pair of superblock copies stays intact. In the second phase all faults end,
-//! and the remaining members (a minimal quorum in some runs) must answer every client and converge.
+//! operation keeps an intact copy, one pair of superblock copies stays intact, and no checkpoint is damaged while the
+//! votes of another member do not count yet. In the second phase all faults end, and the remaining members (a minimal
+//! quorum in some runs) must answer every client and converge.
 //!
 //! | property | checked by |
 //! | --- | --- |

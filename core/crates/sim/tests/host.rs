@@ -181,6 +181,60 @@ fn ctl_5_files_that_are_cut_short_missing_or_swapped_are_noticed() {
     }
 }
 
+/// Regression: a checkpoint was damaged beyond use while another member had yet to regain what its disk had lost. Only one
+/// member of three was left whose votes counted, and the group was still expected to continue.
+#[test]
+fn ctl_7_a_group_loses_no_more_members_than_it_can_spare() {
+    let damage = [
+        Fault::CheckpointDamage { replica: 1 },
+        Fault::Crash {
+            replicas: 1 << 1,
+            power: None,
+            down_ns: 100_000_000,
+        },
+    ];
+    // The replica with the new disk cannot connect to the one with the checkpoint.
+    let regaining = [
+        Fault::Cut {
+            links: 1 << (8 + 2) | 1 << (2 * 8 + 1),
+            for_ns: 6_000_000_000,
+            hold: false,
+        },
+        Fault::DiskReplaced {
+            replica: 2,
+            down_ns: 100_000_000,
+        },
+    ];
+    let run_after = |before: &[Fault]| {
+        let mut scenario = Scenario::of(Profile::Replaced, 0);
+        scenario.options.replicas = 3;
+        scenario.options.safety_ns = 10_000_000_000;
+        scenario.options.checkpoint_ops = 16;
+        scenario.options.damaged_replicas = 1 << 1;
+        scenario.options.disk.append_mean_ns = 1_000_000;
+        scenario.options.disk.superblock_mean_ns = 1_000_000;
+        scenario.options.workload.clients = 4;
+        scenario.options.workload.requests = 100_000;
+        scenario.options.workload.pause_mean_ns = 20_000_000;
+        scenario.options.workload.read_ppm = 0;
+        let (before, damage) = (before.iter().cloned(), damage.iter().cloned());
+        scenario.plan = before
+            .map(|fault| (3_000_000_000, fault))
+            .chain(damage.map(|fault| (6_000_000_000, fault)))
+            .map(|(at_ns, fault)| Planned { at_ns, fault })
+            .collect();
+        let outcome = run_host(&scenario, None, Trace::silent());
+        let violation = outcome.violation;
+        assert!(violation.is_none(), "{violation:?}");
+        outcome.tally
+    };
+    let tally = run_after(&[]);
+    assert_eq!(tally.get("starts refused"), 1, "the group spares this one");
+    let tally = run_after(&regaining);
+    assert_eq!(tally.get("checkpoints that the group needed"), 1);
+    assert_eq!(tally.get("replicas back with a new disk"), 1);
+}
+
 /// Omitted operations of the host are detected.
 #[test]
 fn ctl_7_planted_bugs_are_found() {

@@ -68,18 +68,34 @@ class Hasty(_Double):
         return Applied(applied.reply, Update(version=applied.update.version, deltas=deltas))
 
 
-class Careless(_Double):
-    """Treats committed stages as appended as soon as time passes. All replicas agree."""
+class _Dropping(_Double):
+    """Removes committed stages that no partition has reported as appended. All replicas agree."""
 
     def apply(self, op, timestamp_micros, command):
         applied = super().apply(op, timestamp_micros, command)
-        if applied.update is None or not command.HasField("pulse"):
+        if applied.update is None:
             return applied
         for publication in list(self.state.stages.publications()):
-            self.state.stages.remove_publications(place_of(publication), publication.number)
+            if self.drops(publication, command):
+                self.state.stages.remove_publications(place_of(publication), publication.number)
         deltas = [*applied.update.deltas, *self.state.changes]
         self.state.changes.clear()
         return Applied(applied.reply, Update(version=applied.update.version, deltas=deltas))
+
+
+class Careless(_Dropping):
+    """Treats committed stages as appended as soon as time passes."""
+
+    def drops(self, publication, command):
+        return command.HasField("pulse")
+
+
+class Generous(_Dropping):
+    """Treats all committed stages of a topic as appended when one of its partitions reports some."""
+
+    def drops(self, publication, command):
+        topic = (publication.stream_id, publication.topic_id)
+        return topic in [(done.stream_id, done.topic_id) for done in command.publications_applied.partitions]
 
 
 BUGS = {
@@ -88,4 +104,5 @@ BUGS = {
     "forgetful-snapshot": ForgetfulSnapshot,
     "hasty": Hasty,
     "careless": Careless,
+    "generous": Generous,
 }

@@ -84,10 +84,11 @@ class StagingRules:
         *place, number = _key(key)
         gone = [key for key in self.publications if list(key[:3]) == place and key[3] <= number]
         assert gone, "there was something to take off the list"
-        applied = {
-            (done.stream_id, done.topic_id, done.partition_id, done.partition_incarnation): done.number
-            for done in command.publications_applied.partitions
-        }
+        applied = {}
+        for done in command.publications_applied.partitions:
+            partition = (done.stream_id, done.topic_id, done.partition_id, done.partition_incarnation)
+            # A report is about everything up to its number, and one command may report a partition several times.
+            applied[partition] = max(done.number, applied.get(partition, 0))
         for one in gone:
             record = self.publications.pop(one)
             if applied:

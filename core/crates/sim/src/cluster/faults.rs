@@ -2,9 +2,9 @@
 
 use headrace_vsr::rules::Rules;
 
-use super::node::CrashInStep;
+use super::node::{CrashInStep, Node};
 use super::store::Store;
-use super::{Cluster, Event, files, meeting};
+use super::{Cluster, Event, files};
 use crate::checker::Cause;
 use crate::jobs::Jobs;
 use crate::plan::{Damage, Fault, Loss};
@@ -190,7 +190,7 @@ impl<R: Rules + Clone> Cluster<R> {
 
     /// Replace the disk of a node by an empty one, provided that all other members know what they have acknowledged.
     fn replace_disk(&mut self, replica: u8, down_ns: u64) {
-        let serves = |node: &super::node::Node<R>| node.refused.is_none();
+        let serves = |node: &Node<R>| node.refused.is_none();
         let all_are_fit = self.nodes.iter().all(serves) && self.all_have_met();
         if !all_are_fit || usize::from(replica) >= self.nodes.len() {
             return;
@@ -204,9 +204,14 @@ impl<R: Rules + Clone> Cluster<R> {
 
     /// Return whether every member has completed its handshakes. No member may lose its disk before that.
     fn all_have_met(&self) -> bool {
-        self.nodes.iter().all(|node| {
-            node.disk.read(files::SUPERBLOCK).is_some() && !meeting::is_marked(&node.disk)
-        })
+        self.nodes.iter().all(Node::has_met_all)
+    }
+
+    /// Return whether every member but one has completed its handshakes.
+    fn others_have_met(&self, replica: u8) -> bool {
+        (0..)
+            .zip(&self.nodes)
+            .all(|(member, node)| member == replica || node.has_met_all())
     }
 
     /// Damage the record of a committed operation, provided that the head of a later intact committed record states
@@ -270,8 +275,13 @@ impl<R: Rules + Clone> Cluster<R> {
         self.tally.add("superblock copies damaged");
     }
 
+    /// Damage the newest checkpoint, provided that the votes of all other members count: the replica may not start any
+    /// more, and a member whose votes do not count yet needs all others to prove itself.
     fn damage_checkpoint(&mut self, replica: u8) {
         let mut draw = self.draw(Domain::Damage, replica);
+        if !self.others_have_met(replica) {
+            return self.tally.add("checkpoints that the group needed");
+        }
         let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
             return;
         };

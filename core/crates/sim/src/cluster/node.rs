@@ -10,8 +10,8 @@ use headrace_vsr::replica::Replica;
 use headrace_vsr::rules::Rules;
 use headrace_vsr::trust::{PeerMemory, Standing, Trust};
 
-use super::Part;
 use super::store::{Place, Store};
+use super::{Part, SUPERBLOCK, meeting};
 use crate::checker::Progress;
 use crate::client::since;
 use crate::clock::Clock;
@@ -96,6 +96,11 @@ impl<R: Rules> Node<R> {
     pub(super) fn replace_disk(&mut self, weak_names: bool, weak_size: bool) {
         self.disk = Disk::new(weak_names, weak_size);
         self.reset_expectations();
+    }
+
+    /// Return whether the replica is proven and needs no more handshakes with all others.
+    pub(super) fn has_met_all(&self) -> bool {
+        self.disk.read(SUPERBLOCK).is_some() && !meeting::is_marked(&self.disk)
     }
 
     /// Reset the expectations about the contents of the data directory.

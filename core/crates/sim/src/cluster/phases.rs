@@ -42,9 +42,8 @@ impl<R: Rules + Clone> Cluster<R> {
             || self.undetected_rollback.is_some()
             || members.iter().any(|node| {
                 let node = &self.nodes[usize::from(*node)];
-                let is_new = node.disk.read(super::SUPERBLOCK).is_none();
                 // A replica with an empty disk requires all members as well.
-                node.refused.is_some() || is_new || super::meeting::is_marked(&node.disk)
+                node.refused.is_some() || !node.has_met_all()
             })
         {
             return members;

@@ -309,6 +309,13 @@ impl Host {
         self.nodes.iter().all(Node::has_met_all)
     }
 
+    /// Return whether every member but one has completed its handshakes.
+    fn others_have_met(&self, replica: u8) -> bool {
+        (0..)
+            .zip(&self.nodes)
+            .all(|(member, node)| member == replica || node.has_met_all())
+    }
+
     /// Damage the record of a committed operation, provided that the head of a later intact committed record states
     /// that it was durable. Without that statement it could not be distinguished from a write that never happened.
     fn damage_journal(&mut self, replica: u8, damage: Damage, pick: u64) {
@@ -405,8 +412,13 @@ impl Host {
         }
     }
 
+    /// Damage the newest checkpoint, provided that the votes of all other members count: the replica may not start any
+    /// more, and a member whose votes do not count yet needs all others to prove itself.
     fn damage_checkpoint(&mut self, replica: u8) {
         let mut draw = self.draw(Domain::Damage, replica);
+        if !self.others_have_met(replica) {
+            return self.tally.add("checkpoints that the group needed");
+        }
         let Some(node) = self.nodes.get_mut(usize::from(replica)) else {
             return;
         };
