@@ -48,13 +48,13 @@ $(UV):
 	@.cache/uv/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement .ci/uv.txt
 
 .venv/.python-current: $(UV) uv.lock $(PYTHON_PROJECTS)
-	@$(UV) sync --locked --all-packages --all-groups --no-group spark --no-group object-store --no-group spark-connect --inexact --no-install-package headrace-core
+	@$(UV) sync --locked --all-packages --all-groups --no-group release --no-group spark --no-group object-store --no-group spark-connect --inexact --no-install-package headrace-core
 	@touch $@
 
 # Spark, needed by the data source only: half a gigabyte, built from source the first time.
 .venv/.spark-current: .venv/.python-current
 	@command -v java > /dev/null || { echo "Spark needs Java 17 or newer: there is no java"; exit 1; }
-	@$(UV) sync --locked --all-packages --all-groups --no-group spark-connect --inexact --no-install-package headrace-core
+	@$(UV) sync --locked --all-packages --all-groups --no-group release --no-group spark-connect --inexact --no-install-package headrace-core
 	@touch $@
 
 # Dependencies of the Spark Connect client (mostly pandas). Kept apart from .venv because the data source must work
@@ -115,8 +115,18 @@ wheels: setup ## Build the wheel of each distribution in DIST=dist
 	@rm -rf "$(DIST)" && mkdir -p "$(DIST)"
 	@cp $(WHEELS)/headrace_core-*.whl "$(DIST)"
 	@for name in headrace pyspark-headrace; do \
-		$(UV) build --quiet --wheel --python $(BIN)/python --package "$$name" --out-dir "$(DIST)"; done
+		$(UV) build --quiet --no-create-gitignore --wheel --python $(BIN)/python --package "$$name" --out-dir "$(DIST)"; done
 	@ls -lh "$(DIST)"/*.whl
+
+# Zig, which compiles and links for all targets, takes half a gigabyte: it is not part of the usual environment.
+.venv/.release-current: .venv/.python-current
+	@command -v rustup > /dev/null || { echo "a release is built for several targets, which need rustup: https://rustup.rs"; exit 1; }
+	@$(UV) sync --quiet --locked --all-packages --group release --inexact --no-install-package headrace-core
+	@touch $@
+
+.PHONY: release
+release: setup .venv/.release-current ## Build the wheels for all targets in DIST=dist, with hashes and lists of parts: docs/guides/release.md
+	@$(BIN)/python -m release --output "$(DIST)" --uv $(UV) $(ARGS)
 
 # ---- running
 

@@ -14,7 +14,7 @@ COPY .ci/uv.txt /tmp/uv.txt
 RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         ca-certificates python3 python3-venv > /dev/null \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
     && python3 -m venv /opt/uv \
     && SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
         /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --requirement /tmp/uv.txt
@@ -48,26 +48,43 @@ RUN npm --prefix web run --silent build
 
 # ---- assembly
 FROM environment AS assembled
+RUN apt-get update -qq \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends binutils > /dev/null \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
 COPY . .
 COPY --from=console /src/services/gateway/src/headrace_gateway/console/static \
     services/gateway/src/headrace_gateway/console/static
 COPY --from=native /wheels /wheels
-RUN uv sync --quiet --locked --no-default-groups --all-packages --extra tracing --no-editable --no-install-package headrace-core \
-    && uv pip install --quiet --python /opt/headrace/bin/python --no-deps /wheels/*.whl
+# Without the data source for Spark and Arrow, which the image of Spark adds. Extension modules with debug information, and what only
+# programmers read, are a tenth of the environment.
+RUN uv sync --quiet --locked --no-default-groups --extra tracing --no-editable --no-install-package headrace-core \
+    && uv pip install --quiet --python /opt/headrace/bin/python --no-deps /wheels/*.whl \
+    && find /opt/headrace \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.proto' \) -delete \
+    && find /opt/headrace -type d -name tests -path '*/site-packages/*' -prune -exec rm -rf {} + \
+    && find /opt/headrace -name '*.so' -exec strip --strip-unneeded {} +
 
-# ---- runtime image
-FROM ${BASE}
+# ---- file system of the image: Debian's Python and OpenSSL, without what only installs packages or is never run here
+FROM ${BASE} AS runtime
 RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openssl python3 > /dev/null \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb \
     && groupadd --gid 10001 headrace \
     && useradd --uid 10001 --gid headrace --no-create-home --home-dir /var/lib/headrace --shell /usr/sbin/nologin headrace \
     && install -d -o headrace -g headrace -m 0700 /var/lib/headrace /run/keys \
     # A volume takes the owner of the directory that it is first mounted on.
     && for name in authority metadata-0 metadata-1 metadata-2 node-0 node-1 gateway-0 gateway-1 postgres prometheus spark; do \
-        install -d -o headrace -g headrace -m 0700 "/keys/$name"; done
+        install -d -o headrace -g headrace -m 0700 "/keys/$name"; done \
+    # The records of dpkg stay, so that scanners know what is in the image.
+    && dpkg --purge --force-depends --force-remove-essential --force-remove-protected \
+        apt debian-archive-keyring mount passwd sqv util-linux > /dev/null \
+    && rm -rf /var/lib/apt /var/cache/* /var/log/* /usr/lib/*-linux-gnu/gconv /usr/lib/python3*/ensurepip \
+        /usr/lib/python3*/idlelib /usr/lib/python3*/pydoc_data /usr/lib/python3*/test /usr/share/doc/*/changelog* \
+    && dpkg --purge --force-depends --force-remove-essential perl-base > /dev/null
 COPY --from=assembled /opt/headrace /opt/headrace
 COPY compose/images/bin /usr/local/bin
+
+# ---- runtime image, in one layer: what was removed takes no space
+FROM scratch
+COPY --from=runtime / /
 ENV PATH=/opt/headrace/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER headrace
 WORKDIR /var/lib/headrace

@@ -10,7 +10,7 @@ COPY .ci/uv.txt /tmp/uv.txt
 RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         ca-certificates cargo-web gcc libc6-dev python3 python3-venv > /dev/null \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
     && python3 -m venv /opt/uv \
     && SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
         /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --requirement /tmp/uv.txt

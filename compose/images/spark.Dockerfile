@@ -9,7 +9,7 @@ FROM ${BASE} AS assembled
 COPY .ci/uv.txt /tmp/uv.txt
 RUN apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ca-certificates python3 python3-venv > /dev/null \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb && python3 -m venv /opt/uv \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* && python3 -m venv /opt/uv \
     && SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
         /opt/uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --requirement /tmp/uv.txt
 ENV PATH=/opt/uv/bin:/usr/local/bin:/usr/bin:/bin SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
@@ -27,14 +27,16 @@ RUN uv export --quiet --frozen --only-group spark --no-emit-workspace --no-annot
     # Support for Hive and Kubernetes is not needed on one machine.
     && rm -rf deps jars/hive-* jars/spark-hive* jars/kubernetes-* jars/spark-kubernetes* python/pyspark/tests
 COPY --from=headrace /opt/headrace /opt/headrace
-# Further dependencies of the jobs, according to the lock file.
-RUN uv sync --quiet --frozen --inexact --no-default-groups --group spark --no-install-workspace --no-install-package pyspark
+# The data source, and the dependencies of its jobs according to the lock file.
+COPY spark spark
+RUN uv sync --quiet --frozen --inexact --no-default-groups --group spark --no-editable --no-install-project \
+        --no-install-package headrace-core --no-install-package pyspark
 
 FROM ${BASE}
 # Debian's Java packages need a directory for manuals, which the base image lacks.
 RUN mkdir -p /usr/share/man/man1 && apt-get update -qq \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-21-jre-headless python3 > /dev/null \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
     && groupadd --gid 10001 headrace && useradd --uid 10001 --gid headrace --no-create-home --shell /usr/sbin/nologin headrace \
     # A volume takes the owner of the directory that it is first mounted on.
     && install -d -o headrace -g headrace -m 0700 /var/lib/spark

@@ -33,6 +33,7 @@ _DIRECTORIES: Final = {
         "spark/tests/documents/test_readme.py",
     ),
     "mkdocs.yml": ("tests/site",),
+    "release": ("tests/distributions",),
 }
 """Directories of non-Python files, or single files, and the tests that read them."""
 _CONTAINERS: Final = "compose"

@@ -1,16 +1,16 @@
 """The wheels of all distributions, installed in an empty environment."""
 
-import os
 import re
 import signal
 import subprocess
-import tomllib
 import zipfile
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from release import checkout, finished
+from tests.distributions.environments import build_wheels, install, locked, variables
 from tests.up_process import up
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -20,49 +20,26 @@ STOP_SECONDS: Final = 60
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Build the wheels of this checkout; the native one is built already where these tests run."""
-    directory = tmp_path_factory.mktemp("wheels")
-    subprocess.run(["make", "--no-print-directory", "wheels", f"DIST={directory}"], cwd=ROOT, check=True)
-    return sorted(directory.glob("*.whl"))
-
-
-def environment(**variables: str) -> dict[str, str]:
-    """Return variables without any that would let a process find this checkout."""
-    hidden = ("HEADRACE_", "IGGY_", "PYTHON", "VIRTUAL_ENV", "COVERAGE_")
-    return {name: value for name, value in os.environ.items() if not name.startswith(hidden)} | variables
+    """The wheels of this checkout."""
+    return sorted(build_wheels(tmp_path_factory.mktemp("wheels")).glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
 def installed(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Install the wheels and their dependencies, in the locked versions; return the directory of programs."""
     directory = tmp_path_factory.mktemp("installed")
-    locked = directory / "locked.txt"
-    command = [
-        UV,
-        "export",
-        "--quiet",
-        "--locked",
-        "--all-packages",
-        "--all-extras",
-        "--no-emit-workspace",
-        "--no-hashes",
-    ]
-    subprocess.run([*command, "--output-file", locked], cwd=ROOT, check=True)
-    subprocess.run([UV, "venv", "--quiet", "--python", ROOT / ".venv/bin/python", directory / "venv"], check=True)
-    install = [UV, "pip", "install", "--quiet", "--python", directory / "venv/bin/python", "--constraint", locked]
-    subprocess.run([*install, *wheels], check=True, cwd=directory, env=environment())
-    return directory / "venv/bin"
+    return install(wheels, directory / "venv", locked(directory / "locked.txt"))
 
 
 def test_headrace_up_serves_from_the_wheels(installed: Path, tmp_path: Path) -> None:
-    with up(tmp_path / "data", program=installed / "headrace", environment=environment()) as (process, printed):
+    with up(tmp_path / "data", program=installed / "headrace", environment=variables()) as (process, printed):
         password = re.search(r"password:? +(\S+)", printed)
         address = re.search(r"127\.0\.0\.1:(\d+)", printed)
         assert password is not None, printed
         assert address is not None, printed
 
         def headrace(*arguments: str, text: str | None = None) -> str:
-            access = environment(HEADRACE_USERNAME="iggy", HEADRACE_PASSWORD=password[1], HEADRACE_SERVER=address[0])
+            access = variables(HEADRACE_USERNAME="iggy", HEADRACE_PASSWORD=password[1], HEADRACE_SERVER=address[0])
             command = [installed / "headrace", *arguments]
             result = subprocess.run(
                 command, cwd=tmp_path, env=access, input=text, capture_output=True, text=True, check=False
@@ -85,7 +62,7 @@ def test_open_telemetry_is_installed_only_when_asked_for(installed: Path, tmp_pa
     assert b"ModuleNotFoundError" in result.stderr
     refused = subprocess.run(
         [installed / "headrace", "up"],
-        cwd=tmp_path, env=environment(HEADRACE_TRACING_ENABLED="true"), capture_output=True, text=True, check=False,
+        cwd=tmp_path, env=variables(HEADRACE_TRACING_ENABLED="true"), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert refused.returncode != 0
     assert "install 'headrace[tracing]'" in refused.stdout + refused.stderr
@@ -100,13 +77,7 @@ def test_the_data_source_needs_the_native_core_only(wheels: list[Path]) -> None:
     assert sorted(required) == ["grpcio", "headrace-core", "pyarrow", "xxhash"]
 
 
-def test_all_distributions_have_one_version() -> None:
-    headrace = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    spark = tomllib.loads((ROOT / "spark/pyproject.toml").read_text(encoding="utf-8"))["project"]
-    core = tomllib.loads((ROOT / "core/Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]
-    assert headrace["version"] == spark["version"] == core["version"]
-    own = f"=={headrace['version']}"
-    assert f"headrace-core{own}" in headrace["dependencies"]
-    assert f"headrace-core{own}" in spark["dependencies"]
-    assert [f"pyspark-headrace{own}"] == headrace["optional-dependencies"]["spark"]
-    assert [f"pyspark-headrace[jobs]{own}"] == headrace["optional-dependencies"]["jobs"]
+def test_wheels_are_complete(wheels: list[Path]) -> None:
+    """Names, metadata, extras, licenses; the wheel of the core is for this machine only."""
+    assert {wheel.name.partition("-")[0] for wheel in wheels} == {"headrace", "headrace_core", "pyspark_headrace"}
+    assert [problem for wheel in wheels for problem in finished.problems(wheel, checkout.version())] == []
