@@ -15,6 +15,7 @@ from tests.performance.cases import (
     memory,
     metadata,
     peaks,
+    rivals,
     sdk,
     small,
     spark,
@@ -42,6 +43,7 @@ RUN: Mapping[str, Callable[[Workbench], Section]] = {
     "waiting": long_poll.run,
     "browsers": browsers.run,
     "sdk": sdk.run,
+    "rivals": rivals.run,
     "spark": spark.run,
     "spark-memory": spark_memory.run,
 }

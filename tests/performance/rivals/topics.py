@@ -1,0 +1,44 @@
+"""Topics of one partition in other logs; their messages are deleted afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+
+import nats
+from confluent_kafka.admin import AdminClient, NewTopic
+from nats.js import JetStreamContext
+from nats.js.api import StorageType
+
+from tests.performance.loads.load import STREAM, TOPIC
+
+
+@contextmanager
+def kafka_topic(address: str) -> Generator[None]:
+    """Create the topic of the loads for the duration of a ``with`` block."""
+    # Its messages about events that nobody waits for are no news.
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 3})
+    admin.create_topics([NewTopic(TOPIC, num_partitions=1, replication_factor=1)])[TOPIC].result()
+    yield
+    admin.delete_topics([TOPIC])[TOPIC].result()
+
+
+@contextmanager
+def nats_stream(address: str) -> Generator[None]:
+    """Create the stream of the loads, in files, for the duration of a ``with`` block."""
+
+    async def create(context: JetStreamContext) -> None:
+        await context.add_stream(name=STREAM, subjects=[TOPIC], storage=StorageType.FILE)
+
+    async def delete(context: JetStreamContext) -> None:
+        await context.delete_stream(STREAM)
+
+    async def with_context(act: Callable[[JetStreamContext], Awaitable[None]]) -> None:
+        client = await nats.connect(f"nats://{address}")
+        await act(client.jetstream())
+        await client.close()
+
+    asyncio.run(with_context(create))
+    yield
+    asyncio.run(with_context(delete))
