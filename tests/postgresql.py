@@ -62,9 +62,15 @@ def postgresql() -> Generator[dict[str, str]]:
     with (directory / "log").open("wb") as log:
         try:
             run("initdb", "--auth", "trust", "--username", USER, "--no-sync", "--encoding", "UTF8")
-            options = (
-                f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={directory} -c fsync=off"
-            )
+            settings = {
+                "listen_addresses": "127.0.0.1",
+                "port": port,
+                "unix_socket_directories": directory,
+                "fsync": "off",
+                # For clients that read changes from the write-ahead log.
+                "wal_level": "logical",
+            }
+            options = " ".join(f"-c {name}={value}" for name, value in settings.items())
             run("pg_ctl", "start", "--wait", "--silent", "--options", options)
             try:
                 yield {"PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": USER, "PGDATABASE": "postgres"}
