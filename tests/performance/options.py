@@ -45,8 +45,6 @@ class Scale:
     frames_seconds: float
     commits_seconds: float
     warm_up_seconds: float
-    idle_seconds: int
-    """Time for which a client waits without messages."""
     stored_bytes: int
     """Bytes stored before a server start is measured."""
     spark_bytes: int
@@ -62,7 +60,6 @@ FULL = Scale(
     frames_seconds=1.0,
     commits_seconds=2.0,
     warm_up_seconds=0.5,
-    idle_seconds=10,
     stored_bytes=10 * GB,
     spark_bytes=5 * GB,
     spark_messages=100_000_000,
@@ -74,7 +71,6 @@ QUICK = Scale(
     frames_seconds=0.4,
     commits_seconds=0.8,
     warm_up_seconds=0.2,
-    idle_seconds=2,
     stored_bytes=1 * GB,
     spark_bytes=100 * MB,
     spark_messages=2_000_000,

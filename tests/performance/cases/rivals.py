@@ -82,7 +82,7 @@ def run(bench: Workbench) -> Section:
         for size in SIZES:
             turns = {f"{size} B, {system.names[0]}": _loads(bench, system, size) for system in systems}
             samples |= alternate(turns, bench.scale.rounds, bench.started)
-        waits = {f"waiting, {system.names[0]}": _waits(bench, system) for system in systems}
+        waits = {f"waiting, {system.names[0]}": _waits(system) for system in systems}
         samples |= alternate(waits, bench.scale.rounds, bench.started)
     return Section(
         name="rivals",
@@ -174,12 +174,12 @@ def _loads(bench: Workbench, system: System, size: int) -> Turn[float]:
     return turn
 
 
-def _waits(bench: Workbench, system: System) -> Turn[float]:
+def _waits(system: System) -> Turn[float]:
     def turn() -> Mapping[str, float]:
         found: dict[str, float] = {}
         for name in _of_kind(system, "waiting"):
             with system.topic():
-                result = system.measure(name, 8, bench.scale.idle_seconds)
+                result = system.measure(name, 8, _IDLE_SECONDS)
             found |= {f"{name}: {key}": value for key, value in result.items()}
         return found
 
@@ -206,6 +206,8 @@ _UNITS = {
     "p99_millis": (": p99", "ms"),
     "idle_cpu_millis_per_second": (": CPU without messages", "ms/s"),
 }
+_IDLE_SECONDS = 10
+"""Time for which a consumer waits without messages."""
 _IDLE_CPU_MILLIS_PER_SECOND = 0.5
 """What counts as no CPU: half a thousandth of a core."""
 _WAKE_MILLIS = 1.0
