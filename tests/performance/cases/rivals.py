@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -18,6 +18,7 @@ from tests.performance.results.section import Section
 from tests.performance.rivals import kafka_broker, nats_server, programs
 from tests.performance.rounds import Turn, alternate
 from tests.performance.workbench import Workbench, topic
+from tests.server_process import ServerProcess
 
 ROOT = Path(__file__).resolve().parents[3]
 SIZES = (100, 1000)
@@ -53,16 +54,16 @@ class System:
     """Module of the loads."""
     names: Sequence[str]
     """Names of the loads."""
-    topic: Callable[[], AbstractContextManager[object]]
-    address: str
+    topic: Callable[[], AbstractContextManager[str]]
+    """Makes a topic; the value is what the loads get as the address."""
     fill: str
     """Load that produces the messages that are consumed."""
     share: float
     """Share of the messages: slow clients get fewer."""
 
-    def measure(self, name: str, size: int, count: int) -> dict[str, float]:
+    def measure(self, name: str, address: str, size: int, count: int) -> dict[str, float]:
         """Run one load in a process of its own."""
-        command = [sys.executable, "-m", self.module, name, self.address, str(size), str(count)]
+        command = [sys.executable, "-m", self.module, name, address, str(size), str(count)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
             raise LoadFailed(f"{name}: {done.stderr[-2000:]}")
@@ -99,11 +100,16 @@ def _headrace(stack: ExitStack, bench: Workbench) -> System:
     return System(
         module="tests.performance.loads.sdk_load",
         names=[name for name in LOADS if "headrace" in name],
-        topic=partial(topic, server, 1),
-        address=server.address,
+        topic=partial(_topic, server),
         fill="produce headrace, send_many",
         share=1,
     )
+
+
+@contextmanager
+def _topic(server: ServerProcess) -> Generator[str]:
+    with topic(server, 1) as target:
+        yield target.address
 
 
 def _others(stack: ExitStack, bench: Workbench, notes: list[str]) -> list[System]:
@@ -129,7 +135,6 @@ def _others(stack: ExitStack, bench: Workbench, notes: list[str]) -> list[System
                 module=kafka_load.__name__,
                 names=list(kafka_load.LOADS),
                 topic=partial(kafka_topic, running.address),
-                address=running.address,
                 fill="produce confluent-kafka, produce_batch",
                 share=1 / 3,
             )
@@ -146,7 +151,6 @@ def _others(stack: ExitStack, bench: Workbench, notes: list[str]) -> list[System
                 module=nats_load.__name__,
                 names=list(nats_load.LOADS),
                 topic=partial(nats_stream, address),
-                address=address,
                 fill="produce nats-py",
                 share=1 / 20,
             )
@@ -163,12 +167,12 @@ def _loads(bench: Workbench, system: System, size: int) -> Turn[float]:
         for kind in ("produce", "latency"):
             for name in _of_kind(system, kind):
                 bench.recycle(count * (size + 64) // (10 if kind == "latency" else 1) + MB)
-                with system.topic():
-                    found |= _numbers(name, size, system.measure(name, size, count))
-        with system.topic():
-            system.measure(system.fill, size, count)
+                with system.topic() as address:
+                    found |= _numbers(name, size, system.measure(name, address, size, count))
+        with system.topic() as address:
+            system.measure(system.fill, address, size, count)
             for name in _of_kind(system, "consume"):
-                found |= _numbers(name, size, system.measure(name, size, count))
+                found |= _numbers(name, size, system.measure(name, address, size, count))
         return found
 
     return turn
@@ -178,8 +182,8 @@ def _waits(system: System) -> Turn[float]:
     def turn() -> Mapping[str, float]:
         found: dict[str, float] = {}
         for name in _of_kind(system, "waiting"):
-            with system.topic():
-                result = system.measure(name, 8, _IDLE_SECONDS)
+            with system.topic() as address:
+                result = system.measure(name, address, 8, _IDLE_SECONDS)
             found |= {f"{name}: {key}": value for key, value in result.items()}
         return found
 

@@ -1,6 +1,7 @@
 """confluent-kafka under load, in a process of its own: `python -m tests.performance.loads.kafka_load`.
 
-Its options are its defaults; `acks` is written out, and there is no idempotence, which the SDK does not have either.
+The address has the form HOST:PORT/TOPIC. Options are the defaults; `acks` is written out, and there is no idempotence,
+which the SDK does not have either.
 """
 
 from __future__ import annotations
@@ -26,24 +27,23 @@ from tests.performance.loads.client_process import (
     wait_awaited,
     wait_blocking,
 )
-from tests.performance.loads.load import TOPIC
 
 _QUEUE_MESSAGES = 1_000_000
 """Messages that may wait in the client: the default of 100,000 is full before the broker is busy."""
 
 
-def _producing(address: str, **options: Any) -> dict[str, Any]:
+def _producing(server: str, **options: Any) -> dict[str, Any]:
     return {
-        "bootstrap.servers": address,
+        "bootstrap.servers": server,
         "acks": "all",
         "enable.idempotence": False,
         "queue.buffering.max.messages": _QUEUE_MESSAGES,
     } | options
 
 
-def _consuming(address: str) -> dict[str, Any]:
+def _consuming(server: str) -> dict[str, Any]:
     return {
-        "bootstrap.servers": address,
+        "bootstrap.servers": server,
         "group.id": "load",
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
@@ -54,21 +54,22 @@ class LostMessages(Exception):
     """The broker has not all messages that were sent."""
 
 
-def _check_stored(address: str, count: int) -> None:
-    consumer = Consumer(_consuming(address))
-    _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0))
+def _check_stored(server: str, topic: str, count: int) -> None:
+    consumer = Consumer(_consuming(server))
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0))
     consumer.close()
     if end != count:
         raise LostMessages(f"{end} messages are stored, {count} were sent")
 
 
 def _produce(address: str, payload: bytes, count: int) -> Result:
-    producer = Producer(_producing(address))
+    server, topic = address.split("/")
+    producer = Producer(_producing(server))
     clock = Clock()
     for _ in range(count):
         while True:
             try:
-                producer.produce(TOPIC, payload, partition=0)
+                producer.produce(topic, payload, partition=0)
             except BufferError:
                 producer.poll(0.01)
             else:
@@ -76,46 +77,50 @@ def _produce(address: str, payload: bytes, count: int) -> Result:
         producer.poll(0)
     producer.flush()
     result = clock.result(count)
-    _check_stored(address, count)
+    _check_stored(server, topic, count)
     return result
 
 
 def _produce_batches(address: str, payload: bytes, count: int) -> Result:
-    producer = Producer(_producing(address))
+    server, topic = address.split("/")
+    producer = Producer(_producing(server))
     clock = Clock()
     for _ in range(count // BATCH):
         batch = [{"value": payload} for _ in range(BATCH)]
-        while producer.produce_batch(TOPIC, batch, partition=0) < len(batch):
+        while producer.produce_batch(topic, batch, partition=0) < len(batch):
             batch = [message for message in batch if "_error" in message]
             producer.poll(0.01)
         producer.poll(0)
     producer.flush()
     result = clock.result(count)
-    _check_stored(address, count)
+    _check_stored(server, topic, count)
     return result
 
 
 async def _produce_awaited(address: str, payload: bytes, count: int) -> Result:
-    async with AIOProducer(_producing(address)) as producer:
+    server, topic = address.split("/")
+    async with AIOProducer(_producing(server)) as producer:
         clock = Clock()
         for _ in range(count):
-            await producer.produce(TOPIC, payload, partition=0)
+            await producer.produce(topic, payload, partition=0)
         await producer.flush()
         result = clock.result(count)
-    _check_stored(address, count)
+    _check_stored(server, topic, count)
     return result
 
 
 def _consumer(address: str) -> Consumer:
-    consumer = Consumer(_consuming(address))
-    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    server, topic = address.split("/")
+    consumer = Consumer(_consuming(server))
+    consumer.assign([TopicPartition(topic, 0, 0)])
     return consumer
 
 
 @asynccontextmanager
 async def _awaited_consumer(address: str) -> AsyncGenerator[AIOConsumer]:
-    async with AIOConsumer(_consuming(address)) as consumer:
-        await consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    server, topic = address.split("/")
+    async with AIOConsumer(_consuming(server)) as consumer:
+        await consumer.assign([TopicPartition(topic, 0, 0)])
         yield consumer
 
 
@@ -157,7 +162,8 @@ class NotDelivered(Exception):
 
 
 def _latency(address: str, payload: bytes, _count: int) -> Latency:
-    producer = Producer(_producing(address, **{"linger.ms": 0}))
+    server, topic = address.split("/")
+    producer = Producer(_producing(server, **{"linger.ms": 0}))
     delivered: list[object] = []
 
     def note(error: object, _message: object) -> None:
@@ -168,7 +174,7 @@ def _latency(address: str, payload: bytes, _count: int) -> Latency:
     seconds = []
     for number, _ in enumerate(rounds(), 1):
         begin = time.perf_counter()
-        producer.produce(TOPIC, payload, partition=0, on_delivery=note)
+        producer.produce(topic, payload, partition=0, on_delivery=note)
         while len(delivered) < number:
             producer.poll(1.0)
         seconds.append(time.perf_counter() - begin)
@@ -176,13 +182,14 @@ def _latency(address: str, payload: bytes, _count: int) -> Latency:
 
 
 async def _latency_awaited(address: str, payload: bytes, _count: int) -> Latency:
+    server, topic = address.split("/")
     # A batch of one message is sent at once. The client asks for outcomes when it sends again, or after a second:
     # without `flush`, each message takes that second.
-    async with AIOProducer(_producing(address, **{"linger.ms": 0}), batch_size=1) as producer:
+    async with AIOProducer(_producing(server, **{"linger.ms": 0}), batch_size=1) as producer:
         seconds = []
         for _ in rounds():
             begin = time.perf_counter()
-            delivery = await producer.produce(TOPIC, payload, partition=0)
+            delivery = await producer.produce(topic, payload, partition=0)
             await producer.flush()
             await delivery
             seconds.append(time.perf_counter() - begin)
@@ -190,10 +197,12 @@ async def _latency_awaited(address: str, payload: bytes, _count: int) -> Latency
 
 
 def _wait(address: str, _payload: bytes, idle_seconds: int) -> Waiting:
+    server, topic = address.split("/")
+
     @contextmanager
     def sender() -> Generator[Callable[[bytes], object]]:
-        producer = Producer(_producing(address, **{"linger.ms": 0}))
-        yield lambda payload: producer.produce(TOPIC, payload, partition=0)
+        producer = Producer(_producing(server, **{"linger.ms": 0}))
+        yield lambda payload: producer.produce(topic, payload, partition=0)
         producer.flush()
 
     consumer = _consumer(address)
@@ -201,10 +210,12 @@ def _wait(address: str, _payload: bytes, idle_seconds: int) -> Waiting:
 
 
 async def _wait_awaited(address: str, _payload: bytes, idle_seconds: int) -> Waiting:
+    server, topic = address.split("/")
+
     @asynccontextmanager
     async def sender() -> AsyncGenerator[Callable[[bytes], Awaitable[object]]]:
-        async with AIOProducer(_producing(address, **{"linger.ms": 0}), batch_size=1) as producer:
-            yield lambda payload: producer.produce(TOPIC, payload, partition=0)
+        async with AIOProducer(_producing(server, **{"linger.ms": 0}), batch_size=1) as producer:
+            yield lambda payload: producer.produce(topic, payload, partition=0)
 
     async with _awaited_consumer(address) as consumer:
 

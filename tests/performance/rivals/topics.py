@@ -1,8 +1,9 @@
-"""Topics of one partition in other logs; their messages are deleted afterwards."""
+"""Topics of one partition in other logs; their messages are deleted afterwards. Values are addresses for loads."""
 
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 
@@ -15,17 +16,21 @@ from tests.performance.loads.load import STREAM, TOPIC
 
 
 @contextmanager
-def kafka_topic(address: str) -> Generator[None]:
-    """Create the topic of the loads for the duration of a ``with`` block."""
+def kafka_topic(address: str) -> Generator[str]:
+    """Create a topic for the duration of a ``with`` block.
+
+    Each has a name of its own: a broker that is late takes messages for a deleted topic of the same name.
+    """
+    name = f"{TOPIC}-{uuid.uuid4().hex}"
     # Its messages about events that nobody waits for are no news.
     admin = AdminClient({"bootstrap.servers": address, "log_level": 3})
-    admin.create_topics([NewTopic(TOPIC, num_partitions=1, replication_factor=1)])[TOPIC].result()
-    yield
-    admin.delete_topics([TOPIC])[TOPIC].result()
+    admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)])[name].result()
+    yield f"{address}/{name}"
+    admin.delete_topics([name])[name].result()
 
 
 @contextmanager
-def nats_stream(address: str) -> Generator[None]:
+def nats_stream(address: str) -> Generator[str]:
     """Create the stream of the loads, in files, for the duration of a ``with`` block."""
 
     async def create(context: JetStreamContext) -> None:
@@ -40,5 +45,5 @@ def nats_stream(address: str) -> Generator[None]:
         await client.close()
 
     asyncio.run(with_context(create))
-    yield
+    yield address
     asyncio.run(with_context(delete))
