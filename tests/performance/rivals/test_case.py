@@ -1,6 +1,6 @@
 """Numbers of the case `rivals`."""
 
-from tests.performance.cases.rivals import metrics
+from tests.performance.rivals.case import metrics
 
 
 def test_loads_that_do_the_same_are_listed_together_and_compared() -> None:
