@@ -266,8 +266,12 @@ define run_tests
 @$(PYTEST) --ignore tests/containers -m alone $(1) $(ARGS) || (($$? == $(NO_TESTS)))
 endef
 
+.PHONY: postgresql
+postgresql: ## Install PostgreSQL for the tests of guides if there is none
+	@.ci/postgresql
+
 .PHONY: test-python
-test-python: setup browser .venv/.lossy-disk-current ## Python packages, formats, compatibility and fault suites
+test-python: setup browser postgresql .venv/.lossy-disk-current ## Python packages, formats, compatibility and fault suites
 	$(call run_tests)
 
 .PHONY: setup-spark

@@ -52,6 +52,18 @@ def test_batches_keep_order_and_limits(payloads: list[bytes], messages_max: int)
     assert all(0 < len(batch) <= messages_max for batch in found)
 
 
+def test_a_full_batch_does_not_wait_for_the_next_message() -> None:
+    read = []
+
+    def lines() -> Iterator[Outgoing]:
+        for message in outgoing([b"1", b"2", b"3"]):
+            read.append(message.payload)
+            yield message
+
+    first = next(batches(lines(), 2))
+    assert [message.payload for message in first] == read == [b"1", b"2"]
+
+
 def test_a_batch_stays_near_a_megabyte() -> None:
     found = list(batches(outgoing([b"x" * 400_000] * 5 + [b"y" * 3_000_000, b"z"]), 1000))
     assert [len(batch) for batch in found] == [2, 2, 1, 1, 1]

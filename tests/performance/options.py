@@ -27,6 +27,7 @@ CASES = (
     "waiting",
     "browsers",
     "sdk",
+    "rivals",
     "spark",
     "spark-memory",
 )

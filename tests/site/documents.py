@@ -10,6 +10,7 @@ Comments are invisible on the site and on GitHub. One that stands directly above
 One that stands alone, at the top of a page, is about the page:
 
     <!-- page: no server -->        its blocks start what they need
+    <!-- page: with PostgreSQL -->  there is an empty PostgreSQL server, which libpq's variables name
     <!-- page: run by FILE -->      a test of its own runs all blocks
     <!-- page: not run: REASON -->  all blocks are only examples
 """

@@ -8,13 +8,14 @@ import re
 import signal
 import subprocess
 import tomllib
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.ports import free_port
+from tests.postgresql import postgresql
 from tests.server_process import ServerProcess
 from tests.site import documents
 from tests.site.documents import KNOWN, ROOT, Page
@@ -50,7 +51,7 @@ def environment(addresses: dict[str, str]) -> dict[str, str]:
     return inherited | driver | listeners | more
 
 
-def run(script: str, directory: Path, addresses: dict[str, str]) -> tuple[int, str]:
+def run(script: str, directory: Path, addresses: dict[str, str], variables: dict[str, str]) -> tuple[int, str]:
     """Run a script in a session of its own, end what it has left running, and return its status and output."""
     work = directory / "work"
     work.mkdir()
@@ -61,7 +62,7 @@ def run(script: str, directory: Path, addresses: dict[str, str]) -> tuple[int, s
         process = subprocess.Popen(
             ["bash", "-euo", "pipefail", "-c", script],
             cwd=work,
-            env=environment(addresses),
+            env=environment(addresses) | variables,
             stdin=subprocess.DEVNULL,
             # A file: a pipe would stay open in a server that a page leaves running.
             stdout=output,
@@ -91,7 +92,9 @@ def test_the_blocks_of_a_page_work(page: Page, tmp_path: Path, request: pytest.F
     else:
         listening = [f"127.0.0.1:{free_port()}" for _ in LISTENERS]
     addresses = dict(zip(LISTENERS, listening, strict=True))
-    status, printed = run(script_of(page, addresses), tmp_path, addresses)
+    database = postgresql() if page.says("with PostgreSQL") is not None else nullcontext({})
+    with database as variables:
+        status, printed = run(script_of(page, addresses), tmp_path, addresses, variables)
     assert status == 0, printed
     for block in page.blocks:
         if block.is_run and block.language == "console":

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import headrace
+from headrace.sdk.admin import micros
 from headrace.sdk.options import checked_options, key_bytes
 from headrace.sdk.starts import start_of
 
@@ -110,12 +111,35 @@ def test_keys_that_cannot_be_sent_are_refused(key: Any, problem: str) -> None:
 
 def test_starts() -> None:
     moment = datetime(2026, 5, 1, 12, tzinfo=timezone(timedelta(hours=2)))
-    micros = int(datetime(2026, 5, 1, 10, tzinfo=UTC).timestamp()) * 1_000_000
+    expected = int(datetime(2026, 5, 1, 10, tzinfo=UTC).timestamp()) * 1_000_000
     assert start_of("first") == headrace.FIRST == headrace.Start("first")
     assert start_of("end") == headrace.END == headrace.Start("end")
     assert start_of(7) == headrace.at_offset(7) == headrace.Start("offset", 7)
-    assert start_of(moment) == headrace.at_time(moment) == headrace.Start("timestamp", micros)
+    assert start_of(moment) == headrace.at_time(moment) == headrace.Start("timestamp", expected)
     assert start_of(headrace.END) is headrace.END
+
+
+class OwnDuration(timedelta):
+    """A duration that its own kind alone can divide, as Pendulum's."""
+
+    def __floordiv__(self, other: object) -> Any:
+        return other.own_micros  # type: ignore[attr-defined]
+
+
+class OwnMoment(datetime):
+    """A moment whose differences are such durations."""
+
+    def __sub__(self, other: Any) -> Any:
+        return OwnDuration(seconds=datetime.__sub__(self, other).total_seconds())
+
+
+def test_moments_and_durations_of_other_libraries() -> None:
+    given = (2026, 5, 1, 12, 30, 15, 7)
+    zone = timezone(timedelta(hours=2))
+    assert headrace.at_time(OwnMoment(*given, tzinfo=zone)) == headrace.at_time(datetime(*given, tzinfo=zone))
+    assert headrace.at_time(datetime(*given, tzinfo=zone)).value % 1_000_000 == 7
+    assert micros(OwnDuration(days=8, seconds=5, microseconds=7)) == (8 * 86_400 + 5) * 1_000_000 + 7
+    assert micros(None) == 0
 
 
 @pytest.mark.parametrize(

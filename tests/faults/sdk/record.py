@@ -11,6 +11,7 @@ from typing import Final
 WAITING: Final = 0
 DELIVERED: Final = 1
 UNKNOWN: Final = 2
+REFUSED: Final = 3
 
 
 class Record:
@@ -60,7 +61,7 @@ class Record:
             return sum((Counter(outcomes) for outcomes in self.outcomes.values()), Counter())
 
     def compare(self, partition_payloads: dict[int, list[bytes]]) -> None:
-        """Compare what is stored with what was acknowledged: nothing lost, nothing twice, each key in order."""
+        """Compare what is stored with the outcomes: nothing lost, nothing twice, nothing refused, each key in order."""
         found: dict[str, list[int]] = {}
         for payloads in partition_payloads.values():
             for payload in payloads:
@@ -78,6 +79,9 @@ class Record:
             lost = [number for number, outcome in enumerate(outcomes) if outcome == DELIVERED and number not in stored]
             if lost:
                 self.problem(f"{key}: {len(lost)} acknowledged messages are lost, the first is {lost[0]}")
+            refused = [number for number, outcome in enumerate(outcomes) if outcome == REFUSED and number in stored]
+            if refused:
+                self.problem(f"{key}: {len(refused)} refused messages are stored, the first is {refused[0]}")
             if waiting := outcomes.count(WAITING):
                 self.problem(f"{key}: {waiting} messages have no outcome")
             if beyond := [number for number in stored if number >= len(outcomes)]:

@@ -15,7 +15,7 @@ from typing import Final
 import headrace
 import headrace.aio
 from tests.faults.sdk.faults import Faults
-from tests.faults.sdk.record import DELIVERED, UNKNOWN, Record
+from tests.faults.sdk.record import DELIVERED, REFUSED, UNKNOWN, Record
 from tests.faults.sdk.workload import (
     OPTIONS,
     STREAM,
@@ -70,7 +70,8 @@ def run(directory: Path, seed: int, seconds: float, say: Callable[[str], None]) 
             for topic, record in records.items():
                 record.compare({partition: _stored(direct, topic, partition) for partition in range(_PARTITIONS)})
                 counts = record.counts()
-                say(f"{topic}: {counts[DELIVERED]} delivered, {counts[UNKNOWN]} unknown, {record.repeated} read again")
+                outcomes = f"{counts[DELIVERED]} delivered, {counts[UNKNOWN]} unknown, {counts[REFUSED]} refused"
+                say(f"{topic}: {outcomes}, {record.repeated} read again")
                 if counts[DELIVERED] < 10:
                     record.problem("hardly anything was delivered")
         problems = [f"{topic}: {problem}" for topic, record in records.items() for problem in record.problems]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import headrace
 import headrace.aio
-from tests.faults.sdk.record import DELIVERED, UNKNOWN, Record
+from tests.faults.sdk.record import DELIVERED, REFUSED, UNKNOWN, Record
 
 OPTIONS: Final = headrace.ClientOptions(
     connect_timeout=2, response_timeout=2, keepalive=0.5, request_timeout=60, connect_attempts=1000
@@ -79,6 +79,9 @@ def send_blocking(client: headrace.Client, record: Record, ends: Ends, name: str
                 record.ended(key, number, DELIVERED)
             except headrace.OutcomeUnknown:
                 record.ended(key, number, UNKNOWN)
+            except headrace.NotDelivered:
+                # Refused by a server that stops, while the outcome of the batch after it is not known.
+                record.ended(key, number, REFUSED)
 
         run_all(record, [(f"{name}-{index}", lambda index=index: work(f"{name}-{index}")) for index in range(2)])
 
@@ -93,6 +96,9 @@ async def send_awaited(client: headrace.aio.Client, record: Record, ends: Ends, 
                 record.ended(key, number, DELIVERED)
             except headrace.OutcomeUnknown:
                 record.ended(key, number, UNKNOWN)
+            except headrace.NotDelivered:
+                # Refused by a server that stops, while the outcome of the batch after it is not known.
+                record.ended(key, number, REFUSED)
 
         async def work(key: str) -> None:
             number = 0

@@ -1,4 +1,4 @@
-"""Benchmark cases, one per file."""
+"""Benchmark cases, one per file; that of other logs is in `rivals`."""
 
 from collections.abc import Callable, Mapping
 
@@ -23,6 +23,7 @@ from tests.performance.cases import (
     websocket,
 )
 from tests.performance.results.section import Section
+from tests.performance.rivals import case as rivals
 from tests.performance.workbench import Workbench
 
 RUN: Mapping[str, Callable[[Workbench], Section]] = {
@@ -42,6 +43,7 @@ RUN: Mapping[str, Callable[[Workbench], Section]] = {
     "waiting": long_poll.run,
     "browsers": browsers.run,
     "sdk": sdk.run,
+    "rivals": rivals.run,
     "spark": spark.run,
     "spark-memory": spark_memory.run,
 }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.performance.loads.measurement import Measurement
-    from tests.performance.spark.kafka import Broker
+    from tests.performance.rivals.kafka_broker import Broker
     from tests.server_process import ServerProcess
 
 SIZES = (100, 1000)

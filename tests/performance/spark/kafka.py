@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import socket
-import subprocess
-import time
 import urllib.request
-import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.ports import free_port
+from tests.performance.rivals import kafka_broker
+from tests.performance.rivals.kafka_broker import Broker, KafkaUnavailable
+from tests.performance.rivals.programs import CACHE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CACHE = Path.home() / ".cache" / "headrace-bench"
-"""Cache outside the checkout, so that other checkouts do not download again."""
 _CENTRAL = "https://repo1.maven.org/maven2"
 _BROKER = "3.9.2"
 SOURCE_JARS = (
@@ -33,20 +27,6 @@ SOURCE_JARS = (
 )
 """Group, artifact and version of Spark's Kafka source and its dependencies."""
 BROKER = f"org.apache.kafka:kafka_2.13:{_BROKER}"
-_STARTS_WITHIN_SECONDS = 60.0
-
-
-class KafkaUnavailable(Exception):
-    """The artifacts could not be downloaded, or the broker does not start."""
-
-
-@dataclass(frozen=True, slots=True)
-class Broker:
-    """A running broker."""
-
-    address: str
-    pid: int
-    data: Path
 
 
 def source_jars() -> list[Path]:
@@ -98,61 +78,5 @@ def broker(directory: Path, spark: SparkSession) -> Generator[Broker]:
     Raises:
         KafkaUnavailable: The broker could not be downloaded, or does not start.
     """
-    directory.mkdir()
-    class_path = _broker_class_path(spark)
-    port, controller = free_port(), free_port()
-    settings = directory / "server.properties"
-    settings.write_text(
-        "\n".join(
-            f"{name}={value}"
-            for name, value in {
-                "process.roles": "broker,controller",
-                "node.id": 1,
-                "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-                "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-                "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
-                "controller.listener.names": "CONTROLLER",
-                "log.dirs": directory / "data",
-                "offsets.topic.replication.factor": 1,
-                "transaction.state.log.replication.factor": 1,
-                "transaction.state.log.min.isr": 1,
-                "num.partitions": 2,
-                "log.segment.bytes": 1 << 30,
-            }.items()
-        ),
-        encoding="utf-8",
-    )
-    java = ["java", "-Xmx1g", "-cp", class_path]
-    with (directory / "broker.log").open("wb") as log:
-        subprocess.run(
-            [*java, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(settings)],
-            check=True,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-        process = subprocess.Popen([*java, "kafka.Kafka", str(settings)], stdout=log, stderr=subprocess.STDOUT)
-    try:
-        _wait_for(port, process, directory / "broker.log")
-        yield Broker(f"127.0.0.1:{port}", process.pid, directory / "data")
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _cluster_id() -> str:
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + _STARTS_WITHIN_SECONDS
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1.0).close()
-        except OSError:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise KafkaUnavailable(
-                    f"the broker does not start: {log.read_text(errors='replace')[-2000:]}"
-                ) from None
-            time.sleep(0.1)
-        else:
-            return
+    with kafka_broker.broker(directory, _broker_class_path(spark)) as running:
+        yield running

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.performance.loads.load import STREAM
+from tests.performance.rivals.kafka_broker import Broker
 from tests.performance.spark.archives import ARCHIVE, WRITE, archive, write
-from tests.performance.spark.kafka import Broker
 from tests.performance.spark.row_source import RowSource
 from tests.performance.spark.runs import Meter, SparkRun, jvm_of_this_process
 from tests.performance.spark.session import CORES, source_options

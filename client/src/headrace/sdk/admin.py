@@ -20,7 +20,10 @@ _READER = 0
 
 def micros(duration: timedelta | None) -> int:
     """Return a duration in microseconds; None as 0, which means the server's default."""
-    return 0 if duration is None else duration // timedelta(microseconds=1)
+    if duration is None:
+        return 0
+    # By its fields: subclasses, such as those of Pendulum, cannot be divided by a `timedelta`.
+    return (duration.days * 86_400 + duration.seconds) * 1_000_000 + duration.microseconds
 
 
 class Admin(ABC):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from calendar import timegm
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final, Literal
 
 from headrace.sdk.errors import InvalidArgument
-
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,8 @@ def at_time(moment: datetime) -> Start:
     """
     if moment.tzinfo is None:
         raise InvalidArgument(f"moment: {moment.isoformat()} has no time zone; datetime.now(UTC) has one")
-    micros = (moment - _EPOCH) // timedelta(microseconds=1)
+    # By its fields: the difference of subclasses, such as those of Pendulum, cannot be divided by a `timedelta`.
+    micros = timegm(moment.astimezone(UTC).timetuple()) * 1_000_000 + moment.microsecond
     if micros < 0:
         raise InvalidArgument(f"moment: {moment.isoformat()} is before 1970")
     return Start("timestamp", micros)

@@ -86,16 +86,19 @@ class _Readable:
 
 
 def batches(messages: Iterable[Outgoing], messages_max: int) -> Iterator[list[Outgoing]]:
-    """Group messages in order."""
+    """Group messages in order; a full batch does not wait for the next message, which a pipe may have much later."""
     batch: list[Outgoing] = []
     batch_bytes = 0
     for message in messages:
         size_bytes = len(message.payload) + len(message.headers)
-        if batch and (len(batch) == messages_max or batch_bytes + size_bytes > _BATCH_BYTES_MAX):
+        if batch and batch_bytes + size_bytes > _BATCH_BYTES_MAX:
             yield batch
             batch, batch_bytes = [], 0
         batch.append(message)
         batch_bytes += size_bytes
+        if len(batch) == messages_max:
+            yield batch
+            batch, batch_bytes = [], 0
     if batch:
         yield batch
 

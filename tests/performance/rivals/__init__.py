@@ -1,0 +1,1 @@
+"""Other logs on this machine, to measure the SDK beside their clients."""
