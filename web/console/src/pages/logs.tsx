@@ -4,6 +4,7 @@ import type { LogRecord, Logs as LogsAnswer } from "../api/types.ts";
 import { time } from "../format.ts";
 import { ChoiceField, TextField } from "../ui/fields.tsx";
 import { Page, Panel } from "../ui/page.tsx";
+import { PauseButton } from "../ui/pause.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 
 type Level = LogRecord["level"];
@@ -51,14 +52,7 @@ export function Logs() {
             <span class="quiet" role="status">
               {isPaused ? "paused" : "live"}
             </span>
-            <button
-              type="button"
-              class="button small"
-              aria-pressed={isPaused}
-              onClick={() => setPaused(!isPaused)}
-            >
-              {isPaused ? "Go on" : "Pause"}
-            </button>
+            <PauseButton isPaused={isPaused} onPaused={setPaused} />
           </>
         }
       >
