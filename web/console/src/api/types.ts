@@ -193,7 +193,7 @@ export interface ClientConnection {
 }
 
 export interface ClientDetails extends ClientConnection {
-  consumer_groups: { stream_id: number; topic_id: number; group_id: number }[];
+  consumer_groups: { stream_id: number; topic_id: number; group_id: number; member: number | null }[];
 }
 
 export interface LogRecord {

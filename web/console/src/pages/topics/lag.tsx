@@ -7,17 +7,20 @@ import { FormDialog } from "../../ui/dialog.tsx";
 import { ChoiceField, TextField } from "../../ui/fields.tsx";
 import { ErrorNotice, toast } from "../../ui/notices.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
+import { ClientLink, type GroupMember } from "./group_clients.tsx";
 
 interface LagProps {
   /** Path of the topic. */
   path: string;
   reader: Reader;
   label: string;
+  /** Members of a group whose connections are known. */
+  members?: readonly GroupMember[];
   /** Reason why offsets cannot be changed now, if any. */
   refusal?: string | null;
 }
 
-export function LagTable({ path, reader, label, refusal = null }: LagProps) {
+export function LagTable({ path, reader, label, members = [], refusal = null }: LagProps) {
   const { data: lag, error, reload } = usePolled<Lag>(lagPath(path, reader), 1500);
   const [moved, setMoved] = useState<readonly number[] | null>(null);
   const columns: Column<PartitionLag>[] = [
@@ -27,7 +30,7 @@ export function LagTable({ path, reader, label, refusal = null }: LagProps) {
     { title: "Lag", kind: "number", cell: (row) => count(row.lag_messages) },
     { title: "Behind by", kind: "number", cell: (row) => behind(row.lag_seconds) },
     ...(reader.isGroup
-      ? [{ title: "Member", kind: "number", cell: (row: PartitionLag) => row.member ?? "–" } as const]
+      ? [{ title: "Member", cell: ({ member }: PartitionLag) => memberCell(member, members) } as const]
       : []),
     {
       title: "Actions",
@@ -142,6 +145,13 @@ function Reset({ label, partitions, onClose, onSubmit }: ResetProps) {
       )}
     </FormDialog>
   );
+}
+
+/** The client, if it is known; otherwise the id within the group. */
+function memberCell(member: number | null, members: readonly GroupMember[]) {
+  if (member === null) return "–";
+  const known = members.find((candidate) => candidate.member === member);
+  return known === undefined ? `member ${member}` : <ClientLink id={known.client.client_id} />;
 }
 
 function offset(value: number | null): string {
