@@ -56,6 +56,7 @@ export function Cluster() {
   return (
     <Page
       title="Cluster"
+      needs="Read servers"
       error={error}
       seenAt={seenAt}
       aside={

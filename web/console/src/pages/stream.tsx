@@ -59,6 +59,8 @@ export function StreamPage({ id }: { id: string }) {
   return (
     <Page
       title={stream?.name ?? `Stream ${id}`}
+      needs="Read streams"
+      missing={`There is no stream ${id}. It may have been deleted or renamed.`}
       crumbs={[{ label: "Streams", href: to("streams") }]}
       error={error}
       seenAt={seenAt}
@@ -84,9 +86,11 @@ export function StreamPage({ id }: { id: string }) {
     >
       {stream && (
         <div class="panel">
-          <div class="inline-form">
-            <TextField label="Contains" type="search" value={text} onValue={setText} />
-          </div>
+          {stream.topics.length > 0 && (
+            <div class="inline-form">
+              <TextField label="Contains" type="search" value={text} onValue={setText} />
+            </div>
+          )}
           <Table
             label="Topics"
             columns={columns}

@@ -46,6 +46,7 @@ export function Streams() {
   return (
     <Page
       title="Streams"
+      needs="Read streams"
       error={error}
       seenAt={seenAt}
       actions={
@@ -56,9 +57,11 @@ export function Streams() {
     >
       {!(error && !streams) && (
         <div class="panel">
-          <div class="inline-form">
-            <TextField label="Contains" type="search" value={text} onValue={setText} />
-          </div>
+          {streams?.length !== 0 && (
+            <div class="inline-form">
+              <TextField label="Contains" type="search" value={text} onValue={setText} />
+            </div>
+          )}
           <Table
             label="Streams"
             columns={columnsWith(rates)}

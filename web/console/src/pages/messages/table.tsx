@@ -35,7 +35,7 @@ export function MessageTable({ messages, isDated = false, empty }: MessageTableP
         </button>
       ),
     },
-    { title: "Partition", kind: "fit", cell: (row) => row.partitionId },
+    { title: "Partition", kind: "fit", isNamed: true, cell: (row) => row.partitionId },
     {
       title: "Time",
       kind: "fit",
@@ -46,6 +46,7 @@ export function MessageTable({ messages, isDated = false, empty }: MessageTableP
       (name): Column<Message> => ({
         title: name,
         id: `header ${name}`,
+        isNamed: true,
         cell: (row) => <span class="clip header-value quiet">{headerOf(row, name)}</span>,
       }),
     ),
@@ -71,6 +72,7 @@ export function MessageTable({ messages, isDated = false, empty }: MessageTableP
     <>
       <Table
         label="Messages"
+        isStacked
         columns={columns}
         rows={messages}
         id={(row) => `${row.partitionId}.${row.offset}.${row.timestamp}`}

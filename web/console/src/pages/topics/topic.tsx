@@ -1,3 +1,4 @@
+import { useEffect, useRef } from "preact/hooks";
 import type { Stream, TopicDetails } from "../../api/types.ts";
 import { bytes, plural } from "../../format.ts";
 import { usePolled } from "../../polled.ts";
@@ -32,6 +33,8 @@ export function TopicPage({ stream, topic: id, tab }: TopicProps) {
   return (
     <Page
       title={topic?.name ?? `Topic ${id}`}
+      needs="Read topics"
+      missing={`There is no topic ${id} in this stream. It may have been deleted or renamed.`}
       crumbs={[
         { label: "Streams", href: to("streams") },
         { label: owner?.name ?? stream, href: to("streams", stream) },
@@ -46,17 +49,7 @@ export function TopicPage({ stream, topic: id, tab }: TopicProps) {
         )
       }
     >
-      <nav class="tabs" aria-label="Of this topic">
-        {TABS.map(([name, label]) => (
-          <a
-            key={name}
-            href={to("streams", stream, "topics", id, name)}
-            aria-current={tab === name ? "page" : undefined}
-          >
-            {label}
-          </a>
-        ))}
-      </nav>
+      {!(error && !topic) && <Tabs stream={stream} topic={id} tab={tab} />}
       {topic && owner && tab === "messages" && <Messages path={path} stream={owner.id} topic={topic} />}
       {topic && tab === "partitions" && <Partitions path={path} topic={topic} onDone={reload} />}
       {topic && owner && tab === "live" && <Live stream={owner.id} topic={topic} />}
@@ -66,5 +59,25 @@ export function TopicPage({ stream, topic: id, tab }: TopicProps) {
         <TopicSettings path={path} stream={owner.id} topic={topic} onDone={reload} />
       )}
     </Page>
+  );
+}
+
+function Tabs({ stream, topic, tab }: TopicProps) {
+  const current = useRef<HTMLAnchorElement>(null);
+  // On a phone, only some of the tabs are in sight.
+  useEffect(() => current.current?.scrollIntoView({ block: "nearest", inline: "nearest" }), [tab]);
+  return (
+    <nav class="tabs" aria-label="Of this topic">
+      {TABS.map(([name, label]) => (
+        <a
+          key={name}
+          ref={tab === name ? current : null}
+          href={to("streams", stream, "topics", topic, name)}
+          aria-current={tab === name ? "page" : undefined}
+        >
+          {label}
+        </a>
+      ))}
+    </nav>
   );
 }
