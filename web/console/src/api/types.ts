@@ -140,7 +140,8 @@ export interface PartitionLag {
   partition_id: number;
   stored_offset: number | null;
   last_offset: number | null;
-  lag_messages: number;
+  /** Null if the node of the partition is not reached. */
+  lag_messages: number | null;
   lag_seconds: number | null;
   member: number | null;
 }

@@ -1,9 +1,11 @@
 import { useRef, useState } from "preact/hooks";
 import type { ClusterState, Stats } from "../api/types.ts";
+import { useClusterProblems } from "../cluster_problems.ts";
 import { bytes, count, duration, rate, time } from "../format.ts";
 import { useHistory } from "../history.ts";
 import { usePolled } from "../polled.ts";
 import { to } from "../router.ts";
+import { Problems } from "../ui/notices.tsx";
 import { Page, Panel } from "../ui/page.tsx";
 import { type Line, Plot } from "../ui/plot.tsx";
 
@@ -33,6 +35,7 @@ export function Overview() {
   if (stats !== undefined) wasYoung.current ??= stats.run_time / 1e6 < YOUNG_SECONDS;
   const window = chosen ?? WINDOWS[wasYoung.current ? 1 : 0][0];
   const { data: cluster } = usePolled<ClusterState>("/cluster", 60_000);
+  const problems = useClusterProblems();
   const isGateway = cluster?.kind === "gateway";
   const history = useHistory(stats, window);
   return (
@@ -45,6 +48,7 @@ export function Overview() {
       )}
       {stats && (
         <>
+          <Problems problems={problems} />
           <dl class="tiles">
             <Tile label="Streams" value={count(stats.streams_count)} />
             <Tile label="Topics" value={count(stats.topics_count)} />

@@ -46,6 +46,19 @@ function messageOf(error: Error, { needs, missing }: Meaning): string {
   return error.message;
 }
 
+/** A notice for each problem. */
+export function Problems({ problems }: { problems: readonly string[] }) {
+  return (
+    <>
+      {problems.map((problem) => (
+        <p key={problem} class="notice warn" role="status">
+          {problem}
+        </p>
+      ))}
+    </>
+  );
+}
+
 interface Toast {
   id: number;
   text: string;

@@ -149,8 +149,11 @@ function summary(shown: number, loaded: number, older: number, newer: number): s
   return `${here} · ${count(older)} older · ${count(newer)} newer`;
 }
 
+/** One partition, or all that can be read. */
 function chosen(partitions: readonly Partition[], partition: string): readonly Partition[] {
-  return partition === "" ? partitions : partitions.filter(({ id }) => String(id) === partition);
+  return partition === ""
+    ? partitions.filter(({ state }) => state === "serving")
+    : partitions.filter(({ id }) => String(id) === partition);
 }
 
 interface Pages {

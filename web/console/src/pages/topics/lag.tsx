@@ -25,9 +25,18 @@ export function LagTable({ path, reader, label, members = [], refusal = null }: 
   const [moved, setMoved] = useState<readonly number[] | null>(null);
   const columns: Column<PartitionLag>[] = [
     { title: "Partition", kind: "fit", isHead: true, cell: (row) => row.partition_id },
-    { title: "Stored offset", kind: "number", cell: (row) => offset(row.stored_offset) },
+    {
+      title: "Stored offset",
+      kind: "number",
+      cell: (row) => (row.lag_messages === null ? "–" : offset(row.stored_offset)),
+    },
     { title: "Last offset", kind: "number", cell: (row) => offset(row.last_offset) },
-    { title: "Lag", kind: "number", cell: (row) => count(row.lag_messages) },
+    {
+      title: "Lag",
+      kind: "number",
+      cell: ({ lag_messages }) =>
+        lag_messages === null ? <span class="badge bad">node not reached</span> : count(lag_messages),
+    },
     { title: "Behind by", kind: "number", cell: (row) => behind(row.lag_seconds) },
     ...(reader.isGroup
       ? [{ title: "Member", cell: ({ member }: PartitionLag) => memberCell(member, members) } as const]
@@ -57,6 +66,7 @@ export function LagTable({ path, reader, label, members = [], refusal = null }: 
           <p>
             <strong>{plural(lag.lag_messages, "message")}</strong> behind
             {lag.lag_seconds !== null && lag.lag_seconds > 0 && `, the oldest for ${behind(lag.lag_seconds)}`}
+            {lag.partitions.some(({ lag_messages }) => lag_messages === null) && ", as far as it can be read"}
             {refusal && <span class="quiet"> · {refusal}</span>}
           </p>
           <button

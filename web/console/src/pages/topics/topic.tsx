@@ -3,11 +3,12 @@ import type { Stream, TopicDetails } from "../../api/types.ts";
 import { bytes, plural } from "../../format.ts";
 import { usePolled } from "../../polled.ts";
 import { to } from "../../router.ts";
+import { Problems } from "../../ui/notices.tsx";
 import { Page } from "../../ui/page.tsx";
 import { Messages } from "../messages/browser.tsx";
 import { Live } from "../messages/live.tsx";
 import { Consumers } from "./consumers.tsx";
-import { Partitions } from "./partitions.tsx";
+import { PARTITION_STATES, Partitions } from "./partitions.tsx";
 import { Send } from "./send.tsx";
 import { TopicSettings } from "./settings.tsx";
 
@@ -50,6 +51,7 @@ export function TopicPage({ stream, topic: id, tab }: TopicProps) {
       }
     >
       {!(error && !topic) && <Tabs stream={stream} topic={id} tab={tab} />}
+      {topic && <Problems problems={unservedOf(topic)} />}
       {topic && owner && tab === "messages" && <Messages path={path} stream={owner.id} topic={topic} />}
       {topic && tab === "partitions" && <Partitions path={path} topic={topic} onDone={reload} />}
       {topic && owner && tab === "live" && <Live stream={owner.id} topic={topic} />}
@@ -60,6 +62,16 @@ export function TopicPage({ stream, topic: id, tab }: TopicProps) {
       )}
     </Page>
   );
+}
+
+/** Partitions that cannot be read or written now, by reason. */
+function unservedOf({ partitions }: TopicDetails): string[] {
+  return (["unreachable", "unplaced", "failed"] as const).flatMap((state) => {
+    const ids = partitions.filter((partition) => partition.state === state).map(({ id }) => id);
+    if (ids.length === 0) return [];
+    const names = `${ids.length === 1 ? "Partition" : "Partitions"} ${ids.join(", ")}`;
+    return [`${names} cannot be read or written: ${PARTITION_STATES[state]}.`];
+  });
 }
 
 function Tabs({ stream, topic, tab }: TopicProps) {
