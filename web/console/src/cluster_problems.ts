@@ -31,7 +31,7 @@ export function problemsOf({ unready, nodes, replicas }: ClusterState): string[]
     const outcome =
       healthy > replicas.length / 2
         ? "the service works, with less redundancy"
-        : "without a majority nothing can be created, changed or logged in";
+        : "without a majority, changes and logins fail";
     problems.push(`${healthy} of ${plural(replicas.length, "metadata replica")} work: ${outcome}.`);
   }
   return problems;
