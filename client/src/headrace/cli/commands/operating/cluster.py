@@ -113,4 +113,4 @@ def _print(cluster: ClusterDocument) -> None:
     if cluster["problems"]:
         click.echo()
         for problem in cluster["problems"]:
-            click.echo(f"{click.style('fail', fg='red')}  {problem}")
+            click.echo(f"{output.coloured('fail', 'red')}  {output.paragraph(problem, indent=6)}")
