@@ -5,6 +5,8 @@ import { commonHeaders, headersText, preview, shownValue } from "../../message_t
 import { type Column, Table } from "../../ui/table.tsx";
 import { Inspector } from "./inspector.tsx";
 
+/** Header in which producers of the SDK keep the key of a message. */
+const KEY_HEADER = "headrace.key";
 /** Headers with columns of their own; all others share one. */
 const HEADER_COLUMNS_MAX = 4;
 
@@ -44,7 +46,7 @@ export function MessageTable({ messages, isDated = false, empty }: MessageTableP
     { title: "Size", kind: "number", cell: (row) => bytes(row.payload.length) },
     ...names.map(
       (name): Column<Message> => ({
-        title: name,
+        title: name === KEY_HEADER ? "Key" : name,
         id: `header ${name}`,
         isNamed: true,
         cell: (row) => <span class="clip header-value quiet">{headerOf(row, name)}</span>,

@@ -149,7 +149,8 @@ async def _serve(loaded: Loaded[EmbeddedConfig], *, fresh: bool, default_root: b
         task = progress.add_task("recovering partitions", total=None)
 
         def on_recovery(recovery: Recovery) -> None:
-            recovered = recovery.partitions_count - recovery.recovering_count
+            # Partitions are counted when their recovery has begun.
+            recovered = max(0, recovery.partitions_count - recovery.recovering_count)
             progress.update(task, total=recovery.partitions_count, completed=recovered)
 
         def on_started(server: Running) -> None:
