@@ -1,4 +1,4 @@
-/** What is wrong with a cluster, in sentences. */
+/** Failures in a cluster, as sentences. */
 
 import { useState } from "preact/hooks";
 import { ApiError } from "./api/request.ts";

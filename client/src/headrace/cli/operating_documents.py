@@ -47,7 +47,7 @@ class ClusterDocument(TypedDict):
     nodes: list[NodeDocument]
     replicas: list[ReplicaDocument]
     problems: list[str]
-    """What fails, and what it means; empty: all is well."""
+    """Failures and their consequences; empty: all is well."""
 
 
 class ReplicaStatusDocument(TypedDict):
@@ -193,7 +193,7 @@ class BenchDocument(TypedDict):
     """Settings of the run, without secrets."""
     partitions_count: int
     stopped: bool
-    """Whether it was stopped early."""
+    """True if it was stopped early."""
     producers: ActorsDocument | None
     consumers: ActorsDocument | None
     server_cpu: CpuDocument | None

@@ -5,7 +5,7 @@ import { ApiError } from "../api/request.ts";
 import { duration, time } from "../format.ts";
 import { onSessionChange, session } from "../session.ts";
 
-/** What the errors of a page mean to its user. */
+/** Consequences of a page's errors for its user. */
 export interface Meaning {
   /** Permission that the page needs, as the page of a user shows it. */
   needs?: string | undefined;

@@ -37,7 +37,7 @@ interface TableProps<Row> {
   empty: string;
   /** Sorting until the user chooses another; without it, rows keep their order. */
   sorted?: Sorting;
-  /** On a phone, show rows as blocks in place of columns that scroll sideways. */
+  /** Show rows on a phone as blocks in place of columns that scroll sideways. */
   isStacked?: boolean;
 }
 

@@ -69,7 +69,7 @@ class Host:
     def _cpu_usage(self) -> tuple[float, float]:
         """Return the usage by the process, in percent of one core, and of the machine, in percent of all cores.
 
-        Measured anew when enough time has passed since the last measurement, whoever asked for that.
+        Measured anew only if enough time has passed since the last measurement, for any caller.
         """
         now = time.monotonic()
         if now - self._cpu_measured_at >= _CPU_SECONDS_MIN:

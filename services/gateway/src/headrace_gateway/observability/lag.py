@@ -49,7 +49,7 @@ class Lag:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the lag in every partition is known."""
+        """True if the lag in every partition is known."""
         return all(partition.lag_messages is not None for partition in self.partitions)
 
 
