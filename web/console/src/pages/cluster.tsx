@@ -107,6 +107,7 @@ export function Cluster() {
               columns={NODES}
               rows={cluster.nodes}
               id={(row) => row.name}
+              sorted={{ column: "Node", isDescending: false }}
               empty="No partition node has registered yet: messages cannot be stored."
             />
           </Panel>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from operator import itemgetter
 from typing import Final
 
 import click
@@ -91,7 +92,7 @@ def _print(cluster: ClusterDocument) -> None:
         ("node", "state", "partitions", "shards", "address"),
         [
             (node["name"], node["state"], node["partitions_count"], node["shards_count"], node["address"] or "-")
-            for node in cluster["nodes"]
+            for node in sorted(cluster["nodes"], key=itemgetter("name"))
         ],
     )
     click.echo()
