@@ -13,6 +13,7 @@ from pathlib import Path
 import command_line
 import grpc
 import pytest
+from schema_check import validate
 from tests.ports import free_port
 
 from headrace_proto.catalog.v1 import COMPRESSION_ALGORITHM_NONE
@@ -88,12 +89,14 @@ def replica(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
 
 
 def test_status_and_members(replica: Replica) -> None:
-    (status,) = json.loads(replica("status", "--json"))
+    (status,) = found = json.loads(replica("status", "--json"))
+    validate("metadata-status", found)
     assert (status["state"], status["replica"], status["primary"], status["cluster"]) == ("primary", 0, 0, "headrace")
     assert status["version"] == 1
     assert status["applied"] == status["commit"] == status["op"] > 0
     assert replica.address in replica("status")
-    (member,) = json.loads(replica("members", "--json"))
+    (member,) = found = json.loads(replica("members", "--json"))
+    validate("metadata-members", found)
     assert (member["replica"], member["connected"], member["primary"]) == (0, True, True)
     assert "yes" in replica("members")
 
@@ -129,7 +132,8 @@ def test_partition_nodes(tmp_path: Path) -> None:
                 )
             ),
         )
-        north, south = json.loads(replica("nodes", "--json"))
+        north, south = found = json.loads(replica("nodes", "--json"))
+        validate("metadata-nodes", found)
         assert (north["id"], north["name"], north["status"], north["shards"]) == (1, "north", "live", 4)
         assert (north["replicas_count"], north["primaries_count"], north["leaving_count"]) == (3, 3, 0)
         assert (south["binary_address"], south["status"]) == ("south:8100", "live, draining")
@@ -142,6 +146,7 @@ def test_partition_nodes(tmp_path: Path) -> None:
 
 def test_the_last_commands(replica: Replica) -> None:
     entries = json.loads(replica("log", "--json"))
+    validate("metadata-log", entries)
     assert [(entry["number"], entry["operation"]) for entry in entries] == [(1, "create_stream"), (2, "create_topic")]
     assert entries[0]["status"] == 0
     assert entries[1]["status"] != 0
@@ -151,6 +156,7 @@ def test_the_last_commands(replica: Replica) -> None:
 
 def test_the_journal_in_its_directory(replica: Replica) -> None:
     records = json.loads(replica("log", "--directory", str(replica.data), "--json", "--count", "100"))
+    validate("metadata-log-directory", records)
     assert sum(record["commands"] for record in records) >= 2
     assert [record["op"] for record in records] == sorted({record["op"] for record in records})
     assert str(records[-1]["op"]) in replica("log", "--directory", str(replica.data))
@@ -203,9 +209,14 @@ def test_who_is_not_let_in_is_reported(replica: Replica, tmp_path: Path) -> None
 def test_replicas_that_are_down_are_named(replica: Replica) -> None:
     began = time.monotonic()
     result = replica.run("status", "--replica", "127.0.0.1:1", "--replica", replica.address, "--json")
-    assert result.returncode == 0
+    assert result.returncode == 1
     assert "127.0.0.1:1: unavailable" in result.stderr
-    assert len(json.loads(result.stdout)) == 1
+    found = json.loads(result.stdout)
+    validate("metadata-status", found)
+    assert [(it["address"], it["state"]) for it in found] == [
+        ("127.0.0.1:1", "no answer"),
+        (replica.address, "primary"),
+    ]
     result = replica.run("members", "--replica", "127.0.0.1:1")
     assert result.returncode == 1
     assert "no replica answered" in result.stderr

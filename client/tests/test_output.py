@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from rich.console import Console
 
 from headrace.cli import output
+
+COLUMNS = ("id", "first offset", "name")
+ROWS = ((1, 1_234_567, "a-name-that-is-long"), (2, 2, "b"))
 
 
 def test_control_characters_are_shown() -> None:
@@ -22,3 +26,36 @@ def test_tables_and_json_hold_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert r"x\x1b]0;owned\x07\x9b31m\x7f" in table
     assert not set(document) & set("\x1b\x07\x9b\x7f")
     assert json.loads(document) == {"name": name}
+
+
+@pytest.mark.parametrize("width", [120, 40, 30, 12])
+def test_nothing_is_cut_off(width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "stdout", lambda: Console(highlight=False, width=width))
+    output.print_table(COLUMNS, ROWS)
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    assert "1,234,567" in printed
+    assert "a-name-that-is-long" in "".join(part for part in printed.split() if part.strip("1,234567b"))
+
+
+def test_rows_too_wide_for_columns_are_lists(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "stdout", lambda: Console(highlight=False, width=12))
+    output.print_table(COLUMNS, ROWS)
+    assert capsys.readouterr().out.splitlines() == [
+        "id            1",
+        "first offset  1,234,567",
+        "name          a-name-that-is-long",
+        "",
+        "id            2",
+        "first offset  2",
+        "name          b",
+    ]
+
+
+def test_colours_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert output.coloured("fail", "red") == "\x1b[31mfail\x1b[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert output.coloured("fail", "red") == "fail"

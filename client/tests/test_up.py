@@ -7,10 +7,13 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 from tests.up_process import ENVIRONMENT, PROGRAM, SMALL, up
 
+from headrace.cli.commands.operating.up import moved
 from headrace.connection import Credentials, connected
+from headrace.embedded.config import load_config
 
 
 def refused(data: Path, *options: str, **variables: str) -> str:
@@ -122,8 +125,23 @@ def test_an_address_that_is_taken(tmp_path: Path, setting: str) -> None:
         said = refused(tmp_path, **{"HEADRACE_TCP_ADDRESS": "127.0.0.1:0", variable: address})
         assert said.endswith(
             f"error: {setting} = {address}: another program listens there, or this machine does not have the address "
-            f"(`headrace doctor` checks ports); stop it, or set {variable} to another address"
+            f"(`headrace doctor` checks ports); stop it, set {variable} to another address, or move all listeners with "
+            "--port"
         )
+
+
+def test_a_port_moves_all_listeners_without_an_address() -> None:
+    loaded = load_config(None, {"HEADRACE_TCP_ADDRESS": "127.0.0.2:1", "HEADRACE_GRPC_ADDRESS": "127.0.0.1:9999"})
+    assert moved(loaded, 8190) == {
+        "tcp.address": "127.0.0.2:8190",
+        "http.address": "127.0.0.1:3100",
+        "quic.address": "127.0.0.1:8180",
+        "websocket.address": "127.0.0.1:8192",
+        "pipelines.address": "127.0.0.1:8201",
+    }
+    assert set(moved(loaded, 0).values()) == {"127.0.0.2:0", "127.0.0.1:0"}
+    with pytest.raises(click.UsageError, match=r"grpc.address would get port 65539: set HEADRACE_GRPC"):
+        moved(load_config(None, {"HEADRACE_HTTP_ADDRESS": "127.0.0.1:1"}), 65535)
 
 
 def test_a_directory_that_cannot_be_made() -> None:

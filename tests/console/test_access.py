@@ -76,6 +76,18 @@ def violations(page: Page) -> list[str]:
     ]
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_description_of_the_api_can_be_read(open_context: OpenContext, scheme: str, screenshot: Screenshot) -> None:
+    page = open_context(color_scheme=scheme, bypass_csp=True).new_page()
+    page.goto("/docs")
+    # A link opens what it leads to.
+    page.evaluate("() => { location.hash = 'create_topic' }")
+    call = page.get_by_text("curl -X POST").and_(page.get_by_text('/streams/<stream_id>/topics"'))
+    expect(call).to_be_visible()
+    screenshot(page, f"docs-{scheme}")
+    assert violations(page) == []
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_is_in_the_way(

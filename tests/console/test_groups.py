@@ -62,7 +62,10 @@ def test_a_member_leads_to_its_client(
         client.join_group(name, "orders", "readers")
         log_in(page)
         visit(page, f"streams/{name}/topics/orders/consumers")
-        page.get_by_role("paragraph").get_by_role("link", name="client").click()
+        named = page.get_by_role("paragraph").get_by_role("link", name="client").inner_text()
+        # The same client owns the partition.
+        page.get_by_role("region", name="Offsets of group readers").get_by_role("link", name=named).click()
+        expect(page.get_by_role("heading", name=named, exact=False)).to_be_visible()
         expect(page.get_by_role("row", name="readers")).to_contain_text(f"{name}/orders")
         expect(page.get_by_text("1 consumer group", exact=True)).to_be_visible()
         screenshot(page, "client")

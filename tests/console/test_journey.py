@@ -203,6 +203,9 @@ def test_a_fresh_visit_shows_the_last_hour(page: Page, screenshot: Screenshot) -
 
     page.route("**/stats/history", answer)
     log_in(page)
+    # The test's own server has just started.
+    expect(page.get_by_role("heading", name="The last 3 minutes")).to_be_visible()
+    page.get_by_role("button", name="hour", exact=True).click()
     expect(page.get_by_role("heading", name="The last hour")).to_be_visible()
     plots = page.locator(".plot")
     expect(plots).to_have_count(4)

@@ -154,5 +154,6 @@ def answers(asked: Any) -> dict[str, Any]:
         "streams": [asked.stream_name(stream_id) for stream_id in IDS],
         "members": [asked.has_members(gateway) for gateway in gateways],
         "connections": [asked.is_member(gateway, client) for gateway in gateways for client in clients],
+        "member ids": [asked.member_ids(gateway, client) for gateway in gateways for client in clients],
         "awaiting": [asked.awaits_partitions(gateway, client) for gateway in gateways for client in clients],
     }

@@ -71,6 +71,7 @@ async def test_a_stopped_node_shows(cluster: Cluster, root: Api) -> None:
     lost = [number for number, (node, _) in placed.items() if node == "node-2"]
     for number in placed:
         await root.ok("POST", f"{topic}/messages", batch(b"m", partition=number))
+    await root.ok("POST", f"{topic}/consumer-groups", {"name": "billing"})
     with RawConnection.as_root(listeners.tcp) as connection:
         token = access_token(connection)
 
@@ -98,6 +99,10 @@ async def test_a_stopped_node_shows(cluster: Cluster, root: Api) -> None:
         number: (node, "unreachable" if node == "node-2" else "serving") for number, (node, _) in placed.items()
     }
     assert await partitions(root, topic) == expected
+    lag = await root.ok("GET", f"{topic}/consumer-groups/billing/lag")
+    assert lag["lag_messages"] == PARTITIONS - len(lost)
+    assert [it["partition_id"] for it in lag["partitions"] if it["lag_messages"] is None] == lost
+    assert [it["lag_messages"] for it in await root.ok("GET", "/consumer-groups")] == [None]
     await asyncio.to_thread(check_others, cluster, token, number, f"{text}: the cluster does not hear from it")
 
     cluster.nodes[1].start()

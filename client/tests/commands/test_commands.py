@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from command_shell import Shell
+from schema_check import validate
 
 from headrace.embedded import Server
 
@@ -118,8 +119,20 @@ def test_statistics(headrace: Shell) -> None:
 def test_bench(headrace: Shell, mode: str) -> None:
     load = ("--producers", "2", "--consumers", "2", "--count", "20", "--batch", "100", "--warm-up", "0")
     report = json.loads(headrace("bench", mode, *load, "--fresh", "--delete", "--json"))
+    validate("bench", report)
     assert report["producers"]["messages"] == 2 * 20 * 100
     assert "password" not in report["config"]
+
+
+def test_bench_with_an_access_token(headrace: Shell) -> None:
+    token = json.loads(headrace("token", "create", "bench", "--json"))["token"]
+    load = ("--producers", "1", "--count", "5", "--warm-up", "0", "--fresh", "--delete", "--baseline", "null", "--json")
+    result = headrace.run("bench", *load, "--token", token, logged_in=False)
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    validate("bench-baseline", report)
+    assert report["server"]["producers"]["requests"] == 5
+    assert token not in result.stdout.decode()
 
 
 def test_bench_beside_the_null_listener(headrace: Shell) -> None:

@@ -53,6 +53,16 @@ def test_groups_come_and_go(headrace: Shell, topic: tuple[str, str]) -> None:
     assert "there is no group" in missing.stderr.decode()
 
 
+def test_results_print_with_their_fields(client: Client, group: tuple[str, str, str]) -> None:
+    stream, topic, name = group
+    found = client.topic(stream, topic)
+    assert found is not None
+    assert repr(found) == f"Topic(id={found.id}, name='t', partitions_count=2, messages_count=0, size_bytes=0)"
+    assert repr(found.partitions[1]) == "Partition(id=1, current_offset=0, messages_count=0, size_bytes=0)"
+    shown = repr(client.group(stream, topic, name))
+    assert shown == "ConsumerGroup(id=0, name='g', partitions_count=2, members_count=0)"
+
+
 def test_a_member_goes_on_where_the_group_is(headrace: Shell, group: tuple[str, str, str]) -> None:
     """CTL-8: offsets are the group's."""
     stream, topic, name = group

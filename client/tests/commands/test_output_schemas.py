@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
-import jsonschema_rs
 import pytest
 import yaml
 from command_shell import Shell
+from schema_check import DIRECTORY, validate
 
 from headrace.cli import schemas
-
-DIRECTORY = Path(__file__).resolve().parents[3] / "docs" / "schemas"
+from headrace.embedded import Server
 
 COMMANDS = {
     "stream-list": ("stream", "list"),
@@ -49,10 +46,6 @@ def filled(headrace: Shell, topic: tuple[str, str]) -> dict[str, str]:
     return {"{stream}": topic[0], "{user}": headrace.login["HEADRACE_USERNAME"]}
 
 
-def validate(name: str, document: Any) -> None:
-    jsonschema_rs.validate(json.loads((DIRECTORY / f"{name}.json").read_text()), document)
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_is_printed_is_valid(headrace: Shell, filled: dict[str, str], name: str) -> None:
     arguments = [filled.get(argument, argument) for argument in COMMANDS[name]]
@@ -73,6 +66,23 @@ def test_messages_are_valid(headrace: Shell, filled: dict[str, str]) -> None:
     command = ("poll", filled["{stream}"], "t", "--from", "first")
     validate("poll", json.loads(headrace(*command, "--json")))
     validate("poll", yaml.safe_load(headrace(*command, "-o", "yaml")))
+
+
+def test_the_state_of_the_cluster_is_valid(headrace: Shell, server: Server) -> None:
+    command = ("cluster", "status", "--url", server.http_url)
+    document = json.loads(headrace(*command, "--json"))
+    validate("cluster-status", document)
+    validate("cluster-status", yaml.safe_load(headrace(*command, "-o", "yaml")))
+    assert ([node["state"] for node in document["nodes"]], document["problems"]) == (["live"], [])
+    assert "primary" in headrace(*command)
+
+
+def test_events_of_the_audit_trail_are_valid(headrace: Shell, server: Server, filled: dict[str, str]) -> None:
+    command = ("audit", "--url", server.http_url, "--event", "change")
+    events = [json.loads(line) for line in headrace(*command, "--json").splitlines()]
+    assert filled["{stream}"] in str(events)
+    for event in events:
+        validate("audit", event)
 
 
 @pytest.mark.parametrize("name", schemas.DOCUMENTS)

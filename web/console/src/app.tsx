@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { logOut, renew } from "./api/request.ts";
+import { useClusterProblems } from "./cluster_problems.ts";
 import mark from "./mark.svg";
 import { Login } from "./pages/access/login.tsx";
 import { Tokens } from "./pages/access/tokens.tsx";
@@ -71,6 +72,7 @@ function Shell({ who }: { who: Session }) {
   const [isOpen, setOpen] = useState(false);
   const [theme, setTheme] = useState<Theme>(chosenTheme);
   const here = place.parts[0] ?? "";
+  const problems = useClusterProblems();
   useEffect(() => setOpen(false), [place]);
   const skip = (event: MouseEvent) => {
     // The fragment selects the page, so the link must not change it.
@@ -107,6 +109,15 @@ function Shell({ who }: { who: Session }) {
                   <li key={path} class={index === 0 ? "nav-group" : undefined}>
                     <a href={path ? to(path) : to()} aria-current={here === path ? "page" : undefined}>
                       {label}
+                      {path === "cluster" && problems.length > 0 && (
+                        <span class="badge warn">
+                          {problems.length}
+                          <span class="visually-hidden">
+                            {" "}
+                            {problems.length === 1 ? "problem" : "problems"}
+                          </span>
+                        </span>
+                      )}
                     </a>
                   </li>
                 )),

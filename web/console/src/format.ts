@@ -46,7 +46,7 @@ export function expiry(micros: number): string {
 
 /** The two largest units, as in `3 h 12 m`. */
 export function duration(seconds: number): string {
-  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 1) return `${Math.round(seconds * 1000)}\u00a0ms`;
   const parts: string[] = [];
   let rest = Math.floor(seconds);
   for (const [unit, length] of [
@@ -57,10 +57,11 @@ export function duration(seconds: number): string {
   ] as const) {
     const amount = Math.floor(rest / length);
     rest -= amount * length;
-    if (amount > 0) parts.push(`${amount} ${unit}`);
+    if (amount > 0) parts.push(`${amount}\u00a0${unit}`);
     if (parts.length === 2) break;
   }
-  return parts.join(" ");
+  // A duration is not broken into lines.
+  return parts.join("\u00a0");
 }
 
 export function time(micros: number): string {

@@ -17,8 +17,11 @@ export function preview(payload: Uint8Array): string {
   return Array.from(payload.subarray(0, 64), (byte) => byte.toString(16).padStart(2, "0")).join(" ");
 }
 
+/** Bytes that are a text, as keys usually are, are shown as such. */
 export function shownValue(value: HeaderValue): string {
   if (!(value instanceof Uint8Array)) return String(value);
+  const text = textOrNull(value);
+  if (text !== null) return text;
   return Array.from(value, (byte) => byte.toString(16).padStart(2, "0")).join(" ");
 }
 

@@ -97,7 +97,8 @@ class ProgressDocument(TypedDict):
     member: int | None
     stored_offset: int | None
     last_offset: int | None
-    lag_messages: int
+    lag_messages: int | None
+    """None if the node of the partition is not reached."""
 
 
 class ShownGroupDocument(GroupDocument):

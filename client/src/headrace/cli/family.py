@@ -16,6 +16,11 @@ class Family(click.Group):
         """Return the names in the order of the definition."""
         return list(self.commands)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the commands with the whole first sentence of their help."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _summary(command)) for name, command in self.commands.items()])
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -26,6 +31,10 @@ class Family(click.Group):
             proposal = f"did you mean {' or '.join(similar)}?" if similar else f"there are {', '.join(names)}"
             ctx.fail(f"there is no command {name!r}: {proposal}")
         return super().resolve_command(ctx, args)
+
+
+def _summary(command: click.Command) -> str:
+    return command.get_short_help_str(limit=1000)
 
 
 def family(name: str, summary: str) -> Callable[[Callable[..., Any]], Family]:

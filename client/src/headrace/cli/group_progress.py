@@ -13,13 +13,13 @@ class Progress:
 
     partition_id: int
     member: int | None
-    """Client id of the connection that owns the partition."""
+    """Id, within the group, of the member that owns the partition."""
     stored_offset: int | None
     """Offset of the last processed message."""
     last_offset: int | None
     """Offset of the newest message."""
-    lag_messages: int
-    """Number of readable messages not processed yet."""
+    lag_messages: int | None
+    """Number of readable messages not processed yet; None if the node of the partition is not reached."""
     lag_seconds: float | None = None
     """Age of the oldest of them; 0 if there is none, None if not requested or unreadable."""
 
@@ -29,6 +29,7 @@ class Lag:
     """Lag of a group in the whole topic."""
 
     lag_messages: int
+    """Lag in all partitions whose node is reached."""
     lag_seconds: float | None
     """Largest lag of a partition."""
     partitions: list[Progress]
@@ -51,20 +52,27 @@ def lag_of(client: Client, stream: int | str, topic: Topic, group: ConsumerGroup
     late = [progress.lag_seconds for progress in partitions if progress.lag_messages]
     known = [seconds for seconds in late if seconds is not None]
     worst = max(known) if known else (None if late else 0.0)
-    return Lag(sum(progress.lag_messages for progress in partitions), worst, partitions)
+    return Lag(sum(progress.lag_messages or 0 for progress in partitions), worst, partitions)
 
 
 def _progress(
     client: Client, stream: int | str, topic: Topic, partition: Partition, group: ConsumerGroup, member: int | None
 ) -> Progress:
-    stored = client.offset(stream, topic.id, partition.id, group=group.id)
+    # An empty partition has no last offset.
+    last_offset = partition.current_offset if partition.messages_count else None
+    try:
+        stored = client.offset(stream, topic.id, partition.id, group=group.id)
+    except ServerError as error:
+        # One node must not hide the partitions of the others.
+        if error.name != "PartitionUnavailable":
+            raise
+        return Progress(partition.id, member, stored_offset=None, last_offset=last_offset, lag_messages=None)
     behind = partition.messages_count if stored is None else stored.current_offset - stored.stored_offset
     return Progress(
         partition_id=partition.id,
         member=member,
         stored_offset=None if stored is None else stored.stored_offset,
-        # An empty partition has none.
-        last_offset=partition.current_offset if partition.messages_count else None,
+        last_offset=last_offset,
         # Expired messages do not count.
         lag_messages=max(0, min(behind, partition.messages_count)),
     )
@@ -72,7 +80,7 @@ def _progress(
 
 def _seconds(client: Client, stream: int | str, topic: Topic, progress: Progress, now_micros: int) -> float | None:
     if not progress.lag_messages:
-        return 0.0
+        return None if progress.lag_messages is None else 0.0
     try:
         # Poll as a single consumer, which needs no membership; no offset is stored.
         polled = client.poll(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -23,6 +26,11 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 # Control characters that JSON need not escape.
 _CONTROL_IN_JSON = re.compile(r"[\x7f-\x9f]")
 
+
+# Width that a column of a table keeps if its texts are as long: that of a date, and of most words.
+_WORD_COLUMNS = 10
+# Space between columns.
+_GAP = 2
 
 # Width of tables written to a file or a pipe.
 _UNBOUNDED_COLUMNS = 10_000
@@ -127,18 +135,62 @@ def harmless(text: str) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table; columns of numbers are right-aligned."""
+    """Print a table; columns of numbers are right-aligned.
+
+    Nothing is cut off on a narrow terminal: titles and texts continue on further lines, and if even their words are too
+    wide, each row is printed as a list.
+    """
+    shown = [[harmless(f"{cell:,}" if isinstance(cell, int) else str(cell)) for cell in row] for row in rows]
+    texts = [_Column(title, [row[index] for row in shown]) for index, title in enumerate(columns)]
+    console = stdout()
+    if sum(column.width_min for column in texts) + _GAP * (len(texts) - 1) > console.width:
+        _print_lists(texts, len(shown))
+        return
+
     from rich.markup import escape  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    shown = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
-    for index, column in enumerate(columns):
-        is_number = all(_NUMBER.fullmatch(row[index]) for row in shown)
-        table.add_column(column, justify="right" if is_number else "left", no_wrap=True)
-    for row in shown:
-        table.add_row(*(escape(harmless(cell)) for cell in row))
-    stdout().print(table)
+    for column in texts:
+        justify: Literal["left", "right"] = "right" if column.is_number else "left"
+        table.add_column(column.title, justify=justify, overflow="fold", min_width=column.width_min)
+    for index in range(len(shown)):
+        table.add_row(*(escape(column.cells[index]) for column in texts))
+    console.print(table)
+
+
+class _Column:
+    def __init__(self, title: str, cells: list[str]) -> None:
+        self.title = title
+        self.cells = cells
+        self.is_number = all(_NUMBER.fullmatch(cell) for cell in cells)
+        longest = max(map(len, cells), default=0)
+        # Numbers and words of the title stay whole.
+        self.width_min = max(longest if self.is_number else min(longest, _WORD_COLUMNS), *map(len, title.split()), 0)
+
+
+def _print_lists(columns: Sequence[_Column], rows_count: int) -> None:
+    width = max(len(column.title) for column in columns) + _GAP
+    for index in range(rows_count):
+        if index > 0:
+            click.echo()
+        for column in columns:
+            click.echo(f"{column.title:<{width}}{paragraph(column.cells[index], indent=width)}")
+
+
+def coloured(text: str, colour: str, *, bold: bool = False) -> str:
+    """Return a text in a colour, unless the user wants none (https://no-color.org)."""
+    return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour, bold=bold or None)
+
+
+def paragraph(text: str, *, indent: int) -> str:
+    """Return a text with all lines but the first indented, as wide as the terminal; one line if there is none."""
+    if not sys.stdout.isatty():
+        return text
+    width = max(shutil.get_terminal_size().columns, indent + _WORD_COLUMNS)
+    return textwrap.fill(
+        text, width, initial_indent=" " * indent, subsequent_indent=" " * indent, break_on_hyphens=False
+    )[indent:]
 
 
 def or_dash(value: object) -> object:
@@ -155,6 +207,11 @@ def size(size_bytes: float) -> str:
             return f"{size_bytes:.0f} B" if unit == "B" else f"{size_bytes:.3g} {unit}"
         size_bytes /= 1000
     return f"{size_bytes:,.1f} TB"
+
+
+def date(micros: int) -> str:
+    """Return microseconds since the epoch as local time to the second, for tables."""
+    return datetime.datetime.fromtimestamp(micros / 1_000_000).isoformat(sep=" ", timespec="seconds")  # noqa: DTZ006
 
 
 def moment(micros: int) -> str:

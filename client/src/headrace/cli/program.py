@@ -38,6 +38,7 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
         "token": Entry("tokens", "Manage the personal access tokens of the user that is logged in."),
         "client": Entry("clients", "List and close client connections."),
         "stats": Entry("stats", "Show the statistics of a server."),
+        "cluster": Entry("operating.cluster", "Show the state of a cluster, as a gateway sees it."),
         "audit": Entry("operating.audit", "Show logins, refusals for missing permissions, and changes; oldest first."),
         "bench": Entry(
             "operating.bench", "Measure the throughput, latency percentiles and CPU time per GB of a server."

@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from headrace.cli import output
 from headrace.cli.errors import CommandError, refusal
 from headrace.cli.program import program
 from headrace_core import CoreError, ServerError
@@ -63,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
 def _fail(message: str, status: int) -> int:
     """Print a failure. Its first line begins with ``error:``."""
     sys.stdout.flush()
-    click.echo(click.style("error:", fg="red", bold=True) + f" {message}", err=True)
+    click.echo(output.coloured("error:", "red", bold=True) + f" {message}", err=True)
     return status
 
 

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from headrace.cli import documents
+from headrace.cli import documents, operating_documents
 from headrace.cli.group_progress import Lag
+from headrace.embedded.audit_trail import Event
 
 DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -38,6 +39,15 @@ DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
         "client-list": list[documents.ClientDocument],
         "context-list": list[documents.ContextDocument],
         "context-show": documents.ContextDocument,
+        "cluster-status": operating_documents.ClusterDocument,
+        "metadata-status": list[operating_documents.ReplicaStatusDocument],
+        "metadata-members": list[operating_documents.MetadataMemberDocument],
+        "metadata-nodes": list[operating_documents.MetadataNodeDocument],
+        "metadata-log": list[operating_documents.LogEntryDocument],
+        "metadata-log-directory": list[operating_documents.JournalRecordDocument],
+        "audit": Event,
+        "bench": operating_documents.BenchDocument,
+        "bench-baseline": operating_documents.ComparisonDocument,
         "doctor": list[documents.CheckDocument],
         "stats": documents.StatsDocument,
     }

@@ -14,6 +14,7 @@ mod edge;
 mod errors;
 mod forked;
 mod node;
+mod readable;
 mod records;
 mod replica;
 mod session;

@@ -13,7 +13,10 @@ use pyo3::{
     types::{PyBytes, PyDict},
 };
 
-use crate::session::{headers_dict, key_of};
+use crate::{
+    readable::readable,
+    session::{headers_dict, key_of},
+};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Stream>()?;
@@ -23,6 +26,11 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PartitionDescription>()?;
     module.add_class::<Polled>()
 }
+
+readable!(Stream: id, name, topics_count, messages_count, size_bytes);
+readable!(Partition: id, current_offset, messages_count, size_bytes);
+readable!(Topic: id, name, partitions_count, messages_count, size_bytes);
+readable!(PartitionDescription: id, state, node, first_offset);
 
 /// A stream.
 #[pyclass(frozen, get_all, module = "headrace_core")]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from headrace_proto.catalog.v1 import AccessToken, User
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import Command, Reply, Transaction
+
+GroupPath = tuple[int, int, int]
+"""Ids of a stream, a topic in it, and a consumer group of the topic."""
 
 Clock = Callable[[], int]
 """Returns microseconds since the Unix epoch."""
@@ -183,6 +186,9 @@ class MembershipReader(Protocol):
 
     def is_member(self, gateway_id: int, client_id: int) -> bool:
         """Return whether this connection is a member of any group."""
+
+    def member_ids(self, gateway_id: int, client_id: int) -> Mapping[GroupPath, int]:
+        """Return the ids of this connection as a member, by group."""
 
     def awaits_partitions(self, gateway_id: int, client_id: int) -> bool:
         """Return whether partitions are about to move to this connection."""

@@ -273,6 +273,15 @@ class AppliedState:
         """Return whether this connection is a member of any consumer group."""
         return bool(self._machine.state.groups.groups_of_client(gateway_id, client_id))
 
+    def member_ids(self, gateway_id: int, client_id: int) -> dict[tuple[int, int, int], int]:
+        """Return the ids of this connection as a member, by the ids of stream, topic and consumer group."""
+        return {
+            (group.stream_id, group.topic_id, group.id): member.id
+            for group in self._machine.state.groups.groups_of_client(gateway_id, client_id)
+            for member in group.members
+            if (member.gateway_id, member.client_id) == (gateway_id, client_id)
+        }
+
     def awaits_partitions(self, gateway_id: int, client_id: int) -> bool:
         """Return whether partitions are about to move to this connection."""
         return is_partition_awaited(self._machine.state, gateway_id, client_id)

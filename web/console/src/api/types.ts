@@ -140,7 +140,8 @@ export interface PartitionLag {
   partition_id: number;
   stored_offset: number | null;
   last_offset: number | null;
-  lag_messages: number;
+  /** Null if the node of the partition is not reached. */
+  lag_messages: number | null;
   lag_seconds: number | null;
   member: number | null;
 }
@@ -193,7 +194,7 @@ export interface ClientConnection {
 }
 
 export interface ClientDetails extends ClientConnection {
-  consumer_groups: { stream_id: number; topic_id: number; group_id: number }[];
+  consumer_groups: { stream_id: number; topic_id: number; group_id: number; member: number | null }[];
 }
 
 export interface LogRecord {

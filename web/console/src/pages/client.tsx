@@ -8,7 +8,7 @@ import { Confirm } from "../ui/dialog.tsx";
 import { toast } from "../ui/notices.tsx";
 import { Page, Panel } from "../ui/page.tsx";
 import { type Column, Table } from "../ui/table.tsx";
-import { TRANSPORTS } from "./clients.tsx";
+import { TRANSPORTS, UserName } from "./clients.tsx";
 
 type Membership = ClientDetails["consumer_groups"][number];
 
@@ -44,6 +44,8 @@ export function ClientPage({ id }: { id: string }) {
   return (
     <Page
       title={`Client ${id}`}
+      needs="Read servers"
+      missing={`No client has the id ${id}: it has disconnected, or is connected to another gateway.`}
       crumbs={[{ label: "Clients", href: to("clients") }]}
       error={error}
       seenAt={seenAt}
@@ -65,9 +67,7 @@ export function ClientPage({ id }: { id: string }) {
               <dd>{TRANSPORTS[client.transport] ?? client.transport}</dd>
               <dt>User</dt>
               <dd>
-                {client.user_id === null
-                  ? "not logged in"
-                  : (users?.find((user) => user.id === client.user_id)?.username ?? client.user_id)}
+                <UserName id={client.user_id} users={users} />
               </dd>
               <dt>Member of</dt>
               <dd>{plural(client.consumer_groups_count, "consumer group")}</dd>

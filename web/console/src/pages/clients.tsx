@@ -7,9 +7,20 @@ import { type Column, Table } from "../ui/table.tsx";
 
 export const TRANSPORTS: Record<string, string> = { tcp: "TCP", quic: "QUIC", http: "HTTP", ws: "WebSocket" };
 
+interface UserNameProps {
+  id: number | null;
+  users: readonly User[] | undefined;
+}
+
+/** Name of a client's user, for those who may list the users; the id for others. */
+export function UserName({ id, users }: UserNameProps) {
+  if (id === null) return <span class="quiet">not logged in</span>;
+  const user = users?.find((candidate) => candidate.id === id);
+  return user === undefined ? <span>{id}</span> : <a href={to("users", id)}>{user.username}</a>;
+}
+
 export function Clients() {
   const { data: clients, error, seenAt } = usePolled<ClientConnection[]>("/clients", 2000);
-  // Show names instead of ids, if the user may list them.
   const { data: users } = usePolled<User[]>("/users", 30_000);
   const columns: Column<ClientConnection>[] = [
     {
@@ -23,12 +34,7 @@ export function Clients() {
     { title: "Transport", kind: "fit", cell: (row) => TRANSPORTS[row.transport] ?? row.transport },
     {
       title: "User",
-      cell: ({ user_id }) =>
-        user_id === null ? (
-          <span class="quiet">not logged in</span>
-        ) : (
-          (users?.find(({ id }) => id === user_id)?.username ?? user_id)
-        ),
+      cell: ({ user_id }) => <UserName id={user_id} users={users} />,
     },
     {
       title: "Groups",
@@ -40,6 +46,7 @@ export function Clients() {
   return (
     <Page
       title="Clients"
+      needs="Read servers"
       error={error}
       seenAt={seenAt}
       aside={<p class="quiet">Connections of the binary protocol. Callers over HTTP have none.</p>}

@@ -1,6 +1,8 @@
 import type { ClusterNode, ClusterState, MetadataReplica } from "../api/types.ts";
+import { problemsOf } from "../cluster_problems.ts";
 import { count, duration, plural } from "../format.ts";
 import { usePolled } from "../polled.ts";
+import { Problems } from "../ui/notices.tsx";
 import { Page, Panel } from "../ui/page.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 
@@ -56,6 +58,7 @@ export function Cluster() {
   return (
     <Page
       title="Cluster"
+      needs="Read servers"
       error={error}
       seenAt={seenAt}
       aside={
@@ -69,11 +72,7 @@ export function Cluster() {
     >
       {cluster && (
         <>
-          {problemsOf(cluster).map((problem) => (
-            <p key={problem} class="notice warn" role="status">
-              {problem}
-            </p>
-          ))}
+          <Problems problems={problemsOf(cluster)} />
           <Panel title={cluster.kind === "gateway" ? "This gateway" : "This server"} isPadded>
             <dl class="facts">
               <dt>Name</dt>
@@ -108,6 +107,7 @@ export function Cluster() {
               columns={NODES}
               rows={cluster.nodes}
               id={(row) => row.name}
+              sorted={{ column: "Node", isDescending: false }}
               empty="No partition node has registered yet: messages cannot be stored."
             />
           </Panel>
@@ -124,24 +124,4 @@ export function Cluster() {
       )}
     </Page>
   );
-}
-
-function problemsOf({ unready, nodes, replicas }: ClusterState): string[] {
-  const problems = unready === null ? [] : [`Clients should use another gateway: ${unready}.`];
-  const silent = nodes.filter(({ state }) => state === "silent");
-  if (silent.length > 0) {
-    const partitions = silent.reduce((sum, node) => sum + node.partitions_count, 0);
-    problems.push(
-      `No contact with ${silent.map(({ name }) => name).join(", ")}: ${plural(partitions, "partition")} cannot be read or written.`,
-    );
-  }
-  const healthy = replicas.filter(({ state }) => state === "primary" || state === "backup").length;
-  if (healthy < replicas.length) {
-    const outcome =
-      healthy > replicas.length / 2
-        ? "the service works, with less redundancy"
-        : "without a majority nothing can be created, changed or logged in";
-    problems.push(`${healthy} of ${plural(replicas.length, "metadata replica")} work: ${outcome}.`);
-  }
-  return problems;
 }

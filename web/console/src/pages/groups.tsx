@@ -82,6 +82,7 @@ export function Groups() {
   return (
     <Page
       title="Consumer groups"
+      needs="Read streams"
       error={error}
       seenAt={seenAt}
       aside={

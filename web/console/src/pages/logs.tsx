@@ -4,6 +4,7 @@ import type { LogRecord, Logs as LogsAnswer } from "../api/types.ts";
 import { time } from "../format.ts";
 import { ChoiceField, TextField } from "../ui/fields.tsx";
 import { Page, Panel } from "../ui/page.tsx";
+import { PauseButton } from "../ui/pause.tsx";
 import { type Column, Table } from "../ui/table.tsx";
 
 type Level = LogRecord["level"];
@@ -25,6 +26,7 @@ const COLUMNS: Column<LogRecord>[] = [
   { title: "Level", kind: "fit", cell: (row) => <span class={BADGES[row.level]}>{row.level}</span> },
   {
     title: "Message",
+    kind: "fill",
     cell: (row) => (
       <>
         {row.message} <span class="quiet">{fieldsOf(row)}</span>
@@ -43,50 +45,46 @@ export function Logs() {
   const wanted = text.toLowerCase();
   const shown = records?.filter((record) => searchable(record).includes(wanted));
   return (
-    <Page title="Log" error={error}>
-      <Panel
-        title="Records"
-        actions={
-          <>
-            <span class="quiet" role="status">
-              {isPaused ? "paused" : "live"}
-            </span>
-            <button
-              type="button"
-              class="button small"
-              aria-pressed={isPaused}
-              onClick={() => setPaused(!isPaused)}
-            >
-              {isPaused ? "Go on" : "Pause"}
-            </button>
-          </>
-        }
-      >
-        <div class="filters">
-          <ChoiceField
-            label="From level"
-            value={level}
-            options={[
-              ["debug", "debug"],
-              ["info", "info"],
-              ["warning", "warning"],
-              ["error", "error"],
-            ]}
-            onValue={setLevel}
-          />
-          <TextField label="Contains" type="search" value={text} onValue={setText} />
-        </div>
-        {missed > 0 && <p class="notice warn">{missed} records had gone before they could be shown.</p>}
-        <div class="log">
-          <Table
-            label="Records"
-            columns={COLUMNS}
-            rows={shown}
-            id={(row) => row.sequence}
-            empty="There are no such records."
-          />
-        </div>
-      </Panel>
+    <Page title="Log" error={error} needs="Read servers">
+      {!(error && !records) && (
+        <Panel
+          title="Records"
+          actions={
+            <>
+              <span class="quiet" role="status">
+                {isPaused ? "paused" : "live"}
+              </span>
+              <PauseButton isPaused={isPaused} onPaused={setPaused} />
+            </>
+          }
+        >
+          <div class="filters">
+            <ChoiceField
+              label="From level"
+              value={level}
+              options={[
+                ["debug", "debug"],
+                ["info", "info"],
+                ["warning", "warning"],
+                ["error", "error"],
+              ]}
+              onValue={setLevel}
+            />
+            <TextField label="Contains" type="search" value={text} onValue={setText} />
+          </div>
+          {missed > 0 && <p class="notice warn">{missed} records had gone before they could be shown.</p>}
+          <div class="log">
+            <Table
+              label="Records"
+              isStacked
+              columns={COLUMNS}
+              rows={shown}
+              id={(row) => row.sequence}
+              empty="There are no such records."
+            />
+          </div>
+        </Panel>
+      )}
     </Page>
   );
 }

@@ -1,8 +1,11 @@
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import type { ClusterState, Stats } from "../api/types.ts";
+import { useClusterProblems } from "../cluster_problems.ts";
 import { bytes, count, duration, rate, time } from "../format.ts";
 import { useHistory } from "../history.ts";
 import { usePolled } from "../polled.ts";
+import { to } from "../router.ts";
+import { Problems } from "../ui/notices.tsx";
 import { Page, Panel } from "../ui/page.tsx";
 import { type Line, Plot } from "../ui/plot.tsx";
 
@@ -11,6 +14,7 @@ const WINDOWS = [
   [3600, "hour"],
   [180, "3 minutes"],
 ] as const;
+const YOUNG_SECONDS = 600;
 const MESSAGES: Line[] = [{ label: "messages", colour: "--plot-1" }];
 const BYTES: Line[] = [{ label: "bytes", colour: "--plot-1" }];
 const CPU: Line[] = [
@@ -25,14 +29,26 @@ const percent = (value: number) => `${value < 10 ? value.toFixed(1) : Math.round
 
 export function Overview() {
   const { data: stats, error, seenAt } = usePolled<Stats>("/stats?sizes=bytes", INTERVAL_MS);
-  const [window, setWindow] = useState<number>(WINDOWS[0][0]);
+  const [chosen, setWindow] = useState<number | null>(null);
+  // What a server has done since a start a moment ago is a hairline in an hour. Decided once, so that nothing jumps.
+  const wasYoung = useRef<boolean | null>(null);
+  if (stats !== undefined) wasYoung.current ??= stats.run_time / 1e6 < YOUNG_SECONDS;
+  const window = chosen ?? WINDOWS[wasYoung.current ? 1 : 0][0];
   const { data: cluster } = usePolled<ClusterState>("/cluster", 60_000);
+  const problems = useClusterProblems();
   const isGateway = cluster?.kind === "gateway";
   const history = useHistory(stats, window);
   return (
-    <Page title="Overview" error={error} seenAt={seenAt}>
+    <Page title="Overview" error={error} seenAt={seenAt} needs="Read servers">
+      {error && !stats && (
+        <p>
+          What your account may read is below <a href={to("streams")}>Streams</a> and{" "}
+          <a href={to("groups")}>Consumer groups</a>.
+        </p>
+      )}
       {stats && (
         <>
+          <Problems problems={problems} />
           <dl class="tiles">
             <Tile label="Streams" value={count(stats.streams_count)} />
             <Tile label="Topics" value={count(stats.topics_count)} />

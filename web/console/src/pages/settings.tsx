@@ -41,6 +41,7 @@ export function Settings() {
   return (
     <Page
       title="Settings"
+      needs="Read servers"
       error={error}
       seenAt={seenAt}
       aside={

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { request } from "../api/request.ts";
 import type { StreamDetails, Topic } from "../api/types.ts";
-import { bytes, count, expiry, perSecond, plural, sizeLimit } from "../format.ts";
+import { bytes, count, expiry, plural, sizeLimit } from "../format.ts";
 import { usePolled } from "../polled.ts";
 import { useRates } from "../rates.ts";
 import { go, to } from "../router.ts";
@@ -12,6 +12,7 @@ import { ChoiceField, TextField } from "../ui/fields.tsx";
 import { toast } from "../ui/notices.tsx";
 import { Page } from "../ui/page.tsx";
 import { type Column, Table } from "../ui/table.tsx";
+import { volumeColumns } from "./volume_columns.tsx";
 
 type Asked = "create" | "rename";
 
@@ -41,19 +42,7 @@ export function StreamPage({ id }: { id: string }) {
       sort: (row) => row.partitions_count,
       cell: (row) => count(row.partitions_count),
     },
-    {
-      title: "Messages",
-      kind: "number",
-      sort: (row) => row.messages_count,
-      cell: (row) => count(row.messages_count),
-    },
-    {
-      title: "Rate",
-      kind: "number",
-      sort: (row) => rates.get(row.id) ?? null,
-      cell: (row) => perSecond(rates.get(row.id)),
-    },
-    { title: "Size", kind: "number", sort: (row) => row.size, cell: (row) => bytes(row.size) },
+    ...volumeColumns<Topic>(rates),
     {
       title: "Expiry",
       kind: "number",
@@ -70,6 +59,8 @@ export function StreamPage({ id }: { id: string }) {
   return (
     <Page
       title={stream?.name ?? `Stream ${id}`}
+      needs="Read streams"
+      missing={`There is no stream ${id}. It may have been deleted or renamed.`}
       crumbs={[{ label: "Streams", href: to("streams") }]}
       error={error}
       seenAt={seenAt}
@@ -95,9 +86,11 @@ export function StreamPage({ id }: { id: string }) {
     >
       {stream && (
         <div class="panel">
-          <div class="inline-form">
-            <TextField label="Contains" type="search" value={text} onValue={setText} />
-          </div>
+          {stream.topics.length > 0 && (
+            <div class="inline-form">
+              <TextField label="Contains" type="search" value={text} onValue={setText} />
+            </div>
+          )}
           <Table
             label="Topics"
             columns={columns}

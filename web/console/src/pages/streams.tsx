@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { request } from "../api/request.ts";
 import type { Stream } from "../api/types.ts";
-import { bytes, count, perSecond, time } from "../format.ts";
+import { count, time } from "../format.ts";
 import { usePolled } from "../polled.ts";
 import { useRates } from "../rates.ts";
 import { to } from "../router.ts";
@@ -10,6 +10,7 @@ import { TextField } from "../ui/fields.tsx";
 import { toast } from "../ui/notices.tsx";
 import { Page } from "../ui/page.tsx";
 import { type Column, Table } from "../ui/table.tsx";
+import { volumeColumns } from "./volume_columns.tsx";
 
 function columnsWith(rates: ReadonlyMap<number, number>): Column<Stream>[] {
   return [
@@ -26,19 +27,7 @@ function columnsWith(rates: ReadonlyMap<number, number>): Column<Stream>[] {
       sort: (row) => row.topics_count,
       cell: (row) => count(row.topics_count),
     },
-    {
-      title: "Messages",
-      kind: "number",
-      sort: (row) => row.messages_count,
-      cell: (row) => count(row.messages_count),
-    },
-    {
-      title: "Rate",
-      kind: "number",
-      sort: (row) => rates.get(row.id) ?? null,
-      cell: (row) => perSecond(rates.get(row.id)),
-    },
-    { title: "Size", kind: "number", sort: (row) => row.size, cell: (row) => bytes(row.size) },
+    ...volumeColumns<Stream>(rates),
     {
       title: "Created",
       kind: "number",
@@ -57,6 +46,7 @@ export function Streams() {
   return (
     <Page
       title="Streams"
+      needs="Read streams"
       error={error}
       seenAt={seenAt}
       actions={
@@ -67,9 +57,11 @@ export function Streams() {
     >
       {!(error && !streams) && (
         <div class="panel">
-          <div class="inline-form">
-            <TextField label="Contains" type="search" value={text} onValue={setText} />
-          </div>
+          {streams?.length !== 0 && (
+            <div class="inline-form">
+              <TextField label="Contains" type="search" value={text} onValue={setText} />
+            </div>
+          )}
           <Table
             label="Streams"
             columns={columnsWith(rates)}

@@ -5,16 +5,24 @@ import { ApiError } from "../api/request.ts";
 import { duration, time } from "../format.ts";
 import { onSessionChange, session } from "../session.ts";
 
-interface ErrorNoticeProps {
+/** Consequences of a page's errors for its user. */
+export interface Meaning {
+  /** Permission that the page needs, as the page of a user shows it. */
+  needs?: string | undefined;
+  /** Text for an object that does not exist. */
+  missing?: string | undefined;
+}
+
+interface ErrorNoticeProps extends Meaning {
   error: Error;
   /** Time of the content that is still shown, in milliseconds since the Unix epoch. */
   seenAt?: number | undefined;
 }
 
-export function ErrorNotice({ error, seenAt }: ErrorNoticeProps) {
+export function ErrorNotice({ error, seenAt, ...meaning }: ErrorNoticeProps) {
   return (
     <div class="notice bad" role="alert">
-      {messageOf(error)}
+      {messageOf(error, meaning)}
       {error instanceof ApiError && error.code !== null && <span class="quiet"> (code {error.code})</span>}
       {seenAt !== undefined && (
         <p class="quiet">
@@ -26,12 +34,29 @@ export function ErrorNotice({ error, seenAt }: ErrorNoticeProps) {
   );
 }
 
-function messageOf(error: Error): string {
-  if (error instanceof ApiError && error.status === 403)
-    return "Your account does not have the right to this.";
-  if (error instanceof ApiError && error.status === 404 && error.code === 404)
-    return "The resource does not exist.";
+function messageOf(error: Error, { needs, missing }: Meaning): string {
+  if (error instanceof ApiError && error.status === 403) {
+    return needs === undefined
+      ? "Your account does not have the right to this."
+      : `Your account does not have the right “${needs}”, which this page needs.`;
+  }
+  if (error instanceof ApiError && error.status === 404 && error.code === 404) {
+    return missing ?? "The resource does not exist.";
+  }
   return error.message;
+}
+
+/** A notice for each problem. */
+export function Problems({ problems }: { problems: readonly string[] }) {
+  return (
+    <>
+      {problems.map((problem) => (
+        <p key={problem} class="notice warn" role="status">
+          {problem}
+        </p>
+      ))}
+    </>
+  );
 }
 
 interface Toast {

@@ -2,14 +2,14 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { ErrorNotice } from "./notices.tsx";
+import { ErrorNotice, type Meaning } from "./notices.tsx";
 
 export interface Crumb {
   label: string;
   href: string;
 }
 
-interface PageProps {
+interface PageProps extends Meaning {
   title: string;
   crumbs?: readonly Crumb[];
   /** Addition to the title. */
@@ -23,7 +23,8 @@ interface PageProps {
 
 let isFirst = true;
 
-export function Page({ title, crumbs = [], aside, actions, error, seenAt, children }: PageProps) {
+export function Page(props: PageProps) {
+  const { title, crumbs = [], aside, actions, error, seenAt, needs, missing, children } = props;
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     // After keyboard navigation from another page, the focus is at the start of this one.
@@ -55,7 +56,7 @@ export function Page({ title, crumbs = [], aside, actions, error, seenAt, childr
         </div>
         {actions && <div class="actions">{actions}</div>}
       </header>
-      {error && <ErrorNotice error={error} seenAt={seenAt} />}
+      {error && <ErrorNotice error={error} seenAt={seenAt} needs={needs} missing={missing} />}
       <div class={error && seenAt !== undefined ? "page-body stale" : "page-body"}>{children}</div>
     </>
   );

@@ -16,6 +16,8 @@ export interface Column<Row> {
   kind?: "text" | "number" | "fit" | "fill";
   /** The column is the header of its row. */
   isHead?: boolean;
+  /** Repeat the title with each value where rows are stacked. */
+  isNamed?: boolean;
   /** Value to sort by; without it the column does not sort. */
   sort?: (row: Row) => SortValue;
   cell: (row: Row) => ComponentChildren;
@@ -35,16 +37,19 @@ interface TableProps<Row> {
   empty: string;
   /** Sorting until the user chooses another; without it, rows keep their order. */
   sorted?: Sorting;
+  /** Show rows on a phone as blocks in place of columns that scroll sideways. */
+  isStacked?: boolean;
 }
 
-export function Table<Row>({ label, columns, rows, id, empty, sorted }: TableProps<Row>) {
+export function Table<Row>(props: TableProps<Row>) {
+  const { label, columns, rows, id, empty, sorted, isStacked = false } = props;
   const [chosen, setChosen] = useState<Sorting | undefined>(sorted);
   if (rows === undefined) return <p class="empty">Loading…</p>;
   if (rows.length === 0) return <p class="empty">{empty}</p>;
   return (
     // Wide tables scroll sideways, which must be possible by keyboard as well.
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls has to be reachable
-    <section class="table-frame" aria-label={label} tabIndex={0}>
+    <section class={isStacked ? "table-frame stacked" : "table-frame"} aria-label={label} tabIndex={0}>
       <table>
         <thead>
           <tr>
@@ -62,7 +67,11 @@ export function Table<Row>({ label, columns, rows, id, empty, sorted }: TablePro
                     {column.cell(row)}
                   </th>
                 ) : (
-                  <td key={idOf(column)} class={column.kind}>
+                  <td
+                    key={idOf(column)}
+                    class={column.kind}
+                    data-title={column.isNamed ? column.title : undefined}
+                  >
                     {column.cell(row)}
                   </td>
                 ),

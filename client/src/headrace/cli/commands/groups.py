@@ -96,7 +96,7 @@ def show(target: Target, form: Form, stream: str, topic: str, group: str) -> Non
                     or_dash(it.member),
                     or_dash(it.stored_offset),
                     or_dash(it.last_offset),
-                    it.lag_messages,
+                    _messages(it.lag_messages),
                 )
                 for it in progress
             ],
@@ -129,7 +129,7 @@ def lag(target: Target, form: Form, stream: str, topic: str, group: str) -> None
                     or_dash(it.member),
                     or_dash(it.stored_offset),
                     or_dash(it.last_offset),
-                    it.lag_messages,
+                    _messages(it.lag_messages),
                     _seconds(it.lag_seconds),
                 ]
                 for it in report.partitions
@@ -218,6 +218,10 @@ def _found(client: Client, stream: str, topic: str, group: str) -> tuple[TopicPa
     if path.details is None:
         raise CommandError(f"this user may not read {path.name}: it needs the permission read_topic")
     return path, path.details, find_group(client, path, group)
+
+
+def _messages(lag: int | None) -> int | str:
+    return "node not reached" if lag is None else lag
 
 
 def _seconds(value: float | None) -> str:

@@ -66,7 +66,7 @@ def app(target: Target, form: Form) -> None:
 
 def _shown(name: str, value: Any) -> str:
     if name.endswith("_micros"):
-        return f"{value / 1_000_000:,.1f} s" if name.startswith("run_time") else output.moment(value)
+        return f"{value / 1_000_000:,.1f} s" if name.startswith("run_time") else output.date(value)
     if name.endswith("_bytes"):
         return output.size(value)
     if name.endswith("_percent"):

@@ -121,7 +121,7 @@ def _print_table(streams: list[Stream]) -> None:
                 stream.topics_count,
                 stream.messages_count,
                 output.size(stream.size_bytes),
-                output.moment(stream.created_at_micros),
+                output.date(stream.created_at_micros),
             )
             for stream in streams
         ),

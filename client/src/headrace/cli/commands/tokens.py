@@ -74,10 +74,7 @@ def list_tokens(target: Target, form: Form) -> None:
         [token_document(token) for token in found],
         lambda: output.print_table(
             ("name", "expires"),
-            [
-                (token.name, output.moment(token.expires_at_micros) if token.expires_at_micros else "-")
-                for token in found
-            ],
+            [(token.name, output.date(token.expires_at_micros) if token.expires_at_micros else "-") for token in found],
         ),
     )
 

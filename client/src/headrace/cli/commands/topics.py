@@ -233,7 +233,7 @@ def _row(topic: Topic) -> tuple[object, ...]:
         output.size(topic.size_bytes),
         output.size(topic.max_size_bytes) if topic.max_size_bytes else _DEFAULT,
         str(Expiry(topic.message_expiry_micros)) if topic.message_expiry_micros else _DEFAULT,
-        output.moment(topic.created_at_micros),
+        output.date(topic.created_at_micros),
     )
 
 
@@ -251,8 +251,10 @@ def _print_with_streams(found: list[tuple[Stream, Topic]]) -> None:
 def _print_with_partitions(topic: Topic, partitions: list[PartitionDocument]) -> None:
     _print_table([topic])
     output.stdout().print()
+    # An embedded server has none.
+    node = ("node",) if any(partition["node"] for partition in partitions) else ()
     output.print_table(
-        ("partition", "segments", "first offset", "last offset", "messages", "size", "next deletion", "node", "state"),
+        ("partition", "segments", "first offset", "last offset", "messages", "size", "next deletion", *node, "state"),
         (
             (
                 partition["id"],
@@ -261,8 +263,8 @@ def _print_with_partitions(topic: Topic, partitions: list[PartitionDocument]) ->
                 output.or_dash(partition["last_offset"]),
                 partition["messages_count"],
                 output.size(partition["size_bytes"]),
-                output.moment(partition["next_deletion_at_micros"]) if partition["next_deletion_at_micros"] else "",
-                partition["node"],
+                output.date(partition["next_deletion_at_micros"]) if partition["next_deletion_at_micros"] else "",
+                *((partition["node"],) if node else ()),
                 partition["state"],
             )
             for partition in partitions

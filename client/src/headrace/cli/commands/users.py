@@ -285,5 +285,5 @@ def _place(names: dict[tuple[int, int | None], str], stream_id: int | None, topi
 def _print_table(users: list[User]) -> None:
     output.print_table(
         ("id", "name", "status", "created"),
-        [(user.id, user.username, user.status, output.moment(user.created_at_micros)) for user in users],
+        [(user.id, user.username, user.status, output.date(user.created_at_micros)) for user in users],
     )

@@ -10,7 +10,8 @@ import click
 
 from headrace.cli.options import completing
 from headrace.cli.parameters import Address
-from headrace.cli.servers.target import target_of
+from headrace.cli.servers.http_target import url_of
+from headrace.cli.servers.target import Target, target_of
 
 _SERVER_HELP: Final = (
     "Address of the binary protocol: host, host:port, or tls://host:port?ca=FILE for TLS (all forms: "
@@ -23,14 +24,24 @@ def with_target(function: Callable[..., None]) -> Callable[..., None]:
     return _server_option(_credential_options(_resolved(function)))
 
 
+def with_http_target(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the same options and the address of the HTTP API, for a command which gets `target` and `url`."""
+
+    @click.option(
+        "--url",
+        envvar="HEADRACE_URL",
+        help="Address of the HTTP API: http://host:port, or https://host:port.  [default: port 3000 of the server]",
+    )
+    @wraps(function)
+    def command(*, target: Target, url: str | None, **arguments: Any) -> None:
+        function(target=target, url=url if url is not None else url_of(target), **arguments)
+
+    return with_target(command)
+
+
 def with_server(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options for a server alone to a command that needs no login."""
     return _server_option(_resolved(function))
-
-
-def with_credentials(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options for credentials alone."""
-    return _credential_options(_resolved(function))
 
 
 def _resolved(function: Callable[..., None]) -> Callable[..., None]:

@@ -13,9 +13,15 @@ from headrace.cli.errors import CommandError
 from headrace.cli.servers.target import Target
 from headrace.connection import Credentials, Token
 
-DEFAULT_URL: Final = "http://127.0.0.1:3000"
-
+_DEFAULT_PORT: Final = 3000
 _TIMEOUT_SECONDS: Final = 30.0
+
+
+def url_of(target: Target) -> str:
+    """Return the address at which the server of a target usually has its HTTP API."""
+    scheme = "https" if target.address.startswith("tls://") else "http"
+    host = target.address.removeprefix("tls://").partition("?")[0].rpartition(":")[0]
+    return f"{scheme}://{host}:{_DEFAULT_PORT}"
 
 
 class HttpError(CommandError):
@@ -62,7 +68,10 @@ class Api:
         except urllib.error.HTTPError as error:
             raise HttpError(f"{self._url} refused {method} {path}: {_reason(error)}") from error
         except OSError as error:
-            raise HttpError(f"{self._url} cannot be reached: {getattr(error, 'reason', error)}") from error
+            reason = getattr(error, "reason", error)
+            raise HttpError(
+                f"the HTTP API at {self._url} cannot be reached: {reason}; give its address with --url or HEADRACE_URL"
+            ) from error
 
 
 @contextmanager

@@ -32,6 +32,9 @@ pub struct BenchConfig {
     /// Password of the user. Never part of a report.
     #[serde(skip_serializing)]
     pub password: String,
+    /// Personal access token to log in with in place of user and password. Never part of a report.
+    #[serde(skip_serializing)]
+    pub token: Option<String>,
     /// Ticket to log in with in place of user and password, to measure a partition node. Never part of a report.
     #[serde(skip_serializing)]
     pub ticket: Option<String>,
@@ -96,6 +99,7 @@ impl Default for BenchConfig {
             transport: Transport::Tcp,
             username: "iggy".into(),
             password: "iggy".into(),
+            token: None,
             ticket: None,
             catalog_address: None,
             mode: Mode::Produce,
@@ -363,6 +367,15 @@ impl Amount {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_are_read_and_not_reported() {
+        let text = r#"{"password": "secret", "token": "secret", "ticket": "secret"}"#;
+        let config: BenchConfig = serde_json::from_str(text).expect("parses");
+        assert_eq!(config.token.as_deref(), Some("secret"));
+        let json = serde_json::to_string(&config).expect("serialisable");
+        assert!(!json.contains("secret"), "{json}");
+    }
 
     #[test]
     fn the_default_is_valid_and_survives_json() {

@@ -373,9 +373,7 @@ fn connect(config: &BenchConfig) -> Result<Client, ClientError> {
     let mut client = Client::connect(&config.address, &config.connect_options())?;
     match &config.ticket {
         Some(ticket) => client.login_with_ticket(ticket)?,
-        None => {
-            client.login(&config.username, &config.password)?;
-        }
+        None => log_in(&mut client, config)?,
     }
     Ok(client)
 }
@@ -384,8 +382,16 @@ fn connect(config: &BenchConfig) -> Result<Client, ClientError> {
 fn administrate(config: &BenchConfig) -> Result<Client, ClientError> {
     let address = config.catalog_address.as_ref().unwrap_or(&config.address);
     let mut client = Client::connect(address, &config.connect_options())?;
-    client.login(&config.username, &config.password)?;
+    log_in(&mut client, config)?;
     Ok(client)
+}
+
+fn log_in(client: &mut Client, config: &BenchConfig) -> Result<(), ClientError> {
+    match &config.token {
+        Some(token) => client.login_with_access_token(token)?,
+        None => client.login(&config.username, &config.password)?,
+    };
+    Ok(())
 }
 
 fn process_cpu<T>(result: std::io::Result<T>) -> Result<T, ClientError> {

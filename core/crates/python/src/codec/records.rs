@@ -13,6 +13,7 @@ use headrace_wire::{
 use pyo3::prelude::*;
 
 use super::permissions::Permissions;
+use crate::readable::readable;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Stats>()?;
@@ -26,6 +27,15 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ConsumerGroup>()?;
     module.add_class::<GroupMember>()
 }
+
+readable!(Cluster: name, nodes);
+readable!(ClusterNode: name, ip, tcp_port, role, status);
+readable!(Connection: client_id, user_id, transport, address, groups_count);
+readable!(User: id, username, status);
+readable!(AccessToken: name, expires_at_micros);
+readable!(ConsumerOffset: partition_id, current_offset, stored_offset);
+readable!(ConsumerGroup: id, name, partitions_count, members_count);
+readable!(GroupMember: id, partitions);
 
 /// Cache use of one partition.
 #[pyclass(frozen, get_all, module = "headrace_core")]

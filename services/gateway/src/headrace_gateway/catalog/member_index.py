@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
 
+from headrace_gateway.ports import GroupPath
 from headrace_proto.catalog.v1 import ConsumerGroup
-
-GroupPath: TypeAlias = tuple[int, int, int]
-"""Ids of stream, topic and group."""
 
 _Connection: TypeAlias = tuple[int, int]
 # Ids of gateway and client.
+
+
+class _Membership(NamedTuple):
+    member_id: int
+    """Id within the group."""
+    awaits_partitions: bool
 
 
 class MemberIndex:
     """Members of all groups by connection."""
 
     def __init__(self) -> None:
-        self._groups: dict[GroupPath, dict[_Connection, bool]] = {}
+        self._groups: dict[GroupPath, dict[_Connection, _Membership]] = {}
         self._connections: dict[int, dict[int, set[GroupPath]]] = {}
 
     def put(self, group: ConsumerGroup) -> None:
@@ -25,7 +30,10 @@ class MemberIndex:
         path = (group.stream_id, group.topic_id, group.id)
         self.forget(path)
         awaiting = {revocation.to_member_id for member in group.members for revocation in member.revocations}
-        members = {(member.gateway_id, member.client_id): member.id in awaiting for member in group.members}
+        members = {
+            (member.gateway_id, member.client_id): _Membership(member.id, member.id in awaiting)
+            for member in group.members
+        }
         if not members:
             return
         self._groups[path] = members
@@ -55,7 +63,12 @@ class MemberIndex:
         """Return whether this connection is a member of any group."""
         return client_id in self._connections.get(gateway_id, {})
 
+    def member_ids(self, gateway_id: int, client_id: int) -> Mapping[GroupPath, int]:
+        """Return the ids of this connection as a member, by group."""
+        paths = self._connections.get(gateway_id, {}).get(client_id, set())
+        return {path: self._groups[path][gateway_id, client_id].member_id for path in paths}
+
     def awaits_partitions(self, gateway_id: int, client_id: int) -> bool:
         """Return whether partitions are about to move to this connection."""
         paths = self._connections.get(gateway_id, {}).get(client_id, set())
-        return any(self._groups[path][gateway_id, client_id] for path in paths)
+        return any(self._groups[path][gateway_id, client_id].awaits_partitions for path in paths)

@@ -6,11 +6,11 @@ Updated in step with the shards of the process. Permissions are checked by the s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from headrace_gateway.catalog.member_index import MemberIndex
 from headrace_gateway.catalog.topic_index import TopicIndex, Unavailable
-from headrace_gateway.ports import TopicPlaces
+from headrace_gateway.ports import GroupPath, TopicPlaces
 from headrace_proto.catalog.v1 import AccessToken, Delta, Node, Snapshot, Update, User
 
 
@@ -103,6 +103,10 @@ class CatalogView:
     def is_member(self, gateway_id: int, client_id: int) -> bool:
         """Return whether this connection is a member of any group."""
         return self._members.is_member(gateway_id, client_id)
+
+    def member_ids(self, gateway_id: int, client_id: int) -> Mapping[GroupPath, int]:
+        """Return the ids of this connection as a member, by group."""
+        return self._members.member_ids(gateway_id, client_id)
 
     def awaits_partitions(self, gateway_id: int, client_id: int) -> bool:
         """Return whether partitions are about to move to this connection."""

@@ -122,7 +122,7 @@ class ControlPlane:
             reach=metadata.reach,
         )
         limits = config.consumer_group
-        self._memberships = Memberships(
+        self.memberships = Memberships(
             proposer=metadata.proposer,
             reader=metadata.members,
             gateway_id=itself.gateway_id,
@@ -143,7 +143,7 @@ class ControlPlane:
             logins=self.logins,
             passwords=passwords,
             password_limits=_login_limits(config),
-            memberships=self._memberships,
+            memberships=self.memberships,
             transactions=metadata.transactions,
             publications=self._publications,
             topic_defaults=topic_defaults,
@@ -158,7 +158,7 @@ class ControlPlane:
 
     async def members_left(self) -> None:
         """End the memberships of connections that ended with the node, before they time out."""
-        await self._memberships.ended()
+        await self.memberships.ended()
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -170,8 +170,8 @@ class ControlPlane:
         cleaning = self._config.personal_access_token.cleaner
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.audit.working())
-            await self._memberships.started()
-            await stack.enter_async_context(background(self._memberships.run(), "memberships"))
+            await self.memberships.started()
+            await stack.enter_async_context(background(self.memberships.run(), "memberships"))
             await stack.enter_async_context(background(self._publications.run(), "publications"))
             if cleaning.enabled:
                 cleaner = TokenCleaner(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from headrace_gateway.ports import Clock, MembershipReader, Proposer, wall_clock_micros
+from headrace_gateway.ports import Clock, GroupPath, MembershipReader, Proposer, wall_clock_micros
 from headrace_proto.errors import Status
 from headrace_proto.metadata.v1 import (
     Command,
@@ -99,6 +100,10 @@ class Memberships:
                 "members of this gateway were not removed from their groups, the gateway timeout will remove them: %s",
                 error,
             )
+
+    def member_ids(self, client_id: int) -> Mapping[GroupPath, int]:
+        """Return the ids of a connection of this gateway as a member, by group."""
+        return self._reader.member_ids(self._gateway.id, client_id)
 
     async def create(self, command: Command) -> Reply:
         """Create a group; complete the command with the fields that only this gateway knows."""

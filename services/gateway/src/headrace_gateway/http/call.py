@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -17,7 +17,7 @@ from headrace_gateway.http.admission.supervision import UNSUPERVISED, Supervisio
 from headrace_gateway.http.config import HttpConfig
 from headrace_gateway.http.sizes import size_text
 from headrace_gateway.json_api.errors import Refused, Rejected
-from headrace_gateway.ports import Clock
+from headrace_gateway.ports import Clock, GroupPath
 from headrace_node.connections.sessions import Response, Session, Sessions
 from headrace_proto.errors import Status
 from headrace_proto.limits import NAME_BYTES
@@ -64,6 +64,8 @@ class HttpServices:
     """Statistics of the last hour."""
     cluster: ReadClusterState
     """Returns the state of the cluster."""
+    member_ids: Callable[[int], Mapping[GroupPath, int]]
+    """Returns the ids of a connection as a member, by group."""
     tracing: Tracing | None = None
     """Creates spans of requests, if enabled."""
     supervision: Supervision = UNSUPERVISED

@@ -7,7 +7,7 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NoReturn, cast
 
@@ -36,7 +36,7 @@ from headrace_gateway.observability.cluster_state import ReadClusterState
 from headrace_gateway.observability.group_lags import GroupLags
 from headrace_gateway.observability.recent_logs import RecentLogs
 from headrace_gateway.observability.statistics_history import StatisticsHistory
-from headrace_gateway.ports import wall_clock_micros
+from headrace_gateway.ports import GroupPath, wall_clock_micros
 from headrace_gateway.push.config import PushConfig
 from headrace_gateway.push.server import Push
 from headrace_node.connections.sessions import Sessions
@@ -77,6 +77,7 @@ async def serving(
     logs: RecentLogs,
     settings: Callable[[], Sequence[ShownSetting]],
     cluster: ReadClusterState,
+    member_ids: Callable[[int], Mapping[GroupPath, int]],
     collectors: Sequence[Collector] = (),
     tracing: Tracing | None = None,
     supervision: Supervision = UNSUPERVISED,
@@ -95,6 +96,7 @@ async def serving(
         logs: Recent log records.
         settings: Lists the effective settings of the whole server.
         cluster: Returns the state of the cluster.
+        member_ids: Returns the ids of a connection as a member of consumer groups.
         collectors: Metrics of other parts of the process.
         tracing: Creates spans of requests, if enabled.
         supervision: Access for supervisors that are not users.
@@ -148,6 +150,7 @@ async def serving(
             settings=settings,
             history=history,
             cluster=cluster,
+            member_ids=member_ids,
             tracing=tracing,
             supervision=supervision,
             proxies=proxies,

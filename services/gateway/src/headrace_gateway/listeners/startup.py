@@ -157,6 +157,7 @@ class Listeners(Generic[ConfigT, NativeT]):
                     logs=logs,
                     settings=lambda: settings(bound),
                     cluster=cluster,
+                    member_ids=plane.memberships.member_ids,
                     collectors=(
                         NodeCollector(lambda: node.statistics() | {"listeners": self.edge.statistics()}),
                         *collectors,

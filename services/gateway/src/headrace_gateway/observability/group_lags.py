@@ -120,7 +120,7 @@ class GroupLags:
         for group, lag in self._report.lags:
             for partition in lag.partitions:
                 values = [*group.labels, str(partition.partition_id)]
-                messages.add_metric(values, partition.lag_messages)
+                messages.add_metric(values, partition.lag_messages or 0)
                 if partition.lag_seconds is not None:
                     seconds.add_metric(values, partition.lag_seconds)
         yield from (messages, seconds)
@@ -156,13 +156,19 @@ async def lags_of_groups(
         SessionLost: The node stops.
     """
     room = partitions_max
+    # Each request to a node that is not reached waits for it, so a topic is tried once.
+    unreached: set[tuple[int, int]] = set()
     async for found in _groups(session, streams):
         # A group of a topic without partitions is a series as well.
         room -= max(1, found.topic.partitions_count)
         lag: Lag | None = None
-        if room >= 0:
+        topic = found.stream.id, found.topic.id
+        if room >= 0 and topic not in unreached:
             with suppress(NotToBeSeen):
-                lag = await lag_of_group(session, found.stream.id, found.topic.id, found.group.id, now_micros=clock())
+                lag = await lag_of_group(session, *topic, found.group.id, now_micros=clock())
+        if lag is not None and not lag.is_complete:
+            unreached.add(topic)
+            lag = None
         yield found, lag
 
 

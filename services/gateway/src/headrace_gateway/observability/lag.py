@@ -29,8 +29,8 @@ class PartitionLag:
     """Offset of the last processed message; None if no offset is stored."""
     last_offset: int | None
     """Offset of the newest message; None if the partition is empty."""
-    lag_messages: int
-    """Number of readable messages not processed yet."""
+    lag_messages: int | None
+    """Number of readable messages not processed yet; None if the node of the partition is not reached."""
     lag_seconds: float | None
     """Age of the oldest of them; 0 if there is none; None if it could not be read."""
     member: int | None
@@ -42,9 +42,15 @@ class Lag:
     """Lag of the consumer in the whole topic."""
 
     lag_messages: int
+    """Lag in all partitions whose node is reached."""
     lag_seconds: float | None
     """Largest lag of a partition; None if no lagging partition could be read."""
     partitions: list[PartitionLag]
+
+    @property
+    def is_complete(self) -> bool:
+        """True if the lag in every partition is known."""
+        return all(partition.lag_messages is not None for partition in self.partitions)
 
 
 class NotToBeSeen(Exception):
@@ -99,20 +105,25 @@ async def _lag(
     read = core.decode_topic(_payload(await session.call(*core.encode_get_topic(stream=stream, topic=topic))))
     if read is None:
         raise NotToBeSeen(Status.RESOURCE_NOT_FOUND)
+    answers = await _answers(
+        session,
+        [
+            core.encode_get_consumer_offset(
+                stream=stream, topic=topic, consumer=consumer, is_group=is_group, partition=partition.id
+            )
+            for partition in read.partitions
+        ],
+        at_once=_OFFSETS_AT_ONCE,
+    )
+    is_reached = [answer.status != Status.PARTITION_UNAVAILABLE for answer in answers]
     offsets = [
-        core.decode_consumer_offset(_payload(answer))
-        for answer in await _answers(
-            session,
-            [
-                core.encode_get_consumer_offset(
-                    stream=stream, topic=topic, consumer=consumer, is_group=is_group, partition=partition.id
-                )
-                for partition in read.partitions
-            ],
-            at_once=_OFFSETS_AT_ONCE,
-        )
+        core.decode_consumer_offset(_payload(answer)) if reached else None
+        for answer, reached in zip(answers, is_reached, strict=True)
     ]
-    behind = [_behind(partition, offset) for partition, offset in zip(read.partitions, offsets, strict=True)]
+    behind = [
+        _behind(partition, offset) if reached else None
+        for partition, offset, reached in zip(read.partitions, offsets, is_reached, strict=True)
+    ]
     late = [place for place, count in enumerate(behind) if count]
     arrivals = await _answers(
         session,
@@ -128,12 +139,12 @@ async def _lag(
             stored_offset=None if offset is None else offset.stored_offset,
             last_offset=partition.current_offset if partition.messages_count else None,
             lag_messages=behind[place],
-            lag_seconds=seconds.get(place, 0.0),
+            lag_seconds=seconds.get(place, 0.0) if is_reached[place] else None,
             member=owners.get(partition.id),
         )
         for place, (partition, offset) in enumerate(zip(read.partitions, offsets, strict=True))
     ]
-    return Lag(sum(behind), _worst(partitions), partitions)
+    return Lag(sum(count or 0 for count in behind), _worst(partitions), partitions)
 
 
 def _payload(answer: Response) -> bytes:

@@ -28,7 +28,15 @@ export function Tokens() {
     {
       title: "Expires",
       kind: "fit",
-      cell: (row) => (row.expiry_at ? time(row.expiry_at).slice(0, 19) : "never"),
+      cell: ({ expiry_at }) => {
+        if (!expiry_at) return "never";
+        const isOver = expiry_at / 1000 < Date.now();
+        return (
+          <>
+            {time(expiry_at).slice(0, 19)} {isOver && <span class="badge warn">expired</span>}
+          </>
+        );
+      },
     },
     {
       title: "Actions",

@@ -35,6 +35,8 @@ export function UserPage({ id }: { id: string }) {
   return (
     <Page
       title={user?.username ?? `User ${id}`}
+      needs="Read users"
+      missing={`There is no user ${id}. It may have been deleted or renamed.`}
       crumbs={[{ label: "Users", href: to("users") }]}
       error={error}
       seenAt={seenAt}

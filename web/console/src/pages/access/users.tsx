@@ -27,12 +27,15 @@ export function Users() {
   return (
     <Page
       title="Users"
+      needs="Read users"
       error={error}
       seenAt={seenAt}
       actions={
-        <button type="button" class="button primary" onClick={() => setCreating(true)}>
-          Create a user
-        </button>
+        users && (
+          <button type="button" class="button primary" onClick={() => setCreating(true)}>
+            Create a user
+          </button>
+        )
       }
     >
       {!(error && !users) && (

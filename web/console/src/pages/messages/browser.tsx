@@ -15,22 +15,16 @@ import type { Partition, TopicDetails } from "../../api/types.ts";
 import { count, plural } from "../../format.ts";
 import { contains } from "../../message_text.ts";
 import { to } from "../../router.ts";
-import { ChoiceField, TextField } from "../../ui/fields.tsx";
+import { TextField } from "../../ui/fields.tsx";
 import { ErrorNotice } from "../../ui/notices.tsx";
 import { Panel } from "../../ui/page.tsx";
+import { PlaceFields, type ReadingPlace } from "./place_fields.tsx";
 import { SearchResults } from "./search_results.tsx";
 import { MessageTable } from "./table.tsx";
 
 const PAGE_SIZE = 50;
 
-type Begin = "newest" | "first" | "offset" | "time";
-
-interface Wish {
-  /** Id of a partition; empty for all. */
-  partition: string;
-  begin: Begin;
-  value: string;
-}
+type Wish = ReadingPlace<"newest">;
 
 const BEGINNING: Wish = { partition: "", begin: "newest", value: "" };
 
@@ -57,43 +51,12 @@ export function Messages({ path, topic, stream }: { path: string; topic: TopicDe
             pages.begin(wish);
           }}
         >
-          <ChoiceField
-            label="Partition"
-            value={wish.partition}
-            options={[["", "all"], ...topic.partitions.map(({ id }) => [String(id), String(id)] as const)]}
-            onValue={(partition) => change({ partition })}
+          <PlaceFields
+            partitions={topic.partitions}
+            own={["newest", "with the newest"]}
+            place={wish}
+            onChange={change}
           />
-          <ChoiceField
-            label="Begin"
-            value={wish.begin}
-            options={[
-              ["newest", "with the newest"],
-              ["first", "with the first message"],
-              ["offset", "at an offset"],
-              ["time", "at a time"],
-            ]}
-            onValue={(begin) => change({ begin, value: "" })}
-          />
-          {wish.begin === "offset" && (
-            <TextField
-              label="Offset"
-              type="number"
-              min={0}
-              value={wish.value}
-              onValue={(value) => change({ value })}
-              required
-            />
-          )}
-          {wish.begin === "time" && (
-            <TextField
-              label="Time"
-              type="datetime-local"
-              step={1}
-              value={wish.value}
-              onValue={(value) => change({ value })}
-              required
-            />
-          )}
           <button type="submit" class="button">
             Show
           </button>
@@ -186,8 +149,11 @@ function summary(shown: number, loaded: number, older: number, newer: number): s
   return `${here} · ${count(older)} older · ${count(newer)} newer`;
 }
 
+/** One partition, or all that can be read. */
 function chosen(partitions: readonly Partition[], partition: string): readonly Partition[] {
-  return partition === "" ? partitions : partitions.filter(({ id }) => String(id) === partition);
+  return partition === ""
+    ? partitions.filter(({ state }) => state === "serving")
+    : partitions.filter(({ id }) => String(id) === partition);
 }
 
 interface Pages {

@@ -6,19 +6,17 @@ import { live } from "../../push.ts";
 import { ChoiceField, TextField } from "../../ui/fields.tsx";
 import { ErrorNotice } from "../../ui/notices.tsx";
 import { Panel } from "../../ui/page.tsx";
+import { PauseButton } from "../../ui/pause.tsx";
+import { PlaceFields, type ReadingPlace } from "./place_fields.tsx";
 import { MessageTable } from "./table.tsx";
 
 const KEPT_MAX = 500;
 const SHOWN_EVERY_MS = 120;
 const CREDIT = { messages: 500, bytes: 2 * 2 ** 20 };
 
-type Begin = "last" | "first" | "offset" | "time";
 type Condition = "none" | "equals" | "prefix" | "exists";
 
-interface Wish {
-  partition: string;
-  begin: Begin;
-  value: string;
+interface Wish extends ReadingPlace<"last"> {
   header: string;
   condition: Condition;
   expected: string;
@@ -52,42 +50,7 @@ export function Live({ topic, stream }: { topic: TopicDetails; stream: number })
           setPaused(false);
         }}
       >
-        <ChoiceField
-          label="Partition"
-          value={wish.partition}
-          options={[["", "all"], ...topic.partitions.map(({ id }) => [String(id), String(id)] as const)]}
-          onValue={(partition) => change({ partition })}
-        />
-        <ChoiceField
-          label="Begin"
-          value={wish.begin}
-          options={[
-            ["last", "now"],
-            ["first", "with the first message"],
-            ["offset", "at an offset"],
-            ["time", "at a time"],
-          ]}
-          onValue={(begin) => change({ begin, value: "" })}
-        />
-        {wish.begin === "offset" && (
-          <TextField
-            label="Offset"
-            type="number"
-            min={0}
-            value={wish.value}
-            onValue={(value) => change({ value })}
-            required
-          />
-        )}
-        {wish.begin === "time" && (
-          <TextField
-            label="Time"
-            type="datetime-local"
-            value={wish.value}
-            onValue={(value) => change({ value })}
-            required
-          />
-        )}
+        <PlaceFields partitions={topic.partitions} own={["last", "now"]} place={wish} onChange={change} />
         <ChoiceField
           label="Header"
           value={wish.condition}
@@ -145,14 +108,7 @@ export function Live({ topic, stream }: { topic: TopicDetails; stream: number })
             <button type="button" class="button small" onClick={tail.clear}>
               Clear
             </button>
-            <button
-              type="button"
-              class="button small"
-              aria-pressed={isPaused}
-              onClick={() => setPaused(!isPaused)}
-            >
-              {isPaused ? "Go on" : "Pause"}
-            </button>
+            <PauseButton isPaused={isPaused} onPaused={setPaused} />
           </>
         }
       >

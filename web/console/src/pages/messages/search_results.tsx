@@ -59,7 +59,7 @@ export function SearchResults({ topic, partitions, text, onClose }: SearchResult
               aria-label="Searched"
             />
             <span class="quiet">
-              {count(scanned)} of {count(total)} searched · {count(messages.length)} found
+              {count(scanned)} of {count(total)} searched · {count(messages.length)} found ·
             </span>
             {/* Announce state changes only; the changing numbers would be read out without end. */}
             <span class="quiet" role="status">

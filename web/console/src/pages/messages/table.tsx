@@ -5,6 +5,8 @@ import { commonHeaders, headersText, preview, shownValue } from "../../message_t
 import { type Column, Table } from "../../ui/table.tsx";
 import { Inspector } from "./inspector.tsx";
 
+/** Header in which producers of the SDK keep the key of a message. */
+const KEY_HEADER = "headrace.key";
 /** Headers with columns of their own; all others share one. */
 const HEADER_COLUMNS_MAX = 4;
 
@@ -35,7 +37,7 @@ export function MessageTable({ messages, isDated = false, empty }: MessageTableP
         </button>
       ),
     },
-    { title: "Partition", kind: "fit", cell: (row) => row.partitionId },
+    { title: "Partition", kind: "fit", isNamed: true, cell: (row) => row.partitionId },
     {
       title: "Time",
       kind: "fit",
@@ -44,8 +46,9 @@ export function MessageTable({ messages, isDated = false, empty }: MessageTableP
     { title: "Size", kind: "number", cell: (row) => bytes(row.payload.length) },
     ...names.map(
       (name): Column<Message> => ({
-        title: name,
+        title: name === KEY_HEADER ? "Key" : name,
         id: `header ${name}`,
+        isNamed: true,
         cell: (row) => <span class="clip header-value quiet">{headerOf(row, name)}</span>,
       }),
     ),
@@ -71,6 +74,7 @@ export function MessageTable({ messages, isDated = false, empty }: MessageTableP
     <>
       <Table
         label="Messages"
+        isStacked
         columns={columns}
         rows={messages}
         id={(row) => `${row.partitionId}.${row.offset}.${row.timestamp}`}

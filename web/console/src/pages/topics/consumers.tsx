@@ -7,7 +7,7 @@ import { Confirm, FormDialog } from "../../ui/dialog.tsx";
 import { TextField } from "../../ui/fields.tsx";
 import { ErrorNotice, toast } from "../../ui/notices.tsx";
 import { Panel } from "../../ui/page.tsx";
-import { GroupClients } from "./group_clients.tsx";
+import { GroupClients, useGroupMembers } from "./group_clients.tsx";
 import { LagTable } from "./lag.tsx";
 
 interface ConsumersProps {
@@ -51,6 +51,7 @@ interface GroupPanelProps {
 function GroupPanel({ place, group, onDone }: GroupPanelProps) {
   const { path } = place;
   const [isDeleting, setDeleting] = useState(false);
+  const members = useGroupMembers({ ...place, group });
   return (
     <Panel
       title={group.name}
@@ -70,11 +71,12 @@ function GroupPanel({ place, group, onDone }: GroupPanelProps) {
         </>
       }
     >
-      {group.members_count > 0 && <GroupClients {...place} group={group} />}
+      {members && <GroupClients group={group} members={members} />}
       <LagTable
         path={path}
         reader={{ isGroup: true, id: group.id }}
         label={`group ${group.name}`}
+        members={members ?? []}
         refusal={group.members_count > 0 ? "offsets can be reset when it has no members" : null}
       />
       {isDeleting && (

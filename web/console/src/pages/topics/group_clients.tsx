@@ -8,10 +8,22 @@ import { to } from "../../router.ts";
 /** Clients that are asked for the groups that they are members of. */
 const ASKED_MAX = 100;
 
-/** The connections of this server that are members of a group, for users who may list the clients. */
-export function GroupClients({ stream, topic, group }: { stream: number; topic: number; group: Group }) {
-  const { data: clients } = usePolled<ClientConnection[]>("/clients", 5000);
-  const [members, setMembers] = useState<readonly ClientDetails[] | null>(null);
+export interface GroupMember {
+  client: ClientConnection;
+  /** Id within the group. */
+  member: number | null;
+}
+
+interface GroupPlace {
+  stream: number;
+  topic: number;
+  group: Group;
+}
+
+/** The connections of this server that are members of a group; null for users who may not list the clients. */
+export function useGroupMembers({ stream, topic, group }: GroupPlace): readonly GroupMember[] | null {
+  const { data: clients } = usePolled<ClientConnection[]>(group.members_count > 0 ? "/clients" : null, 5000);
+  const [members, setMembers] = useState<readonly GroupMember[] | null>(null);
   const candidates = clients
     ?.filter((client) => client.consumer_groups_count > 0)
     .slice(0, ASKED_MAX)
@@ -21,24 +33,37 @@ export function GroupClients({ stream, topic, group }: { stream: number; topic: 
     if (candidates === undefined) return;
     const abort = new AbortController();
     void detailsOf(candidates.split(" ").filter(Boolean), abort.signal).then((found) => {
-      const isMember = ({ consumer_groups }: ClientDetails) =>
-        consumer_groups.some(
+      if (abort.signal.aborted) return;
+      const membershipOf = ({ consumer_groups }: ClientDetails) =>
+        consumer_groups.find(
           (one) => one.stream_id === stream && one.topic_id === topic && one.group_id === group.id,
         );
-      if (!abort.signal.aborted) setMembers(found.filter(isMember));
+      setMembers(
+        found.flatMap((client) => {
+          const membership = membershipOf(client);
+          return membership === undefined ? [] : [{ client, member: membership.member }];
+        }),
+      );
     });
     return () => abort.abort();
   }, [candidates, stream, topic, group.id, group.members_count]);
-  if (members === null) return null;
+  return group.members_count > 0 ? members : null;
+}
+
+interface GroupClientsProps {
+  group: Group;
+  members: readonly GroupMember[];
+}
+
+export function GroupClients({ group, members }: GroupClientsProps) {
   const elsewhere = group.members_count - members.length;
   return (
     <p class="panel-text">
       Members:{" "}
-      {members.map((client, index) => (
+      {members.map(({ client }, index) => (
         <span key={client.client_id}>
           {index > 0 && ", "}
-          <a href={to("clients", client.client_id)}>client {client.client_id}</a>{" "}
-          <span class="quiet">({client.address})</span>
+          <ClientLink id={client.client_id} /> <span class="quiet">({client.address})</span>
         </span>
       ))}
       {members.length > 0 && elsewhere > 0 && ", "}
@@ -47,6 +72,10 @@ export function GroupClients({ stream, topic, group }: { stream: number; topic: 
       )}
     </p>
   );
+}
+
+export function ClientLink({ id }: { id: number }) {
+  return <a href={to("clients", id)}>client&nbsp;{id}</a>;
 }
 
 /** A client that has gone since it was listed is left out. */

@@ -7,27 +7,39 @@ import { FormDialog } from "../../ui/dialog.tsx";
 import { ChoiceField, TextField } from "../../ui/fields.tsx";
 import { ErrorNotice, toast } from "../../ui/notices.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
+import { ClientLink, type GroupMember } from "./group_clients.tsx";
 
 interface LagProps {
   /** Path of the topic. */
   path: string;
   reader: Reader;
   label: string;
+  /** Members of a group whose connections are known. */
+  members?: readonly GroupMember[];
   /** Reason why offsets cannot be changed now, if any. */
   refusal?: string | null;
 }
 
-export function LagTable({ path, reader, label, refusal = null }: LagProps) {
+export function LagTable({ path, reader, label, members = [], refusal = null }: LagProps) {
   const { data: lag, error, reload } = usePolled<Lag>(lagPath(path, reader), 1500);
   const [moved, setMoved] = useState<readonly number[] | null>(null);
   const columns: Column<PartitionLag>[] = [
     { title: "Partition", kind: "fit", isHead: true, cell: (row) => row.partition_id },
-    { title: "Stored offset", kind: "number", cell: (row) => offset(row.stored_offset) },
+    {
+      title: "Stored offset",
+      kind: "number",
+      cell: (row) => (row.lag_messages === null ? "–" : offset(row.stored_offset)),
+    },
     { title: "Last offset", kind: "number", cell: (row) => offset(row.last_offset) },
-    { title: "Lag", kind: "number", cell: (row) => count(row.lag_messages) },
+    {
+      title: "Lag",
+      kind: "number",
+      cell: ({ lag_messages }) =>
+        lag_messages === null ? <span class="badge bad">node not reached</span> : count(lag_messages),
+    },
     { title: "Behind by", kind: "number", cell: (row) => behind(row.lag_seconds) },
     ...(reader.isGroup
-      ? [{ title: "Member", kind: "number", cell: (row: PartitionLag) => row.member ?? "–" } as const]
+      ? [{ title: "Member", cell: ({ member }: PartitionLag) => memberCell(member, members) } as const]
       : []),
     {
       title: "Actions",
@@ -54,6 +66,7 @@ export function LagTable({ path, reader, label, refusal = null }: LagProps) {
           <p>
             <strong>{plural(lag.lag_messages, "message")}</strong> behind
             {lag.lag_seconds !== null && lag.lag_seconds > 0 && `, the oldest for ${behind(lag.lag_seconds)}`}
+            {lag.partitions.some(({ lag_messages }) => lag_messages === null) && ", as far as it can be read"}
             {refusal && <span class="quiet"> · {refusal}</span>}
           </p>
           <button
@@ -142,6 +155,13 @@ function Reset({ label, partitions, onClose, onSubmit }: ResetProps) {
       )}
     </FormDialog>
   );
+}
+
+/** The client, if it is known; otherwise the id within the group. */
+function memberCell(member: number | null, members: readonly GroupMember[]) {
+  if (member === null) return "–";
+  const known = members.find((candidate) => candidate.member === member);
+  return known === undefined ? `member ${member}` : <ClientLink id={known.client.client_id} />;
 }
 
 function offset(value: number | null): string {

@@ -8,7 +8,8 @@ import { toast } from "../../ui/notices.tsx";
 import { Panel } from "../../ui/page.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
 
-const STATES = {
+/** States of partitions in words. */
+export const PARTITION_STATES = {
   serving: "serving",
   failed: "failed",
   unreachable: "node not reached",
@@ -45,7 +46,9 @@ export function Partitions({ path, topic, onDone }: PartitionsProps) {
     {
       title: "State",
       kind: "fit",
-      cell: (row) => <span class={row.state === "serving" ? "quiet" : "badge bad"}>{STATES[row.state]}</span>,
+      cell: (row) => (
+        <span class={row.state === "serving" ? "quiet" : "badge bad"}>{PARTITION_STATES[row.state]}</span>
+      ),
     },
     { title: "Created", kind: "number", cell: (row) => time(row.created_at).slice(0, 19) },
   ];

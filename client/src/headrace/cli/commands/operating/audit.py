@@ -11,10 +11,10 @@ import click
 import msgspec
 
 from headrace.cli import output
-from headrace.cli.options.server_options import with_credentials
+from headrace.cli.options.server_options import with_http_target
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import WholeNumber
-from headrace.cli.servers.http_target import DEFAULT_URL, logged_in
+from headrace.cli.servers.http_target import logged_in
 from headrace.cli.servers.target import Target
 from headrace.embedded.audit_trail import Event, Wanted, decoded, encoded, read_directory
 
@@ -22,14 +22,6 @@ _NEVER: Final = 2**64 - 1
 
 
 @click.command("audit")
-@click.option(
-    "--url",
-    envvar="HEADRACE_URL",
-    default=DEFAULT_URL,
-    show_default=True,
-    help="Address of the HTTP API: http://host:port, or https://host:port.",
-)
-@with_credentials
 @click.option(
     "--data",
     "-d",
@@ -51,6 +43,7 @@ _NEVER: Final = 2**64 - 1
     show_default=True,
     help="Maximum number of events; the newest are shown.",
 )
+@with_http_target
 @with_form
 def app(
     target: Target,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from enum import StrEnum
 from typing import Any
 
@@ -17,7 +18,7 @@ from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import COUNT, DURATION, SIZE, WholeNumber
 from headrace.cli.servers.target import Target
-from headrace.connection import Credentials
+from headrace.connection import Credentials, Ticket, Token
 from headrace_settings import Duration, Size
 
 
@@ -129,15 +130,13 @@ def app(
     MODE is produce (the default), consume (existing messages), or both at once.
     """
     credentials = target.credentials()
-    if not isinstance(credentials, Credentials):
-        raise click.UsageError("the load generator logs in with a username and a password: give them")
-    name, secret = credentials
+    if isinstance(credentials, Ticket):
+        raise click.UsageError("the load generator looks up topics, which no ticket allows: give a user or a token")
     server = target.address
     config: dict[str, Any] = {
         "address": server,
         "transport": transport,
-        "username": name,
-        "password": secret,
+        **_login(credentials),
         "mode": mode,
         "producers": producers,
         "consumers": consumers,
@@ -154,7 +153,7 @@ def app(
         "warm_up_seconds": warm_up.seconds,
         "rate_limit_bytes_per_second": rate_limit.bytes if rate_limit else None,
         "verify": verify,
-        "server_pids": [server_pid] if server_pid else _server_pids(server, transport, name, secret),
+        "server_pids": [server_pid] if server_pid else _server_pids(server, transport, credentials),
     }
     null = None
     if baseline == Baseline.NULL:
@@ -183,16 +182,27 @@ def _amount(count: int, amount: Size | None, time: Duration | None) -> dict[str,
     return {"seconds": time.seconds} if time is not None else {"batches": count}
 
 
-def _server_pids(server: str, transport: str, username: str, password: str) -> list[int]:
+def _login(credentials: Credentials | Token) -> dict[str, str]:
+    if isinstance(credentials, Token):
+        return {"token": credentials.text}
+    return {"username": credentials.username, "password": credentials.password}
+
+
+def _server_pids(server: str, transport: str, credentials: Credentials | Token) -> list[int]:
     """Return the process id of the server, if the server runs on this machine."""
     host = server.removeprefix("tls://").partition("?")[0].rpartition(":")[0].strip("[]")
     if host not in {"127.0.0.1", "::1", "localhost"}:
         return []
     client = headrace_core.Client.connect(server, transport=transport)
     try:
-        client.login(username, password)
-        pid = client.stats().process_id
-        return [pid] if pid else []
+        if isinstance(credentials, Token):
+            client.login_with_token(credentials.text)
+        else:
+            client.login(*credentials)
+        stats = client.stats()
+        # A container has the same addresses, and processes with other ids.
+        is_here = stats.process_id and stats.hostname == socket.gethostname()
+        return [stats.process_id] if is_here else []
     finally:
         client.close()
 

@@ -43,7 +43,8 @@ def app(target: Target, form: Form, data: Path, no_server: bool) -> None:
 def _print(found: list[CheckDocument]) -> None:
     width = max(len(check["check"]) for check in found)
     for check in found:
-        verdict = click.style(f"{check['verdict']:<4}", fg=_COLOURS[check["verdict"]])
-        click.echo(f"{verdict}  {check['check']:<{width}}  {check['found']}")
+        verdict = output.coloured(f"{check['verdict']:<4}", _COLOURS[check["verdict"]])
+        indent = width + 8
+        click.echo(f"{verdict}  {check['check']:<{width}}  {output.paragraph(check['found'], indent=indent)}")
         if check["advice"]:
-            click.echo(f"{'':<{width + 8}}{check['advice']}")
+            click.echo(f"{'':<{indent}}{output.paragraph(check['advice'], indent=indent)}")

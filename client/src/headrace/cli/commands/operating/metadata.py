@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 import grpc
@@ -17,6 +17,7 @@ from headrace.cli import output
 from headrace.cli.errors import CommandError
 from headrace.cli.family import family
 from headrace.cli.metadata_directory import print_records, verify_directory
+from headrace.cli.operating_documents import ReplicaStatusDocument
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import COUNT, WholeNumber
 from headrace.metadata_connection import (
@@ -52,8 +53,21 @@ Answer = TypeVar("Answer")
 
 DEFAULT_ADDRESS = "127.0.0.1:8111"
 
-# Status fields that only JSON output contains: with them the table would be too wide.
-_STATUS_WITHOUT_COLUMN = frozenset({"cluster", "cluster_id", "started_at_micros"})
+# The other fields are in JSON and YAML only: with them the table would be too wide.
+_STATUS_COLUMNS: Final = (
+    "address",
+    "replica",
+    "state",
+    "view",
+    "primary",
+    "op",
+    "commit",
+    "applied",
+    "checkpoint",
+    "version",
+    "release",
+    "storage",
+)
 
 
 class Replicas(NamedTuple):
@@ -127,12 +141,17 @@ def app() -> None:
 @_with_replicas(DEFAULT_ADDRESS)
 @with_form
 def status(replicas: Replicas, form: Form) -> None:
-    """Show the status of each of the given replicas."""
+    """Show the status of each of the given replicas.
+
+    The exit status is 1 if one of them does not answer.
+    """
     with _connected(replicas) as connections:
-        records = [_status_record(address, answer) for address, answer in _from_all(connections, _status)]
-    columns = [field for field in records[0] if field not in _STATUS_WITHOUT_COLUMN]
-    rows = [[output.or_dash(record[column]) for column in columns] for record in records]
-    output.show(form, records, lambda: output.print_table(columns, rows))
+        answers = dict(_from_all(connections, _status))
+        records = [_status_record(replica.address, answers.get(replica.address)) for replica in connections]
+    rows = [[output.or_dash(record.get(column)) for column in _STATUS_COLUMNS] for record in records]
+    output.show(form, records, lambda: output.print_table(_STATUS_COLUMNS, rows))
+    if len(answers) < len(records):
+        raise click.exceptions.Exit(1)
 
 
 @app.command()
@@ -385,8 +404,26 @@ def _node_word(node: Node) -> str:
     return f"{word}, draining" if node.is_draining else word
 
 
-def _status_record(address: str, answer: ReplicaStatus) -> dict[str, Any]:
-    """Return the status of a replica, in the order of the columns."""
+def _status_record(address: str, answer: ReplicaStatus | None) -> ReplicaStatusDocument:
+    """Return the status of a replica; None: it does not answer."""
+    if answer is None:
+        return {
+            "address": address,
+            "cluster": None,
+            "cluster_id": None,
+            "replica": None,
+            "state": "no answer",
+            "view": None,
+            "primary": None,
+            "op": None,
+            "commit": None,
+            "applied": None,
+            "checkpoint": None,
+            "version": None,
+            "release": None,
+            "storage": None,
+            "started_at_micros": None,
+        }
     return {
         "address": address,
         "cluster": answer.cluster_name,

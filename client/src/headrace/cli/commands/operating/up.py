@@ -6,9 +6,10 @@ import asyncio
 import os
 import re
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -23,10 +24,11 @@ from headrace_chassis import log_output
 from headrace_chassis.process import serve
 from headrace_core import StartError
 from headrace_node.config import Durability
-from headrace_settings import Loaded, settings_of
+from headrace_settings import Address, DefaultOrigin, Loaded, settings_of
 
 # Of the system, and of the gRPC library.
 _TAKEN: Final = ("Address already in use", "Failed to bind to address")
+_PORT_MAX: Final = 65535
 
 
 @click.command("up")
@@ -39,7 +41,8 @@ _TAKEN: Final = ("Address already in use", "Failed to bind to address")
     "--port",
     "-p",
     type=WholeNumber(0, 65535),
-    help="Port of the TCP listener, keeping the configured host; 0 picks a free port.",
+    help="Port of the TCP listener, keeping the configured host. All listeners without a configured address move by "
+    "the same distance; 0 picks free ports.",
 )
 @click.option("--driver", help="I/O driver: auto, uring or poll. [setting: runtime.driver]")
 @click.option(
@@ -73,7 +76,7 @@ def app(
     options = {setting: (option, text) for setting, (option, text) in chosen.items() if text is not None}
     loaded = load_config(file, os.environ, options)
     if port is not None:
-        options["tcp.address"] = ("--port", str(loaded.config.tcp.address.with_port(port)))
+        options.update({setting: ("--port", address) for setting, address in moved(loaded, port).items()})
         loaded = load_config(file, os.environ, options)
     log_output.configure(loaded.config.system.logging)
     try:
@@ -91,20 +94,47 @@ def app(
         setting, address = taken
         raise CommandError(
             f"{setting} = {address}: another program listens there, or this machine does not have the address "
-            f"(`headrace doctor` checks ports); stop it, or set {_variable(setting)} to another address"
+            f"(`headrace doctor` checks ports); stop it, set {_variable(setting)} to another address, or move all "
+            "listeners with --port"
         ) from error
+
+
+def moved(loaded: Loaded[EmbeddedConfig], port: int) -> dict[str, str]:
+    """Return the addresses of the TCP listener with another port, and of the listeners that move along with it.
+
+    Raises:
+        click.UsageError: A port would be too large.
+    """
+    distance = port - EmbeddedConfig().tcp.address.port
+    moved = {"tcp.address": str(loaded.config.tcp.address.with_port(port))}
+    for path, address in _listeners(loaded.config):
+        setting = ".".join(path)
+        if setting in moved or not isinstance(loaded.origin(path), DefaultOrigin):
+            continue
+        other = address.port + distance if port else 0
+        if not 0 <= other <= _PORT_MAX:
+            raise click.UsageError(f"--port {port}: {setting} would get port {other}: set {_variable(setting)}")
+        moved[setting] = str(address.with_port(other))
+    return moved
+
+
+def _listeners(config: EmbeddedConfig) -> Iterator[tuple[tuple[str, ...], Address]]:
+    """Return the settings with the addresses of listeners, and their values."""
+    for setting in settings_of(EmbeddedConfig):
+        if setting.path[-1] == "address":
+            value: Any = config
+            for name in setting.path:
+                value = getattr(value, name)
+            yield setting.path, value
 
 
 def _taken(loaded: Loaded[EmbeddedConfig], message: str) -> tuple[str, str] | None:
     """Return the setting whose address cannot be listened on, and the address, for the message of any listener."""
     if not any(words in message for words in _TAKEN):
         return None
-    for setting in settings_of(EmbeddedConfig):
-        value: object = loaded.config
-        for name in setting.path:
-            value = getattr(value, name)
-        if setting.path[-1] == "address" and re.search(rf"(?<![0-9]){re.escape(str(value))}(?![0-9])", message):
-            return ".".join(setting.path), str(value)
+    for path, address in _listeners(loaded.config):
+        if re.search(rf"(?<![0-9]){re.escape(str(address))}(?![0-9])", message):
+            return ".".join(path), str(address)
     return None
 
 
@@ -119,7 +149,8 @@ async def _serve(loaded: Loaded[EmbeddedConfig], *, fresh: bool, default_root: b
         task = progress.add_task("recovering partitions", total=None)
 
         def on_recovery(recovery: Recovery) -> None:
-            recovered = recovery.partitions_count - recovery.recovering_count
+            # Partitions are counted when their recovery has begun.
+            recovered = max(0, recovery.partitions_count - recovery.recovering_count)
             progress.update(task, total=recovery.partitions_count, completed=recovered)
 
         def on_started(server: Running) -> None:

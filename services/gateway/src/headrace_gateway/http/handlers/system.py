@@ -153,7 +153,7 @@ async def get_client(call: Call[Nothing, Nothing]) -> ClientDetails:
     connection = core.decode_connection(await call.ask(core.encode_get_client(client_id=client_id)))
     if connection is None:
         raise Missing
-    return client_details(connection)
+    return client_details(connection, call.services.member_ids(client_id))
 
 
 @routes.add("DELETE", "/clients/{client_id}", tag="system", success=204, errors=(400, 403, 404))

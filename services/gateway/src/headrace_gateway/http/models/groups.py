@@ -76,13 +76,16 @@ class PartitionLagAnswer(msgspec.Struct, kw_only=True):
     partition_id: int
     stored_offset: Annotated[int | None, Meta(description="Offset of the last message that the group has processed.")]
     last_offset: Annotated[int | None, Meta(description="Offset of the newest message.")]
-    lag_messages: int
+    lag_messages: Annotated[int | None, Meta(description="Null if the node of the partition is not reached.")]
     lag_seconds: LagSeconds
     member: Annotated[int | None, Meta(description="The member of the group that owns the partition.")]
 
 
 class LagAnswer(msgspec.Struct, kw_only=True):
-    """Lag of a consumer: messages of all partitions together, seconds of the partition that lags most."""
+    """Lag of a consumer: messages of all partitions together, seconds of the partition that lags most.
+
+    Partitions whose node is not reached are left out.
+    """
 
     lag_messages: int
     lag_seconds: LagSeconds

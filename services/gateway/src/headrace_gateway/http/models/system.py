@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -9,6 +10,7 @@ from msgspec import Meta
 
 from headrace_core import Cluster, Connection, Stats
 from headrace_gateway.json_api.numbers import ByteSize, Checked, Micros
+from headrace_gateway.ports import GroupPath
 
 SizesQuery = Annotated[
     Literal["text", "bytes"], Meta(description="Representation of sizes: text with units, or plain numbers of bytes.")
@@ -94,6 +96,7 @@ class GroupMembership(msgspec.Struct):
     stream_id: int
     topic_id: int
     group_id: int
+    member: Annotated[int | None, Meta(description="Id of the connection as a member of the group.")]
 
 
 class ClientAnswer(msgspec.Struct, kw_only=True):
@@ -158,15 +161,15 @@ def client(connection: Connection) -> ClientAnswer:
     )
 
 
-def client_details(connection: Connection) -> ClientDetails:
-    """Return a single connection."""
+def client_details(connection: Connection, member_ids: Mapping[GroupPath, int]) -> ClientDetails:
+    """Return a single connection, with its ids as a member."""
     return ClientDetails(
         client_id=connection.client_id,
         user_id=connection.user_id,
         address=connection.address,
         transport=connection.transport,
         consumer_groups_count=connection.groups_count,
-        consumer_groups=[GroupMembership(*group) for group in connection.groups],
+        consumer_groups=[GroupMembership(*group, member_ids.get(group)) for group in connection.groups],
     )
 
 
