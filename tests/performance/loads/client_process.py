@@ -1,4 +1,4 @@
-"""What a process with one client of Python under load measures, and how it reports.
+"""Measurements of a process with one Python client under load, and their report.
 
 CPU is that of the whole process, with the native threads of the client.
 """
@@ -48,7 +48,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a waiting consumer costs, and the time from sending a message to its arrival at that consumer."""
+    """Costs of a waiting consumer, and the time from sending a message to its arrival at that consumer."""
 
     idle_cpu_millis_per_second: float
     p50_millis: float

@@ -213,7 +213,7 @@ _UNITS = {
 _IDLE_SECONDS = 10
 """Time for which a consumer waits without messages."""
 _IDLE_CPU_MILLIS_PER_SECOND = 0.5
-"""What counts as no CPU: half a thousandth of a core."""
+"""Limit of what counts as no CPU: half a thousandth of a core."""
 _WAKE_MILLIS = 1.0
 
 

@@ -22,7 +22,7 @@ def kafka_topic(address: str) -> Generator[str]:
     Each has a name of its own: a broker that is late takes messages for a deleted topic of the same name.
     """
     name = f"{TOPIC}-{uuid.uuid4().hex}"
-    # Its messages about events that nobody waits for are no news.
+    # It reports events that no caller waits for.
     admin = AdminClient({"bootstrap.servers": address, "log_level": 3})
     admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)])[name].result()
     yield f"{address}/{name}"
