@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from headrace.aio.bridge import bridge
 from headrace.sdk.calls import Name
@@ -17,6 +17,9 @@ from headrace.sdk.options import ConsumerOptions
 from headrace.sdk.progress import Progress
 from headrace.sdk.starts import Start, StartLike, start_of
 from headrace_core import Batch, BatchMessages, Message, Pending, SessionConfig
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _LOG: Final = logging.getLogger("headrace")
 
@@ -60,6 +63,7 @@ class Consumer:
         self._native = native_consumer(
             config, stream, topic, group=group, name=name, partitions=partitions, start=start, options=options
         )
+        self._stream, self._topic = stream, topic
         self._callbacks = callbacks
         self._progress = Progress(self._native, options)
         self._progress.stores = group is not None or name is not None
@@ -110,6 +114,20 @@ class Consumer:
             self._open, self._is_polled = (batch, iter(batch)), True
             self._progress.handed_out[batch.partition_id] = batch.next_offset
         return batch
+
+    async def poll_arrow(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - as of `headrace.Consumer`
+        columns: Sequence[str] | None = None,
+    ) -> pyarrow.RecordBatch | None:
+        """Return the next batch as an Arrow record batch. As `headrace.Consumer.poll_arrow`."""
+        from headrace.tables.arrow import DEFAULT_COLUMNS, record_batch  # noqa: PLC0415 - imported where it is used
+
+        batch = await self.poll(timeout)
+        if batch is None:
+            return None
+        names = DEFAULT_COLUMNS if columns is None else columns
+        return record_batch(batch, names, stream=str(self._stream), topic=str(self._topic))
 
     async def _finish_open(self) -> None:
         """Count what was handed out of the open batch as processed; the rest of it is read again."""
