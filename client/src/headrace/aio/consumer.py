@@ -80,7 +80,6 @@ class Consumer:
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         """Iterate over messages, and wait for more, without end."""
-        progress = self._progress
         while True:
             if self._is_polled:
                 await self._finish_open()
@@ -91,15 +90,13 @@ class Consumer:
                 self._open = (batch, iter(batch))
             batch, messages = opened = self._open
             for message in messages:
-                progress.handed_out[batch.partition_id] = messages.next_offset
                 yield message
                 if self._open is not opened:
                     # The position was changed meanwhile.
                     break
-                progress.processed[batch.partition_id] = messages.next_offset
             else:
                 self._open = None
-                progress.note_batch(batch)
+                self._progress.note_batch(batch)
 
     async def batches(self) -> AsyncIterator[Batch]:
         """Iterate over batches of messages of one partition each, and wait for more, without end."""
@@ -172,6 +169,10 @@ class Consumer:
         if self._is_closed:
             raise ClientClosed("the consumer is closed")
 
+    def _note_open(self) -> None:
+        if self._open is not None and not self._is_polled:
+            self._progress.note_open(self._open)
+
     async def _react(self, kind: str, content: Any) -> None:
         if not self._progress.note_event(kind, content):
             return
@@ -196,6 +197,7 @@ class Consumer:
     async def commit(self, message: Message | None = None) -> None:
         """Store the offset of a message, or of everything that was handed out so far. As `headrace.Consumer.commit`."""
         self._check_open()
+        self._note_open()
         begun = self._progress.begin_commit(message)
         for place, (partition, pending) in enumerate(begun):
             try:
@@ -221,6 +223,7 @@ class Consumer:
     async def position(self, partition: int) -> int | None:
         """Offset of the next message of a partition that will be handed out; None if it is not known yet."""
         self._check_open()
+        self._note_open()
         handed_out = self._progress.handed_out.get(partition)
         if handed_out is not None:
             return handed_out
@@ -230,6 +233,7 @@ class Consumer:
     async def lag(self) -> dict[int, int]:
         """Number of messages behind the position, by partition, as far as positions are known."""
         self._check_open()
+        self._note_open()
         lags = {}
         for partition in sorted(self._progress.assignment):
             lag = self._progress.lag(partition, await bridge().finished(native(self._native.position, partition)))
@@ -264,6 +268,7 @@ class Consumer:
         if self._is_closed:
             return
         self._is_closed = True
+        self._note_open()
         begun = self._progress.store(self._progress.processed) if self._progress.is_automatic else []
         # It is under way even if this wait for it is cancelled.
         left = native(self._native.leave)
