@@ -48,19 +48,26 @@ $(UV):
 	@.cache/uv/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement .ci/uv.txt
 
 .venv/.python-current: $(UV) uv.lock $(PYTHON_PROJECTS)
-	@$(UV) sync --locked --all-packages --all-groups --no-group release --no-group spark --no-group object-store --no-group spark-connect --inexact --no-install-package headrace-core
+	@$(UV) sync --locked --all-packages --all-groups --no-group release --no-group spark --no-group object-store --no-group spark-connect --no-group sail --inexact --no-install-package headrace-core
 	@touch $@
 
 # Spark, needed by the data source only: half a gigabyte, built from source the first time.
 .venv/.spark-current: .venv/.python-current
 	@command -v java > /dev/null || { echo "Spark needs Java 17 or newer: there is no java"; exit 1; }
-	@$(UV) sync --locked --all-packages --all-groups --no-group release --no-group spark-connect --inexact --no-install-package headrace-core
+	@$(UV) sync --locked --all-packages --all-groups --no-group release --no-group spark-connect --no-group sail --inexact --no-install-package headrace-core
 	@touch $@
 
 # Dependencies of the Spark Connect client (mostly pandas). Kept apart from .venv because the data source must work
 # without them.
 .cache/connect/.current: .venv/.spark-current
 	@$(UV) export --locked --only-group spark-connect --no-emit-workspace --quiet --output-file $(@D).txt
+	@rm -rf $(@D)
+	@$(UV) pip install --quiet --python $(BIN)/python --target $(@D) --no-deps --require-hashes --requirements $(@D).txt
+	@touch $@
+
+# Sail, the other engine, with a client of a Spark that it accepts.
+.cache/sail/.current: .venv/.python-current
+	@$(UV) export --locked --only-group sail --no-emit-workspace --quiet --output-file $(@D).txt
 	@rm -rf $(@D)
 	@$(UV) pip install --quiet --python $(BIN)/python --target $(@D) --no-deps --require-hashes --requirements $(@D).txt
 	@touch $@
@@ -275,12 +282,13 @@ test-python: setup browser postgresql .venv/.lossy-disk-current ## Python packag
 	$(call run_tests)
 
 .PHONY: setup-spark
-setup-spark: setup .venv/.spark-current .cache/connect/.current .cache/spark/classes.jsa ## Install Spark in .venv, too: half a gigabyte; needs Java 17
+setup-spark: setup .venv/.spark-current .cache/connect/.current .cache/sail/.current .cache/spark/classes.jsa ## Install Spark in .venv, too: half a gigabyte; needs Java 17
 
 .PHONY: test-spark
 test-spark: setup-spark browser ## The data source for Spark, on a real Spark (Java 17): types, options, queries
 	@$(BIN)/mypy spark/src examples compose/spark
 	@$(PYTEST) --numprocesses $(TEST_WORKERS) --dist worksteal $(SPARK_TESTS) $(ARGS) || (($$? == $(NO_TESTS)))
+	@SPARK_TESTS_ENGINE=sail PYTHONPATH=.cache/sail $(PYTEST) spark/tests/contract $(ARGS) || (($$? == $(NO_TESTS)))
 
 # The drivers differ in how they serve sockets, files and timers. Logic above them (codecs, permissions, catalog), logic
 # in Python and work on separate threads is the same on both, so its tests run once, on the default driver. One file for

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -53,9 +54,17 @@ _IMPORTED: Final = (
 """Modules that Spark's Python processes need; they are forked from a process that has imported these."""
 
 
+ENGINE: Final = os.environ.get("SPARK_TESTS_ENGINE", "spark")
+"""Engine that the contract of both is tested on: `spark`, or `sail`."""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def spark_python() -> Iterator[None]:
     """Python that Spark starts for tests and for programs of tests: see `tests/spark_python.py`."""
+    if ENGINE == "sail":
+        # It runs Python in the process of the server.
+        yield
+        return
     with (
         tempfile.TemporaryDirectory(prefix="headrace-") as directory,
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
@@ -78,7 +87,11 @@ def spark_python() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Session on two cores with three attempts per task."""
+    """Session on two cores with three attempts per task; with Sail, a session of its server in this process."""
+    if ENGINE == "sail":
+        with sail_session() as session:
+            yield session
+        return
     from pyspark.sql import SparkSession
 
     work = tmp_path_factory.mktemp("spark")
@@ -104,6 +117,22 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         )
         yield session
         session.stop()
+
+
+@contextmanager
+def sail_session() -> Iterator[SparkSession]:
+    """Session on Sail, which finds the data source by itself."""
+    from pyspark.sql import SparkSession
+
+    program = Path(__file__).with_name("sail_server.py")
+    with subprocess.Popen([sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        port = int(server.stdout.readline())
+        session = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create()
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        yield session
+        session.stop()
+        server.communicate()
 
 
 @pytest.fixture(scope="module")

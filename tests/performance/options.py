@@ -28,6 +28,7 @@ CASES = (
     "browsers",
     "sdk",
     "rivals",
+    "scan",
     "spark",
     "spark-memory",
 )
@@ -51,6 +52,8 @@ class Scale:
     """Bytes of messages of each size that Spark reads."""
     spark_messages: int
     """Number of messages in the single partition that Spark reads."""
+    scan_messages: int
+    """Number of messages of the topic of which a time range is read."""
 
 
 FULL = Scale(
@@ -63,6 +66,7 @@ FULL = Scale(
     stored_bytes=10 * GB,
     spark_bytes=5 * GB,
     spark_messages=100_000_000,
+    scan_messages=10_000_000,
 )
 QUICK = Scale(
     rounds=1,
@@ -74,6 +78,7 @@ QUICK = Scale(
     stored_bytes=1 * GB,
     spark_bytes=100 * MB,
     spark_messages=2_000_000,
+    scan_messages=1_000_000,
 )
 
 
@@ -104,6 +109,7 @@ def parse(argv: Sequence[str], default_directory: Path) -> Options:
     parser.add_argument("--kafka", action="store_true", help="spark: also from a broker of Kafka (loaded at first use)")
     parser.add_argument("--spark-mb", type=int, help="spark: payload of each size of message [default: 5000]")
     parser.add_argument("--spark-messages", type=int, help="spark-memory: messages of 100 B [default: 100000000]")
+    parser.add_argument("--scan-messages", type=int, help="scan: messages of 100 B [default: 10000000]")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every round of every measurement, as JSON")
     parser.add_argument("--directory", type=Path, default=default_directory, help="where data is written [%(default)s]")
     parsed = parser.parse_args(argv)
@@ -113,6 +119,8 @@ def parse(argv: Sequence[str], default_directory: Path) -> Options:
         parser.error("--spark-mb: at least 1")
     if parsed.spark_messages is not None and parsed.spark_messages < 1000:
         parser.error("--spark-messages: at least 1000")
+    if parsed.scan_messages is not None and parsed.scan_messages < 100_000:
+        parser.error("--scan-messages: at least 100000")
     scale = QUICK if parsed.quick else FULL
     return Options(
         scale=replace(
@@ -120,6 +128,7 @@ def parse(argv: Sequence[str], default_directory: Path) -> Options:
             rounds=parsed.rounds or scale.rounds,
             spark_bytes=(parsed.spark_mb or 0) * MB or scale.spark_bytes,
             spark_messages=parsed.spark_messages or scale.spark_messages,
+            scan_messages=parsed.scan_messages or scale.scan_messages,
         ),
         cases=tuple(case for case in CASES if parsed.only is None or case in parsed.only),
         official=parsed.official,

@@ -39,8 +39,20 @@ def test_what_spark_reads() -> None:
     assert options.kafka
 
 
+def test_the_topic_of_a_scan() -> None:
+    assert parsed("--scan-messages", "200000").scale.scan_messages == 200_000
+
+
 @pytest.mark.parametrize(
-    "argv", [("--rounds", "0"), ("--spark-mb", "0"), ("--spark-messages", "10"), ("--only", "nothing"), ("--fast",)]
+    "argv",
+    [
+        ("--rounds", "0"),
+        ("--spark-mb", "0"),
+        ("--spark-messages", "10"),
+        ("--scan-messages", "10"),
+        ("--only", "nothing"),
+        ("--fast",),
+    ],
 )
 def test_wrong_options_end_the_program(argv: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:

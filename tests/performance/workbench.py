@@ -112,6 +112,20 @@ def create_topic(server: ServerProcess, partitions: int, address: str | None = N
     client.close()
 
 
+def stop_and_evict(server: ServerProcess) -> None:
+    """Stop the server and evict its files from the page cache, as after a reboot."""
+    server.stop()
+    for path in server.data.rglob("*"):
+        if path.is_file():
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                # The kernel evicts only clean pages.
+                os.fsync(descriptor)
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(descriptor)
+
+
 def stored_bytes(data: Path) -> int:
     """Return the disk usage of the streams in a data directory."""
     total = 0

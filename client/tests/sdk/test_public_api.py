@@ -55,7 +55,5 @@ def test_both_flavours_have_the_same_methods_with_the_same_arguments(name: str) 
             if callable(value)
         }
 
-    # With asyncio, time limits are the caller's: `asyncio.timeout`. Tables are read by threads.
-    tables = {"scan", "poll_arrow"}
-    expected = {member: arguments for member, arguments in methods(blocking).items() if member not in tables}
-    assert methods(awaited) == expected
+    # With asyncio, time limits are the caller's: `asyncio.timeout`.
+    assert methods(awaited) == methods(blocking)

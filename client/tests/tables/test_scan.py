@@ -1,5 +1,6 @@
 """Topics as tables: what a scan gives is what reading everything and filtering gives (USE-9)."""
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
@@ -16,10 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import headrace
+import headrace.aio
 from headrace.tables import COLUMNS
 from headrace.testing import LocalServer
 
-_ROWS = 300
+ROWS = 300
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +31,8 @@ def filled(headrace_server: LocalServer) -> Iterator[tuple[headrace.Client, str,
     with headrace.connect(headrace_server.url) as client:
         with client.producer(stream, topic, linger=0) as producer:
             for step in range(10):
-                for number in range(_ROWS // 10):
-                    row = step * (_ROWS // 10) + number
+                for number in range(ROWS // 10):
+                    row = step * (ROWS // 10) + number
                     payload = json.dumps({"n": row, "name": f"name {row}", "tags": ["a"] if row % 2 else None}).encode()
                     producer.send(payload, partition=row % 2, key=f"key-{row % 7}", headers={"step": step})
                 producer.flush()
@@ -42,7 +44,7 @@ def test_all_columns(filled: tuple[headrace.Client, str, str]) -> None:
     client, stream, topic = filled
     table = client.scan(stream, topic, columns=COLUMNS.names).table()
     assert table.schema == COLUMNS
-    assert table.num_rows == _ROWS
+    assert table.num_rows == ROWS
     first = table.slice(0, 1).to_pylist()[0]
     assert (first["stream"], first["topic"], first["partition"], first["offset"]) == (stream, topic, 0, 0)
     assert first["key"] == b"key-0"
@@ -75,6 +77,28 @@ def test_a_scan_gives_what_a_filter_of_everything_gives(
     assert sum(part.end - part.start for part in scan.ranges()) == wanted.num_rows, "more was read than was asked for"
 
 
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_scan_of_asyncio_gives_what_the_other_gives(
+    filled: tuple[headrace.Client, str, str], headrace_server: LocalServer, data: st.DataObject
+) -> None:
+    client, stream, topic = filled
+    moments = st.sampled_from(client.scan(stream, topic).table()["timestamp"].to_pylist())
+    since, until = data.draw(st.none() | moments), data.draw(st.none() | moments)
+    partitions = data.draw(st.none() | st.lists(st.integers(0, 2), unique=True))
+    offsets = data.draw(st.none() | st.tuples(st.integers(0, 160), st.integers(0, 160)))
+    wanted = client.scan(stream, topic, since=since, until=until, partitions=partitions, offsets=offsets)
+
+    async def scanned() -> None:
+        async with headrace.aio.connect(headrace_server.url) as waiting:
+            scan = waiting.scan(stream, topic, since=since, until=until, partitions=partitions, offsets=offsets)
+            assert scan.schema == wanted.schema
+            assert await scan.ranges() == wanted.ranges()
+            assert (await scan.table()).to_pylist() == wanted.table().to_pylist()
+
+    asyncio.run(scanned())
+
+
 class Struct(msgspec.Struct):
     n: int
     name: str
@@ -91,7 +115,7 @@ class Model(pydantic.BaseModel):
 def test_payloads_become_columns(filled: tuple[headrace.Client, str, str], form: object) -> None:
     client, stream, topic = filled
     table = client.scan(stream, topic, columns=["offset"], decode=form).table().sort_by("n")
-    assert table["n"].to_pylist() == list(range(_ROWS))
+    assert table["n"].to_pylist() == list(range(ROWS))
     assert table["name"][7].as_py() == "name 7"
     if form is not Struct and form is not Model:
         return
@@ -108,14 +132,14 @@ def test_polars_reads_what_a_query_needs(filled: tuple[headrace.Client, str, str
     client, stream, topic = filled
     frame = client.scan(stream, topic).lazy()
     found = frame.filter(polars.col("partition") == 1).group_by("key").len().collect()
-    assert found["len"].sum() == _ROWS // 2
+    assert found["len"].sum() == ROWS // 2
     assert frame.select("offset").head(5).collect().height == 5
 
 
 def test_duckdb_queries_a_topic(filled: tuple[headrace.Client, str, str]) -> None:
     client, stream, topic = filled
     relation = client.scan(stream, topic, decode=Struct, columns=["partition"]).relation(duckdb.connect())
-    assert relation.aggregate("sum(n), count(*)").fetchall() == [(_ROWS * (_ROWS - 1) // 2, _ROWS)]
+    assert relation.aggregate("sum(n), count(*)").fetchall() == [(ROWS * (ROWS - 1) // 2, ROWS)]
 
 
 def test_a_consumer_hands_out_record_batches(filled: tuple[headrace.Client, str, str]) -> None:
@@ -125,6 +149,46 @@ def test_a_consumer_hands_out_record_batches(filled: tuple[headrace.Client, str,
         assert batch is not None
         assert batch.schema.names == ["offset", "value"]
         assert batch["offset"].to_pylist() == list(range(batch.num_rows))
+
+
+async def test_a_consumer_of_asyncio_hands_out_record_batches(
+    filled: tuple[headrace.Client, str, str], headrace_server: LocalServer
+) -> None:
+    (_, stream, topic) = filled
+    async with (
+        headrace.aio.connect(headrace_server.url) as client,
+        client.consumer(stream, topic, partitions=[0]) as consumer,
+    ):
+        batch = await consumer.poll_arrow(10)
+        assert batch is not None
+        assert batch.schema.names == ["partition", "offset", "timestamp", "key", "value"]
+        assert batch["offset"].to_pylist() == list(range(batch.num_rows))
+        rows = batch.num_rows
+        while rows < ROWS // 2:
+            batch = await consumer.poll_arrow(10, columns=["offset"])
+            assert batch is not None
+            rows += batch.num_rows
+        assert await consumer.poll_arrow(0) is None
+
+
+async def test_libraries_read_a_scan_of_asyncio_on_their_threads(
+    filled: tuple[headrace.Client, str, str], headrace_server: LocalServer
+) -> None:
+    (_, stream, topic) = filled
+    async with headrace.aio.connect(headrace_server.url) as client:
+        scan = client.scan(stream, topic, decode=Struct, columns=["partition", "offset"])
+        found = await scan.lazy().filter(polars.col("partition") == 1).select(polars.len()).collect_async()
+        assert found.item() == ROWS // 2
+        relation = scan.relation(duckdb.connect()).aggregate("sum(n), count(*)")
+        assert await asyncio.to_thread(relation.fetchall) == [(ROWS * (ROWS - 1) // 2, ROWS)]
+        assert (await asyncio.to_thread(pa.table, scan)).num_rows == ROWS
+        with pytest.raises(headrace.InvalidArgument, match="columns: 'ofset' is none of"):
+            client.scan(stream, topic, columns=["ofset"])
+
+
+async def test_a_scan_of_asyncio_needs_a_connection() -> None:
+    with pytest.raises(headrace.ClientClosed, match="not connected: use `async with`"):
+        headrace.aio.connect("headrace://127.0.0.1:1", username="root", password="secret").scan("s", "t")
 
 
 @pytest.mark.parametrize(

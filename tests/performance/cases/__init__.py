@@ -15,13 +15,13 @@ from tests.performance.cases import (
     memory,
     metadata,
     peaks,
-    sdk,
     small,
     spark,
     spark_memory,
     startup,
     websocket,
 )
+from tests.performance.cases.sdk import clients, scan
 from tests.performance.results.section import Section
 from tests.performance.rivals import case as rivals
 from tests.performance.workbench import Workbench
@@ -42,8 +42,9 @@ RUN: Mapping[str, Callable[[Workbench], Section]] = {
     "startup": startup.run,
     "waiting": long_poll.run,
     "browsers": browsers.run,
-    "sdk": sdk.run,
+    "sdk": clients.run,
     "rivals": rivals.run,
+    "scan": scan.run,
     "spark": spark.run,
     "spark-memory": spark_memory.run,
 }

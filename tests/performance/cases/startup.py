@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +12,7 @@ from tests.performance.options import GB
 from tests.performance.results.metrics import Goal, Metric, at_most
 from tests.performance.results.section import Section
 from tests.performance.rounds import Turn, alternate
-from tests.performance.workbench import Workbench, connect, create_topic, target_of
+from tests.performance.workbench import Workbench, connect, create_topic, stop_and_evict, target_of
 from tests.server_process import ServerProcess
 
 PARTITIONS = 1000
@@ -75,7 +74,7 @@ def _measure(bench: Workbench, stored: Stored, goal: Goal, *, cold: bool) -> lis
     server = stored.server
     ends: dict[str, Callable[[], object]] = {"stopped": server.stop, "killed": server.kill}
     if cold:
-        ends["stopped, nothing in the page cache"] = lambda: _stop_and_evict(server)
+        ends["stopped, nothing in the page cache"] = lambda: stop_and_evict(server)
     turns = {f"{stored.what}, {how}": _start(stored, f"{stored.what}, {how}", end) for how, end in ends.items()}
     samples = alternate(turns, bench.scale.rounds, bench.started)
     server.stop()
@@ -96,20 +95,6 @@ def _start(stored: Stored, name: str, end: Callable[[], object]) -> Turn[float]:
         return {name: seconds}
 
     return turn
-
-
-def _stop_and_evict(server: ServerProcess) -> None:
-    """Stop the server and evict its files from the page cache, as after a reboot."""
-    server.stop()
-    for path in server.data.rglob("*"):
-        if path.is_file():
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                # The kernel evicts only clean pages.
-                os.fsync(descriptor)
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(descriptor)
 
 
 def _messages_count(server: ServerProcess) -> int:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from headrace.aio.admin import Admin
 from headrace.aio.bridge import bridge
 from headrace.aio.consumer import Consumer, PartitionCallback
 from headrace.aio.producer import Producer
+from headrace.aio.threads import ThreadCalls
 from headrace.sdk.address import Address, address_of
 from headrace.sdk.calls import Call, Name
 from headrace.sdk.connecting import opened_servers, session_config
@@ -26,6 +28,9 @@ from headrace.sdk.options import (
 )
 from headrace.sdk.starts import FIRST, StartLike, start_of
 from headrace_core import Requester, SessionConfig
+
+if TYPE_CHECKING:
+    from headrace.aio.scan import Scan
 
 Value = TypeVar("Value")
 
@@ -96,20 +101,19 @@ class Client(Admin):
 
     async def call(self, call: Call[Value]) -> Value:
         """Execute a call of `headrace.sdk.calls`, for commands without a method here."""
-        if self._requester is None:
-            raise ClientClosed("the client is not connected: use `async with`, or await it")
-        pending = call.begin(self._requester, self._options.request_timeout)
+        (requester, _) = self._opened()
+        pending = call.begin(requester, self._options.request_timeout)
         await bridge().ended(pending)
         return call.end(pending)
 
-    def _opened_config(self) -> SessionConfig:
-        if self._config is None:
+    def _opened(self) -> tuple[Requester, SessionConfig]:
+        if self._requester is None or self._config is None:
             raise ClientClosed("the client is not connected: use `async with`, or await it")
-        return self._config
+        return self._requester, self._config
 
     def producer(self, stream: Name, topic: Name, **options: Unpack[ProducerArguments]) -> Producer:
         """Return a producer for a topic; use it with ``async with``. Arguments as of `headrace.Client.producer`."""
-        return Producer(self._opened_config(), stream, topic, checked_options(ProducerOptions, options))
+        return Producer(self._opened()[1], stream, topic, checked_options(ProducerOptions, options))
 
     def consumer(
         self,
@@ -127,7 +131,7 @@ class Client(Admin):
     ) -> Consumer:
         """Return a consumer of a topic. Arguments as of `headrace.Client.consumer`; callbacks may be coroutines."""
         return Consumer(
-            self._opened_config(),
+            self._opened()[1],
             stream,
             topic,
             group=group,
@@ -137,6 +141,43 @@ class Client(Admin):
             callbacks={"assigned": on_assigned, "revoked": on_revoked, "lost": on_lost},
             options=checked_options(ConsumerOptions, options),
         )
+
+    def scan(
+        self,
+        stream: Name,
+        topic: Name,
+        *,
+        columns: Sequence[str] | None = None,
+        partitions: Sequence[int] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        offsets: tuple[int, int] | None = None,
+        where: Any = None,
+        decode: Any = None,
+    ) -> Scan:
+        """Return a topic as a table. Arguments and errors as of `headrace.Client.scan`.
+
+        Its `table` is awaited, and its `batches` are iterated over with ``async for``.
+        """
+        from headrace.aio.scan import Scan  # noqa: PLC0415 - Arrow is imported where it is asked for
+        from headrace.tables.arrow import DEFAULT_COLUMNS  # noqa: PLC0415
+
+        requester, config = self._opened()
+        scan = Scan(
+            client=self,
+            threads=ThreadCalls(requester, config, self._options.request_timeout),
+            stream=stream,
+            topic=topic,
+            columns=tuple(columns) if columns is not None else DEFAULT_COLUMNS,
+            partitions=partitions,
+            since=since,
+            until=until,
+            offsets=offsets,
+            where=where,
+            decode=decode,
+        )
+        _ = scan.schema
+        return scan
 
     async def close(self) -> None:
         """Close the connection of calls, and stop an embedded server."""

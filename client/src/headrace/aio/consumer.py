@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from headrace.aio.bridge import bridge
 from headrace.sdk.calls import Name
@@ -17,6 +17,9 @@ from headrace.sdk.options import ConsumerOptions
 from headrace.sdk.progress import Progress
 from headrace.sdk.starts import Start, StartLike, start_of
 from headrace_core import Batch, BatchMessages, Message, Pending, SessionConfig
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _LOG: Final = logging.getLogger("headrace")
 
@@ -60,6 +63,7 @@ class Consumer:
         self._native = native_consumer(
             config, stream, topic, group=group, name=name, partitions=partitions, start=start, options=options
         )
+        self._stream, self._topic = stream, topic
         self._callbacks = callbacks
         self._progress = Progress(self._native, options)
         self._progress.stores = group is not None or name is not None
@@ -76,7 +80,6 @@ class Consumer:
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         """Iterate over messages, and wait for more, without end."""
-        progress = self._progress
         while True:
             if self._is_polled:
                 await self._finish_open()
@@ -87,15 +90,13 @@ class Consumer:
                 self._open = (batch, iter(batch))
             batch, messages = opened = self._open
             for message in messages:
-                progress.handed_out[batch.partition_id] = messages.next_offset
                 yield message
                 if self._open is not opened:
                     # The position was changed meanwhile.
                     break
-                progress.processed[batch.partition_id] = messages.next_offset
             else:
                 self._open = None
-                progress.note_batch(batch)
+                self._progress.note_batch(batch)
 
     async def batches(self) -> AsyncIterator[Batch]:
         """Iterate over batches of messages of one partition each, and wait for more, without end."""
@@ -110,6 +111,20 @@ class Consumer:
             self._open, self._is_polled = (batch, iter(batch)), True
             self._progress.handed_out[batch.partition_id] = batch.next_offset
         return batch
+
+    async def poll_arrow(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - as of `headrace.Consumer`
+        columns: Sequence[str] | None = None,
+    ) -> pyarrow.RecordBatch | None:
+        """Return the next batch as an Arrow record batch. As `headrace.Consumer.poll_arrow`."""
+        from headrace.tables.arrow import DEFAULT_COLUMNS, record_batch  # noqa: PLC0415 - imported where it is used
+
+        batch = await self.poll(timeout)
+        if batch is None:
+            return None
+        names = DEFAULT_COLUMNS if columns is None else columns
+        return record_batch(batch, names, stream=str(self._stream), topic=str(self._topic))
 
     async def _finish_open(self) -> None:
         """Count what was handed out of the open batch as processed; the rest of it is read again."""
@@ -154,6 +169,10 @@ class Consumer:
         if self._is_closed:
             raise ClientClosed("the consumer is closed")
 
+    def _note_open(self) -> None:
+        if self._open is not None and not self._is_polled:
+            self._progress.note_open(self._open)
+
     async def _react(self, kind: str, content: Any) -> None:
         if not self._progress.note_event(kind, content):
             return
@@ -178,6 +197,7 @@ class Consumer:
     async def commit(self, message: Message | None = None) -> None:
         """Store the offset of a message, or of everything that was handed out so far. As `headrace.Consumer.commit`."""
         self._check_open()
+        self._note_open()
         begun = self._progress.begin_commit(message)
         for place, (partition, pending) in enumerate(begun):
             try:
@@ -203,6 +223,7 @@ class Consumer:
     async def position(self, partition: int) -> int | None:
         """Offset of the next message of a partition that will be handed out; None if it is not known yet."""
         self._check_open()
+        self._note_open()
         handed_out = self._progress.handed_out.get(partition)
         if handed_out is not None:
             return handed_out
@@ -212,6 +233,7 @@ class Consumer:
     async def lag(self) -> dict[int, int]:
         """Number of messages behind the position, by partition, as far as positions are known."""
         self._check_open()
+        self._note_open()
         lags = {}
         for partition in sorted(self._progress.assignment):
             lag = self._progress.lag(partition, await bridge().finished(native(self._native.position, partition)))
@@ -246,6 +268,7 @@ class Consumer:
         if self._is_closed:
             return
         self._is_closed = True
+        self._note_open()
         begun = self._progress.store(self._progress.processed) if self._progress.is_automatic else []
         # It is under way even if this wait for it is cancelled.
         left = native(self._native.leave)

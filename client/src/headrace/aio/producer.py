@@ -11,11 +11,21 @@ from headrace.aio.bridge import bridge
 from headrace.sdk.calls import Name
 from headrace.sdk.errors import native
 from headrace.sdk.options import ProducerOptions
-from headrace.sdk.producer import Headers, ProducerCounters, fail, native_producer, pushed, pushed_many
+from headrace.sdk.producer import (
+    PUSH_ERRORS,
+    Headers,
+    ProducerCounters,
+    fail,
+    native_producer,
+    push_refused,
+    pushed,
+    pushed_many,
+)
 from headrace.sdk.results import Deliveries as BlockingDeliveries
 from headrace.sdk.results import Delivery as BlockingDelivery
 from headrace_core import Delivered, SessionConfig
 from headrace_core import Deliveries as NativeDeliveries
+from headrace_core import Delivery as NativeDelivery
 
 
 class Delivery:
@@ -30,18 +40,18 @@ class Delivery:
         Delivered(partition_id=1, offset=0)
     """
 
-    __slots__ = ("_blocking",)
+    __slots__ = ("_native",)
 
-    def __init__(self, blocking: BlockingDelivery) -> None:
-        self._blocking = blocking
+    def __init__(self, native: NativeDelivery) -> None:
+        self._native = native
 
     def done(self) -> bool:
         """Return whether the result is there."""
-        return self._blocking.done()
+        return native(self._native.done)
 
     async def _result(self) -> Delivered:
-        await bridge().ended(self._blocking.native)
-        return self._blocking.result(0)
+        await bridge().ended(self._native)
+        return BlockingDelivery(self._native).result(0)
 
     def __await__(self) -> Generator[Any, None, Delivered]:
         return self._result().__await__()
@@ -101,6 +111,7 @@ class Producer:
         self._options = options
         self._stores_key = options.store_key
         self._native = native_producer(config, stream, topic, options)
+        self._push = self._native.push
 
     async def send(
         self,
@@ -116,6 +127,14 @@ class Producer:
         Returns:
             The delivery, which can be awaited.
         """
+        if key is None and not headers:
+            # Without another call, which costs as much as all of this.
+            try:
+                delivery = self._push(payload, partition, None, None, message_id or None)
+            except PUSH_ERRORS as error:
+                raise push_refused(error, payload, partition, message_id) from None
+            if delivery is not None:
+                return Delivery(delivery)
         while True:
             delivery = pushed(self._native, payload, partition, key, headers, message_id, self._stores_key)
             if delivery is not None:

@@ -131,20 +131,15 @@ class Consumer:
                 if batch is None:
                     return
                 self._open = (batch, iter(batch))
-            yield from self._messages(self._open)
-
-    def _messages(self, opened: tuple[Batch, BatchMessages]) -> Iterator[Message]:
-        batch, messages = opened
-        partition, progress = batch.partition_id, self._progress
-        for message in messages:
-            progress.handed_out[partition] = messages.next_offset
-            yield message
-            if self._open is not opened:
-                # The position was changed meanwhile.
-                return
-            progress.processed[partition] = messages.next_offset
-        self._open = None
-        progress.note_batch(batch)
+            batch, messages = opened = self._open
+            for message in messages:
+                yield message
+                if self._open is not opened:
+                    # The position was changed meanwhile.
+                    break
+            else:
+                self._open = None
+                self._progress.note_batch(batch)
 
     def batches(self) -> Iterator[Batch]:
         """Iterate over batches of messages of one partition each, and wait for more, without end."""
@@ -227,6 +222,10 @@ class Consumer:
         if self._is_closed:
             raise ClientClosed("the consumer is closed")
 
+    def _note_open(self) -> None:
+        if self._open is not None and not self._is_polled:
+            self._progress.note_open(self._open)
+
     def _react(self, kind: str, content: Any) -> None:
         if not self._progress.note_event(kind, content):
             return
@@ -262,6 +261,7 @@ class Consumer:
             1
         """
         self._check_open()
+        self._note_open()
         begun = self._progress.begin_commit(message)
         until = None if timeout is None else time.monotonic() + timeout
         for place, (partition, pending) in enumerate(begun):
@@ -288,6 +288,7 @@ class Consumer:
     def position(self, partition: int) -> int | None:
         """Offset of the next message of a partition that will be handed out; None if it is not known yet."""
         self._check_open()
+        self._note_open()
         handed_out = self._progress.handed_out.get(partition)
         if handed_out is not None:
             return handed_out
@@ -297,6 +298,7 @@ class Consumer:
     def lag(self) -> dict[int, int]:
         """Number of messages behind the position, by partition, as far as positions are known."""
         self._check_open()
+        self._note_open()
         lags = {}
         for partition in sorted(self._progress.assignment):
             lag = self._progress.lag(partition, finished(native(self._native.position, partition)))
@@ -352,6 +354,7 @@ class Consumer:
         if self._is_closed:
             return
         self._is_closed = True
+        self._note_open()
         until = None if timeout is None else time.monotonic() + timeout
         if self._progress.is_automatic:
             self._settle(self._progress.store(self._progress.processed), until)

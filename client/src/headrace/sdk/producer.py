@@ -5,15 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from headrace.sdk.calls import Name, check_name
-from headrace.sdk.errors import BufferFull, DeadlineExceeded, InvalidArgument, native, translated
+from headrace.sdk.errors import BufferFull, DeadlineExceeded, HeadraceError, InvalidArgument, native, translated
 from headrace.sdk.options import KEY_HEADER, ProducerOptions, key_bytes
 from headrace.sdk.results import Deliveries, Delivery, finished
 from headrace_core import Deliveries as NativeDeliveries
+from headrace_core import Delivery as NativeDelivery
 from headrace_core import Producer as NativeProducer
 from headrace_core import SessionConfig, SessionError
+
+PUSH_ERRORS: Final = (SessionError, OverflowError, TypeError, ValueError)
+"""Exceptions of the native producer for a message."""
 
 HeaderValue = str | bytes | bool | int | float
 Headers = Mapping[str, HeaderValue]
@@ -64,7 +68,7 @@ def pushed(
     headers: Headers | None,
     message_id: int,
     stores_key: bool,
-) -> Delivery | None:
+) -> NativeDelivery | None:
     """Hand a message to the native producer; None if there is no room for it.
 
     Arguments have no names here, because names cost more for each message than the rest of this function.
@@ -74,14 +78,18 @@ def pushed(
             raise InvalidArgument("key: the partition is given, and the key is not stored, so that it has no effect")
         key = key_bytes(key)
     try:
-        delivery = producer.push(
+        return producer.push(
             payload, partition, key, _header_dict(headers) if headers else None, message_id or None, stores_key
         )
-    except SessionError as error:
-        raise translated(error) from None
-    except (OverflowError, TypeError, ValueError) as error:
-        raise _refused(error, [payload], partition, message_id) from None
-    return None if delivery is None else Delivery(delivery)
+    except PUSH_ERRORS as error:
+        raise push_refused(error, payload, partition, message_id) from None
+
+
+def push_refused(error: Exception, payload: object, partition: object, message_id: object) -> HeadraceError:
+    """Return the exception for a message that the native producer has not taken."""
+    if isinstance(error, SessionError):
+        return translated(error)
+    return _refused(error, [payload], partition, message_id)
 
 
 def pushed_many(
@@ -164,6 +172,7 @@ class Producer:
         self._options = options
         self._stores_key = options.store_key
         self._native = native_producer(config, stream, topic, options)
+        self._push = self._native.push
         finished(native(self._native.opened), open_timeout)
 
     def send(
@@ -200,11 +209,19 @@ class Producer:
             ...     delivery.result(timeout=10)
             Delivered(partition_id=1, offset=0)
         """
+        if key is None and not headers:
+            # Without another call, which costs as much as all of this.
+            try:
+                delivery = self._push(payload, partition, None, None, message_id or None)
+            except PUSH_ERRORS as error:
+                raise push_refused(error, payload, partition, message_id) from None
+            if delivery is not None:
+                return Delivery(delivery)
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             delivery = pushed(self._native, payload, partition, key, headers, message_id, self._stores_key)
             if delivery is not None:
-                return delivery
+                return Delivery(delivery)
             self._await_room(until)
 
     def send_many(

@@ -10,7 +10,7 @@ from typing import Any, Final
 from headrace.sdk.errors import ClientClosed, HeadraceError, native
 from headrace.sdk.options import ConsumerOptions
 from headrace.sdk.results import Gap, value_of
-from headrace_core import Batch, Message, Pending
+from headrace_core import Batch, BatchMessages, Message, Pending
 from headrace_core import Consumer as NativeConsumer
 
 _LOG: Final = logging.getLogger("headrace")
@@ -88,6 +88,18 @@ class Progress:
     def note_batch(self, batch: Batch) -> None:
         """Note that every message of a batch was processed."""
         self.note(batch.partition_id, batch.next_offset)
+
+    def note_open(self, opened: tuple[Batch, BatchMessages]) -> None:
+        """Note how far a batch is that is handed out message by message: the last one is not processed yet.
+
+        It is looked at when offsets are asked for, because noting each message costs as much as making it.
+        """
+        batch, messages = opened
+        partition, current = batch.partition_id, messages.next_offset - 1
+        if current >= batch.first_offset:
+            self.handed_out[partition] = current + 1
+        if current > batch.first_offset:
+            self.processed[partition] = current
 
     def note(self, partition: int, next_offset: int) -> None:
         """Note that a partition was processed up to this offset."""

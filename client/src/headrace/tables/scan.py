@@ -5,116 +5,79 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 import pyarrow as pa
 
 from headrace.sdk.calls import Name
-from headrace.sdk.errors import InvalidArgument
-from headrace.sdk.starts import at_offset, at_time
-from headrace.tables.arrow import DEFAULT_COLUMNS, record_batch, schema_of
-from headrace.tables.decoding import decoder
+from headrace.sdk.options import ConsumerArguments
+from headrace.sdk.starts import StartLike, at_offset, at_time
+from headrace.tables.selection import READING, Range, Selection
+from headrace_core import MessageBatch, Topic
 
 if TYPE_CHECKING:
     import duckdb
     import polars
 
-    from headrace.sdk.client import Client
-
-_PREFETCH_BYTES = 4 * 1024 * 1024
-"""Bytes that may be read beyond the end of a range."""
+    from headrace.sdk.consumer import Consumer
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Offsets of one partition, from the first up to, but without, the second."""
+class Reads(Protocol):
+    """Calls of `headrace.Client` that a scan needs."""
 
-    partition_id: int
-    start: int
-    end: int
+    def topic(self, stream: Name, topic: Name) -> Topic:
+        """Return a topic with its partitions."""
+
+    def read(self, stream: Name, topic: Name, *, partition: int, start: StartLike, count: int) -> MessageBatch:
+        """Read messages of a partition once."""
+
+    def consumer(
+        self,
+        stream: Name,
+        topic: Name,
+        *,
+        partitions: list[int],
+        start: StartLike,
+        **options: Unpack[ConsumerArguments],
+    ) -> Consumer:
+        """Return a consumer of a topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
+class Scan(Selection):
     """A topic as a table that is read when it is asked for: see `headrace.Client.scan`."""
 
-    client: Client
-    stream: Name
-    topic: Name
-    columns: Sequence[str] = DEFAULT_COLUMNS
-    partitions: Sequence[int] | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    offsets: tuple[int, int] | None = None
-    where: pa.compute.Expression | None = None
-    decode: Any = None
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns of the table: those of the messages, then those of the decoded payloads."""
-        fields = list(schema_of(self.columns))
-        if self.decode is not None:
-            fields += list(decoder(self.decode)[1])
-        names = [field.name for field in fields]
-        doubles = sorted({name for name in names if names.count(name) > 1})
-        if doubles:
-            raise InvalidArgument(f"columns: {doubles[0]!r} is a column of the message and of the decoded payload")
-        return pa.schema([field.remove_metadata() for field in fields])
+    client: Reads
 
     def ranges(self) -> list[Range]:
         """Return the offsets that will be read: found by the indexes of the server, without reading messages."""
         found = []
-        for partition in self.client.topic(self.stream, self.topic).partitions:
-            if self.partitions is not None and partition.id not in self.partitions:
-                continue
-            end = partition.current_offset + 1 if partition.messages_count else 0
-            start = self._first_since(partition.id, self.since, end) if self.since is not None else 0
+        for part in self._chosen(self.client.topic(self.stream, self.topic).partitions):
+            start, end = part.start, part.end
+            if self.since is not None:
+                start = self._first_since(part, self.since)
             if self.until is not None:
-                end = self._first_since(partition.id, self.until, end)
-            if self.offsets is not None:
-                start, end = max(start, self.offsets[0]), min(end, self.offsets[1])
-            if start < end:
-                found.append(Range(partition.id, start, end))
+                end = self._first_since(part, self.until)
+            clipped = self._clipped(Range(part.partition_id, start, end))
+            if clipped.start < clipped.end:
+                found.append(clipped)
         return found
 
-    def _first_since(self, partition: int, moment: datetime, end: int) -> int:
-        polled = self.client.read(self.stream, self.topic, partition=partition, start=at_time(moment), count=1)
-        return polled[0].offset if len(polled) else end
+    def _first_since(self, part: Range, moment: datetime) -> int:
+        polled = self.client.read(self.stream, self.topic, partition=part.partition_id, start=at_time(moment), count=1)
+        return min(part.end, polled[0].offset) if len(polled) else part.end
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read, and yield record batches of one partition each."""
-        schema = self.schema
+        rows = self._converter()
         for part in self.ranges():
-            yield from self._read(part, schema)
-
-    def _read(self, part: Range, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        needed = list(self.columns)
-        if self.decode is not None and "value" not in needed:
-            needed.append("value")
-        decode = decoder(self.decode)[0] if self.decode is not None else None
-        with self.client.consumer(
-            self.stream,
-            self.topic,
-            partitions=[part.partition_id],
-            start=at_offset(part.start),
-            prefetch_bytes=_PREFETCH_BYTES,
-        ) as consumer:
-            for batch in consumer.batches():
-                columns = record_batch(batch, needed, stream=str(self.stream), topic=str(self.topic))
-                kept = columns.slice(0, max(0, part.end - batch.first_offset))
-                yield self._shaped(kept, decode, schema)
-                if batch.next_offset >= part.end:
-                    return
-
-    def _shaped(self, columns: pa.RecordBatch, decode: Any, schema: pa.Schema) -> pa.RecordBatch:
-        if decode is not None:
-            decoded = decode(columns.column("value"))
-            arrays = [*(columns.column(name) for name in self.columns), *decoded.columns]
-            columns = pa.RecordBatch.from_arrays(arrays, schema=schema)
-        if self.where is None:
-            return columns
-        filtered = pa.Table.from_batches([columns]).filter(self.where).combine_chunks().to_batches()
-        return filtered[0] if filtered else columns.slice(0, 0)
+            with self.client.consumer(
+                self.stream, self.topic, partitions=[part.partition_id], start=at_offset(part.start), **READING
+            ) as consumer:
+                for batch in consumer.batches():
+                    yield rows(batch, part)
+                    if batch.next_offset >= part.end:
+                        break
 
     def reader(self) -> pa.RecordBatchReader:
         """Return the table as a stream of record batches, for any library that takes the Arrow C stream interface."""

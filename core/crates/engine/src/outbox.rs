@@ -26,12 +26,12 @@ impl Outbox {
         }
     }
 
-    /// Take a whole frame, if none of its bytes were taken.
-    pub(crate) fn pop_frame(&mut self) -> Option<Vec<u8>> {
+    /// Take the parts of a whole frame, if none of its bytes were taken.
+    pub(crate) fn pop_frame(&mut self) -> Option<Vec<Bytes>> {
         let mut frame = Vec::new();
         while let Some((part, is_last)) = self.parts.pop_front() {
             self.bytes -= part.len();
-            frame.extend_from_slice(&part);
+            frame.push(part);
             if is_last {
                 self.completed += 1;
                 return Some(frame);
@@ -98,7 +98,7 @@ mod tests {
         outbox.advance(2);
         assert_eq!((outbox.take_completed(), outbox.remaining()), (2, 0));
         outbox.push([part("x"), part("y"), part("")]);
-        assert_eq!(outbox.pop_frame().as_deref(), Some(&b"xy"[..]));
+        assert_eq!(outbox.pop_frame(), Some(vec![part("x"), part("y")]));
         assert_eq!((outbox.take_completed(), outbox.pop_frame()), (1, None));
     }
 }

@@ -4,10 +4,10 @@ use std::io::{self, ErrorKind};
 use std::pin::pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use headrace_websocket::{
-    Decoder, Item, Kind, Limits, Opcode, Role, Step, check_response, encode_control, encode_header,
-    mask_into, request,
+    Decoder, Item, Kind, Limits, Opcode, Role, Step, apply_mask, check_response, encode_control,
+    encode_header, request,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -19,6 +19,8 @@ const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// Longest response to the request for an upgrade.
 const RESPONSE_BYTES_MAX: usize = 8 * 1024;
 const RECEIVE_BYTES: usize = 64 * 1024;
+/// Longest header of a message, with its key.
+const HEADER_BYTES_MAX: usize = 14;
 
 /// A WebSocket connection.
 pub(crate) struct WebSocket {
@@ -104,14 +106,27 @@ impl WebSocket {
     }
 
     /// Append a frame of the protocol as one message, or as several if it exceeds the maximum.
-    fn encode(&mut self, frame: &[u8]) -> io::Result<()> {
-        for part in frame.chunks(MESSAGE_BYTES_MAX) {
-            let key = masking_key()?;
-            let mut message = Vec::with_capacity(part.len() + 16);
-            let header = encode_header(Opcode::Binary, part.len(), Some(key));
-            message.extend_from_slice(header.as_slice());
-            mask_into(&mut message, part, key, 0);
-            self.encoded.extend_from_slice(&message);
+    fn encode(&mut self, parts: &[Bytes]) -> io::Result<()> {
+        let mut left: usize = parts.iter().map(Bytes::len).sum();
+        self.encoded.reserve(left + HEADER_BYTES_MAX);
+        // Of the message: its key, the bytes it has, and those that it lacks.
+        let (mut key, mut position, mut missing) = ([0; 4], 0, 0);
+        for mut part in parts.iter().map(|part| &part[..]) {
+            while !part.is_empty() {
+                if missing == 0 {
+                    (key, position, missing) = (masking_key()?, 0, left.min(MESSAGE_BYTES_MAX));
+                    let header = encode_header(Opcode::Binary, missing, Some(key));
+                    self.encoded.extend_from_slice(header.as_slice());
+                }
+                let (bytes, rest) = part.split_at(part.len().min(missing));
+                let start = self.encoded.len();
+                self.encoded.extend_from_slice(bytes);
+                apply_mask(&mut self.encoded[start..], key, position);
+                position += bytes.len() as u64;
+                missing -= bytes.len();
+                left -= bytes.len();
+                part = rest;
+            }
         }
         Ok(())
     }

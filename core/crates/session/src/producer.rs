@@ -10,7 +10,7 @@ use std::time::Duration;
 use headrace_wire::response::Appended;
 use headrace_wire::{Partitioning, Status};
 
-use self::batches::{Batch, Flight, Lane};
+use self::batches::{Batch, Flight, Lane, Spares};
 pub use self::results::{PushRefused, SendFailure, Settled, Stored};
 pub use self::settings::ProducerConfig;
 use crate::{Backoff, Failure, Frame, Outcome, OwnedIdentifier};
@@ -51,6 +51,7 @@ pub struct Producer<H> {
     /// Back-off of lanes that are new.
     backoff: Backoff,
     settled: Vec<Settled<H>>,
+    spares: Spares,
     /// Batches up to this number are sent without waiting for more messages.
     flushed: u64,
     /// Set if nothing is sent again.
@@ -81,6 +82,7 @@ impl<H: Clone + Default> Producer<H> {
             batches: 0,
             backoff,
             settled: Vec::new(),
+            spares: Spares::default(),
             flushed: 0,
             given_up: None,
             is_full: false,
@@ -149,7 +151,7 @@ impl<H: Clone + Default> Producer<H> {
         let lane = &mut self.lanes[index];
         if lane.open.is_none() {
             self.batches += 1;
-            lane.open = Some(Batch::new(self.batches, now));
+            lane.open = Some(Batch::new(self.batches, self.spares.take(), now));
             self.has_news = true;
         }
         let open = lane.open.as_mut().expect("a batch was opened");
@@ -414,6 +416,7 @@ impl<H: Clone + Default> Producer<H> {
     ) {
         if let Some(flight) = self.lanes[index].in_flight.remove(position) {
             self.settle(&flight.batch, result);
+            self.spares.keep(flight.batch, self.config.batch_bytes);
         }
     }
 

@@ -25,7 +25,7 @@ use hashbrown::HashMap;
 use headrace_buffer::BufferPool;
 use headrace_catalog::Catalog;
 use headrace_link::Refusal;
-use headrace_log::storage::StorageCompletion;
+use headrace_log::storage::{StorageCompletion, StorageOutcome};
 use headrace_model::{Namespace, Timestamp};
 use headrace_partition::{Batch, Partition, PartitionError, Request};
 
@@ -296,6 +296,9 @@ impl Partitions {
             return;
         };
         hosted.operations = hosted.operations.saturating_sub(1);
+        if let Ok(StorageOutcome::Read(bytes)) = &completion.result {
+            self.meter.read_from_storage(bytes.len());
+        }
         self.steps.take(&mut hosted.state, |partition, outbox| {
             partition.complete(now, completion, outbox);
         });

@@ -96,6 +96,7 @@ pub struct Meter {
     appended_bytes: AtomicU64,
     polled_messages: AtomicU64,
     polled_bytes: AtomicU64,
+    storage_read_bytes: AtomicU64,
     published_messages: AtomicU64,
     missing_stages: AtomicU64,
     /// Recorder of request traces.
@@ -127,6 +128,7 @@ impl Meter {
             appended_bytes: AtomicU64::new(0),
             polled_messages: AtomicU64::new(0),
             polled_bytes: AtomicU64::new(0),
+            storage_read_bytes: AtomicU64::new(0),
             published_messages: AtomicU64::new(0),
             missing_stages: AtomicU64::new(0),
             tracer,
@@ -200,6 +202,11 @@ impl Meter {
         add(&self.polled_bytes, bytes);
     }
 
+    /// Count bytes that were read from the files of a partition.
+    pub(crate) fn read_from_storage(&self, bytes: usize) {
+        add(&self.storage_read_bytes, bytes as u64);
+    }
+
     /// Count the messages that a committed transaction appended, and its missing staged batches.
     pub(crate) fn published(&self, messages: u64, missing_stages: u32) {
         add(&self.published_messages, messages);
@@ -232,6 +239,7 @@ impl Meter {
         reading.appended_bytes += self.appended_bytes.load(Relaxed);
         reading.polled_messages += self.polled_messages.load(Relaxed);
         reading.polled_bytes += self.polled_bytes.load(Relaxed);
+        reading.storage_read_bytes += self.storage_read_bytes.load(Relaxed);
         reading.published_messages += self.published_messages.load(Relaxed);
         reading.missing_stages += self.missing_stages.load(Relaxed);
         reading.traces_dropped += self.tracer.dropped();
@@ -275,6 +283,8 @@ pub struct Reading {
     pub polled_messages: u64,
     /// Bytes of the messages returned to consumers.
     pub polled_bytes: u64,
+    /// Bytes read from the files of partitions: logs and their indexes. Bytes in memory are not read again.
+    pub storage_read_bytes: u64,
     /// Messages appended by the commit of their transactions.
     pub published_messages: u64,
     /// Staged batches that were committed but missing.
@@ -301,6 +311,7 @@ impl Default for Reading {
             appended_bytes: 0,
             polled_messages: 0,
             polled_bytes: 0,
+            storage_read_bytes: 0,
             published_messages: 0,
             missing_stages: 0,
             traces_dropped: 0,

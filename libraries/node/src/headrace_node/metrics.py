@@ -22,6 +22,7 @@ _COUNTERS: Final = {
     "appended_bytes": "Bytes of the requests that appended messages.",
     "polled_messages": "Messages sent to consumers.",
     "polled_bytes": "Bytes of these messages.",
+    "storage_read_bytes": "Bytes read from the files of partitions: logs and indexes.",
     "published_messages": "Messages that were appended because their transactions were committed.",
     "missing_stages": "Missing stages of committed transactions, whose messages are lost.",
     "traces_dropped": "Trace records dropped because they were not collected in time.",

@@ -52,15 +52,24 @@ def ddl(options: ReadOptions) -> str:
     Raises:
         OptionError: `columns` names an unknown column.
     """
+    return ", ".join(f"{name} {kind}" for name, kind in selected(options).items())
+
+
+def selected(options: ReadOptions) -> dict[str, str]:
+    """Return the columns for these options, with their types.
+
+    Raises:
+        OptionError: `columns` names an unknown column.
+    """
     if options.emit == "ranges":
-        return _ddl(RANGE_COLUMNS, list(DEFAULT_RANGE_COLUMNS))
+        return {name: RANGE_COLUMNS[name] for name in DEFAULT_RANGE_COLUMNS}
     columns = list(options.columns or DEFAULT_COLUMNS)
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown:
         raise OptionError(f"option columns: there is no column {', '.join(unknown)}; there are {', '.join(COLUMNS)}")
     if options.include_headers and "headers" not in columns:
         columns.append("headers")
-    return _ddl(COLUMNS, columns)
+    return {name: COLUMNS[name] for name in columns}
 
 
 def check(schema: StructType, options: ReadOptions) -> None:
@@ -71,7 +80,9 @@ def check(schema: StructType, options: ReadOptions) -> None:
         OptionError: `columns` names other columns.
     """
     known = RANGE_COLUMNS if options.emit == "ranges" else COLUMNS
-    expected = f"the schema is a selection, in any order, of {_ddl(known, list(known))}"
+    expected = (
+        f"the schema is a selection, in any order, of {', '.join(f'{name} {kind}' for name, kind in known.items())}"
+    )
     for field in schema.fields:
         if _plain(field.dataType.simpleString()) != _plain(known.get(field.name, "nothing")):
             raise SchemaError(f"there is no column {field.name} {field.dataType.simpleString()}: {expected}")
@@ -89,10 +100,6 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - slow, and needed where data is
 
     return to_arrow_schema(schema, timezone="UTC")
-
-
-def _ddl(known: dict[str, str], columns: list[str]) -> str:
-    return ", ".join(f"{name} {known[name]}" for name in columns)
 
 
 def _plain(kind: str) -> str:

@@ -30,6 +30,8 @@ pub struct TrafficReport {
     pub polled_messages: u64,
     /// Size of the delivered messages.
     pub polled_bytes: u64,
+    /// Bytes read from the files of partitions.
+    pub storage_read_bytes: u64,
     /// Messages appended by committed transactions.
     pub published_messages: u64,
     /// Number of staged batches that were missing at their commit: their messages are lost.
@@ -93,6 +95,7 @@ impl TrafficReport {
             appended_bytes: reading.appended_bytes,
             polled_messages: reading.polled_messages,
             polled_bytes: reading.polled_bytes,
+            storage_read_bytes: reading.storage_read_bytes,
             published_messages: reading.published_messages,
             missing_stages: reading.missing_stages,
             traces_dropped: reading.traces_dropped,

@@ -28,11 +28,11 @@ pub(super) struct Batch<H> {
 }
 
 impl<H: Default> Batch<H> {
-    pub(super) fn new(number: u64, now: Duration) -> Self {
+    pub(super) fn new(number: u64, messages: BatchBuilder, now: Duration) -> Self {
         Self {
             number,
             handle: H::default(),
-            messages: BatchBuilder::new(),
+            messages,
             frame: None,
             bytes: 0,
             began_at: now,
@@ -79,6 +79,36 @@ impl<H> Batch<H> {
         let frame = [front.into(), Bytes::from(indexes), Bytes::from(messages)];
         self.frame = Some(frame.clone());
         frame
+    }
+}
+
+/// Memory of batches that are settled. The pages of new memory cost more than the copy of the messages into them.
+#[derive(Debug, Default)]
+pub(super) struct Spares {
+    builders: Vec<BatchBuilder>,
+}
+
+impl Spares {
+    /// Number of batches whose memory is kept: about as many as a connection has in flight.
+    const MAX: usize = 8;
+
+    /// An empty batch, in memory that was used before if there is any.
+    pub(super) fn take(&mut self) -> BatchBuilder {
+        self.builders.pop().unwrap_or_default()
+    }
+
+    /// Keep the memory of a batch that will not be sent again, unless its frame is still being written.
+    pub(super) fn keep<H>(&mut self, batch: Batch<H>, batch_bytes: usize) {
+        let Some([_, indexes, messages]) = batch.frame else {
+            return;
+        };
+        if self.builders.len() >= Self::MAX || messages.len() > 2 * batch_bytes {
+            return;
+        }
+        if let (Ok(indexes), Ok(messages)) = (indexes.try_into_mut(), messages.try_into_mut()) {
+            self.builders
+                .push(BatchBuilder::from_parts(indexes.into(), messages.into()));
+        }
     }
 }
 

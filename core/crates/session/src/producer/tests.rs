@@ -90,6 +90,28 @@ fn not_sent() -> Outcome {
     })
 }
 
+/// New memory for each batch costs more than the copy of its messages.
+#[test]
+fn the_memory_of_a_settled_batch_is_used_again_unless_it_is_still_being_written() {
+    let mut producer = producer(config(), 1);
+    let mut places = Vec::new();
+    let mut written = Vec::new();
+    for round in 0..3 {
+        push(&mut producer, 0, MS);
+        let Transmission { batch, frame } = producer.next_transmission(10 * MS).expect("it is due");
+        places.push(frame[2].as_ptr());
+        if round == 1 {
+            written.push(frame);
+        } else {
+            drop(frame);
+        }
+        answer(&mut producer, batch, Ok(Bytes::new()), 10 * MS);
+    }
+    assert_eq!(places[0], places[1]);
+    assert_ne!(places[1], places[2]);
+    assert_eq!(written[0][2].len(), 64 + b"payload".len());
+}
+
 #[test]
 fn a_batch_waits_for_more_messages_until_it_is_full_or_old() {
     let mut producer = producer(

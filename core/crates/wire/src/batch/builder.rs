@@ -51,6 +51,13 @@ impl BatchBuilder {
         }
     }
 
+    /// An empty batch in the memory of an earlier one: what [`Self::into_parts`] has returned, whatever it holds.
+    pub fn from_parts(mut indexes: Vec<u8>, mut messages: Vec<u8>) -> Self {
+        indexes.clear();
+        messages.clear();
+        Self { indexes, messages }
+    }
+
     /// Append a message.
     ///
     /// `id` 0 leaves the id to the server; `origin_timestamp` is in microseconds since the Unix epoch; `user_headers`
@@ -183,6 +190,10 @@ mod tests {
             assert_eq!(builder.messages_bytes(), 64 + 14 + 64);
             let (index, messages) = builder.clone().into_parts();
             assert_eq!(validate(&index, &messages, 2), Ok(()));
+            let place = messages.as_ptr();
+            builder = BatchBuilder::from_parts(index, messages);
+            assert!(builder.is_empty());
+            assert_eq!(builder.messages.as_ptr(), place);
             builder.clear();
             assert!(builder.is_empty());
         }

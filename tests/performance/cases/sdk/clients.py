@@ -16,7 +16,7 @@ from tests.performance.rounds import Turn, alternate
 from tests.performance.workbench import Workbench, topic
 from tests.server_process import ServerProcess
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 SIZES = (100, 1000)
 OFFICIAL = "apache-iggy"
 PER_CPU_SECOND = "messages/CPU s"

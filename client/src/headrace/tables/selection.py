@@ -1,0 +1,92 @@
+"""Part of a topic that is read as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.sdk.calls import Name
+from headrace.sdk.errors import InvalidArgument
+from headrace.sdk.options import ConsumerArguments
+from headrace.tables.arrow import DEFAULT_COLUMNS, record_batch, schema_of
+from headrace.tables.decoding import decoder
+from headrace_core import Batch, Partition
+
+READING: ConsumerArguments = {"prefetch_bytes": 4 * 1024 * 1024}
+"""Options of the consumers that read: at most so many bytes are read beyond the end of a range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Offsets of one partition, from the first up to, but without, the second."""
+
+    partition_id: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Part of a topic: see `headrace.Client.scan`. How its messages are read is up to the classes that follow."""
+
+    stream: Name
+    topic: Name
+    columns: Sequence[str] = DEFAULT_COLUMNS
+    partitions: Sequence[int] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    offsets: tuple[int, int] | None = None
+    where: pa.compute.Expression | None = None
+    decode: Any = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the table: those of the messages, then those of the decoded payloads."""
+        fields = list(schema_of(self.columns))
+        if self.decode is not None:
+            fields += list(decoder(self.decode)[1])
+        names = [field.name for field in fields]
+        doubles = sorted({name for name in names if names.count(name) > 1})
+        if doubles:
+            raise InvalidArgument(f"columns: {doubles[0]!r} is a column of the message and of the decoded payload")
+        return pa.schema([field.remove_metadata() for field in fields])
+
+    def _chosen(self, partitions: Sequence[Partition]) -> list[Range]:
+        """Return all messages of the partitions that are asked for."""
+        return [
+            Range(partition.id, 0, partition.current_offset + 1 if partition.messages_count else 0)
+            for partition in partitions
+            if self.partitions is None or partition.id in self.partitions
+        ]
+
+    def _clipped(self, part: Range) -> Range:
+        """Return what lies within the offsets that are asked for; its end may lie before its start."""
+        if self.offsets is None:
+            return part
+        return Range(part.partition_id, max(part.start, self.offsets[0]), min(part.end, self.offsets[1]))
+
+    def _converter(self) -> Callable[[Batch, Range], pa.RecordBatch]:
+        """Return the function that makes the rows of a table of those messages of a batch that are in a range."""
+        schema = self.schema
+        needed = list(self.columns)
+        if self.decode is not None and "value" not in needed:
+            needed.append("value")
+        decode = None if self.decode is None else decoder(self.decode)[0]
+
+        def rows(batch: Batch, part: Range) -> pa.RecordBatch:
+            columns = record_batch(batch, needed, stream=str(self.stream), topic=str(self.topic))
+            columns = columns.slice(0, max(0, part.end - batch.first_offset))
+            if decode is not None:
+                decoded = decode(columns.column("value"))
+                arrays = [*(columns.column(name) for name in self.columns), *decoded.columns]
+                columns = pa.RecordBatch.from_arrays(arrays, schema=schema)
+            if self.where is None:
+                return columns
+            filtered = pa.Table.from_batches([columns]).filter(self.where).combine_chunks().to_batches()
+            return filtered[0] if filtered else columns.slice(0, 0)
+
+        return rows

@@ -1,0 +1,1 @@
+"""The Python SDK: beside the official client, and topics as tables."""
