@@ -27,6 +27,7 @@ impl Bench {
             keepalive: 30 * SECOND,
             backoff: Backoff::new(SECOND, 8 * SECOND, 1),
             first_rounds,
+            reports_offsets: false,
         };
         let mut bench = Self {
             session: Session::new(config, SECOND),
