@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Self
 
 from headrace.sdk.calls import Name, check_name
 from headrace.sdk.errors import BufferFull, DeadlineExceeded, InvalidArgument, native, translated
 from headrace.sdk.options import KEY_HEADER, ProducerOptions, key_bytes
 from headrace.sdk.results import Deliveries, Delivery, finished
+from headrace.sdk.telemetry import Hooks
 from headrace_core import Deliveries as NativeDeliveries
 from headrace_core import Producer as NativeProducer
 from headrace_core import SessionConfig, SessionError
@@ -18,6 +19,9 @@ from headrace_core import SessionConfig, SessionError
 HeaderValue = str | bytes | bool | int | float
 Headers = Mapping[str, HeaderValue]
 """User headers: names and values of 1 to 255 bytes."""
+
+
+KEY_WITHOUT_EFFECT: Final = "key: the partition is given, and the key is not stored, so that it has no effect"
 
 
 class ProducerCounters(NamedTuple):
@@ -31,7 +35,9 @@ class ProducerCounters(NamedTuple):
     """Batches that were sent, repetitions included."""
 
 
-def native_producer(config: SessionConfig, stream: Name, topic: Name, options: ProducerOptions) -> NativeProducer:
+def native_producer(
+    config: SessionConfig, stream: Name, topic: Name, options: ProducerOptions, hooks: Hooks | None = None
+) -> NativeProducer:
     """Return the native producer of a topic.
 
     Raises:
@@ -51,6 +57,8 @@ def native_producer(config: SessionConfig, stream: Name, topic: Name, options: P
             buffer_bytes=options.buffer_bytes,
             delivery_timeout=options.delivery_timeout,
             repeat_uncertain=options.resend_uncertain,
+            reports=None if hooks is None else hooks.reports,
+            number=0 if hooks is None else hooks.register(stream, topic),
         )
     except (OverflowError, TypeError, ValueError) as error:
         raise InvalidArgument(str(error)) from None
@@ -71,16 +79,16 @@ def pushed(
     """
     if key is not None:
         if partition is not None and not stores_key:
-            raise InvalidArgument("key: the partition is given, and the key is not stored, so that it has no effect")
+            raise InvalidArgument(KEY_WITHOUT_EFFECT)
         key = key_bytes(key)
     try:
         delivery = producer.push(
-            payload, partition, key, _header_dict(headers) if headers else None, message_id or None, stores_key
+            payload, partition, key, header_dict(headers) if headers else None, message_id or None, stores_key
         )
     except SessionError as error:
         raise translated(error) from None
     except (OverflowError, TypeError, ValueError) as error:
-        raise _refused(error, [payload], partition, message_id) from None
+        raise refused(error, [payload], partition, message_id) from None
     return None if delivery is None else Delivery(delivery)
 
 
@@ -101,16 +109,21 @@ def pushed_many(
             start,
             partition=partition,
             key=key_bytes(key),
-            headers=_header_dict(headers),
+            headers=header_dict(headers),
             stores_key=stores_key,
         )
     except SessionError as error:
         raise translated(error) from None
     except (OverflowError, TypeError, ValueError) as error:
-        raise _refused(error, payloads, partition, 0) from None
+        raise refused(error, payloads, partition, 0) from None
 
 
-def _header_dict(headers: Headers | None) -> dict[str, HeaderValue] | None:
+def header_dict(headers: Headers | None) -> dict[str, HeaderValue] | None:
+    """Return headers for the native module.
+
+    Raises:
+        InvalidArgument: One of them is that of the key.
+    """
     if not headers:
         return None
     if KEY_HEADER in headers:
@@ -118,7 +131,7 @@ def _header_dict(headers: Headers | None) -> dict[str, HeaderValue] | None:
     return dict(headers)
 
 
-def _refused(error: Exception, payloads: Sequence[object], partition: object, message_id: object) -> InvalidArgument:
+def refused(error: Exception, payloads: Sequence[object], partition: object, message_id: object) -> InvalidArgument:
     """Say which argument the native module could not convert."""
     if isinstance(error, InvalidArgument):
         return error
@@ -130,6 +143,14 @@ def _refused(error: Exception, payloads: Sequence[object], partition: object, me
     if not (isinstance(message_id, int) and 0 <= message_id < 2**128):
         return InvalidArgument(f"message_id: {message_id!r} is not a number of 128 bits without a sign")
     return InvalidArgument(str(error))
+
+
+def direct_only(stream: Name, topic: Name) -> NoReturn:
+    """Refuse a call that names a topic."""
+    raise InvalidArgument(
+        f"send_to: this producer sends to topic {topic!r} in stream {stream!r} alone; use send, or "
+        "client.direct_producer() for other topics"
+    )
 
 
 def fail(producer: NativeProducer) -> None:
@@ -158,12 +179,15 @@ class Producer:
         topic: Name,
         options: ProducerOptions,
         *,
+        hooks: Hooks | None = None,
         open_timeout: float | None = None,
     ) -> None:
         """Open the producer; `Client.producer` is the usual way."""
         self._options = options
         self._stores_key = options.store_key
-        self._native = native_producer(config, stream, topic, options)
+        self._topic = (stream, topic)
+        self._hooks = hooks
+        self._native = native_producer(config, stream, topic, options, hooks)
         finished(native(self._native.opened), open_timeout)
 
     def send(
@@ -200,6 +224,8 @@ class Producer:
             ...     delivery.result(timeout=10)
             Delivered(partition_id=1, offset=0)
         """
+        if self._hooks is not None:
+            headers = self._hooks.headers(*self._topic, headers)
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             delivery = pushed(self._native, payload, partition, key, headers, message_id, self._stores_key)
@@ -238,6 +264,8 @@ class Producer:
             >>> deliveries.result()
             [(Delivered(partition_id=0, offset=0), 3)]
         """
+        if self._hooks is not None:
+            headers = self._hooks.headers(*self._topic, headers)
         waiting = payloads if isinstance(payloads, list) else list(payloads)
         parts: list[NativeDeliveries] = []
         start = 0
@@ -307,3 +335,10 @@ class Producer:
             self.close()
         else:
             self.abort()
+
+    if not TYPE_CHECKING:
+        # Type checkers find this call by themselves.
+
+        def send_to(self, *_arguments: object, **_options: object) -> NoReturn:
+            """Refuse the call."""
+            direct_only(*self._topic)
