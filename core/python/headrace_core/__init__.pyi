@@ -945,7 +945,7 @@ class DirectProducer:
         partitions_count: int,
         turn: int,
     ) -> tuple[int, Deliveries]:
-        """Send messages, as `push_many`: tuples of payload, key, partition, headers and id (0: the server draws one)."""
+        """Send messages, as `push_many`: tuples of payload, key, partition, headers, and id (0: none yet)."""
     def close(self) -> None:
         """End the session; messages without an answer fail."""
 

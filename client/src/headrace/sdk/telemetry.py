@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -101,17 +100,19 @@ class Hooks:
     def __init__(self, telemetry: Telemetry) -> None:
         """Begin to wait for reports of producers."""
         self._telemetry = telemetry
-        self._numbers = itertools.count(1)
-        self._producers: dict[int, tuple[Name, Name]] = {}
+        self._topics: list[tuple[Name, Name]] = []
+        """Topics of producers; the place of one is its number in reports."""
         self.reports = Reports()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
     def register(self, stream: Name, topic: Name) -> int:
-        """Return the number of a new producer in reports."""
+        """Return the number of the producers of a topic in reports."""
         with self._lock:
-            number = next(self._numbers)
-            self._producers[number] = (stream, topic)
+            # A program that makes many producers has few topics.
+            if (stream, topic) not in self._topics:
+                self._topics.append((stream, topic))
+            number = self._topics.index((stream, topic))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._pass_on, name="headrace-telemetry", daemon=True)
                 self._thread.start()
@@ -151,7 +152,7 @@ class Hooks:
             if dropped:
                 _LOG.warning("telemetry is too slow: the results of %d batches were not reported", dropped)
             for number, partition, messages, size_bytes, seconds, failure in reports:
-                self.sent(SentBatch(*self._producers[number], partition, messages, size_bytes, seconds, failure))
+                self.sent(SentBatch(*self._topics[number], partition, messages, size_bytes, seconds, failure))
 
     @staticmethod
     def _called(hook: Callable[..., Any], *arguments: object) -> Any:
