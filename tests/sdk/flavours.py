@@ -12,7 +12,7 @@ import headrace.aio
 
 _AT_ONCE: Final = frozenset({"abort", "done", "pause", "resume"})
 """Methods that do not wait in either flavour."""
-_OPENING: Final = frozenset({"producer", "consumer"})
+_OPENING: Final = frozenset({"producer", "direct_producer", "consumer"})
 _END: Final = object()
 
 

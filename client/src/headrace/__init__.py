@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from headrace.sdk.client import Client, connect
     from headrace.sdk.consumer import Consumer
+    from headrace.sdk.direct import DirectProducer, Outgoing
     from headrace.sdk.errors import (
         AlreadyExists,
         BufferFull,
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
         PermissionDenied,
         RequestRefused,
     )
-    from headrace.sdk.options import ClientOptions, ConsumerOptions, ProducerOptions
+    from headrace.sdk.options import ClientOptions, ConsumerOptions, DirectProducerOptions, ProducerOptions
     from headrace.sdk.producer import Producer, ProducerCounters
     from headrace.sdk.results import Deliveries, Delivery, Gap
     from headrace.sdk.starts import END, FIRST, Start, at_offset, at_time
+    from headrace.sdk.telemetry import ReadBatch, SentBatch, Telemetry
     from headrace_core import (
         AccessToken,
         Batch,
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
 _PLACES: Final = {
     "headrace.sdk.client": ("Client", "connect"),
     "headrace.sdk.consumer": ("Consumer",),
+    "headrace.sdk.direct": ("DirectProducer", "Outgoing"),
     "headrace.sdk.errors": (
         "AlreadyExists",
         "BufferFull",
@@ -84,10 +87,11 @@ _PLACES: Final = {
         "PermissionDenied",
         "RequestRefused",
     ),
-    "headrace.sdk.options": ("ClientOptions", "ConsumerOptions", "ProducerOptions"),
+    "headrace.sdk.options": ("ClientOptions", "ConsumerOptions", "DirectProducerOptions", "ProducerOptions"),
     "headrace.sdk.producer": ("Producer", "ProducerCounters"),
     "headrace.sdk.results": ("Deliveries", "Delivery", "Gap"),
     "headrace.sdk.starts": ("END", "FIRST", "Start", "at_offset", "at_time"),
+    "headrace.sdk.telemetry": ("ReadBatch", "SentBatch", "Telemetry"),
     "headrace_core": (
         "AccessToken",
         "Batch",
@@ -138,6 +142,8 @@ __all__ = [
     "Delivered",
     "Deliveries",
     "Delivery",
+    "DirectProducer",
+    "DirectProducerOptions",
     "Gap",
     "GlobalPermissions",
     "HeadraceError",
@@ -149,6 +155,7 @@ __all__ = [
     "NotDelivered",
     "NotFound",
     "OutcomeUnknown",
+    "Outgoing",
     "Partition",
     "PartitionDescription",
     "PermissionDenied",
@@ -157,11 +164,14 @@ __all__ = [
     "Producer",
     "ProducerCounters",
     "ProducerOptions",
+    "ReadBatch",
     "RequestRefused",
+    "SentBatch",
     "Start",
     "Stats",
     "Stream",
     "StreamPermissions",
+    "Telemetry",
     "Topic",
     "TopicPermissions",
     "Transaction",

@@ -16,9 +16,10 @@ from headrace.embedded import Server
 MODULES: tuple[ModuleType, ...] = (
     headrace,
     headrace.aio,
-    *(import_module(f"headrace.{name}") for name in ("aio.client", "aio.consumer", "aio.producer")),
+    *(import_module(f"headrace.{name}") for name in ("aio.client", "aio.consumer", "aio.direct", "aio.producer")),
     *(import_module(f"headrace.sdk.{name}") for name in ("client", "consumer", "errors", "options", "producer")),
-    *(import_module(f"headrace.sdk.{name}") for name in ("results", "starts")),
+    *(import_module(f"headrace.sdk.{name}") for name in ("direct", "results", "starts", "telemetry")),
+    import_module("headrace.otel"),
 )
 FINDER = doctest.DocTestFinder(exclude_empty=True)
 EXAMPLES = {test.name: test for module in MODULES for test in FINDER.find(module) if test.examples}
@@ -27,7 +28,8 @@ WITHOUT = {
     *(name for name in headrace.__all__ if isinstance(getattr(headrace, name), type))
 } - {
     *("Client", "ClientOptions", "Consumer", "ConsumerOptions", "Deliveries", "Delivery", "Gap", "HeadraceError"),
-    *("Producer", "ProducerOptions", "Start"),
+    *("DirectProducer", "DirectProducerOptions", "Outgoing", "Producer", "ProducerOptions", "ReadBatch", "SentBatch"),
+    *("Start", "Telemetry"),
 }
 
 
@@ -49,7 +51,13 @@ def client(url: str) -> Iterator[headrace.Client]:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_runs(name: str, client: headrace.Client, url: str) -> None:
     example = EXAMPLES[name]
-    example.globs |= {"asyncio": asyncio, "client": client, "connect": headrace.connect, "url": url}
+    example.globs |= {
+        "asyncio": asyncio,
+        "client": client,
+        "connect": headrace.connect,
+        "headrace": headrace,
+        "url": url,
+    }
     if name.startswith("headrace.aio"):
         example.globs["connect"] = headrace.aio.connect
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)

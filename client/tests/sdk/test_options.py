@@ -10,7 +10,12 @@ from headrace.sdk.admin import micros
 from headrace.sdk.options import checked_options, key_bytes
 from headrace.sdk.starts import start_of
 
-CLASSES = (headrace.ClientOptions, headrace.ProducerOptions, headrace.ConsumerOptions)
+CLASSES = (
+    headrace.ClientOptions,
+    headrace.ProducerOptions,
+    headrace.DirectProducerOptions,
+    headrace.ConsumerOptions,
+)
 TIMES = [
     (headrace.ClientOptions, "connect_timeout", False),
     (headrace.ClientOptions, "request_timeout", True),
@@ -18,6 +23,7 @@ TIMES = [
     (headrace.ClientOptions, "keepalive", False),
     (headrace.ProducerOptions, "linger", True),
     (headrace.ProducerOptions, "delivery_timeout", False),
+    (headrace.DirectProducerOptions, "delivery_timeout", False),
     (headrace.ConsumerOptions, "commit_interval", True),
     (headrace.ConsumerOptions, "heartbeat", False),
 ]
@@ -27,15 +33,32 @@ COUNTS = [
     (headrace.ProducerOptions, "batch_bytes"),
     (headrace.ProducerOptions, "in_flight"),
     (headrace.ProducerOptions, "buffer_bytes"),
+    (headrace.DirectProducerOptions, "batch_bytes"),
+    (headrace.DirectProducerOptions, "max_concurrent_destinations"),
     (headrace.ConsumerOptions, "batch_messages"),
     (headrace.ConsumerOptions, "prefetch_bytes"),
 ]
-FLAGS = [(headrace.ProducerOptions, "resend_uncertain"), (headrace.ProducerOptions, "store_key")]
+FLAGS = [
+    (headrace.ProducerOptions, "resend_uncertain"),
+    (headrace.ProducerOptions, "store_key"),
+    (headrace.DirectProducerOptions, "store_key"),
+    (headrace.ConsumerOptions, "create_dead_letter_topic"),
+]
+OTHERS = {
+    (headrace.ClientOptions, "telemetry"),
+    (headrace.ConsumerOptions, "commit"),
+    (headrace.ConsumerOptions, "dead_letter_topic"),
+}
 
 
 def test_every_option_is_covered_here() -> None:
-    named = {(kind, name) for kind, name, _ in TIMES} | {*COUNTS, *FLAGS, (headrace.ConsumerOptions, "commit")}
+    named = {(kind, name) for kind, name, _ in TIMES} | {*COUNTS, *FLAGS, *OTHERS}
     assert named == {(kind, name) for kind in CLASSES for name in kind.__dataclass_fields__}
+
+
+def test_an_empty_dead_letter_topic_is_refused() -> None:
+    with pytest.raises(headrace.InvalidArgument, match=r"^dead_letter_topic: it is empty"):
+        headrace.ConsumerOptions(dead_letter_topic="")
 
 
 @pytest.mark.parametrize(("kind", "name", "may_be_zero"), TIMES)

@@ -46,7 +46,7 @@ def pyright(tmp_path: Path, *files: Path) -> list[tuple[str, int, str]]:
 
 @pytest.mark.long
 def test_mypy_accepts_the_sample_and_finds_mistakes(tmp_path: Path) -> None:
-    status, report = mypy(SAMPLE / "shop.py", SAMPLE / "awaited.py", cache=tmp_path)
+    status, report = mypy(SAMPLE / "shop.py", SAMPLE / "awaited.py", SAMPLE / "routing.py", cache=tmp_path)
     assert status == 0, report
     status, report = mypy(SAMPLE / "wrong.py", cache=tmp_path)
     assert [int(line) for line in re.findall(r"wrong\.py:(\d+): error", report)] == EXPECTED, report
@@ -54,13 +54,13 @@ def test_mypy_accepts_the_sample_and_finds_mistakes(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_pyright_accepts_the_sample_and_finds_mistakes(tmp_path: Path) -> None:
-    found = pyright(tmp_path, SAMPLE / "shop.py", SAMPLE / "awaited.py", SAMPLE / "wrong.py")
+    found = pyright(tmp_path, SAMPLE / "shop.py", SAMPLE / "awaited.py", SAMPLE / "routing.py", SAMPLE / "wrong.py")
     assert [entry for entry in found if entry[0] != "wrong.py"] == []
     assert sorted({line for _, line, _ in found}) == EXPECTED, found
 
 
 def test_the_sample_runs(server: Server) -> None:
-    from sdk.sample import awaited, shop
+    from sdk.sample import awaited, routing, shop
 
     url = f"headrace://{server.username}:{server.password}@{server.address}"
     report = shop.run(url)
@@ -68,3 +68,4 @@ def test_the_sample_runs(server: Server) -> None:
     assert sorted(report.assigned) == [0, 1]
     assert sorted(awaited.main(url)) == [b"1", b"1", b"2", b"2"]
     assert len(shop.starts()) == 4
+    assert routing.run(url) == (2, 2, [b"row"])

@@ -790,6 +790,32 @@ class Requester:
         """End the session; requests without an answer fail."""
 
 @final
+class Reports:
+    """Results of batches: producers put them in, one thread takes them out. It is bounded: the oldest are dropped."""
+
+    def __new__(cls) -> Self: ...
+    def wait(self) -> Pending:
+        """Operation that ends when there are reports, or when the queue is closed."""
+    def take(self) -> tuple[list[tuple[int, int | None, int, int, float, str | None]], int] | None:
+        """Take all reports, and the number of dropped ones; None once the queue is closed and empty.
+
+        A report: number of the producer, partition, messages, bytes, seconds, failure.
+        """
+    def close(self) -> None:
+        """Take no more reports."""
+
+@final
+class VirtualTime:
+    """Time of clients, producers and consumers that are made while it exists: it stands still until it is advanced."""
+
+    def __new__(cls) -> Self:
+        """Begin. Raises `RuntimeError` if time is virtual already."""
+    def advance(self, duration: float) -> Pending:
+        """Advance time; the operation ends when what follows from that has happened."""
+    def end(self) -> None:
+        """Let time pass by itself again."""
+
+@final
 class Delivered:
     """Place of a stored message."""
 
@@ -837,8 +863,13 @@ class Producer:
         buffer_bytes: int,
         delivery_timeout: float,
         repeat_uncertain: bool,
+        reports: Reports | None = None,
+        number: int = 0,
     ) -> Self:
-        """Begin to connect. Raises `ValueError` for an invalid name or setting."""
+        """Begin to connect. Raises `ValueError` for an invalid name or setting.
+
+        Results of batches are put into `reports`, under this `number`.
+        """
     def opened(self) -> Pending:
         """Result of looking for the topic: None."""
     def push(
@@ -876,6 +907,47 @@ class Producer:
     def partitions_count(self) -> int: ...
     def counters(self) -> tuple[int, int, int, int]:
         """Bytes that are buffered; batches that were delivered, have failed, were sent."""
+
+@final
+class DirectProducer:
+    """A producer without a topic, on a connection of its own."""
+
+    def __new__(cls, config: SessionConfig, *, batch_bytes: int, delivery_timeout: float, stores_key: bool) -> Self:
+        """Begin to connect. Raises `ValueError` for an invalid setting."""
+    def opened(self) -> Pending:
+        """Result of the first attempt to connect and log in: None."""
+    def submit(self, code: int, payload: bytes) -> Pending:
+        """Submit a request that changes nothing; its result is the payload of the answer."""
+    def push_many(
+        self,
+        stream: int | str,
+        topic: int | str,
+        payloads: list[bytes],
+        start: int,
+        *,
+        partitions_count: int,
+        turn: int,
+        partition: int | None = None,
+        key: bytes | None = None,
+        headers: dict[str, str | bytes | bool | int | float] | None = None,
+    ) -> tuple[int, Deliveries]:
+        """Send payloads from `start` on, as many as fit a batch; returns their number and their results.
+
+        Those without key and partition go to the partition that `turn` selects.
+        """
+    def push_each(
+        self,
+        stream: int | str,
+        topic: int | str,
+        messages: list[Any],
+        start: int,
+        *,
+        partitions_count: int,
+        turn: int,
+    ) -> tuple[int, Deliveries]:
+        """Send messages, as `push_many`: tuples of payload, key, partition, headers, and id (0: none yet)."""
+    def close(self) -> None:
+        """End the session; messages without an answer fail."""
 
 @final
 class Batch:
@@ -939,6 +1011,8 @@ class Consumer:
         heartbeat: float,
     ) -> Self:
         """Begin to connect and to read. Raises `ValueError` for invalid names or settings."""
+    def opened(self) -> Pending:
+        """Operation that ends when the partitions are known, and where each of them is read."""
     def take(self) -> tuple[str, Any]:
         """Take the next item as its kind and content, without waiting.
 

@@ -19,6 +19,7 @@ Import messages, options and exceptions from `headrace`.
 
 from headrace.aio.client import Client, connect
 from headrace.aio.consumer import Consumer
+from headrace.aio.direct import DirectProducer
 from headrace.aio.producer import Deliveries, Delivery, Producer
 
-__all__ = ["Client", "Consumer", "Deliveries", "Delivery", "Producer", "connect"]
+__all__ = ["Client", "Consumer", "Deliveries", "Delivery", "DirectProducer", "Producer", "connect"]

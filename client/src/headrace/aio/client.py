@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from headrace.aio.admin import Admin
 from headrace.aio.bridge import bridge
 from headrace.aio.consumer import Consumer, PartitionCallback
+from headrace.aio.direct import DirectProducer
 from headrace.aio.producer import Producer
 from headrace.aio.threads import ThreadCalls
 from headrace.sdk.address import Address, address_of
@@ -22,11 +23,14 @@ from headrace.sdk.options import (
     ClientOptions,
     ConsumerArguments,
     ConsumerOptions,
+    DirectProducerArguments,
     ProducerArguments,
     ProducerOptions,
+    checked_direct_options,
     checked_options,
 )
 from headrace.sdk.starts import FIRST, StartLike, start_of
+from headrace.sdk.telemetry import hooks_of
 from headrace_core import Requester, SessionConfig
 
 if TYPE_CHECKING:
@@ -73,6 +77,7 @@ class Client(Admin):
         """Describe the client; `connect` is the usual way."""
         self._address = address
         self._options = options
+        self._hooks = hooks_of(options.telemetry)
         self._cleanup = ExitStack()
         self._requester: Requester | None = None
         self._config: SessionConfig | None = None
@@ -89,7 +94,7 @@ class Client(Admin):
                     # Stop again what has been started.
                     await asyncio.wait([starting])
                     raise
-            self._config = session_config(address, self._options)
+            self._config = session_config(address, self._options, self._hooks)
             self._requester = Requester(self._config)
             cleanup.callback(self._requester.close)
             await bridge().finished(self._requester.opened())
@@ -113,7 +118,11 @@ class Client(Admin):
 
     def producer(self, stream: Name, topic: Name, **options: Unpack[ProducerArguments]) -> Producer:
         """Return a producer for a topic; use it with ``async with``. Arguments as of `headrace.Client.producer`."""
-        return Producer(self._opened()[1], stream, topic, checked_options(ProducerOptions, options))
+        return Producer(self._opened()[1], stream, topic, checked_options(ProducerOptions, options), self._hooks)
+
+    def direct_producer(self, **options: Unpack[DirectProducerArguments]) -> DirectProducer:
+        """Return a producer without a topic; use it with ``async with``. As `headrace.Client.direct_producer`."""
+        return DirectProducer(self._opened()[1], checked_direct_options(options), self._hooks)
 
     def consumer(
         self,
@@ -140,6 +149,7 @@ class Client(Admin):
             start=start_of(start),
             callbacks={"assigned": on_assigned, "revoked": on_revoked, "lost": on_lost},
             options=checked_options(ConsumerOptions, options),
+            hooks=self._hooks,
         )
 
     def scan(
@@ -181,10 +191,15 @@ class Client(Admin):
 
     async def close(self) -> None:
         """Close the connection of calls, and stop an embedded server."""
-        if self._address.embedded is None:
+        if self._address.embedded is None and self._hooks is None:
             self._cleanup.close()
             return
-        await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(self._cleanup.close)))
+        await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(self._close)))
+
+    def _close(self) -> None:
+        self._cleanup.close()
+        if self._hooks is not None:
+            self._hooks.close()
 
     async def __aenter__(self) -> Self:
         return await self._open()

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from headrace.aio.bridge import bridge
+from headrace.aio.direct import run_steps
 from headrace.sdk.calls import Name
 from headrace.sdk.consumer import native_consumer
+from headrace.sdk.dead_letters import DeadLetters
 from headrace.sdk.errors import ClientClosed, DeadlineExceeded, HeadraceError, InvalidArgument, native
 from headrace.sdk.options import ConsumerOptions
 from headrace.sdk.progress import Progress
 from headrace.sdk.starts import Start, StartLike, start_of
-from headrace_core import Batch, BatchMessages, Message, Pending, SessionConfig
+from headrace.sdk.telemetry import Hooks
+from headrace_core import Batch, BatchMessages, Delivered, Message, Pending, SessionConfig
 
 if TYPE_CHECKING:
     import pyarrow
@@ -32,7 +35,8 @@ class Consumer:
 
     Iterate over it with ``async for``, or over `batches`. A message counts as processed when the next one is asked
     for. Use it with ``async with``: its end stores what was processed, and leaves the group. A cancelled read loses
-    nothing.
+    nothing. With ``start="end"``, entering or awaiting it fixes the places at which reading begins. Without
+    ``async with``, close it.
 
     Examples:
         >>> async def first():
@@ -58,6 +62,7 @@ class Consumer:
         start: Start,
         callbacks: Mapping[str, PartitionCallback | None],
         options: ConsumerOptions,
+        hooks: Hooks | None = None,
     ) -> None:
         """Begin to read; `Client.consumer` is the usual way."""
         self._native = native_consumer(
@@ -65,14 +70,17 @@ class Consumer:
         )
         self._stream, self._topic = stream, topic
         self._callbacks = callbacks
-        self._progress = Progress(self._native, options)
-        self._progress.stores = group is not None or name is not None
+        source = (stream, topic, name if group is None else group)
+        self._progress = Progress(self._native, options, source, hooks)
+        self._dead_letters = DeadLetters(config, stream, topic, options)
         self._open: tuple[Batch, BatchMessages] | None = None
         self._is_polled = False
         """True if the open batch was handed out as a whole."""
         self._unfinished: tuple[str, Any] | None = None
         """Event whose reaction was cancelled."""
         self._is_closed = False
+        self._is_open = start.kind != "end"
+        """True if the places at which reading begins are fixed."""
         self.gaps = self._progress.gaps
         """Messages that were removed before this consumer could read them."""
 
@@ -143,12 +151,15 @@ class Consumer:
     async def _next_batch(self, timeout: float | None) -> Batch | None:  # noqa: ASYNC109 - as of `poll`
         loop = asyncio.get_running_loop()
         until = None if timeout is None else loop.time() + timeout
+        if not self._is_open:
+            await self._open_places()
         while True:
             self._progress.store_if_due()
             if self._unfinished is None:
                 self._check_open()
             kind, content = self._unfinished or self._progress.take()
             if kind == "batch":
+                self._progress.begin_batch(content)
                 return content  # type: ignore[no-any-return] # as the native module documents it
             if kind != "nothing":
                 self._unfinished = (kind, content)
@@ -215,6 +226,15 @@ class Consumer:
                 self._progress.failed(partition)
                 _LOG.warning("the offset of partition %d could not be stored: %s", partition, str(error))
 
+    async def dead_letter(self, message: Message, reason: str | BaseException, *, attempts: int = 1) -> Delivered:
+        """Store a message that cannot be processed in the dead-letter topic. As `headrace.Consumer.dead_letter`."""
+        self._check_open()
+        place = await run_steps(self._dead_letters.send(message, reason, attempts))
+        if not self._is_polled:
+            # A batch that was handed out as a whole counts when the next one is asked for.
+            self._progress.note_last(message)
+        return place
+
     @property
     def assignment(self) -> frozenset[int]:
         """Ids of the partitions that this consumer reads, as of the last message or batch."""
@@ -269,6 +289,7 @@ class Consumer:
             return
         self._is_closed = True
         self._note_open()
+        self._dead_letters.close()
         begun = self._progress.store(self._progress.processed) if self._progress.is_automatic else []
         # It is under way even if this wait for it is cancelled.
         left = native(self._native.leave)
@@ -279,8 +300,17 @@ class Consumer:
         except TimeoutError:
             raise DeadlineExceeded(f"not finished within {timeout} s", retryable=False) from None
 
-    async def __aenter__(self) -> Self:
+    async def _open_places(self) -> Self:
+        if not self._is_open:
+            await bridge().finished(native(self._native.opened))
+            self._is_open = True
         return self
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._open_places().__await__()
+
+    async def __aenter__(self) -> Self:
+        return await self._open_places()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

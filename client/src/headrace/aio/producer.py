@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from headrace.aio.bridge import bridge
 from headrace.sdk.calls import Name
@@ -15,6 +15,7 @@ from headrace.sdk.producer import (
     PUSH_ERRORS,
     Headers,
     ProducerCounters,
+    direct_only,
     fail,
     native_producer,
     push_refused,
@@ -23,6 +24,7 @@ from headrace.sdk.producer import (
 )
 from headrace.sdk.results import Deliveries as BlockingDeliveries
 from headrace.sdk.results import Delivery as BlockingDelivery
+from headrace.sdk.telemetry import Hooks
 from headrace_core import Delivered, SessionConfig
 from headrace_core import Deliveries as NativeDeliveries
 from headrace_core import Delivery as NativeDelivery
@@ -93,7 +95,7 @@ class Producer:
     """Sends messages to one topic, in batches, without waiting for each.
 
     Use it with ``async with``: its end waits until everything is delivered, and raises the first failure whose
-    result was not asked for.
+    result was not asked for. Without ``async with`` it opens at its first call, or when it is awaited; close it then.
 
     Examples:
         >>> async def orders():
@@ -106,11 +108,16 @@ class Producer:
         0
     """
 
-    def __init__(self, config: SessionConfig, stream: Name, topic: Name, options: ProducerOptions) -> None:
+    def __init__(
+        self, config: SessionConfig, stream: Name, topic: Name, options: ProducerOptions, hooks: Hooks | None = None
+    ) -> None:
         """Describe the producer; `Client.producer` is the usual way."""
         self._options = options
         self._stores_key = options.store_key
-        self._native = native_producer(config, stream, topic, options)
+        self._topic = (stream, topic)
+        self._hooks = hooks
+        self._is_open = False
+        self._native = native_producer(config, stream, topic, options, hooks)
         self._push = self._native.push
 
     async def send(
@@ -127,6 +134,10 @@ class Producer:
         Returns:
             The delivery, which can be awaited.
         """
+        if not self._is_open:
+            await self._open()
+        if self._hooks is not None:
+            headers = self._hooks.headers(*self._topic, headers)
         if key is None and not headers:
             # Without another call, which costs as much as all of this.
             try:
@@ -150,6 +161,10 @@ class Producer:
         headers: Headers | None = None,
     ) -> Deliveries:
         """Send messages that share key, partition and headers: much faster than one at a time."""
+        if not self._is_open:
+            await self._open()
+        if self._hooks is not None:
+            headers = self._hooks.headers(*self._topic, headers)
         waiting = payloads if isinstance(payloads, list) else list(payloads)
         parts: list[NativeDeliveries] = []
         start = 0
@@ -198,9 +213,16 @@ class Producer:
         """Give up what is buffered, and end. What was sent already may be stored."""
         native(self._native.abort)
 
-    async def __aenter__(self) -> Self:
+    async def _open(self) -> Self:
         await bridge().finished(native(self._native.opened))
+        self._is_open = True
         return self
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Self:
+        return await self._open()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -210,3 +232,10 @@ class Producer:
         else:
             self.abort()
             await asyncio.sleep(0)
+
+    if not TYPE_CHECKING:
+        # Type checkers find this call by themselves.
+
+        async def send_to(self, *_arguments: object, **_options: object) -> NoReturn:
+            """Refuse the call."""
+            direct_only(*self._topic)

@@ -14,19 +14,23 @@ from headrace.sdk.admin import Admin
 from headrace.sdk.calls import Call, Name
 from headrace.sdk.connecting import opened_servers, session_config
 from headrace.sdk.consumer import Consumer
+from headrace.sdk.direct import DirectProducer
 from headrace.sdk.errors import native
 from headrace.sdk.options import (
     ClientOptions,
     ConsumerArguments,
     ConsumerOptions,
+    DirectProducerArguments,
     PartitionCallback,
     ProducerArguments,
     ProducerOptions,
+    checked_direct_options,
     checked_options,
 )
 from headrace.sdk.producer import Producer
 from headrace.sdk.results import finished
 from headrace.sdk.starts import FIRST, StartLike, start_of
+from headrace.sdk.telemetry import hooks_of
 from headrace_core import Requester
 
 if TYPE_CHECKING:
@@ -85,9 +89,10 @@ class Client(Admin):
         """Connect; `connect` is the usual way."""
         self._options = options
         self._process = os.getpid()
+        self._hooks = hooks_of(options.telemetry)
         with ExitStack() as cleanup:
             address = opened_servers(address, cleanup)
-            self._config = session_config(address, options)
+            self._config = session_config(address, options, self._hooks)
             self._requester = Requester(self._config)
             cleanup.callback(self._requester.close)
             finished(self._requester.opened())
@@ -117,7 +122,31 @@ class Client(Admin):
             2
         """
         timeout = self._options.request_timeout or None
-        return Producer(self._config, stream, topic, checked_options(ProducerOptions, options), open_timeout=timeout)
+        return Producer(
+            self._config,
+            stream,
+            topic,
+            checked_options(ProducerOptions, options),
+            hooks=self._hooks,
+            open_timeout=timeout,
+        )
+
+    def direct_producer(self, **options: Unpack[DirectProducerArguments]) -> DirectProducer:
+        """Return a producer without a topic, whose `send_to` names one and waits until the messages are stored.
+
+        Args:
+            **options: Fields of `DirectProducerOptions`.
+
+        Raises:
+            InvalidArgument: An option is unknown or invalid, or means sending in the background.
+
+        Examples:
+            >>> with client.direct_producer() as producer:
+            ...     producer.send_to("shop", "orders", b"one book", partition=1)
+            [(Delivered(partition_id=1, offset=0), 1)]
+        """
+        timeout = self._options.request_timeout or None
+        return DirectProducer(self._config, checked_direct_options(options), hooks=self._hooks, open_timeout=timeout)
 
     def consumer(
         self,
@@ -169,6 +198,8 @@ class Client(Admin):
             start=start_of(start),
             callbacks={"assigned": on_assigned, "revoked": on_revoked, "lost": on_lost},
             options=checked_options(ConsumerOptions, options),
+            hooks=self._hooks,
+            open_timeout=self._options.request_timeout or None,
         )
 
     def scan(
@@ -227,6 +258,8 @@ class Client(Admin):
         # A child of a fork has neither the connection nor the server: they are those of its parent.
         if os.getpid() == self._process:
             self._cleanup.close()
+            if self._hooks is not None:
+                self._hooks.close()
 
     def __enter__(self) -> Self:
         return self

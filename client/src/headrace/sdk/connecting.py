@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 from headrace.sdk.address import Address
 from headrace.sdk.errors import InvalidArgument
 from headrace.sdk.options import ClientOptions
+from headrace.sdk.telemetry import Hooks
 from headrace_core import SessionConfig
 
 _LOG: Final = logging.getLogger("headrace")
@@ -32,7 +34,7 @@ def opened_servers(address: Address, cleanup: ExitStack) -> Address:
     )
 
 
-def session_config(address: Address, options: ClientOptions) -> SessionConfig:
+def session_config(address: Address, options: ClientOptions, hooks: Hooks | None = None) -> SessionConfig:
     """Return the settings of a client's sessions.
 
     Raises:
@@ -48,10 +50,21 @@ def session_config(address: Address, options: ClientOptions) -> SessionConfig:
             response_timeout=options.response_timeout,
             keepalive=options.keepalive,
             first_rounds=options.connect_attempts,
-            observer=_observe,
+            observer=_observer(hooks),
         )
     except (ValueError, OverflowError) as error:
         raise InvalidArgument(str(error)) from None
+
+
+def _observer(hooks: Hooks | None) -> Callable[[str, str], None]:
+    if hooks is None:
+        return _observe
+
+    def observe(change: str, reason: str) -> None:
+        _observe(change, reason)
+        hooks.connection_changed(change, reason)
+
+    return observe
 
 
 def _observe(change: str, reason: str) -> None:

@@ -9,12 +9,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from headrace.sdk.calls import Name, check_name
+from headrace.sdk.dead_letters import DeadLetters
+from headrace.sdk.direct import run_steps
 from headrace.sdk.errors import ClientClosed, HeadraceError, InvalidArgument, native
 from headrace.sdk.options import ConsumerOptions, PartitionCallback
 from headrace.sdk.progress import Progress
 from headrace.sdk.results import finished
 from headrace.sdk.starts import Start, StartLike, start_of
-from headrace_core import Batch, BatchMessages, Message, Pending, SessionConfig
+from headrace.sdk.telemetry import Hooks
+from headrace_core import Batch, BatchMessages, Delivered, Message, Pending, SessionConfig
 from headrace_core import Consumer as NativeConsumer
 
 if TYPE_CHECKING:
@@ -103,6 +106,8 @@ class Consumer:
         start: Start,
         callbacks: Callbacks,
         options: ConsumerOptions,
+        hooks: Hooks | None = None,
+        open_timeout: float | None = None,
     ) -> None:
         """Begin to read; `Client.consumer` is the usual way."""
         self._native = native_consumer(
@@ -110,14 +115,18 @@ class Consumer:
         )
         self._stream, self._topic = stream, topic
         self._callbacks = callbacks
-        self._progress = Progress(self._native, options)
-        self._progress.stores = group is not None or name is not None
+        source = (stream, topic, name if group is None else group)
+        self._progress = Progress(self._native, options, source, hooks)
+        self._dead_letters = DeadLetters(config, stream, topic, options)
         self._open: tuple[Batch, BatchMessages] | None = None
         self._is_polled = False
         """True if the open batch was handed out as a whole."""
         self._is_closed = False
         self.gaps = self._progress.gaps
         """Messages that were removed before this consumer could read them."""
+        if start.kind == "end":
+            # What is sent from now on is read.
+            finished(native(self._native.opened), open_timeout)
 
     # ---- reading
 
@@ -208,6 +217,7 @@ class Consumer:
             self._check_open()
             kind, content = self._progress.take()
             if kind == "batch":
+                self._progress.begin_batch(content)
                 return content  # type: ignore[no-any-return] # as the native module documents it
             if kind != "nothing":
                 self._react(kind, content)
@@ -279,6 +289,45 @@ class Consumer:
             except HeadraceError as error:
                 self._progress.failed(partition)
                 _LOG.warning("the offset of partition %d could not be stored: %s", partition, str(error))
+
+    def dead_letter(self, message: Message, reason: str | BaseException, *, attempts: int = 1) -> Delivered:
+        """Store a message that cannot be processed in the dead-letter topic; then it counts as processed.
+
+        The letter has the payload, key and headers of the message, and headers that say why it is there:
+        `x-dead-letter-reason`, `-exception`, `-attempts`, `-time`, `-stream`, `-topic`, `-partition` and `-offset`. Its
+        topic is `dead_letter_topic` of `ConsumerOptions`. If the call fails, the message does not count as processed.
+
+        Args:
+            message: The message, as this consumer has handed it out.
+            reason: Why it cannot be processed: a text, or the exception. Cut to 255 bytes.
+            attempts: Number of attempts to process it.
+
+        Returns:
+            Partition and offset of the letter.
+
+        Raises:
+            NotFound: There is no dead-letter topic, and `create_dead_letter_topic` is false.
+            PermissionDenied: The user may not create the topic, or not send to it.
+            OutcomeUnknown: The letter may be stored.
+            HeadraceError: It is not stored.
+
+        Examples:
+            >>> with client.producer("shop", "orders") as producer:
+            ...     deliveries = producer.send_many([b"no JSON"], partition=0)
+            >>> with client.consumer("shop", "orders", group="billing") as consumer:
+            ...     for message in consumer:
+            ...         place = consumer.dead_letter(message, "no JSON")
+            ...         break
+            >>> (letter,) = client.read("shop", "orders-dead")
+            >>> letter.payload, letter.headers["x-dead-letter-reason"], letter.headers["x-dead-letter-offset"]
+            (b'no JSON', 'no JSON', '0')
+        """
+        self._check_open()
+        place = run_steps(self._dead_letters.send(message, reason, attempts))
+        if not self._is_polled:
+            # A batch that was handed out as a whole counts when the next one is asked for.
+            self._progress.note_last(message)
+        return place
 
     @property
     def assignment(self) -> frozenset[int]:
@@ -355,6 +404,7 @@ class Consumer:
             return
         self._is_closed = True
         self._note_open()
+        self._dead_letters.close()
         until = None if timeout is None else time.monotonic() + timeout
         if self._progress.is_automatic:
             self._settle(self._progress.store(self._progress.processed), until)

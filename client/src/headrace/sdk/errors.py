@@ -33,6 +33,16 @@ class HeadraceError(Exception):
         if retryable is not None:
             self.retryable = retryable
 
+    def as_dict(self) -> dict[str, str | int | bool | None]:
+        """Return kind, text, `code` and `retryable`, for JSON and for structured logs.
+
+        Examples:
+            >>> import json
+            >>> json.dumps(InvalidArgument("count: it is negative").as_dict())
+            '{"type": "InvalidArgument", "message": "count: it is negative", "code": null, "retryable": false}'
+        """
+        return {"type": type(self).__name__, "message": str(self), "code": self.code, "retryable": self.retryable}
+
 
 class RequestRefused(HeadraceError):
     """The server refused the request; it had no effect."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar
 
 from headrace.sdk.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from headrace.sdk.telemetry import Telemetry
 
 SECONDS_MAX: Final = 1_000_000_000
 _COUNT_MAX: Final = 2**32 - 1
@@ -56,6 +59,8 @@ class ClientOptions:
     """Idle time after which a ping shows whether the connection lives."""
     connect_attempts: int = 1
     """Number of rounds over all addresses after which the first connection fails. Later ones are tried for ever."""
+    telemetry: Telemetry | None = None
+    """Hooks for metrics and traces."""
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -116,6 +121,37 @@ class ProducerOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DirectProducerOptions:
+    """Settings of a producer without a topic; time in seconds. They are arguments of `Client.direct_producer`.
+
+    Examples:
+        >>> DirectProducerOptions(batch_bytes=0)
+        Traceback (most recent call last):
+        headrace.sdk.errors.InvalidArgument: batch_bytes: 0 is not allowed; it is a whole number of at least 1
+    """
+
+    batch_bytes: int = 1024 * 1024
+    """Maximum size of the messages of a call that are sent at a time; a single message may be larger."""
+    delivery_timeout: float = 30.0
+    """Time for the answer to them, connecting again included."""
+    max_concurrent_destinations: int = 16
+    """Maximum number of topics that `send_groups` sends to at a time."""
+    store_key: bool = True
+    """Store the key with the message, in the header `headrace.key`."""
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            InvalidArgument: One is not allowed.
+        """
+        _check_seconds(self, "delivery_timeout")
+        _check_counts(self, "max_concurrent_destinations")
+        _check_counts(self, "batch_bytes", most=_SIZE_MAX)
+        _check_flags(self, "store_key")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions:
     """Settings of a consumer; times in seconds, sizes in bytes. They are arguments of `Client.consumer`.
 
@@ -133,6 +169,10 @@ class ConsumerOptions:
     """Size of the messages that are read ahead."""
     heartbeat: float = 1.0
     """Interval at which a member of a group asks for its partitions."""
+    dead_letter_topic: str | None = None
+    """Topic for dead letters, in the same stream; None: the name of the topic with `-dead` at its end."""
+    create_dead_letter_topic: bool = True
+    """Create this topic, with one partition, when the first dead letter needs it."""
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -146,6 +186,9 @@ class ConsumerOptions:
         _check_seconds(self, "heartbeat")
         _check_counts(self, "batch_messages")
         _check_counts(self, "prefetch_bytes", most=_SIZE_MAX)
+        _check_flags(self, "create_dead_letter_topic")
+        if self.dead_letter_topic == "":
+            raise InvalidArgument("dead_letter_topic: it is empty; None means the topic's name with `-dead` at its end")
 
 
 class ProducerArguments(TypedDict, total=False):
@@ -161,6 +204,15 @@ class ProducerArguments(TypedDict, total=False):
     store_key: bool
 
 
+class DirectProducerArguments(TypedDict, total=False):
+    """Options of a producer without a topic as arguments by name: fields of `DirectProducerOptions`."""
+
+    batch_bytes: int
+    delivery_timeout: float
+    max_concurrent_destinations: int
+    store_key: bool
+
+
 class ConsumerArguments(TypedDict, total=False):
     """Options of a consumer as arguments by name: fields of `ConsumerOptions`."""
 
@@ -169,6 +221,8 @@ class ConsumerArguments(TypedDict, total=False):
     batch_messages: int
     prefetch_bytes: int
     heartbeat: float
+    dead_letter_topic: str | None
+    create_dead_letter_topic: bool
 
 
 PartitionCallback = Callable[[Sequence[int]], object]
@@ -212,3 +266,23 @@ def checked_options(kind: Callable[..., Options], options: Mapping[str, Any]) ->
         if name not in known:
             raise InvalidArgument(f"{name}: there is no such option; there are {', '.join(known)}")
     return kind(**options)
+
+
+_BACKGROUND: Final = frozenset({"linger", "batch_messages", "in_flight", "buffer_bytes", "resend_uncertain"})
+
+
+def checked_direct_options(options: Mapping[str, Any]) -> DirectProducerOptions:
+    """Return the options of a producer without a topic from their fields.
+
+    Raises:
+        InvalidArgument: There is no such option, or it is one of producers that send in the background.
+    """
+    for name in options:
+        if name in _BACKGROUND:
+            # In the background, a call returns when messages are in a buffer. A connector
+            # goes on in its source after the call, so it has to mean that the server has them.
+            raise InvalidArgument(
+                f"{name}: a producer without a topic sends at once, once, and waits for the server's answer; "
+                "sending in the background needs a topic: client.producer(stream, topic)"
+            )
+    return checked_options(DirectProducerOptions, options)

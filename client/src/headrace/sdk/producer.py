@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Self
 
 from headrace.sdk.calls import Name, check_name
 from headrace.sdk.errors import BufferFull, DeadlineExceeded, HeadraceError, InvalidArgument, native, translated
 from headrace.sdk.options import KEY_HEADER, ProducerOptions, key_bytes
 from headrace.sdk.results import Deliveries, Delivery, finished
+from headrace.sdk.telemetry import Hooks
 from headrace_core import Deliveries as NativeDeliveries
 from headrace_core import Delivery as NativeDelivery
 from headrace_core import Producer as NativeProducer
@@ -24,6 +25,9 @@ Headers = Mapping[str, HeaderValue]
 """User headers: names and values of 1 to 255 bytes."""
 
 
+KEY_WITHOUT_EFFECT: Final = "key: the partition is given, and the key is not stored, so that it has no effect"
+
+
 class ProducerCounters(NamedTuple):
     """Counters of a producer."""
 
@@ -35,7 +39,9 @@ class ProducerCounters(NamedTuple):
     """Batches that were sent, repetitions included."""
 
 
-def native_producer(config: SessionConfig, stream: Name, topic: Name, options: ProducerOptions) -> NativeProducer:
+def native_producer(
+    config: SessionConfig, stream: Name, topic: Name, options: ProducerOptions, hooks: Hooks | None = None
+) -> NativeProducer:
     """Return the native producer of a topic.
 
     Raises:
@@ -55,6 +61,8 @@ def native_producer(config: SessionConfig, stream: Name, topic: Name, options: P
             buffer_bytes=options.buffer_bytes,
             delivery_timeout=options.delivery_timeout,
             repeat_uncertain=options.resend_uncertain,
+            reports=None if hooks is None else hooks.reports,
+            number=0 if hooks is None else hooks.register(stream, topic),
         )
     except (OverflowError, TypeError, ValueError) as error:
         raise InvalidArgument(str(error)) from None
@@ -75,11 +83,11 @@ def pushed(
     """
     if key is not None:
         if partition is not None and not stores_key:
-            raise InvalidArgument("key: the partition is given, and the key is not stored, so that it has no effect")
+            raise InvalidArgument(KEY_WITHOUT_EFFECT)
         key = key_bytes(key)
     try:
         return producer.push(
-            payload, partition, key, _header_dict(headers) if headers else None, message_id or None, stores_key
+            payload, partition, key, header_dict(headers) if headers else None, message_id or None, stores_key
         )
     except PUSH_ERRORS as error:
         raise push_refused(error, payload, partition, message_id) from None
@@ -89,7 +97,7 @@ def push_refused(error: Exception, payload: object, partition: object, message_i
     """Return the exception for a message that the native producer has not taken."""
     if isinstance(error, SessionError):
         return translated(error)
-    return _refused(error, [payload], partition, message_id)
+    return refused(error, [payload], partition, message_id)
 
 
 def pushed_many(
@@ -109,16 +117,21 @@ def pushed_many(
             start,
             partition=partition,
             key=key_bytes(key),
-            headers=_header_dict(headers),
+            headers=header_dict(headers),
             stores_key=stores_key,
         )
     except SessionError as error:
         raise translated(error) from None
     except (OverflowError, TypeError, ValueError) as error:
-        raise _refused(error, payloads, partition, 0) from None
+        raise refused(error, payloads, partition, 0) from None
 
 
-def _header_dict(headers: Headers | None) -> dict[str, HeaderValue] | None:
+def header_dict(headers: Headers | None) -> dict[str, HeaderValue] | None:
+    """Return headers for the native module.
+
+    Raises:
+        InvalidArgument: One of them is that of the key.
+    """
     if not headers:
         return None
     if KEY_HEADER in headers:
@@ -126,7 +139,7 @@ def _header_dict(headers: Headers | None) -> dict[str, HeaderValue] | None:
     return dict(headers)
 
 
-def _refused(error: Exception, payloads: Sequence[object], partition: object, message_id: object) -> InvalidArgument:
+def refused(error: Exception, payloads: Sequence[object], partition: object, message_id: object) -> InvalidArgument:
     """Say which argument the native module could not convert."""
     if isinstance(error, InvalidArgument):
         return error
@@ -138,6 +151,14 @@ def _refused(error: Exception, payloads: Sequence[object], partition: object, me
     if not (isinstance(message_id, int) and 0 <= message_id < 2**128):
         return InvalidArgument(f"message_id: {message_id!r} is not a number of 128 bits without a sign")
     return InvalidArgument(str(error))
+
+
+def direct_only(stream: Name, topic: Name) -> NoReturn:
+    """Refuse a call that names a topic."""
+    raise InvalidArgument(
+        f"send_to: this producer sends to topic {topic!r} in stream {stream!r} alone; use send, or "
+        "client.direct_producer() for other topics"
+    )
 
 
 def fail(producer: NativeProducer) -> None:
@@ -166,12 +187,15 @@ class Producer:
         topic: Name,
         options: ProducerOptions,
         *,
+        hooks: Hooks | None = None,
         open_timeout: float | None = None,
     ) -> None:
         """Open the producer; `Client.producer` is the usual way."""
         self._options = options
         self._stores_key = options.store_key
-        self._native = native_producer(config, stream, topic, options)
+        self._topic = (stream, topic)
+        self._hooks = hooks
+        self._native = native_producer(config, stream, topic, options, hooks)
         self._push = self._native.push
         finished(native(self._native.opened), open_timeout)
 
@@ -209,6 +233,8 @@ class Producer:
             ...     delivery.result(timeout=10)
             Delivered(partition_id=1, offset=0)
         """
+        if self._hooks is not None:
+            headers = self._hooks.headers(*self._topic, headers)
         if key is None and not headers:
             # Without another call, which costs as much as all of this.
             try:
@@ -255,6 +281,8 @@ class Producer:
             >>> deliveries.result()
             [(Delivered(partition_id=0, offset=0), 3)]
         """
+        if self._hooks is not None:
+            headers = self._hooks.headers(*self._topic, headers)
         waiting = payloads if isinstance(payloads, list) else list(payloads)
         parts: list[NativeDeliveries] = []
         start = 0
@@ -324,3 +352,10 @@ class Producer:
             self.close()
         else:
             self.abort()
+
+    if not TYPE_CHECKING:
+        # Type checkers find this call by themselves.
+
+        def send_to(self, *_arguments: object, **_options: object) -> NoReturn:
+            """Refuse the call."""
+            direct_only(*self._topic)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable
 from typing import Any, Final
 
-from headrace.sdk.errors import ClientClosed, HeadraceError, native
+from headrace.sdk.calls import Name
+from headrace.sdk.clock import monotonic
+from headrace.sdk.errors import ClientClosed, HeadraceError, InvalidArgument, native
 from headrace.sdk.options import ConsumerOptions
 from headrace.sdk.results import Gap, value_of
+from headrace.sdk.telemetry import Hooks, ReadBatch
 from headrace_core import Batch, BatchMessages, Message, Pending
 from headrace_core import Consumer as NativeConsumer
 
@@ -22,18 +24,29 @@ class Progress:
     A message counts as processed when the next one is asked for. Each value is the offset after the last message.
     """
 
-    def __init__(self, native: NativeConsumer, options: ConsumerOptions) -> None:
+    def __init__(
+        self,
+        native: NativeConsumer,
+        options: ConsumerOptions,
+        source: tuple[Name, Name, Name | None],
+        hooks: Hooks | None,
+    ) -> None:
         self._native = native
+        self.source = source
+        """Stream, topic, and group or name."""
+        self.hooks = hooks
         self._is_automatic = options.commit == "auto"
         self._interval = options.commit_interval
-        self._due_at = time.monotonic() + options.commit_interval
+        self._due_at = monotonic() + options.commit_interval
         self.assignment: set[int] = set()
         self.gaps: list[Gap] = []
+        self.first: dict[int, int] = {}
+        """First offset that was handed out since the partition was assigned."""
         self.handed_out: dict[int, int] = {}
         self.processed: dict[int, int] = {}
         self._stored: dict[int, int] = {}
         self._under_way: list[tuple[int, Pending]] = []
-        self.stores = True
+        self.stores = source[2] is not None
         """True if there is a name or group to store offsets for."""
 
     @property
@@ -73,6 +86,8 @@ class Progress:
         if kind in {"revoked", "lost"}:
             self.assignment.difference_update(content)
             self.forget(content)
+            for partition in content:
+                self.first.pop(partition, None)
 
     def lag(self, partition: int, found: tuple[int | None, int] | None) -> int | None:
         """Number of messages behind the position, from the answer of the native consumer; None if it is unknown."""
@@ -83,7 +98,22 @@ class Progress:
         """Begin to store the offset of a message, or of everything that was handed out."""
         if message is None:
             return self.store(self.handed_out)
+        first = self.first.get(message.partition_id)
+        if first is None or message.offset < first:
+            # To store it would move the partition back behind what another member has processed meanwhile.
+            raise InvalidArgument(
+                f"message: offset {message.offset} of partition {message.partition_id} was not handed out since the "
+                "partition was assigned to this consumer; it may have been with another member meanwhile"
+            )
         return self.store({message.partition_id: message.offset + 1})
+
+    def begin_batch(self, batch: Batch) -> None:
+        """Note that a batch is handed out."""
+        partition = batch.partition_id
+        self.first[partition] = min(batch.first_offset, self.first.get(partition, batch.first_offset))
+        if self.hooks is not None:
+            lag = max(0, batch.last_offset + 1 - batch.next_offset)
+            self.hooks.read(ReadBatch(*self.source, partition, len(batch), batch.size_bytes, lag))
 
     def note_batch(self, batch: Batch) -> None:
         """Note that every message of a batch was processed."""
@@ -106,17 +136,22 @@ class Progress:
         self.processed[partition] = next_offset
         native(self._native.note_processed, partition, next_offset)
 
+    def note_last(self, message: Message) -> None:
+        """Note that a message was processed if it is the last one that was handed out of its partition."""
+        if self.handed_out.get(message.partition_id) == message.offset + 1:
+            self.note(message.partition_id, message.offset + 1)
+
     def seconds_left(self) -> float | None:
         """Seconds until offsets are to be stored; None if there are none."""
         if not self.is_automatic or self.processed == self._stored:
             return None
-        return max(0.0, self._due_at - time.monotonic())
+        return max(0.0, self._due_at - monotonic())
 
     def store_if_due(self) -> None:
         """Store processed offsets if it is time, without waiting."""
         self._look_at_results()
-        if self.is_automatic and time.monotonic() >= self._due_at:
-            self._due_at = time.monotonic() + self._interval
+        if self.is_automatic and monotonic() >= self._due_at:
+            self._due_at = monotonic() + self._interval
             self.watch(self.store(self.processed))
 
     def store(self, offsets: dict[int, int], partitions: Iterable[int] | None = None) -> list[tuple[int, Pending]]:

@@ -1,4 +1,4 @@
-"""Testing kit for programs that use Headrace: real servers, fresh topics, and faults on the way to them.
+"""Testing kit for programs that use Headrace: real servers, fresh topics, faults, and time that is advanced.
 
 With the package installed, pytest has the fixtures `headrace_server`, `headrace_client` and `headrace_topic`.
 
@@ -16,5 +16,6 @@ With the package installed, pytest has the fixtures `headrace_server`, `headrace
 
 from headrace.testing.network import FaultyNetwork
 from headrace.testing.server import LocalServer
+from headrace.testing.virtual_time import VirtualTime
 
-__all__ = ["FaultyNetwork", "LocalServer"]
+__all__ = ["FaultyNetwork", "LocalServer", "VirtualTime"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import socket
 import tempfile
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -89,6 +89,22 @@ class LocalServer:
         """Stop and start: connections break, members leave their groups, clients have to find their way back."""
         self.stop()
         self.start()
+
+    @contextmanager
+    def another_member(self, stream: str, topic: str, group: str) -> Iterator[None]:
+        """Let another member be in a group while the block runs: it joins, which is a rebalance, and leaves again.
+
+        It processes nothing, and gives its partitions up at the end of the block. Poll your own consumer for its part
+        of the rebalance: a revoked partition moves when its messages are processed.
+
+        Args:
+            stream: Stream of the topic.
+            topic: The topic.
+            group: The group, which has your consumer as a member.
+        """
+        # With this start, it is a member as soon as it exists.
+        with self.client.consumer(stream, topic, group=group, start="end", prefetch_bytes=1):
+            yield
 
     def __enter__(self) -> Self:
         self._data = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="headrace-test-")))

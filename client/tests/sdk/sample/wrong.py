@@ -16,3 +16,7 @@ def mistakes(client: headrace.Client) -> None:
         producer.send("text")  # mistake
         producer.send(b"x", headers={"name": None})  # mistake
         producer.send(b"x").result().offset + 1  # mistake: there may be none
+        producer.send_to("shop", "orders", b"x")  # mistake: it has a topic
+    with client.direct_producer() as direct:
+        direct.send(b"x")  # mistake: it has none
+    client.direct_producer(linger=1)  # mistake: it waits for the answer

@@ -52,6 +52,7 @@ pub enum Taken {
 pub struct ConsumerHandle {
     orders: UnboundedSender<Order>,
     ready: Arc<Mutex<Ready>>,
+    opened: Arc<Promise<Result<(), Failure>>>,
 }
 
 impl std::fmt::Debug for ConsumerHandle {
@@ -71,7 +72,9 @@ impl ConsumerHandle {
         stream: OwnedIdentifier,
         topic: OwnedIdentifier,
     ) -> Self {
+        let _clock = engine.clock();
         let (orders, receiver) = unbounded_channel();
+        let opened = Arc::default();
         let ready = Arc::new(Mutex::new(Ready::default()));
         let task = Task {
             consumer: Consumer::new(config, stream, topic),
@@ -82,10 +85,20 @@ impl ConsumerHandle {
             left: Vec::new(),
             commits_in_flight: 0,
             has_left: false,
+            opened: Arc::clone(&opened),
             began: Instant::now(),
         };
         engine.spawn(task.run());
-        Self { orders, ready }
+        Self {
+            orders,
+            ready,
+            opened,
+        }
+    }
+
+    /// Ends when the partitions are known, and where each of them is read.
+    pub fn opened(&self) -> Arc<Promise<Result<(), Failure>>> {
+        Arc::clone(&self.opened)
     }
 
     /// Take the next item, without waiting.
@@ -175,6 +188,7 @@ struct Task {
     left: Vec<Arc<Promise<()>>>,
     commits_in_flight: usize,
     has_left: bool,
+    opened: Arc<Promise<Result<(), Failure>>>,
     began: Instant,
 }
 
@@ -217,6 +231,9 @@ impl Task {
                 ConsumerEffect::Left => self.has_left = true,
             }
         }
+        if self.consumer.is_positioned() && !self.opened.is_fulfilled() {
+            self.opened.fulfil(Ok(()));
+        }
         self.has_left && self.commits_in_flight == 0
     }
 
@@ -229,6 +246,9 @@ impl Task {
             // Their messages were removed, and their offsets are those of other messages now.
             Item::Reset { partition } => self.drop_batches(|batch| batch.partition == *partition),
             _ => {}
+        }
+        if let Item::Failed(failure) = &item {
+            self.opened.fulfil(Err(failure.clone()));
         }
         let mut ready = lock(&self.ready);
         ready.is_ended |= matches!(item, Item::Failed(_));
@@ -327,6 +347,7 @@ impl Task {
     }
 
     fn end(mut self) {
+        self.opened.fulfil(Err(Failure::Closed));
         let mut ready = lock(&self.ready);
         ready.is_ended = true;
         let waits = std::mem::take(&mut ready.waits);

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::engine::{Change, SessionSettings};
 use crate::outbox::Outbox;
 use crate::transport::{Progress, Transport};
+use crate::virtual_time::Watched;
 
 /// Room for short answers.
 const INBOX_BYTES: usize = 64 * 1024;
@@ -43,6 +44,8 @@ pub(crate) struct Driver<T> {
     transport: Option<Transport>,
     inbox: BytesMut,
     outbox: Outbox,
+    /// State for virtual time, if time is virtual.
+    watched: Option<Watched>,
 }
 
 impl<T> Driver<T> {
@@ -56,6 +59,7 @@ impl<T> Driver<T> {
             transport: None,
             inbox: BytesMut::with_capacity(INBOX_BYTES),
             outbox: Outbox::default(),
+            watched: crate::virtual_time::active().map(|_| Watched::default()),
         }
     }
 
@@ -122,7 +126,14 @@ impl<T> Driver<T> {
             if self.take_frame() {
                 continue;
             }
+            self.note_waiting();
             self.step().await;
+        }
+    }
+
+    fn note_waiting(&mut self) {
+        if let Some(watched) = &mut self.watched {
+            watched.note(self.opening.is_some() || self.session.awaits_answers());
         }
     }
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use headrace_session::{Backoff, Config, Login};
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, EnterGuard, Handle, Runtime};
+use tokio::time::Instant;
 
 use crate::address::Address;
 
@@ -27,6 +28,8 @@ pub struct SessionSettings {
     pub keepalive: Duration,
     /// Number of rounds over all addresses after which the first connection fails.
     pub first_rounds: u32,
+    /// Ask the server for the places of batches, before anything else is sent.
+    pub reports_offsets: bool,
     /// Called with each change of a connection, on the engine's thread.
     pub observer: Observer,
 }
@@ -86,6 +89,7 @@ impl SessionSettings {
             keepalive: self.keepalive,
             backoff: Self::backoff(),
             first_rounds: self.first_rounds,
+            reports_offsets: self.reports_offsets,
         }
     }
 
@@ -106,6 +110,7 @@ impl SessionSettings {
 #[derive(Debug, Clone)]
 pub struct Engine {
     handle: Handle,
+    is_virtual: bool,
 }
 
 struct Running {
@@ -119,11 +124,20 @@ impl Engine {
     /// Return the engine of this process. A process that was forked from one with an engine gets a new one: the other
     /// thread does not exist there.
     pub fn of_process() -> io::Result<Self> {
+        if let Some(handle) = crate::virtual_time::active() {
+            return Ok(Self {
+                handle,
+                is_virtual: true,
+            });
+        }
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         let process = std::process::id();
         if let Some(found) = running.as_ref().filter(|found| found.process == process) {
             let handle = found.runtime.handle().clone();
-            return Ok(Self { handle });
+            return Ok(Self {
+                handle,
+                is_virtual: false,
+            });
         }
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -135,7 +149,21 @@ impl Engine {
         // The other process's runtime is left alone: its descriptors are shared with that process.
         let other = running.replace(Running { process, runtime });
         std::mem::forget(other);
-        Ok(Self { handle })
+        Ok(Self {
+            handle,
+            is_virtual: false,
+        })
+    }
+
+    /// The present time, on any thread.
+    pub(crate) fn now(&self) -> Instant {
+        let _clock = self.clock();
+        Instant::now()
+    }
+
+    /// Let this thread see the engine's time while the result exists.
+    pub(crate) fn clock(&self) -> Option<EnterGuard<'_>> {
+        self.is_virtual.then(|| self.handle.enter())
     }
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {

@@ -14,8 +14,10 @@ mod engine;
 mod outbox;
 mod producer;
 mod promise;
+mod reports;
 mod requester;
 mod transport;
+mod virtual_time;
 mod websocket;
 
 pub use address::{Address, AddressError};
@@ -24,4 +26,6 @@ pub use engine::{Change, Engine, Observer, SessionSettings};
 pub use headrace_session as session;
 pub use producer::{Delivery, Outgoing, ProducerCounters, ProducerHandle};
 pub use promise::Promise;
+pub use reports::{Report, Reports};
 pub use requester::Requester;
+pub use virtual_time::VirtualTime;

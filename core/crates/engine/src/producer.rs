@@ -14,11 +14,12 @@ use tokio::time::{Instant, sleep_until};
 use crate::driver::{Driver, Event};
 use crate::engine::{Engine, SessionSettings};
 use crate::promise::Promise;
+use crate::reports::{Report, Reports};
 
 /// Number of failed batches that are kept for a caller who has not asked for their results.
 const FAILURES_MAX: usize = 1024;
 /// Interval at which a producer looks for partitions that were added to its topic.
-const REFRESH_INTERVAL: Duration = Duration::from_secs(30);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The result of a batch, shared by its messages.
 pub type Delivery = Promise<Result<Stored, SendFailure>>;
@@ -46,6 +47,8 @@ struct State {
     /// Waits until the batches up to a number are settled.
     flushes: Vec<(u64, Arc<Promise<()>>)>,
     counters: ProducerCounters,
+    /// Queue for reports, and the number of this producer in them.
+    reports: Option<(Arc<Reports>, u64)>,
     /// Batches that have failed, the oldest first.
     failures: Vec<Handle>,
     is_closing: bool,
@@ -55,10 +58,16 @@ struct Shared {
     state: Mutex<State>,
     wake: Notify,
     began: Instant,
+    engine: Engine,
     opened: Arc<Promise<Result<(), Failure>>>,
 }
 
 impl Shared {
+    /// Time since the beginning, on any thread.
+    fn now(&self) -> Duration {
+        self.engine.now().saturating_duration_since(self.began)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -98,7 +107,9 @@ impl ProducerHandle {
         config: ProducerConfig,
         stream: OwnedIdentifier,
         topic: OwnedIdentifier,
+        reports: Option<(Arc<Reports>, u64)>,
     ) -> Self {
+        let _clock = engine.clock();
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 producer: None,
@@ -106,11 +117,13 @@ impl ProducerHandle {
                 room: Vec::new(),
                 flushes: Vec::new(),
                 counters: ProducerCounters::default(),
+                reports,
                 failures: Vec::new(),
                 is_closing: false,
             }),
             wake: Notify::new(),
             began: Instant::now(),
+            engine: engine.clone(),
             opened: Arc::default(),
         });
         let task = Task {
@@ -140,7 +153,7 @@ impl ProducerHandle {
         mut report: impl FnMut(&Handle, u32),
     ) -> (usize, Option<PushRefused>) {
         let shared = &*self.shared;
-        let now = shared.began.elapsed();
+        let now = shared.now();
         let origin_timestamp = micros_since_epoch();
         let mut state = shared.lock();
         let is_closing = state.is_closing;
@@ -342,7 +355,7 @@ impl Task {
                     .submit(request, Token::Batch(transmission.batch));
             }
         }
-        settle(state);
+        settle(state, now);
         let is_idle = state.producer.as_ref().is_none_or(Producer::is_idle);
         state.is_closing && is_idle
     }
@@ -448,7 +461,7 @@ impl Task {
         if let Some(producer) = state.producer.as_mut() {
             producer.fail_all(failure);
         }
-        settle(&mut state);
+        settle(&mut state, self.shared.now());
         state.producer = None;
         state.ended = Some(failure.clone());
         let waits: Vec<_> = state.room.drain(..).collect();
@@ -469,12 +482,22 @@ fn missing_topic() -> Failure {
 }
 
 /// Fulfil the promises of batches that are settled.
-fn settle(state: &mut State) {
+fn settle(state: &mut State, now: Duration) {
     let Some(producer) = state.producer.as_mut() else {
         return;
     };
     let settled = producer.take_settled();
     for batch in &settled {
+        if let Some((reports, producer)) = &state.reports {
+            reports.push(Report {
+                producer: *producer,
+                partition: (batch.result.as_ref().ok()).map(|stored| stored.partition),
+                messages_count: batch.messages_count,
+                bytes: batch.bytes,
+                took: now.saturating_sub(batch.began_at),
+                failure: (batch.result.as_ref().err()).map(ToString::to_string),
+            });
+        }
         if batch.result.is_ok() {
             state.counters.batches_delivered += 1;
             continue;

@@ -1,12 +1,16 @@
 //! Requests and their answers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use headrace_session::{Failure, Outcome, Request};
+use headrace_session::{
+    DirectBatch, Failure, Outcome, OwnedIdentifier, Request, SendFailure, Stored,
+};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::driver::{Driver, Event};
 use crate::engine::{Engine, SessionSettings};
+use crate::producer::Delivery;
 use crate::promise::Promise;
 
 type Answer = Arc<Promise<Outcome>>;
@@ -23,6 +27,7 @@ pub struct Requester {
 impl Requester {
     /// Begin a session.
     pub fn new(engine: &Engine, settings: Arc<SessionSettings>) -> Self {
+        let _clock = engine.clock();
         let (requests, receiver) = unbounded_channel();
         let opened = Arc::new(Promise::default());
         let ended = Arc::new(Promise::default());
@@ -53,6 +58,31 @@ impl Requester {
             answer.fulfil(Err(self.ended.get().unwrap_or(Failure::Closed)));
         }
         answer
+    }
+
+    /// Send messages to a topic, each partition's in one request. Returns the results with the numbers of their
+    /// messages.
+    pub fn send(
+        &self,
+        batch: DirectBatch,
+        stream: &OwnedIdentifier,
+        topic: &OwnedIdentifier,
+        timeout: Duration,
+    ) -> Vec<(Arc<Delivery>, u32)> {
+        let groups = batch.into_groups(stream, topic, timeout).into_iter();
+        let sent = groups.map(|group| {
+            let delivery = Arc::new(Delivery::default());
+            let result = Arc::clone(&delivery);
+            let answer = self.submit(group.request);
+            let answered = Arc::clone(&answer);
+            answer.on_fulfilled(move || {
+                let outcome = answered.get().unwrap_or(Err(Failure::Closed));
+                let stored = outcome.map(|payload| Stored::from_answer(&payload, group.partition));
+                result.fulfil(stored.map_err(SendFailure::Request));
+            });
+            (delivery, group.messages_count)
+        });
+        sent.collect()
     }
 }
 

@@ -107,6 +107,11 @@ impl<C> Consumer<C> {
         Some((found.next_offset(), found.end()))
     }
 
+    /// Return whether the partitions are known, and where each of them is read: a place at the end is fixed.
+    pub fn is_positioned(&self) -> bool {
+        self.phase == Phase::Reading && self.partitions.values().all(Partition::is_settled_at)
+    }
+
     /// The data session is open.
     pub fn data_opened(&mut self, generation: u64, now: Duration) {
         if self.phase == Phase::Ended {

@@ -30,7 +30,7 @@ pub enum Failure {
         reason: String,
     },
     /// The deadline of the caller has passed.
-    #[error("no answer within {} s", .after.as_secs_f64())]
+    #[error("{}", late(*.after, *.is_sent))]
     Late {
         /// Time that was allowed.
         after: Duration,
@@ -94,6 +94,14 @@ impl Failure {
 
 fn name(code: u32) -> &'static str {
     CommandCode::try_from(code).map_or("a request", CommandCode::name)
+}
+
+fn late(after: Duration, is_sent: bool) -> String {
+    let seconds = after.as_secs_f64();
+    if is_sent {
+        return format!("no answer within {seconds} s: the server may have executed the request");
+    }
+    format!("not sent within {seconds} s, because there was no connection to a server")
 }
 
 fn refusal(code: u32, status: Status, explanation: &str) -> String {

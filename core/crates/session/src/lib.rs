@@ -24,7 +24,8 @@ pub use consumer::{
 pub use failure::Failure;
 pub use names::OwnedIdentifier;
 pub use producer::{
-    Place, Producer, ProducerConfig, PushRefused, SendFailure, Settled, Stored, Transmission,
+    DirectBatch, DirectGroup, Place, Producer, ProducerConfig, PushRefused, SendFailure, Settled,
+    Stored, Transmission,
 };
 pub use request::{Frame, Outcome, Repeat, Request};
 pub use session::{Config, Effect, Login, Session};

@@ -1,16 +1,17 @@
 //! Batches of messages by partition: collected, sent, settled.
 
 mod batches;
+mod direct;
 mod results;
 mod settings;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use headrace_wire::response::Appended;
 use headrace_wire::{Partitioning, Status};
 
 use self::batches::{Batch, Flight, Lane, Spares};
+pub use self::direct::{DirectBatch, DirectGroup};
 pub use self::results::{PushRefused, SendFailure, Settled, Stored};
 pub use self::settings::ProducerConfig;
 use crate::{Backoff, Failure, Frame, Outcome, OwnedIdentifier};
@@ -269,7 +270,8 @@ impl<H: Clone + Default> Producer<H> {
         match outcome {
             Ok(payload) => {
                 self.lanes[index].backoff.reset();
-                let stored = stored(&payload, index);
+                let lane = u32::try_from(index).unwrap_or(u32::MAX);
+                let stored = Stored::from_answer(&payload, lane);
                 self.settle_in_flight(index, position, Ok(stored));
                 // What was refused before it can no longer be sent without changing the order.
                 self.settle_overtaken(index, position);
@@ -433,6 +435,9 @@ impl<H: Clone + Default> Producer<H> {
         self.is_full = false;
         self.settled.push(Settled {
             handle: batch.handle.clone(),
+            messages_count: batch.messages_count(),
+            bytes: batch.bytes(),
+            began_at: batch.began_at,
             result,
         });
     }
@@ -441,20 +446,6 @@ impl<H: Clone + Default> Producer<H> {
         if self.lanes[index].is_empty() {
             self.active.remove(&index);
         }
-    }
-}
-
-fn stored(payload: &[u8], index: usize) -> Stored {
-    match Appended::decode(payload) {
-        Ok(appended) => Stored {
-            partition: appended.partition_id,
-            base_offset: Some(appended.base_offset),
-        },
-        // A server that does not report offsets answers without a payload.
-        Err(_) => Stored {
-            partition: u32::try_from(index).unwrap_or(u32::MAX),
-            base_offset: None,
-        },
     }
 }
 

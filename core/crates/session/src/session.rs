@@ -36,6 +36,8 @@ pub struct Config {
     /// Number of rounds over all addresses after which the first connection fails for good. Later connections are
     /// tried without end.
     pub first_rounds: u32,
+    /// Ask the server for the places of batches, before anything else is sent.
+    pub reports_offsets: bool,
 }
 
 /// Task for the caller of a session. Tasks are in order.
@@ -143,6 +145,11 @@ impl<T> Session<T> {
         self.entries.len()
     }
 
+    /// Return whether the server owes answers.
+    pub fn awaits_answers(&self) -> bool {
+        self.entries.in_flight() > 0
+    }
+
     /// Submit a request. It is sent in the order of submission, as soon as the session is open.
     pub fn submit(&mut self, request: Request, token: T, now: Duration) {
         if self.state == State::Ended {
@@ -173,7 +180,7 @@ impl<T> Session<T> {
         self.state = State::Greeting {
             until: now + self.config.connect_timeout,
         };
-        for (step, command) in self.config.login.steps() {
+        for (step, command) in self.config.login.steps(self.config.reports_offsets) {
             match Request::new(&command, Repeat::Bound(self.generation)) {
                 Ok(request) => {
                     let frame = self.entries.send_first(request, Owner::Login(step), now);

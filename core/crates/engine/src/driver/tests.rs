@@ -39,6 +39,7 @@ impl Server {
             response_timeout: SECONDS,
             keepalive: SECONDS,
             first_rounds: 1,
+            reports_offsets: false,
             observer: Observer::default(),
         })
     }
@@ -355,6 +356,7 @@ fn a_producer_delivers_over_a_lost_connection_and_closes() {
         ProducerConfig::default(),
         OwnedIdentifier::Numeric(1),
         OwnedIdentifier::Numeric(2),
+        None,
     );
     let mut peer = server.accept();
     assert_eq!(peer.request().0, CommandCode::ReportOffsets);

@@ -89,6 +89,11 @@ impl Consumer {
         })
     }
 
+    /// Ends when the partitions are known, and where each of them is read.
+    fn opened(&self) -> PyResult<Pending> {
+        Ok(Pending::new(self.handle()?.opened()))
+    }
+
     /// The next item as its kind and its content; or `("nothing", Pending)`; or `("ended", None)`.
     fn take(&self, python: Python<'_>) -> PyResult<(&'static str, Py<PyAny>)> {
         let item = match self.handle()?.take() {

@@ -4,12 +4,15 @@ mod batch;
 mod completions;
 mod consumer;
 mod deliveries;
+mod direct;
 mod failures;
 mod headers;
 mod pending;
 mod producer;
+mod reports;
 mod requester;
 mod settings;
+mod virtual_time;
 
 use pyo3::prelude::*;
 
@@ -25,6 +28,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<deliveries::Delivery>()?;
     module.add_class::<deliveries::Deliveries>()?;
     module.add_class::<producer::Producer>()?;
+    module.add_class::<reports::Reports>()?;
+    module.add_class::<virtual_time::VirtualTime>()?;
+    module.add_class::<direct::DirectProducer>()?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<batch::BatchMessages>()?;
     module.add_class::<consumer::Consumer>()

@@ -11,6 +11,7 @@ use super::{
     failures::{elsewhere, push_error, request_error, send_error},
     headers,
     pending::Pending,
+    reports::Reports,
     requester::engine,
     settings::{SessionConfig, seconds},
 };
@@ -34,7 +35,7 @@ pub(super) fn owned(field: &str, name: &Name) -> PyResult<OwnedIdentifier> {
     }
 }
 
-fn place(partition: Option<u32>, key: Option<&[u8]>) -> Place<'_> {
+pub(super) fn place(partition: Option<u32>, key: Option<&[u8]>) -> Place<'_> {
     match (partition, key) {
         (Some(partition), _) => Place::Partition(partition),
         (None, Some(key)) => Place::Key(key),
@@ -48,7 +49,7 @@ impl Producer {
     #[new]
     #[pyo3(signature = (
         config, stream, topic, *, batch_messages, batch_bytes, linger, window, buffer_bytes, delivery_timeout,
-        repeat_uncertain
+        repeat_uncertain, reports = None, number = 0
     ))]
     fn new(
         config: &SessionConfig,
@@ -61,6 +62,8 @@ impl Producer {
         buffer_bytes: usize,
         delivery_timeout: f64,
         repeat_uncertain: bool,
+        reports: Option<&Reports>,
+        number: u64,
     ) -> PyResult<Self> {
         for (name, value) in [
             ("batch_messages", batch_messages as usize),
@@ -84,7 +87,9 @@ impl Producer {
             repeat_uncertain,
         };
         let (stream, topic) = (owned("stream", &stream)?, owned("topic", &topic)?);
-        let producer = ProducerHandle::new(&engine()?, &config.0, settings, stream, topic);
+        let reports = reports.map(|reports| reports.queue().map(|queue| (queue, number)));
+        let reports = reports.transpose()?;
+        let producer = ProducerHandle::new(&engine()?, &config.0, settings, stream, topic, reports);
         Ok(Self {
             producer: Homebound::new(producer),
         })

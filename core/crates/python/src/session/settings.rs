@@ -60,6 +60,7 @@ impl SessionConfig {
             response_timeout: seconds("response_timeout", response_timeout)?,
             keepalive: seconds("keepalive", keepalive)?,
             first_rounds,
+            reports_offsets: false,
             observer: observer.map(observing).unwrap_or_default(),
         })))
     }

@@ -82,6 +82,11 @@ impl Partition {
         self.position != Position::Unknown
     }
 
+    /// Return whether its position is a place that does not move any more.
+    pub(super) fn is_settled_at(&self) -> bool {
+        self.is_positioned() && self.position != Position::At(Start::End)
+    }
+
     pub(super) fn begin_at(&mut self, start: Start) {
         self.position = Position::At(start);
         self.is_blocked = false;

@@ -20,7 +20,8 @@ pub(super) struct Batch<H> {
     pub(super) messages: BatchBuilder,
     frame: Option<Frame>,
     bytes: usize,
-    began_at: Duration,
+    messages_count: u32,
+    pub(super) began_at: Duration,
     /// An attempt to send it has no known outcome.
     pub(super) may_be_stored: bool,
     /// Last problem of sending it.
@@ -35,6 +36,7 @@ impl<H: Default> Batch<H> {
             messages,
             frame: None,
             bytes: 0,
+            messages_count: 0,
             began_at: now,
             may_be_stored: false,
             problem: "it could not be sent yet".to_owned(),
@@ -48,6 +50,11 @@ impl<H> Batch<H> {
         self.bytes + self.messages.messages_bytes()
     }
 
+    /// Number of messages.
+    pub(super) fn messages_count(&self) -> u32 {
+        self.messages_count + self.messages.messages_count()
+    }
+
     /// Bytes of the frame, which are encoded once.
     pub(super) fn frame(
         &mut self,
@@ -59,24 +66,8 @@ impl<H> Batch<H> {
             return frame.clone();
         }
         self.bytes = self.messages.messages_bytes();
-        let messages_count = self.messages.messages_count();
-        let (indexes, messages) = std::mem::take(&mut self.messages).into_parts();
-        let mut front = Vec::new();
-        Command::SendMessages(SendMessages {
-            stream: stream.as_identifier(),
-            topic: topic.as_identifier(),
-            partitioning: Partitioning::PartitionId(partition),
-            messages_count,
-            indexes: &[],
-            messages: &[],
-        })
-        .try_encode_frame(&mut front)
-        .expect("the names were checked");
-        let payload = front.len() - REQUEST_HEADER_BYTES + indexes.len() + messages.len();
-        let header = RequestHeader::new(CommandCode::SendMessages.code(), payload)
-            .expect("a batch fits a frame");
-        front[..REQUEST_HEADER_BYTES].copy_from_slice(&header.encode());
-        let frame = [front.into(), Bytes::from(indexes), Bytes::from(messages)];
+        self.messages_count = self.messages.messages_count();
+        let frame = batch_frame(stream, topic, partition, std::mem::take(&mut self.messages));
         self.frame = Some(frame.clone());
         frame
     }
@@ -110,6 +101,33 @@ impl Spares {
                 .push(BatchBuilder::from_parts(indexes.into(), messages.into()));
         }
     }
+}
+
+/// Frame of a batch for one partition; the messages are not copied.
+pub(super) fn batch_frame(
+    stream: &OwnedIdentifier,
+    topic: &OwnedIdentifier,
+    partition: u32,
+    batch: BatchBuilder,
+) -> Frame {
+    let messages_count = batch.messages_count();
+    let (indexes, messages) = batch.into_parts();
+    let mut front = Vec::new();
+    Command::SendMessages(SendMessages {
+        stream: stream.as_identifier(),
+        topic: topic.as_identifier(),
+        partitioning: Partitioning::PartitionId(partition),
+        messages_count,
+        indexes: &[],
+        messages: &[],
+    })
+    .try_encode_frame(&mut front)
+    .expect("the names were checked");
+    let payload = front.len() - REQUEST_HEADER_BYTES + indexes.len() + messages.len();
+    let header = RequestHeader::new(CommandCode::SendMessages.code(), payload)
+        .expect("a batch fits a frame");
+    front[..REQUEST_HEADER_BYTES].copy_from_slice(&header.encode());
+    [front.into(), Bytes::from(indexes), Bytes::from(messages)]
 }
 
 /// A batch in flight.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use headrace_wire::batch::PushError;
+use headrace_wire::response::Appended;
 
 use crate::Failure;
 
@@ -35,6 +36,23 @@ pub struct Stored {
     pub partition: u32,
     /// Offset of its first message; `None` if the server does not report offsets.
     pub base_offset: Option<u64>,
+}
+
+impl Stored {
+    /// Place from the answer to a batch that was sent to `partition`.
+    pub fn from_answer(payload: &[u8], partition: u32) -> Self {
+        match Appended::decode(payload) {
+            Ok(appended) => Self {
+                partition: appended.partition_id,
+                base_offset: Some(appended.base_offset),
+            },
+            // A server that does not report offsets answers without a payload.
+            Err(_) => Self {
+                partition,
+                base_offset: None,
+            },
+        }
+    }
 }
 
 /// Reason why a batch is not acknowledged.
@@ -75,6 +93,12 @@ impl SendFailure {
 pub struct Settled<H> {
     /// Handle of the batch.
     pub handle: H,
+    /// Number of messages.
+    pub messages_count: u32,
+    /// Bytes of the messages, headers included.
+    pub bytes: usize,
+    /// Time of its first message.
+    pub began_at: Duration,
     /// The result.
     pub result: Result<Stored, SendFailure>,
 }

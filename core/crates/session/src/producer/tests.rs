@@ -6,6 +6,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use headrace_wire::CommandCode;
 
+use headrace_wire::response::Appended;
+
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);

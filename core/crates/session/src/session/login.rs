@@ -46,7 +46,7 @@ pub(super) enum Step {
 
 impl Login {
     /// Requests in their order. They are sent together; the last one is the login.
-    pub(super) fn steps(&self) -> Vec<(Step, Command<'_>)> {
+    pub(super) fn steps(&self, reports_offsets: bool) -> Vec<(Step, Command<'_>)> {
         let login = match self {
             // Any request shows that the session works.
             Self::None => Command::Ping,
@@ -61,10 +61,14 @@ impl Login {
             }
             Self::Ticket(ticket) => Command::LoginWithTicket(LoginWithTicket { ticket }),
         };
-        vec![
+        let mut steps = vec![
             (Step::Capabilities, Command::Capabilities),
             (Step::Extension, Command::ExplainRefusals),
-            (Step::Login, login),
-        ]
+        ];
+        if reports_offsets {
+            steps.push((Step::Extension, Command::ReportOffsets));
+        }
+        steps.push((Step::Login, login));
+        steps
     }
 }

@@ -27,6 +27,7 @@ impl Bench {
             keepalive: 30 * SECOND,
             backoff: Backoff::new(SECOND, 8 * SECOND, 1),
             first_rounds,
+            reports_offsets: false,
         };
         let mut bench = Self {
             session: Session::new(config, SECOND),
@@ -488,5 +489,41 @@ fn secrets_are_not_shown() {
     assert_eq!(
         format!("{login:?} {:?}", Login::Ticket("secret".to_owned())),
         "Password Ticket"
+    );
+}
+
+/// A session that reports offsets asks for it on each connection, before anything that is submitted can be sent.
+#[test]
+fn places_of_batches_are_asked_for_ahead_of_the_login() {
+    let login = Login::AccessToken("secret".to_owned());
+    let codes = |reports_offsets| {
+        let steps = login.steps(reports_offsets).into_iter();
+        let codes = steps.map(|(_, command)| command.code());
+        codes.collect::<Vec<_>>()
+    };
+    let usual = [
+        CommandCode::Capabilities,
+        CommandCode::ExplainRefusals,
+        CommandCode::LoginWithPersonalAccessToken,
+    ];
+    assert_eq!(codes(false), usual);
+    let mut reporting = usual.to_vec();
+    reporting.insert(2, CommandCode::ReportOffsets);
+    assert_eq!(codes(true), reporting);
+}
+
+#[test]
+fn a_request_that_was_not_sent_is_not_said_to_be_unanswered() {
+    let late = |is_sent| {
+        let after = Duration::from_millis(1500);
+        Failure::Late { after, is_sent }.to_string()
+    };
+    assert_eq!(
+        late(false),
+        "not sent within 1.5 s, because there was no connection to a server"
+    );
+    assert_eq!(
+        late(true),
+        "no answer within 1.5 s: the server may have executed the request"
     );
 }

@@ -40,7 +40,9 @@ fn paused_partitions_are_not_read() {
 #[test]
 fn the_end_is_the_one_at_the_beginning() {
     let mut bench = Bench::alone(&[0], Start::End);
+    assert!(!bench.consumer.is_positioned(), "its end is not known yet");
     bench.report(0, 7);
+    assert!(bench.consumer.is_positioned());
     assert!(bench.asked.is_empty());
     bench.report(0, 9);
     bench.answer("read 0 from 7", Ok(messages(0, 7..9)));
@@ -50,9 +52,11 @@ fn the_end_is_the_one_at_the_beginning() {
     for (generation, end) in [(1, 7), (2, 12)] {
         bench.open(generation);
         bench.answer("join", Ok(Bytes::new()));
+        assert!(!bench.consumer.is_positioned());
         bench.assign(&[0], &[]);
         bench.answer("offset 0", Ok(Bytes::new()));
         bench.report(0, end);
+        assert!(bench.consumer.is_positioned());
         if generation == 1 {
             assert!(bench.asked.is_empty());
             bench.lose();

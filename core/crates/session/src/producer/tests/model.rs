@@ -6,6 +6,8 @@ use headrace_wire::batch::validate;
 use headrace_wire::message::Messages;
 use proptest::prelude::*;
 
+use headrace_wire::response::Appended;
+
 use super::*;
 
 /// Reaction of the server to a request.
