@@ -230,6 +230,7 @@ class Consumer:
         """Store a message that cannot be processed in the dead-letter topic. As `headrace.Consumer.dead_letter`."""
         self._check_open()
         place = await run_steps(self._dead_letters.send(message, reason, attempts))
+        self._note_open()
         if not self._is_polled:
             # A batch that was handed out as a whole counts when the next one is asked for.
             self._progress.note_last(message)

@@ -324,6 +324,7 @@ class Consumer:
         """
         self._check_open()
         place = run_steps(self._dead_letters.send(message, reason, attempts))
+        self._note_open()
         if not self._is_polled:
             # A batch that was handed out as a whole counts when the next one is asked for.
             self._progress.note_last(message)

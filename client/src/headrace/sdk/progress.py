@@ -129,7 +129,8 @@ class Progress:
         if current >= batch.first_offset:
             self.handed_out[partition] = current + 1
         if current > batch.first_offset:
-            self.processed[partition] = current
+            # The last one may be processed already, if it was set aside.
+            self.processed[partition] = max(current, self.processed.get(partition, 0))
 
     def note(self, partition: int, next_offset: int) -> None:
         """Note that a partition was processed up to this offset."""
