@@ -9,6 +9,7 @@ python -m release --target x86_64-unknown-linux-gnu   build the native core for 
 from __future__ import annotations
 
 import argparse
+import platform
 import shutil
 import sys
 import tempfile
@@ -40,11 +41,14 @@ def main(arguments: list[str]) -> int:
     found += [f"{wheel.name}: {problem}" for wheel in wheels for problem in finished.problems(wheel, version)]
     if found:
         return _refused("the wheels are not complete", found)
-    with tempfile.TemporaryDirectory() as directory:
-        _say("installing headrace from the wheels, without a compiler")
-        python = finished.install(output, Path(directory, "environment"), version, uv)
-        _say("listing what the wheels consist of")
-        contents.describe_python(python, output, version)
+    if f"{platform.machine()}-unknown-linux-gnu" in {target.triple for target in targets}:
+        with tempfile.TemporaryDirectory() as directory:
+            _say("installing headrace from the wheels, without a compiler")
+            python = finished.install(output, Path(directory, "environment"), version, uv)
+            _say("listing what the wheels consist of")
+            contents.describe_python(python, output, version)
+    else:
+        _say("not installed, and its packages not listed: no wheel is for this machine")
     contents.describe_console(output, version)
     for wheel in wheels:
         if wheel.name.startswith("headrace_core-"):
