@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from datetime import timedelta
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import headrace_core as core
 from headrace.sdk.admin import micros
@@ -17,6 +17,7 @@ from headrace.sdk.starts import FIRST, StartLike, start_of
 Value = TypeVar("Value")
 
 _READER = 0
+_NEVER = 2**64 - 1
 
 
 class Admin(ABC):
@@ -106,7 +107,7 @@ class Admin(ABC):
         name: str,
         *,
         partitions: int = 1,
-        message_expiry: timedelta | None = None,
+        message_expiry: timedelta | Literal["never"] | None = None,
         max_size_bytes: int = 0,
     ) -> core.Topic:
         """Create a topic.
@@ -115,7 +116,7 @@ class Admin(ABC):
             stream: Its stream.
             name: Its name, 1 to 255 bytes.
             partitions: Number of partitions.
-            message_expiry: Age at which messages are removed; None: the server's default.
+            message_expiry: Age at which messages are removed, or `"never"`; None: the server's default.
             max_size_bytes: Size above which the oldest messages are removed; 0: the server's default.
         """
         encode = encoded(
@@ -135,7 +136,7 @@ class Admin(ABC):
         topic: Name,
         *,
         name: str,
-        message_expiry: timedelta | None = None,
+        message_expiry: timedelta | Literal["never"] | None = None,
         max_size_bytes: int = 0,
     ) -> None:
         """Change name and limits of a topic; what is not given is set to the server's default."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from datetime import timedelta
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import headrace_core as core
 from headrace.sdk.calls import Call, Name, changing, encoded, found, nothing, reading
@@ -16,10 +16,13 @@ from headrace.sdk.starts import FIRST, StartLike, start_of
 Value = TypeVar("Value")
 
 _READER = 0
+_NEVER = 2**64 - 1
 
 
-def micros(duration: timedelta | None) -> int:
-    """Return a duration in microseconds; None as 0, which means the server's default."""
+def micros(duration: timedelta | Literal["never"] | None) -> int:
+    """Return an expiry in microseconds; None as 0, which means the server's default."""
+    if duration == "never":
+        return _NEVER
     if duration is None:
         return 0
     # By its fields: subclasses, such as those of Pendulum, cannot be divided by a `timedelta`.
@@ -113,7 +116,7 @@ class Admin(ABC):
         name: str,
         *,
         partitions: int = 1,
-        message_expiry: timedelta | None = None,
+        message_expiry: timedelta | Literal["never"] | None = None,
         max_size_bytes: int = 0,
     ) -> core.Topic:
         """Create a topic.
@@ -122,7 +125,7 @@ class Admin(ABC):
             stream: Its stream.
             name: Its name, 1 to 255 bytes.
             partitions: Number of partitions.
-            message_expiry: Age at which messages are removed; None: the server's default.
+            message_expiry: Age at which messages are removed, or `"never"`; None: the server's default.
             max_size_bytes: Size above which the oldest messages are removed; 0: the server's default.
         """
         encode = encoded(
@@ -142,7 +145,7 @@ class Admin(ABC):
         topic: Name,
         *,
         name: str,
-        message_expiry: timedelta | None = None,
+        message_expiry: timedelta | Literal["never"] | None = None,
         max_size_bytes: int = 0,
     ) -> None:
         """Change name and limits of a topic; what is not given is set to the server's default."""

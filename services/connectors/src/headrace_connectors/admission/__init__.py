@@ -1,0 +1,1 @@
+"""Admission of destinations: which ones may be used, how many, and which ones keep failing."""

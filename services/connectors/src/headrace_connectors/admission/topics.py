@@ -1,0 +1,73 @@
+"""Topics at the server: looking them up, and creating those that do not exist."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from datetime import timedelta
+from time import monotonic
+from typing import Literal
+
+from headrace.aio.client import Client
+from headrace.sdk.errors import AlreadyExists, NotFound
+from headrace_connectors.admission.table import Name, NotCreated
+from headrace_connectors.pipeline_file.models import TopicDefaults
+
+
+class Topics:
+    """Makes sure that topics exist.
+
+    Args:
+        client: A client whose user may create them.
+        defaults: Properties of topics that are created.
+        on_ready: Receives the seconds that it took.
+    """
+
+    def __init__(self, client: Client, defaults: TopicDefaults, on_ready: Callable[[float], object]) -> None:
+        self._client = client
+        self._defaults = defaults
+        self._on_ready = on_ready
+
+    async def ensure(self, name: Name) -> int:
+        """Return the number of partitions of a topic, after creating it if it does not exist.
+
+        Several processes may do this at the same time.
+
+        Raises:
+            NotCreated: It does not exist, and `topic_defaults.create` is false.
+            HeadraceError: The server refused it, or was not reached.
+        """
+        began = monotonic()
+        stream, topic = name
+        try:
+            count = (await self._client.topic(stream, topic)).partitions_count
+        except NotFound:
+            count = await self._create(stream, topic)
+        self._on_ready(monotonic() - began)
+        return count
+
+    async def _create(self, stream: str, topic: str) -> int:
+        defaults = self._defaults
+        if not defaults.create:
+            raise NotCreated(
+                f"{stream}/{topic} does not exist, and topic_defaults.create is false: create it, or set it to true"
+            )
+        with contextlib.suppress(AlreadyExists):
+            await self._client.create_stream(stream)
+        with contextlib.suppress(AlreadyExists):
+            await self._client.create_topic(
+                stream,
+                topic,
+                partitions=defaults.partitions_count,
+                message_expiry=_expiry(defaults),
+                max_size_bytes=0 if defaults.max_size is None else defaults.max_size.bytes,
+            )
+        return (await self._client.topic(stream, topic)).partitions_count
+
+
+def _expiry(defaults: TopicDefaults) -> timedelta | Literal["never"] | None:
+    """Return the expiry as the SDK takes it."""
+    expiry = defaults.message_expiry
+    if expiry.is_server_default:
+        return None
+    return "never" if expiry.is_never else timedelta(microseconds=expiry.micros)

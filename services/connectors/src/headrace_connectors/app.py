@@ -1,0 +1,90 @@
+"""The connectors process: the connectors of a pipeline file, and the HTTP interface."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from headrace import aio
+from headrace.sdk.options import ClientOptions
+from headrace_chassis.lifecycle import Lifecycle
+from headrace_chassis.metrics import registry
+from headrace_connectors.http import api
+from headrace_connectors.pipeline_file.models import ServerSettings
+from headrace_connectors.pipeline_file.pipeline import Pipeline
+from headrace_connectors.runtime.metrics import ConnectorCollector
+from headrace_connectors.runtime.source_connector import SourceConnector
+from headrace_connectors.runtime.supervisor import Supervisor
+from headrace_connectors.state.store import StateStore
+from headrace_settings import Address
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningConnectors:
+    """Connectors that run."""
+
+    pipeline: Pipeline
+    supervisor: Supervisor
+    http_address: Address | None
+    """Address actually bound."""
+    _life: Lifecycle
+
+    async def reload_certificates(self) -> None:
+        """Check for new certificates: there are none."""
+
+    async def until(self, stop: asyncio.Event) -> None:
+        """Wait until ``stop`` is set."""
+        await self._life.until(stop.wait())
+
+    def log_addresses(self) -> None:
+        """Write to the log what runs, and where the HTTP interface is."""
+        _log.info(
+            "connectors run: %s; HTTP on %s",
+            ", ".join(one.key for one in self.supervisor.sources),
+            self.http_address or "no address",
+        )
+
+
+@asynccontextmanager
+async def running(pipeline: Pipeline) -> AsyncIterator[RunningConnectors]:
+    """Run the connectors of a pipeline file for the duration of an ``async with`` block.
+
+    Raises:
+        HeadraceError: The server cannot be reached, or refuses the login.
+        StartRefused: The state directory is in use, or an address cannot be bound.
+        OSError: The state directory cannot be used.
+    """
+    life = Lifecycle()
+    async with AsyncExitStack() as stack:
+        store = stack.enter_context(StateStore.opened(pipeline.state_directory))
+        client = await stack.enter_async_context(_client(pipeline.server))
+        supervisor = Supervisor(SourceConnector(spec, client, store) for spec in pipeline.sources.values())
+        collector = ConnectorCollector(lambda: supervisor.sources)
+        address = await stack.enter_async_context(
+            api.serving(pipeline.http, pipeline, supervisor, health=life.health, metrics=registry(collector))
+        )
+        supervisor.start()
+        stack.push_async_callback(_stopped, supervisor, pipeline.runtime.stop_timeout.seconds)
+        with life.running():
+            yield RunningConnectors(pipeline, supervisor, address, life)
+
+
+def _client(server: ServerSettings) -> aio.Client:
+    return aio.connect(
+        server.url,
+        username=server.username,
+        password=None if server.password is None else server.password.reveal(),
+        token=None if server.token is None else server.token.reveal(),
+        options=ClientOptions(request_timeout=server.timeout.seconds, response_timeout=server.timeout.seconds),
+    )
+
+
+async def _stopped(supervisor: Supervisor, seconds: float) -> None:
+    late = await supervisor.stop(seconds)
+    if late:
+        _log.warning("did not end in time: %s; what they had not committed is read again", ", ".join(late))

@@ -1,0 +1,1 @@
+"""Codecs that come with Headrace."""

@@ -1,0 +1,73 @@
+"""Sinks: where messages of topics are written to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+from headrace_connectors.contract.records import Record
+from headrace_settings import Section
+
+
+class Place(NamedTuple):
+    """A partition of a topic."""
+
+    stream: str
+    topic: str
+    partition: int
+
+
+class Received(NamedTuple):
+    """A decoded message."""
+
+    record: Record
+    """Payload, id and headers."""
+    place: Place
+    offset: int
+    timestamp_micros: int
+    """Time at which the server stored it."""
+    key: bytes | None
+
+
+class Sink(ABC):
+    """Writes messages.
+
+    The runtime calls `open`, then `write` with the messages of one or several partitions, each in its order, and
+    `flush` before it stores their offsets. What was written and not flushed is written again after a crash.
+
+    A sink that stores offsets together with its data returns them from `positions`: the runtime continues there,
+    whatever the server has stored, so that nothing is written twice.
+    """
+
+    settings_type: ClassVar[type[Section]] = Section
+    """Model of the settings, of which the constructor gets an instance."""
+
+    async def open(self) -> None:  # noqa: B027 - optional
+        """Connect.
+
+        Raises:
+            ConnectorError: The sink cannot start; the text says what to do.
+            Unavailable: The other side does not answer; the runtime tries again.
+        """
+
+    async def positions(self, places: Sequence[Place]) -> Mapping[Place, int]:
+        """Return the offset to continue at for each partition whose offsets are stored with the data."""
+        del places
+        return {}
+
+    @abstractmethod
+    async def write(self, messages: Sequence[Received]) -> None:
+        """Write messages.
+
+        Raises:
+            InvalidRecord: One message is the reason; with `index`, the runtime goes on without it.
+            Unavailable: The runtime tries again.
+            ConnectorError: The connector stops with this error.
+        """
+
+    async def flush(self) -> None:  # noqa: B027 - optional
+        """Make everything durable that was written. Raises as `write` does."""
+
+    async def close(self) -> None:  # noqa: B027 - optional
+        """Release everything. Called once, after an `open` that failed, too."""

@@ -1,0 +1,1 @@
+"""The HTTP interface: status, mappings, metrics, and what operators do."""

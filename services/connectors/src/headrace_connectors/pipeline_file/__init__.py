@@ -1,0 +1,1 @@
+"""Pipeline files: which connectors run, checked before anything starts."""

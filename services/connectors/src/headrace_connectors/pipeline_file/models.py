@@ -1,0 +1,235 @@
+"""Settings that every connector has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from headrace_connectors.pipeline_file.grammar import Pattern
+from headrace_settings import Address, Between, Duration, Expiry, Secret, Section, SizeLimit
+
+_Count = Annotated[int, Between(1, 1_000_000)]
+_Delay = Annotated[Duration, Between(Duration.parse("1 ms"), Duration.parse("1 day"))]
+
+
+def _key(name: str) -> str:
+    if not name or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        raise ValueError(f'{name!r} is not a name of letters, digits, ".", "_" and "-"')
+    return name
+
+
+class TopicDefaults(Section):
+    """`topic_defaults`: topics that the connector creates."""
+
+    create: bool = True
+    """Create streams and topics that do not exist; otherwise their records are refused as `unknown`."""
+    partitions_count: Annotated[int, Between(1, 1000)] = 1
+    """Number of partitions."""
+    message_expiry: Expiry = Expiry.parse("server_default")
+    """Time after which messages are removed."""
+    max_size: SizeLimit | None = None
+    """Maximum size of a topic; the server's default if not set."""
+
+
+class TableDestination(Section):
+    """`routing.by_table.NAME`: topic of the records of one table."""
+
+    stream: str
+    """Stream of the topic."""
+    topic: str
+    """Name of the topic."""
+
+
+class Routing(Section):
+    """`routing`: destination of each record, from its columns or its table.
+
+    It and a transform that routes exclude each other.
+    """
+
+    stream_column: str | None = None
+    """Column with the stream."""
+    topic_column: str | None = None
+    """Column with the topic."""
+    partition_key_column: str | None = None
+    """Column with the partition key; for records without a value the server chooses the partition."""
+    partition_key_encoding: Literal["bytes", "key_u32", "partition_id"] = "bytes"
+    """Use of the key: its text, or a number of 32 bits, is hashed, or it is the id of the partition itself."""
+    strip_routing_columns: bool = False
+    """Remove these columns from the payload."""
+    by_table: Mapping[str, TableDestination] = Field(default_factory=dict)
+    """Destination for each table, as `schema.table`."""
+    default_stream: str | None = None
+    """Stream of records without one."""
+    default_topic: str | None = None
+    """Topic of records without one."""
+
+    @model_validator(mode="after")
+    def _every_record_has_a_place(self) -> Self:
+        for name in ("stream", "topic"):
+            if getattr(self, f"{name}_column") is not None and getattr(self, f"default_{name}") is None:
+                raise ValueError(
+                    f"{name}_column needs default_{name}: otherwise records without a value would have no place to go"
+                )
+        if self.topic_column is None and not self.by_table and self.default_topic is None:
+            raise ValueError("names no topic: set topic_column, by_table or default_topic")
+        if self.topic_column is not None and self.by_table:
+            raise ValueError("topic_column and by_table exclude each other: keep one of them")
+        if self.stream_column is None and self.topic_column is not None and self.default_stream is None:
+            raise ValueError("topic_column needs a stream: set stream_column or default_stream")
+        return self
+
+
+class CircuitBreaker(Section):
+    """`circuit_breaker`: refusal of a destination that keeps failing, so that others are not held up."""
+
+    failure_threshold: _Count = 5
+    """Consecutive failures of a destination after which its records are refused."""
+    cool_down: _Delay = Duration.parse("30 s")
+    """Time until one attempt is made again."""
+
+
+class Admission(Section):
+    """`admission`: destinations that records may have. It applies to connectors with routing."""
+
+    mode: Literal["open", "allowlist", "denylist"] = "open"
+    """Destinations that are allowed: all, those of `allow`, or all but those of `deny`."""
+    allow: tuple[Pattern, ...] = ()
+    """Allowed destinations, as `{ stream = "shop", topic = "*" }`."""
+    deny: tuple[Pattern, ...] = ()
+    """Denied destinations, in the same form."""
+    max_destinations: Annotated[int, Between(1, 100_000)] = 256
+    """Maximum number of destinations in one run; records for further ones are refused."""
+    on_missing_destination: Literal["default", "drop", "error"] = "error"
+    """What happens to records without a destination after the transforms: they go to `stream` and `topic` of the
+    connector, are dropped, or stop it.
+    """
+    on_admission_failure: Literal["error", "drop"] | None = None
+    """What happens to refused and invalid records: they hold up the connector until they are admitted, or they are
+    dropped. Not set: `drop` for sources such as webhooks, whose callers keep what they sent, and `error` for tables and
+    logs of changes, which are read on after a dropped record.
+    """
+    startup_prewarm_deadline: _Delay = Duration.parse("1 min")
+    """Time for creating the destinations that `allow` names, at the start; after it the connector starts without."""
+
+    @model_validator(mode="after")
+    def _lists_fit_the_mode(self) -> Self:
+        for mode, name, patterns in (("allowlist", "allow", self.allow), ("denylist", "deny", self.deny)):
+            if self.mode == mode and not patterns:
+                raise ValueError(f'mode = "{mode}" needs {name}')
+            if self.mode != mode and patterns:
+                raise ValueError(f'{name} has no effect with mode = "{self.mode}": set mode = "{mode}", or remove it')
+        return self
+
+
+class DeliverySettings(Section):
+    """`delivery`: sending of records, and commits."""
+
+    max_concurrent_destinations: Annotated[int, Between(1, 1024)] = 16
+    """Maximum number of destinations that are sent to at a time; 1 keeps the order across topics."""
+    timeout: _Delay = Duration.parse("30 s")
+    """Time for the answer of the server to the records of one destination."""
+    backoff_min: _Delay = Duration.parse("200 ms")
+    """Pause after a failure; doubled with each further one."""
+    backoff_max: _Delay = Duration.parse("30 s")
+    """Longest pause after a failure."""
+    commit_failure_threshold: _Count = 16
+    """Consecutive failures after which the connector is `degraded`."""
+    commit_stop_grace: _Delay = Duration.parse("30 s")
+    """Time that a commit in progress gets to finish when the connector is stopped."""
+
+    @model_validator(mode="after")
+    def _pauses_grow(self) -> Self:
+        if self.backoff_min > self.backoff_max:
+            raise ValueError(f"backoff_min = {self.backoff_min} is longer than backoff_max = {self.backoff_max}")
+        return self
+
+
+class ConnectorSettings(Section):
+    """Settings that sources and sinks share."""
+
+    plugin: Annotated[str, AfterValidator(_key)]
+    """Name of the plugin."""
+    enabled: bool = True
+    """Start the connector."""
+    codec: Annotated[str, AfterValidator(_key)] = "json"
+    """Form of the payloads in topics."""
+
+
+class SourceSettings(ConnectorSettings):
+    """`sources.KEY`: a source."""
+
+    stream: str | None = None
+    """Stream of the topic that it writes to."""
+    topic: str | None = None
+    """The topic; with routing, the one of records without a destination."""
+    routing: Routing | None = None
+    topic_defaults: TopicDefaults = TopicDefaults()
+    admission: Admission = Admission()
+    circuit_breaker: CircuitBreaker = CircuitBreaker()
+    delivery: DeliverySettings = DeliverySettings()
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> Self:
+        if (self.stream is None) != (self.topic is None):
+            raise ValueError("stream and topic belong together: set both")
+        routing = self.routing
+        if routing is not None and routing.partition_key_encoding == "partition_id":
+            if routing.partition_key_column is None:
+                raise ValueError('routing.partition_key_encoding = "partition_id" needs routing.partition_key_column')
+            if self.topic_defaults.partitions_count < 2:
+                raise ValueError(
+                    'routing.partition_key_encoding = "partition_id" needs topic_defaults.partitions_count of at least '
+                    "2: with one partition there is nothing to choose"
+                )
+        if self.admission.on_missing_destination == "default" and self.stream is None:
+            raise ValueError('admission.on_missing_destination = "default" needs stream and topic')
+        return self
+
+
+class ServerSettings(Section):
+    """`server`: the Headrace server or cluster."""
+
+    url: str = "headrace://127.0.0.1:8090"
+    """Address, as of `headrace.connect`."""
+    username: str | None = None
+    """User of the connectors; their permissions limit what records can reach."""
+    password: Secret | None = None
+    """Password of the user."""
+    token: Secret | None = None
+    """Personal access token, in place of a user and a password."""
+    timeout: _Delay = Duration.parse("10 s")
+    """Time for the answer to a request; for messages see `delivery.timeout`."""
+
+    @model_validator(mode="after")
+    def _one_login(self) -> Self:
+        if (self.username is None) != (self.password is None):
+            raise ValueError("username and password belong together: set both, or a token")
+        if self.token is not None and self.username is not None:
+            raise ValueError("a token replaces username and password: set one of them")
+        return self
+
+
+class HttpSettings(Section):
+    """`http`: status, configuration, mappings and metrics."""
+
+    address: Address | None = Address.parse("127.0.0.1:8120")
+    """Address to listen on; port 0 picks a free port."""
+    token: Secret | None = None
+    """Bearer token of callers; needed beyond loopback."""
+
+    @model_validator(mode="after")
+    def _is_closed_beyond_loopback(self) -> Self:
+        if self.address is not None and not self.address.ip.is_loopback and self.token is None:
+            raise ValueError(f"address = {self.address} is not loopback: token is needed")
+        return self
+
+
+class RuntimeSettings(Section):
+    """`runtime`: the process."""
+
+    state_directory: str = "local_connectors"
+    """Directory with what connectors remember, used by one process at a time."""
+    stop_timeout: _Delay = Duration.parse("40 s")
+    """Time that connectors get to finish when the process is asked to stop."""

@@ -1,0 +1,216 @@
+"""The pipeline file as a whole."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any, Final
+
+from headrace_connectors.contract import Codec, ConnectorError, Sink, Source, Transform
+from headrace_connectors.pipeline_file.models import (
+    HttpSettings,
+    RuntimeSettings,
+    ServerSettings,
+    SourceSettings,
+    TableDestination,
+)
+from headrace_connectors.pipeline_file.tables import Model, Tables
+from headrace_connectors.plugins.discovery import Plugins
+from headrace_settings import Path, Problem, Section, SettingsError
+
+_TOP: Final[dict[str, type[Section]]] = {"server": ServerSettings, "http": HttpSettings, "runtime": RuntimeSettings}
+_OWN: Final = ("settings", "codec_settings", "transforms")
+
+
+@dataclass(frozen=True, slots=True)
+class Plugged:
+    """A plugin with its settings, not created yet."""
+
+    name: str
+    """Name in the file."""
+    kind: type[Any]
+    settings: Section
+
+    def create(self) -> Any:
+        """Create it."""
+        return self.kind(self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """A source as the file describes it."""
+
+    key: str
+    settings: SourceSettings
+    source: Plugged
+    codec: Plugged
+    transforms: tuple[Plugged, ...]
+
+    @property
+    def is_routed(self) -> bool:
+        """True if records have destinations of their own."""
+        return self.settings.routing is not None or any(transform.kind.is_routing for transform in self.transforms)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Everything in a pipeline file."""
+
+    file: FilePath
+    server: ServerSettings
+    http: HttpSettings
+    runtime: RuntimeSettings
+    sources: Mapping[str, SourceSpec]
+    mappings: Mapping[str, Mapping[str, TableDestination]] = field(default_factory=dict)
+    """Destinations by value, by name of the mapping, for the transform `route`."""
+
+    @property
+    def state_directory(self) -> FilePath:
+        """Absolute path of the directory with the states; a relative one is beside the pipeline file."""
+        return (self.file.absolute().parent / FilePath(self.runtime.state_directory).expanduser()).absolute()
+
+
+def read_pipeline(file: FilePath, plugins: Plugins, environment: Mapping[str, str]) -> Pipeline:
+    """Read and check a pipeline file. Nothing is started or connected to.
+
+    Raises:
+        SettingsError: Everything that is wrong in it, each with its line.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([Problem(str(file), f"cannot be read: {error}")]) from error
+    return parse_pipeline(file, text, plugins, environment)
+
+
+def parse_pipeline(file: FilePath, text: str, plugins: Plugins, environment: Mapping[str, str]) -> Pipeline:
+    """Check the text of a pipeline file, as `read_pipeline`."""
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError([Problem(str(file), f"is not TOML: {error}")]) from error
+    return _Reader(Tables(file, text, environment), plugins).pipeline(tree)
+
+
+class _Reader:
+    def __init__(self, tables: Tables, plugins: Plugins) -> None:
+        self._tables = tables
+        self._plugins = plugins
+
+    def pipeline(self, tree: Mapping[str, Any]) -> Pipeline:
+        tables = self._tables
+        known = (*_TOP, "sources", "mappings")
+        for name in tree:
+            if name not in known:
+                tables.unknown((name,), "unknown table", list(known))
+        top = {name: self._model(kind, tables.table(tree, (name,)), (name,)) for name, kind in _TOP.items()}
+        sources = {}
+        for key, table in self._tables_of(tree, "sources"):
+            if (spec := self._source(key, table)) is not None:
+                sources[key] = spec
+        mappings = {name: self._mapping(name, table) for name, table in self._tables_of(tree, "mappings")}
+        if tables.problems:
+            raise SettingsError(tables.problems)
+        if not sources:
+            raise SettingsError([Problem("sources", f"{tables.file} describes no connector: add [sources.NAME]")])
+        return Pipeline(
+            file=tables.file,
+            server=_filled(top["server"], ServerSettings),
+            http=_filled(top["http"], HttpSettings),
+            runtime=_filled(top["runtime"], RuntimeSettings),
+            sources=sources,
+            mappings=mappings,
+        )
+
+    def _tables_of(self, tree: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        for key, table in (self._tables.table(tree, (name,)) or {}).items():
+            if isinstance(table, dict):
+                yield key, table
+            else:
+                self._tables.report((name, key), f"is a table: write [{name}.{key}] and its settings below")
+
+    def _mapping(self, name: str, table: Mapping[str, Any]) -> dict[str, TableDestination]:
+        found = {}
+        for value, entry in table.items():
+            path = ("mappings", name, value)
+            if not isinstance(entry, dict):
+                self._tables.report(path, 'is a destination: write { stream = "...", topic = "..." }')
+            elif (destination := self._tables.model(TableDestination, entry, path)) is not None:
+                found[value] = destination
+        return found
+
+    def _source(self, key: str, table: dict[str, Any]) -> SourceSpec | None:
+        path = ("sources", key)
+        own = {name: value for name, value in table.items() if name not in _OWN}
+        settings = self._model(SourceSettings, own, path)
+        source = self._plugged("sources", table, path, "plugin", "settings")
+        codec = self._plugged("codecs", {"codec": "json", **table}, path, "codec", "codec_settings")
+        transforms = self._transforms(table, path)
+        if settings is None or source is None or codec is None or transforms is None:
+            return None
+        spec = SourceSpec(key, settings, source, codec, transforms)
+        self._check_routing(spec, path)
+        return spec
+
+    def _check_routing(self, spec: SourceSpec, path: Path) -> None:
+        settings = spec.settings
+        routing = [transform.name for transform in spec.transforms if transform.kind.is_routing]
+        if settings.routing is not None and routing:
+            self._tables.report(
+                (*path, "routing"),
+                f"excludes the transform {routing[0]}, which routes, too: keep one of them",
+            )
+        if not spec.is_routed and settings.stream is None:
+            self._tables.report((*path, "stream"), "is not set: set stream and topic, or routing")
+
+    def _transforms(self, table: Mapping[str, Any], path: Path) -> tuple[Plugged, ...] | None:
+        found: list[Plugged | None] = []
+        path = (*path, "transforms")
+        for name, settings in (self._tables.table(table, path) or {}).items():
+            if not isinstance(settings, dict):
+                self._tables.report((*path, name), "is a table: write its settings below a header of its own")
+                found.append(None)
+                continue
+            entry = {"plugin": name, "settings": {k: v for k, v in settings.items() if k != "plugin"}}
+            if "plugin" in settings:
+                entry["plugin"] = settings["plugin"]
+            found.append(self._plugged("transforms", entry, (*path, name), "plugin", "settings", is_flat=True))
+        plugged = [one for one in found if one is not None]
+        return tuple(plugged) if len(plugged) == len(found) else None
+
+    def _plugged(
+        self,
+        kind: str,
+        table: Mapping[str, Any],
+        path: Path,
+        name_key: str,
+        settings_key: str,
+        *,
+        is_flat: bool = False,
+    ) -> Plugged | None:
+        name = table.get(name_key)
+        if not isinstance(name, str):
+            # Reported as a setting of the connector, or here for those that have no such model.
+            if is_flat:
+                self._tables.report((*path, name_key), "is the name of a plugin, as text")
+            return None
+        try:
+            loaded: type[Source | Sink | Transform | Codec] = self._plugins.load(kind, name)
+        except ConnectorError as error:
+            self._tables.report((*path, name_key) if name_key in table else path, str(error))
+            return None
+        settings_path = path if is_flat else (*path, settings_key)
+        given = table.get(settings_key, {}) if is_flat else self._tables.table(table, settings_path)
+        settings = self._model(loaded.settings_type, given, settings_path)
+        return None if settings is None else Plugged(name if not is_flat else path[-1], loaded, settings)
+
+    def _model(self, kind: type[Model], table: Mapping[str, Any] | None, path: Path) -> Model | None:
+        return None if table is None else self._tables.model(kind, table, path)
+
+
+def _filled(model: Section | None, kind: type[Model]) -> Model:
+    if not isinstance(model, kind):
+        raise AssertionError("a table without problems has its model")
+    return model

@@ -1,0 +1,99 @@
+"""Plugins that are installed, found by their entry points."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
+
+from headrace_connectors.contract import CONTRACT_VERSION, GROUPS, Codec, ConnectorError, Sink, Source, Transform
+
+_GROUP: Final = re.compile(r"headrace_connectors\.v([0-9]+)\.([a-z]+)")
+_BASES: Final[dict[str, type[Any]]] = {"sources": Source, "sinks": Sink, "transforms": Transform, "codecs": Codec}
+
+
+class UnknownPlugin(ConnectorError):
+    """No installed distribution has such a plugin."""
+
+    code = "unknown_plugin"
+
+
+class IncompatiblePlugin(ConnectorError):
+    """The plugin is written for another version of the contract. None of its code was imported."""
+
+    code = "incompatible_plugin"
+
+    def __init__(self, name: str, distribution: str, version: int) -> None:
+        super().__init__(
+            f"plugin {name!r} of {distribution} is written for version {version} of the contract; this runtime "
+            f"has version {CONTRACT_VERSION}: install a release of {distribution} for version {CONTRACT_VERSION}"
+        )
+        self.version = version
+        self.expected = CONTRACT_VERSION
+
+
+def _installed() -> Iterator[EntryPoint]:
+    found = entry_points()
+    for group in found.groups:
+        yield from found.select(group=group)
+
+
+class Plugins:
+    """Installed plugins, by kind and name."""
+
+    def __init__(self, found: Iterable[EntryPoint] | None = None) -> None:
+        """Look for plugins; nothing of them is imported.
+
+        Args:
+            found: Entry points in place of the installed ones.
+        """
+        self._loadable: dict[tuple[str, str], EntryPoint] = {}
+        self._incompatible: dict[tuple[str, str], IncompatiblePlugin] = {}
+        for entry in _installed() if found is None else found:
+            group = _GROUP.fullmatch(entry.group)
+            if group is None:
+                continue
+            version, kind = int(group[1]), group[2]
+            if entry.group == GROUPS.get(kind):
+                self._loadable.setdefault((kind, entry.name), entry)
+            elif version != CONTRACT_VERSION:
+                distribution = entry.dist.name if entry.dist is not None else entry.value.partition(".")[0]
+                self._incompatible[kind, entry.name] = IncompatiblePlugin(entry.name, distribution, version)
+
+    def names(self, kind: str) -> list[str]:
+        """Names of the plugins of a kind: ``sources``, ``sinks``, ``transforms`` or ``codecs``."""
+        return sorted(name for of_kind, name in self._loadable if of_kind == kind)
+
+    def load(self, kind: str, name: str) -> type[Any]:
+        """Import a plugin and return its class.
+
+        Raises:
+            UnknownPlugin: There is none.
+            IncompatiblePlugin: It is written for another version of the contract.
+            ConnectorError: It cannot be imported, or is of another kind.
+        """
+        entry = self._loadable.get((kind, name))
+        if entry is None:
+            if (refusal := self._incompatible.get((kind, name))) is not None:
+                raise refusal
+            raise UnknownPlugin(self._missing(kind, name))
+        try:
+            loaded = entry.load()
+        except Exception as error:
+            raise ConnectorError(f"plugin {name!r} cannot be imported from {entry.value}: {error}") from error
+        base = _BASES[kind]
+        if not (isinstance(loaded, type) and issubclass(loaded, base)):
+            raise ConnectorError(f"plugin {name!r}: {entry.value} is not a subclass of {base.__name__}")
+        return loaded
+
+    def _missing(self, kind: str, name: str) -> str:
+        text = f"{name!r} is not a plugin of {kind}"
+        others = [of_kind for of_kind, found in self._loadable if found == name]
+        if others:
+            return f"{text}; it is one of {', '.join(sorted(others))}"
+        nearest = difflib.get_close_matches(name, self.names(kind), n=1, cutoff=0.6)
+        if nearest:
+            return f"{text}; did you mean {nearest[0]}?"
+        return f"{text}; installed: {', '.join(self.names(kind)) or 'none'}"

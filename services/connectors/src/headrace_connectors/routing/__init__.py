@@ -1,0 +1,1 @@
+"""Destinations of records."""

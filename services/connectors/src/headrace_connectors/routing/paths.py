@@ -1,0 +1,51 @@
+"""Paths to values in nested objects: names with dots between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+MISSING = object()
+"""What a path leads to if a part of it does not exist."""
+
+
+def parse_path(text: str) -> tuple[str, ...]:
+    """Return the names of a path such as ``event.type``. Arrays, and names with dots in them, cannot be reached.
+
+    Raises:
+        ValueError: It is not a path.
+
+    Examples:
+        >>> parse_path("event.type")
+        ('event', 'type')
+    """
+    names = tuple(text.split("."))
+    if not all(names):
+        raise ValueError(f'{text!r} is not a path: write names with single dots between them, such as "event.type"')
+    return names
+
+
+def value_at(payload: Any, path: tuple[str, ...]) -> Any:
+    """Return the value that a path leads to, or `MISSING`.
+
+    Examples:
+        >>> value_at({"event": {"type": "paid"}}, ("event", "type"))
+        'paid'
+    """
+    for name in path:
+        if not isinstance(payload, Mapping) or name not in payload:
+            return MISSING
+        payload = payload[name]
+    return payload
+
+
+def without(payload: Any, path: tuple[str, ...]) -> Any:
+    """Return a payload without the value at a path. The objects on the path are copied, and nothing else."""
+    if not isinstance(payload, Mapping) or path[0] not in payload:
+        return payload
+    copy = dict(payload)
+    if len(path) == 1:
+        del copy[path[0]]
+    else:
+        copy[path[0]] = without(copy[path[0]], path[1:])
+    return copy

@@ -1,0 +1,1 @@
+"""Running connectors: delivery, commits, status, supervision."""

@@ -1,0 +1,32 @@
+"""Pauses between attempts, and what follows from failures."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+
+from headrace_connectors.pipeline_file.models import DeliverySettings
+
+
+class Backoff:
+    """Pauses that double with each failure up to a limit, with jitter, and end early when a stop is requested."""
+
+    def __init__(self, settings: DeliverySettings, stop: asyncio.Event, draw: random.Random) -> None:
+        self._first = settings.backoff_min.seconds
+        self._longest = settings.backoff_max.seconds
+        self._next = self._first
+        self._stop = stop
+        self._draw = draw
+
+    def reset(self) -> None:
+        """Start again with the shortest pause."""
+        self._next = self._first
+
+    async def pause(self) -> None:
+        """Wait, or until the stop."""
+        # Sources that fail at the same moment should not come back at the same moment.
+        seconds = self._next * self._draw.uniform(0.75, 1.0)
+        self._next = min(self._next * 2, self._longest)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), seconds)

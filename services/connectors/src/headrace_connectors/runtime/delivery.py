@@ -1,0 +1,212 @@
+"""Delivery of the records of a batch to their topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, Protocol
+
+from headrace.sdk.direct import Outgoing, Runs
+from headrace.sdk.errors import ClientClosed, ConnectionFailed, HeadraceError, LoginRefused, OutcomeUnknown
+from headrace_connectors.admission.table import AdmissionTable, Name, Refusal
+from headrace_connectors.contract import (
+    Codec,
+    ConnectorError,
+    Destination,
+    InvalidRecord,
+    Opaque,
+    Record,
+    SourceMode,
+    Transform,
+    Unavailable,
+)
+from headrace_connectors.pipeline_file.models import SourceSettings
+from headrace_connectors.routing.columns import ColumnRouter
+from headrace_connectors.runtime.counters import Counters
+
+# Failures that hit every destination at once: they say nothing about the destination.
+_OF_EVERYONE: Final = (ConnectionFailed, ClientClosed, LoginRefused, OutcomeUnknown)
+
+
+class Refused(ConnectorError):
+    """Records are not admitted, and may not be dropped."""
+
+    code = "not_admitted"
+
+
+class Undelivered(Unavailable):
+    """Records of at least one destination were not stored."""
+
+    code = "undelivered"
+
+
+class DirectProducer(Protocol):
+    """What sends: `headrace.aio.DirectProducer`."""
+
+    async def send_groups(self, groups: Mapping[Any, Any]) -> dict[Any, Runs | HeadraceError]:
+        """Send messages to several topics at a time: lists of `Outgoing` by stream and topic."""
+
+
+class Delivery:
+    """Routes, transforms, admits, encodes and sends the records of one source."""
+
+    def __init__(
+        self,
+        settings: SourceSettings,
+        mode: SourceMode,
+        transforms: Sequence[Transform],
+        codec: Codec,
+        table: AdmissionTable,
+        producer: DirectProducer,
+        counters: Counters,
+    ) -> None:
+        self._settings = settings
+        self._transforms = transforms
+        self._encode = codec.encode
+        self._table = table
+        self._producer = producer
+        self._counters = counters
+        self._router = ColumnRouter(settings.routing) if settings.routing is not None else None
+        self._is_bound = self._router is None and not any(one.is_routing for one in transforms)
+        self._on_refusal = settings.admission.on_admission_failure or refusal_policy(mode)
+
+    async def deliver(self, records: Sequence[Record]) -> int:
+        """Store the records in their topics; return their number without those that were dropped.
+
+        Raises:
+            Unavailable: At least one destination failed; nothing of the batch counts as stored.
+            ConnectorError: Records are invalid or not admitted, and may not be dropped.
+        """
+        groups = self._grouped(self._prepared(records))
+        admitted, refusals = await self._admitted(groups)
+        self._judge(refusals)
+        outgoing = {name: messages for name, group in admitted.items() if (messages := self._encoded(group))}
+        if not outgoing:
+            return 0
+        results = await self._producer.send_groups(outgoing)
+        failures = []
+        for name, result in results.items():
+            if isinstance(result, HeadraceError):
+                self._table.failed(name, str(result), is_own=not isinstance(result, _OF_EVERYONE))
+                failures.append(f"{name[0]}/{name[1]}: {result}")
+            else:
+                self._table.succeeded(name, len(outgoing[name]))
+        if failures:
+            more = f" (and {len(failures) - 1} more destinations)" if len(failures) > 1 else ""
+            raise Undelivered(f"{failures[0]}{more}")
+        stored = sum(map(len, outgoing.values()))
+        self._counters.routed += stored
+        return stored
+
+    def _prepared(self, records: Sequence[Record]) -> Sequence[Record]:
+        if self._router is None and not self._transforms:
+            return records
+        prepared: list[Record] = []
+        for record in records:
+            try:
+                if self._router is not None:
+                    self._router.route(record)
+                prepared += self._transformed(record)
+            except InvalidRecord as error:
+                self._invalid(error)
+        return prepared
+
+    def _transformed(self, record: Record) -> Sequence[Record]:
+        current: Sequence[Record] = (record,)
+        for transform in self._transforms:
+            following: list[Record] = []
+            for one in current:
+                result = transform.apply(one)
+                if isinstance(result, Record):
+                    following.append(result)
+                elif result is not None:
+                    following += result
+            current = following
+        return current
+
+    def _invalid(self, error: InvalidRecord) -> None:
+        self._counters.invalid += 1
+        if self._on_refusal == "error":
+            raise error
+
+    def _grouped(self, records: Sequence[Record]) -> dict[Name, list[Record]]:
+        if self._is_bound:
+            return self._of_one_topic(records)
+        groups: dict[Name, list[Record]] = {}
+        for record in records:
+            destination = record.destination
+            if destination is None:
+                destination = self._default()
+                if destination is None:
+                    continue
+                record.destination = destination
+            name = (destination.stream, destination.topic)
+            group = groups.get(name)
+            if group is None:
+                group = groups[name] = []
+            group.append(record)
+        return groups
+
+    def _of_one_topic(self, records: Sequence[Record]) -> dict[Name, list[Record]]:
+        for record in records:
+            if record.destination is not None:
+                raise ConnectorError(
+                    f"a record names the destination {record.destination.stream}/{record.destination.topic}, and the "
+                    "source has no routing: add `routing`, or a transform that routes"
+                )
+        return {self._own_topic(): list(records)} if records else {}
+
+    def _own_topic(self) -> Name:
+        if self._settings.stream is None or self._settings.topic is None:
+            raise AssertionError("the pipeline file is checked: a source without routing has a topic")
+        return self._settings.stream, self._settings.topic
+
+    def _default(self) -> Destination | None:
+        policy: Literal["default", "drop", "error"] = self._settings.admission.on_missing_destination
+        self._counters.unmatched[policy] += 1
+        if policy == "default":
+            return Destination(*self._own_topic())
+        if policy == "drop":
+            return None
+        raise Refused(
+            "a record has no destination: complete the routing, or set admission.on_missing_destination to "
+            '"default" or "drop"'
+        )
+
+    async def _admitted(
+        self, groups: Mapping[Name, Sequence[Record]]
+    ) -> tuple[dict[Name, list[Record]], list[Refusal]]:
+        try:
+            return await self._table.admit(groups)
+        except HeadraceError as error:
+            raise Undelivered(f"a destination cannot be looked up or created: {error}") from error
+
+    def _judge(self, refusals: Sequence[Refusal]) -> None:
+        for refusal in refusals:
+            self._counters.refused[refusal.reason] += refusal.records_count
+        if refusals and self._on_refusal == "error":
+            raise Refused(refusals[0].text)
+
+    def _encoded(self, records: Sequence[Record]) -> list[Outgoing]:
+        messages = []
+        encode = self._encode
+        for record in records:
+            try:
+                payload = encode(record.payload)
+            except InvalidRecord as error:
+                self._invalid(error)
+                continue
+            destination = record.destination
+            if destination is None:
+                messages.append(Outgoing(payload, headers=record.headers, message_id=record.id))
+            else:
+                messages.append(Outgoing(payload, destination.key, destination.partition, record.headers, record.id))
+        return messages
+
+
+def refusal_policy(mode: SourceMode) -> Literal["error", "drop"]:
+    """Return what happens to records that are not admitted, if no setting says it.
+
+    Logs and tables are read on from the last position: a dropped record would not be read again, so they wait. Behind
+    any other source, senders have the records still, and one of them must not hold up those of others.
+    """
+    return "drop" if isinstance(mode, Opaque) else "error"

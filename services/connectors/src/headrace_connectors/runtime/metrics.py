@@ -1,0 +1,95 @@
+"""Metrics of connectors, with few series: none has a label for a destination."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from headrace_connectors.admission.table import REASONS
+from headrace_connectors.runtime.counters import CREATE_SECONDS
+from headrace_connectors.runtime.source_connector import SourceConnector
+from headrace_connectors.runtime.status import State
+
+PREFIXES: Final = ("headrace_connector", "iggy_connector")
+"""Every metric is there under both: dashboards made for the second prefix keep working."""
+_LABELS: Final = ("connector_key",)
+
+
+class ConnectorCollector(Collector):
+    """Reads the counters of all sources at each scrape."""
+
+    def __init__(self, sources: Callable[[], Sequence[SourceConnector]]) -> None:
+        self._sources = sources
+
+    def describe(self) -> list[Metric]:
+        """Return no names: they are those of `collect`."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Read the counters."""
+        sources = self._sources()
+        for prefix in PREFIXES:
+            yield from _routing(prefix, sources)
+            yield from _progress(prefix, sources)
+
+
+def _routing(prefix: str, sources: Sequence[SourceConnector]) -> Iterator[Metric]:
+    routed = CounterMetricFamily(f"{prefix}_messages_routed", "Messages that were stored.", labels=_LABELS)
+    active = GaugeMetricFamily(f"{prefix}_destinations_active", "Destinations in use.", labels=_LABELS)
+    circuits = GaugeMetricFamily(
+        f"{prefix}_destination_circuit_open", "Destinations that are refused because they keep failing.", labels=_LABELS
+    )
+    refused = CounterMetricFamily(
+        f"{prefix}_destinations_rejected",
+        "Records that were refused, by reason.",
+        labels=(*_LABELS, "reason"),
+    )
+    unmatched = CounterMetricFamily(
+        f"{prefix}_routing_unmatched",
+        "Records without a destination, by what happened to them.",
+        labels=(*_LABELS, "action"),
+    )
+    creation = HistogramMetricFamily(
+        f"{prefix}_destination_create_latency_seconds",
+        "Time that the first use of a destination took to look it up or create it.",
+        labels=_LABELS,
+    )
+    for source in sources:
+        key, counters = source.key, source.counters
+        routed.add_metric([key], counters.routed)
+        active.add_metric([key], len(source.table))
+        circuits.add_metric([key], source.table.open_circuits_count)
+        for reason in REASONS:
+            refused.add_metric([key, reason], counters.refused[reason])
+        for action in ("default", "drop", "error"):
+            unmatched.add_metric([key, action], counters.unmatched[action])
+        bounds = (*map(str, CREATE_SECONDS), "+Inf")
+        buckets = list(zip(bounds, map(float, accumulate(counters.create_buckets)), strict=True))
+        creation.add_metric([key], buckets, sum_value=counters.create_seconds)
+    yield from (routed, active, circuits, refused, unmatched, creation)
+
+
+def _progress(prefix: str, sources: Sequence[SourceConnector]) -> Iterator[Metric]:
+    state = GaugeMetricFamily(
+        f"{prefix}_state", "1 for the state of the connector, 0 for the others.", labels=(*_LABELS, "state")
+    )
+    failures = GaugeMetricFamily(
+        f"{prefix}_consecutive_failures", "Failures since the last batch that was committed.", labels=_LABELS
+    )
+    batches = CounterMetricFamily(
+        f"{prefix}_batches_committed", "Batches that were stored and committed.", labels=_LABELS
+    )
+    invalid = CounterMetricFamily(
+        f"{prefix}_records_invalid", "Records that could not be routed, transformed or encoded.", labels=_LABELS
+    )
+    for source in sources:
+        for one in State:
+            state.add_metric([source.key, one], float(source.status.state is one))
+        failures.add_metric([source.key], source.status.consecutive_failures)
+        batches.add_metric([source.key], source.status.batches_count)
+        invalid.add_metric([source.key], source.counters.invalid)
+    yield from (state, failures, batches, invalid)

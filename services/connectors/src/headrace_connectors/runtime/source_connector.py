@@ -1,0 +1,171 @@
+"""One source with everything around it: plugins, destinations, state, status."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from functools import partial
+from typing import Any
+
+from headrace.aio.client import Client
+from headrace.sdk.errors import HeadraceError
+from headrace_connectors.admission.table import AdmissionTable
+from headrace_connectors.admission.topics import Topics
+from headrace_connectors.contract import ConnectorError, Polling, Source
+from headrace_connectors.pipeline_file.pipeline import SourceSpec
+from headrace_connectors.runtime.counters import Counters
+from headrace_connectors.runtime.delivery import Delivery
+from headrace_connectors.runtime.source_loop import NotAbandonable, SourceLoop
+from headrace_connectors.runtime.status import Change, State, Status
+from headrace_connectors.state.store import StateStore
+
+_log = logging.getLogger(__name__)
+
+
+class SourceConnector:
+    """A source that can be started and stopped any number of times.
+
+    Args:
+        spec: Its description.
+        client: Connection for looking up and creating topics, and for sending.
+        store: Where its state is kept.
+    """
+
+    def __init__(self, spec: SourceSpec, client: Client, store: StateStore) -> None:
+        self.spec = spec
+        self.status = Status(on_change=self._log_change)
+        self.counters = Counters()
+        self._client = client
+        self._store = store
+        self._table = self._new_table()
+        self._loop: SourceLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._source: Source | None = None
+
+    @property
+    def key(self) -> str:
+        """Name in the pipeline file."""
+        return self.spec.key
+
+    @property
+    def source(self) -> Source | None:
+        """The plugin's object, while the source runs."""
+        return self._source
+
+    @property
+    def table(self) -> AdmissionTable:
+        """Destinations of this run, or of the last one."""
+        return self._table
+
+    def start(self) -> None:
+        """Start it, unless it runs."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name=f"source-{self.key}")
+
+    async def stop(self) -> None:
+        """Stop it: what is in flight ends, and what is not stored is read again at the next start."""
+        if self._task is None or self._task.done():
+            return
+        self.status.become(State.STOPPING)
+        if self._loop is not None:
+            self._loop.stop()
+        else:
+            self._task.cancel()
+        await asyncio.wait({self._task})
+
+    async def ended(self) -> None:
+        """Wait until it has ended, by itself or by `stop`."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    async def abandon(self) -> str | None:
+        """Give up the pending batch; return the position that was given up to.
+
+        Raises:
+            ConnectorError: The source keeps none, or does not run.
+        """
+        if self._loop is None:
+            raise NotAbandonable(f"{self.key} does not run")
+        return await self._loop.abandon()
+
+    def document(self) -> dict[str, Any]:
+        """Describe it, for the status API."""
+        return {
+            "key": self.key,
+            "kind": "source",
+            "plugin": self.spec.source.name,
+            "is_routed": self.spec.is_routed,
+            "destinations_count": len(self._table),
+            "dropped": {"refused": dict(self.counters.refused), "unmatched": dict(self.counters.unmatched)},
+            **self.status.document(),
+        }
+
+    async def _run(self) -> None:
+        self.status.become(State.STARTING)
+        try:
+            await self._serve()
+        except asyncio.CancelledError:
+            # Stopped before it had started.
+            self.status.become(State.STOPPED)
+        except Exception as error:  # noqa: BLE001 - shown in the status; the other connectors go on
+            self.status.failed(error)
+            self.status.become(State.ERROR, str(error))
+            if not isinstance(error, ConnectorError | HeadraceError | OSError):
+                _log.exception("%s: the plugin failed", self.key)
+        else:
+            self.status.become(State.STOPPED)
+        finally:
+            self._loop = self._source = None
+
+    async def _serve(self) -> None:
+        spec, delivery = self.spec, self.spec.settings.delivery
+        source: Source = spec.source.create()
+        _check_mode(source, spec)
+        transforms = [transform.create() for transform in spec.transforms]
+        for transform in transforms:
+            await transform.open()
+        codec = spec.codec.create()
+        state = await self._store.load(self.key, spec.source.name)
+        self._table = self._new_table()
+        late = await self._table.prewarm()
+        if late:
+            _log.warning("%s: destinations are not ready: %s", self.key, ", ".join("/".join(name) for name in late))
+        producer = self._client.direct_producer(
+            max_concurrent_destinations=delivery.max_concurrent_destinations,
+            delivery_timeout=delivery.timeout.seconds,
+        )
+        try:
+            stored = Delivery(spec.settings, source.mode(), transforms, codec, self._table, producer, self.counters)
+            self._source = source
+            self._loop = SourceLoop(self.key, source, delivery, self.status)
+            await self._loop.run(state, stored, partial(self._store.save, self.key, spec.source.name))
+        finally:
+            with contextlib.suppress(HeadraceError):
+                await producer.close()
+
+    def _new_table(self) -> AdmissionTable:
+        settings = self.spec.settings
+        topics = Topics(self._client, settings.topic_defaults, self.counters.created)
+        return AdmissionTable(settings.admission, settings.circuit_breaker, topics.ensure, time.monotonic)
+
+    def _log_change(self, change: Change) -> None:
+        level = logging.WARNING if change.state in (State.DEGRADED, State.ERROR) else logging.INFO
+        _log.log(level, "%s: %s%s", self.key, change.state, f": {change.reason}" if change.reason else "")
+
+
+def _check_mode(source: Source, spec: SourceSpec) -> None:
+    """Refuse settings that delete or mark rows for a source that has not declared this.
+
+    Raises:
+        ConnectorError: The settings and the mode contradict each other.
+    """
+    mode = source.mode()
+    settings = spec.source.settings
+    destructive = [name for name in ("delete_after_read", "processed_column") if getattr(settings, name, None)]
+    if isinstance(mode, Polling) and not mode.destructive and destructive:
+        raise ConnectorError(
+            f"sources.{spec.key}.settings.{destructive[0]} changes rows, and the plugin {spec.source.name} does not "
+            "declare this (`Polling(destructive=True)`): remove the setting, or correct the plugin"
+        )

@@ -1,0 +1,104 @@
+"""Status of a connector, and how it came to it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+_HISTORY_MAX: Final = 64
+
+
+class State(StrEnum):
+    """State of a connector."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    DEGRADED = "degraded"
+    """It keeps trying, and makes no progress: look at its last error."""
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    ERROR = "error"
+    """It has ended with an error, and does not start again by itself."""
+
+
+class Change(NamedTuple):
+    """A change of the state."""
+
+    at: datetime
+    state: State
+    reason: str | None
+
+
+@dataclass(slots=True)
+class Status:
+    """State and progress of a connector."""
+
+    on_change: Callable[[Change], object] = lambda _change: None
+    state: State = State.STOPPED
+    history: deque[Change] = field(default_factory=lambda: deque(maxlen=_HISTORY_MAX))
+    """Newest changes, the oldest first."""
+    error_code: str | None = None
+    last_error: str | None = None
+    last_error_at: datetime | None = None
+    consecutive_failures: int = 0
+    batches_count: int = 0
+    """Batches that were stored and committed."""
+    records_count: int = 0
+    """Records in them that were stored."""
+    last_commit_at: datetime | None = None
+    last_abandon_at: datetime | None = None
+    last_abandoned: str | None = None
+    """Position that was given up to."""
+
+    def become(self, state: State, reason: str | None = None) -> None:
+        """Change the state; nothing happens if it is the same."""
+        if state is self.state:
+            return
+        self.state = state
+        change = Change(datetime.now(UTC), state, reason)
+        self.history.append(change)
+        self.on_change(change)
+
+    def failed(self, error: BaseException) -> None:
+        """Record a failure."""
+        self.error_code = getattr(error, "code", None) if isinstance(getattr(error, "code", None), str) else None
+        self.last_error = str(error) or type(error).__name__
+        self.last_error_at = datetime.now(UTC)
+        self.consecutive_failures += 1
+
+    def committed(self, records_count: int) -> None:
+        """Record that a batch is stored and committed."""
+        self.consecutive_failures = 0
+        self.batches_count += 1
+        self.records_count += records_count
+        self.last_commit_at = datetime.now(UTC)
+
+    def abandoned(self, position: str | None) -> None:
+        """Record that a batch was given up."""
+        self.consecutive_failures = 0
+        self.last_abandon_at = datetime.now(UTC)
+        self.last_abandoned = position
+
+    def document(self) -> dict[str, Any]:
+        """Describe it, for the status API; times in RFC 3339."""
+        return {
+            "state": self.state,
+            "error_code": self.error_code,
+            "last_error": self.last_error,
+            "last_error_at": _text(self.last_error_at),
+            "consecutive_failures": self.consecutive_failures,
+            "batches_count": self.batches_count,
+            "records_count": self.records_count,
+            "last_commit_at": _text(self.last_commit_at),
+            "last_abandon_at": _text(self.last_abandon_at),
+            "last_abandoned": self.last_abandoned,
+            "history": [{"at": _text(one.at), "state": one.state, "reason": one.reason} for one in self.history],
+        }
+
+
+def _text(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat(timespec="milliseconds")

@@ -1,0 +1,1 @@
+"""Sources that read PostgreSQL: by polling a table, and by its log of changes."""

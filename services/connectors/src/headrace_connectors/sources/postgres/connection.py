@@ -1,0 +1,85 @@
+"""Connections to PostgreSQL, and its failures as the runtime understands them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+
+from headrace_connectors.contract import ConnectorError, Unavailable
+
+Connection = psycopg.AsyncConnection[DictRow]
+
+
+@contextmanager
+def failures(what: str) -> Iterator[None]:
+    """Translate failures within a ``with`` block.
+
+    Args:
+        what: What is done, for the message.
+
+    Raises:
+        Unavailable: The server is not reached, busy or stopping; the same call may succeed later.
+        ConnectorError: It will not.
+    """
+    try:
+        yield
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        raise Unavailable(f"PostgreSQL, {what}: {_text(error)}") from error
+    except psycopg.Error as error:
+        raise ConnectorError(f"PostgreSQL, {what}: {_text(error)}") from error
+
+
+def _text(error: psycopg.Error) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+class Database:
+    """A connection that is made again when it was lost. One caller at a time.
+
+    Args:
+        url: ``postgresql://user:password@host/database``.
+        name: Name of the application, shown by the server.
+    """
+
+    def __init__(self, url: str, name: str) -> None:
+        self._url = url
+        self._name = name
+        self._connection: Connection | None = None
+
+    async def connection(self) -> Connection:
+        """Return a connection in autocommit mode.
+
+        Raises:
+            Unavailable: It cannot be made now.
+            ConnectorError: The address or the login is wrong.
+        """
+        if self._connection is None or self._connection.closed:
+            with failures("connecting"):
+                try:
+                    self._connection = await psycopg.AsyncConnection.connect(
+                        self._url,
+                        autocommit=True,
+                        row_factory=dict_row,
+                        application_name=self._name,
+                        connect_timeout=10,
+                    )
+                except psycopg.ProgrammingError as error:
+                    raise ConnectorError(f"url is not an address of PostgreSQL: {_text(error)}") from error
+        return self._connection
+
+    async def rows(self, what: str, statement: Any, parameters: Any = None) -> list[DictRow]:
+        """Execute a query and return its rows. Failures as of `failures`."""
+        connection = await self.connection()
+        with failures(what):
+            cursor = await connection.execute(statement, parameters)
+            return await cursor.fetchall() if cursor.description else []
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None

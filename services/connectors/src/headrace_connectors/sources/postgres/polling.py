@@ -1,0 +1,219 @@
+"""The source `postgres`: rows of a table, read again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import decimal
+import uuid
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Final, Self
+
+from psycopg import sql
+from pydantic import AfterValidator, model_validator
+
+from headrace_connectors.contract import (
+    Batch,
+    ConnectorError,
+    Polling,
+    Record,
+    Settings,
+    Source,
+    decode_state,
+    encode_state,
+    stable_id,
+)
+from headrace_connectors.sources.postgres.connection import Database, failures
+from headrace_connectors.sources.postgres.tables import TableName, table_name
+from headrace_connectors.sources.postgres.values import plain
+from headrace_settings import Between, Duration, Secret
+
+_STATE_VERSION: Final = 1
+Key = list[Any]
+"""Values of the key of a row: as the driver reads them, or as text from a state."""
+
+
+class PollingSettings(Settings):
+    """`settings` of the source `postgres`."""
+
+    url: Secret
+    """Address: `postgresql://user:password@host:5432/database`."""
+    table: Annotated[str, AfterValidator(table_name)]
+    """The table, as `schema.table`."""
+    query: str | None = None
+    """A query in place of the whole table; it returns at least the key and the cursor."""
+    primary_key: tuple[str, ...] = ("id",)
+    """Columns that identify a row."""
+    cursor_column: str | None = None
+    """Column that grows with each new or changed row, such as a number or a time. Rows are read in its order, and those
+    after the last one only. Transactions that commit late with a small value are not seen; change data capture does.
+    """
+    delete_after_read: bool = False
+    """Delete rows when they are stored."""
+    processed_column: str | None = None
+    """Boolean column that is set when rows are stored; rows in which it is true are not read."""
+    batch_size: Annotated[int, Between(1, 100_000)] = 1000
+    """Maximum number of rows of a batch."""
+    poll_interval: Annotated[Duration, Between(Duration.parse("1 ms"), Duration.parse("1 day"))] = Duration.parse("1 s")
+    """Pause after a poll without rows."""
+
+    @model_validator(mode="after")
+    def _has_one_way_to_go_on(self) -> Self:
+        given = [
+            name
+            for name, value in (
+                ("cursor_column", self.cursor_column),
+                ("delete_after_read", self.delete_after_read),
+                ("processed_column", self.processed_column),
+            )
+            if value
+        ]
+        if len(given) != 1:
+            found = " and ".join(given) or "none"
+            raise ValueError(
+                "exactly one of cursor_column, delete_after_read and processed_column decides which rows are new; "
+                f"set: {found}"
+            )
+        if not self.primary_key:
+            raise ValueError("primary_key names no column")
+        return self
+
+
+class PostgresPolling(Source):
+    """Reads rows in batches. Deletions and marks follow in `commit`, when the rows are stored."""
+
+    settings_type: ClassVar[type[Settings]] = PollingSettings
+
+    def __init__(self, settings: PollingSettings) -> None:
+        """Connect to nothing yet."""
+        self._settings = settings
+        self._database = Database(settings.url.reveal(), f"headrace {settings.table}")
+        self._table = TableName.parse(settings.table).identifier
+        self._last: Key | None = None
+        self._polled_last: Key | None = None
+        # Rows of the last poll, which may or may not be stored.
+        self._polled: list[Key] = []
+        # Rows that are stored, and wait for their deletion or mark.
+        self._unmarked: list[Key] = []
+
+    def mode(self) -> Polling:
+        """Deletions and marks make it destructive."""
+        return Polling(destructive=self._is_marking)
+
+    @property
+    def _is_marking(self) -> bool:
+        return self._settings.cursor_column is None
+
+    async def open(self, state: bytes | None) -> None:
+        """Continue after the state; delete or mark what a run before has stored and not come to."""
+        if state is not None:
+            stored = decode_state(state, _STATE_VERSION, list[list[Any]])
+            if self._is_marking:
+                self._unmarked = stored
+                await self._mark()
+            else:
+                self._last = stored[0] if stored else None
+        # A wrong name is found here and not later.
+        await self._database.rows("looking at the table", self._select(limit=0), self._last)
+
+    async def poll(self) -> Batch | None:
+        """Return the next rows."""
+        if self._is_marking and self._unmarked:
+            # The last commit failed: what it was to do comes first, or the rows would be read twice.
+            await self._mark()
+        rows = await self._rows()
+        if not rows:
+            await asyncio.sleep(self._settings.poll_interval.seconds)
+            return None
+        keys = [self._key(row) for row in rows]
+        if self._is_marking:
+            self._polled = keys
+            state = encode_state(_STATE_VERSION, [list(map(_portable, key)) for key in keys])
+        else:
+            self._polled_last = keys[-1]
+            state = encode_state(_STATE_VERSION, [list(map(_portable, keys[-1]))])
+        return Batch(self._records(rows, keys), state)
+
+    async def commit(self) -> None:
+        """Delete or mark the rows of the last poll, or go on after them."""
+        if self._is_marking:
+            self._unmarked, self._polled = self._unmarked + self._polled, []
+            await self._mark()
+        else:
+            self._last = self._polled_last
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._database.close()
+
+    async def _rows(self) -> list[dict[str, Any]]:
+        connection = await self._database.connection()
+        with failures("reading rows"):
+            cursor = await connection.execute(self._select(limit=self._settings.batch_size), self._last)
+            return await cursor.fetchall()
+
+    def _select(self, limit: int) -> sql.Composed:
+        settings = self._settings
+        source = self._table if settings.query is None else sql.SQL("({}) AS rows").format(sql.SQL(settings.query))
+        columns = sql.SQL(", ").join(map(sql.Identifier, self._key_columns))
+        condition: sql.Composable = sql.SQL("TRUE")
+        if settings.processed_column is not None:
+            condition = sql.SQL("{} IS NOT TRUE").format(sql.Identifier(settings.processed_column))
+        elif self._last is not None:
+            values = sql.SQL(", ").join([sql.Placeholder()] * len(self._last))
+            condition = sql.SQL("({}) > ({})").format(columns, values)
+        return sql.SQL("SELECT * FROM {} WHERE {} ORDER BY {} LIMIT {}").format(
+            source, condition, columns, sql.Literal(limit)
+        )
+
+    @property
+    def _key_columns(self) -> tuple[str, ...]:
+        """Columns that order the rows: with a cursor, its value and then the key, as several rows may have the same."""
+        cursor, key = self._settings.cursor_column, self._settings.primary_key
+        return key if cursor is None else (cursor, *(name for name in key if name != cursor))
+
+    def _key(self, row: dict[str, Any]) -> Key:
+        try:
+            return [row[name] for name in self._key_columns]
+        except KeyError as error:
+            raise ConnectorError(f"rows have no column {error}: correct primary_key, cursor_column or query") from error
+
+    def _records(self, rows: Sequence[dict[str, Any]], keys: Sequence[Key]) -> list[Record]:
+        table = self._settings.table
+        return [
+            Record(
+                {name: plain(value) for name, value in row.items()},
+                id=stable_id(table, *map(_portable, key)),
+                table=table,
+            )
+            for row, key in zip(rows, keys, strict=True)
+        ]
+
+    async def _mark(self) -> None:
+        if not self._unmarked:
+            return
+        settings = self._settings
+        condition = sql.SQL(" AND ").join(
+            sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder()) for name in settings.primary_key
+        )
+        if settings.delete_after_read:
+            statement = sql.SQL("DELETE FROM {} WHERE {}").format(self._table, condition)
+        else:
+            column = sql.Identifier(settings.processed_column or "")
+            statement = sql.SQL("UPDATE {} SET {} = TRUE WHERE {}").format(self._table, column, condition)
+        connection = await self._database.connection()
+        with failures("deleting rows" if settings.delete_after_read else "marking rows"):
+            async with connection.transaction(), connection.cursor() as cursor:
+                await cursor.executemany(statement, self._unmarked)
+        self._unmarked = []
+
+
+def _portable(value: Any) -> Any:
+    """Return the value of a key as JSON has it; PostgreSQL reads the text again as the type of the column."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal | uuid.UUID | float):
+        return str(value)
+    raise ConnectorError(f"a key has a value of type {type(value).__name__}: choose a number, a text, a time or a UUID")

@@ -1,0 +1,76 @@
+"""The source `random`: made-up orders, for trying things out."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import UTC, datetime
+from typing import Annotated, ClassVar, Final
+
+from headrace_connectors.contract import Batch, Polling, Record, Settings, Source, decode_state, encode_state, stable_id
+from headrace_settings import Between, Duration
+
+_STATE_VERSION: Final = 1
+_WARES: Final = ("tea", "milk", "bread", "apples", "cheese", "honey")
+
+
+class RandomSettings(Settings):
+    """`settings` of the source `random`."""
+
+    interval: Duration = Duration.parse("1 s")
+    """Time between two batches."""
+    batch_size: Annotated[int, Between(1, 100_000)] = 10
+    """Records of a batch."""
+    count: Annotated[int, Between(0, 2**63)] = 0
+    """Records in all, over all runs; 0: without end."""
+    seed: int = 1
+    """The same seed gives the same records, times excepted."""
+
+
+class RandomSource(Source):
+    """Makes orders up. It continues with the next number after a restart."""
+
+    settings_type: ClassVar[type[Settings]] = RandomSettings
+
+    def __init__(self, settings: RandomSettings) -> None:
+        """Start with the first order."""
+        self._settings = settings
+        self._next = 0
+        self._polled = 0
+
+    def mode(self) -> Polling:
+        """Records can be made again."""
+        return Polling(destructive=False)
+
+    async def open(self, state: bytes | None) -> None:
+        """Continue after the last order."""
+        if state is not None:
+            self._next = decode_state(state, _STATE_VERSION, int)
+
+    async def poll(self) -> Batch | None:
+        """Return the next orders."""
+        await asyncio.sleep(self._settings.interval.seconds)
+        end = self._next + self._settings.batch_size
+        if self._settings.count:
+            end = min(end, self._settings.count)
+        if end == self._next:
+            return None
+        self._polled = end
+        return Batch([self._order(number) for number in range(self._next, end)], encode_state(_STATE_VERSION, end))
+
+    def _order(self, number: int) -> Record:
+        draw = random.Random(f"{self._settings.seed}/{number}")  # noqa: S311 - sample data
+        return Record(
+            {
+                "id": number,
+                "ware": draw.choice(_WARES),
+                "count": draw.randrange(1, 10),
+                "cents": draw.randrange(100, 10_000),
+                "at": datetime.now(UTC),
+            },
+            id=stable_id("random", self._settings.seed, number),
+        )
+
+    async def commit(self) -> None:
+        """Go on after these orders."""
+        self._next = self._polled

@@ -1,0 +1,1 @@
+"""What connectors remember between runs."""

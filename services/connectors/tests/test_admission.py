@@ -1,0 +1,154 @@
+"""Admission of destinations."""
+
+import asyncio
+
+import pytest
+
+from headrace_connectors.admission.table import AdmissionTable, NotCreated
+from headrace_connectors.contract import Destination, Record
+from headrace_connectors.pipeline_file.models import Admission, CircuitBreaker
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Server:
+    """Creates topics; some fail."""
+
+    def __init__(self, partitions=1, failures=None):
+        self.partitions = partitions
+        self.failures = failures or {}
+        self.created = []
+
+    async def __call__(self, name):
+        await asyncio.sleep(0)
+        if name in self.failures:
+            raise self.failures[name]
+        self.created.append(name)
+        return self.partitions
+
+
+def table(server, clock=None, **settings):
+    breaker = settings.pop("breaker", {})
+    return AdmissionTable(Admission(**settings), CircuitBreaker(**breaker), server, clock or Clock())
+
+
+def groups(*names, partition=None):
+    return {name: [Record(b"x", destination=Destination(*name, partition=partition))] for name in names}
+
+
+async def test_destinations_are_created_once():
+    server = Server()
+    admission = table(server)
+    for _ in range(3):
+        admitted, refused = await admission.admit(groups(("s", "a"), ("s", "b")))
+        assert (set(admitted), refused) == ({("s", "a"), ("s", "b")}, [])
+    assert sorted(server.created) == [("s", "a"), ("s", "b")]
+    assert len(admission) == 2
+
+
+@pytest.mark.parametrize("mode", ["open", "allowlist", "denylist"])
+async def test_the_cap_holds_in_every_mode(mode):
+    lists = {
+        "open": {},
+        "allowlist": {"allow": [{"stream": "s", "topic": "*"}]},
+        "denylist": {"deny": [{"stream": "x", "topic": "*"}]},
+    }
+    admission = table(Server(), mode=mode, max_destinations=2, **lists[mode])
+    admitted, refused = await admission.admit(groups(("s", "a"), ("s", "b"), ("s", "c")))
+    assert set(admitted) == {("s", "a"), ("s", "b")}
+    assert [(one.destination, one.reason) for one in refused] == [(("s", "c"), "cap")]
+    assert "max_destinations" in refused[0].text
+
+
+async def test_refused_destinations_take_no_memory():
+    admission = table(Server(), max_destinations=1)
+    for number in range(1000):
+        await admission.admit(groups(("s", f"t{number}")))
+    assert len(admission) == 1
+
+
+async def test_lists_decide():
+    allowing = table(Server(), mode="allowlist", allow=[{"stream": "s", "topic": "a.b"}])
+    _, refused = await allowing.admit(groups(("s", "a.b"), ("s", "axb")))
+    assert [(one.destination, one.reason) for one in refused] == [(("s", "axb"), "unknown")]
+    denying = table(Server(), mode="denylist", deny=[{"stream": "*", "topic": "secret"}])
+    _, refused = await denying.admit(groups(("s", "a"), ("t", "secret")))
+    assert [(one.destination, one.reason) for one in refused] == [(("t", "secret"), "denylist")]
+
+
+async def test_a_topic_that_is_not_to_be_created_leaves_its_place():
+    admission = table(Server(failures={("s", "typo"): NotCreated("create it")}), max_destinations=1)
+    admitted, refused = await admission.admit(groups(("s", "typo")))
+    assert (admitted, refused[0].reason, refused[0].text) == ({}, "unknown", "create it")
+    admitted, _ = await admission.admit(groups(("s", "a")))
+    assert set(admitted) == {("s", "a")}
+
+
+@pytest.mark.parametrize("name", [("", "t"), ("s", "x" * 256)])
+async def test_names_are_checked(name):
+    _, refused = await table(Server()).admit(groups(name))
+    assert refused[0].reason == "unknown"
+
+
+async def test_partition_ids_are_checked_and_do_not_count_as_failures():
+    admission = table(Server(partitions=4), breaker={"failure_threshold": 1})
+    name = ("s", "t")
+    records = [
+        Record(b"", destination=Destination(*name, partition=partition)) for partition in (0, 99, 3, 4, None, -1)
+    ]
+    admitted, refused = await admission.admit({name: records})
+    assert [record.destination.partition for record in admitted[name]] == [0, 3, None]
+    assert (refused[0].reason, refused[0].records_count) == ("partition_id_out_of_range", 3)
+    assert admission.open_circuits_count == 0
+    admitted, _ = await admission.admit({name: [records[1]]})
+    assert admitted == {}
+
+
+async def test_an_open_circuit_refuses_one_destination_only():
+    clock = Clock()
+    admission = table(Server(), clock, breaker={"failure_threshold": 2, "cool_down": "30 s"})
+    both = groups(("s", "a"), ("s", "b"))
+    await admission.admit(both)
+    for _ in range(2):
+        admission.failed(("s", "a"), "lost", is_own=True)
+        admission.failed(("s", "b"), "all are lost", is_own=False)
+    admitted, refused = await admission.admit(both)
+    assert (set(admitted), refused[0].reason) == ({("s", "b")}, "circuit_open")
+    assert "lost" in refused[0].text
+    assert admission.open_circuits_count == 1
+    assert [one["circuit"] for one in admission.documents()] == ["open", "closed"]
+    clock.now = 30
+    admitted, refused = await admission.admit(both)
+    assert (set(admitted), refused) == ({("s", "a"), ("s", "b")}, [])
+    admission.succeeded(("s", "a"), 5)
+    assert [one["circuit"] for one in admission.documents()] == ["closed", "closed"]
+    assert admission.documents()[0]["messages_count"] == 5
+
+
+async def test_named_destinations_are_created_at_the_start():
+    server = Server(failures={("s", "bad"): OSError("no")})
+    allow = [{"stream": "s", "topic": "a"}, {"stream": "s", "topic": "*"}, {"stream": "s", "topic": "bad"}]
+    admission = table(server, mode="allowlist", allow=allow)
+    assert await admission.prewarm() == [("s", "bad")]
+    assert server.created == [("s", "a")]
+
+
+async def test_the_start_does_not_wait_for_ever():
+    async def never(name):
+        await asyncio.Event().wait()
+
+    admission = table(never, mode="allowlist", allow=[{"stream": "s", "topic": "a"}], startup_prewarm_deadline="10 ms")
+    assert await admission.prewarm() == [("s", "a")]
+
+
+async def test_a_failure_of_the_server_is_the_failure_of_the_batch():
+    admission = table(Server(failures={("s", "a"): OSError("not reached")}))
+    with pytest.raises(OSError, match="not reached"):
+        await admission.admit(groups(("s", "a"), ("s", "b")))
+    assert admission.documents()[0]["last_error"] == "not reached"

@@ -1,0 +1,243 @@
+"""The source of PostgreSQL's changes, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+
+import psycopg
+import pytest
+
+from headrace_connectors.contract import ConnectorError, StateVersionMismatch, Unavailable, encode_state
+from headrace_connectors.sources.postgres.cdc import CdcSettings, PostgresCdc
+from headrace_connectors.sources.postgres.changes import parse_lsn
+
+DECODERS = ("pgoutput", "test_decoding")
+
+
+@pytest.fixture
+def table(database):
+    database.execute("CREATE TABLE a (id int PRIMARY KEY, name text, at timestamptz DEFAULT now(), n numeric, j jsonb)")
+    database.execute("CREATE TABLE b (id int PRIMARY KEY)")
+    return database
+
+
+@pytest.fixture
+async def source(database_url):
+    """Open sources; each is closed at the end."""
+    opened = []
+
+    async def source(state=None, **settings):
+        given = {
+            "url": database_url,
+            "slot": f"s{database_url.rpartition('/')[2]}",
+            "tables": ["public.a", "public.b"],
+            "poll_interval": "1 ms",
+            "snapshot": "never",
+            **settings,
+        }
+        one = PostgresCdc(CdcSettings(**given))
+        opened.append(one)
+        await one.open(state)
+        return one
+
+    yield source
+    for one in opened:
+        await one.close()
+
+
+async def polled(source):
+    for _ in range(100):
+        batch = await source.poll()
+        if batch is not None:
+            return batch
+    raise AssertionError("no change arrived")
+
+
+def confirmed(database):
+    (row,) = database.execute(
+        "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE database = current_database()"
+    ).fetchall()
+    return parse_lsn(row[0])
+
+
+def rows(batch):
+    return [
+        (record.payload["op"], record.payload["table"], (record.payload["row"] or record.payload["old"])["id"])
+        for record in batch.records
+    ]
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+async def test_changes_are_read_and_forgotten_by_a_commit_alone(table, source, decoder):
+    one = await source(decoder=decoder)
+    table.execute("INSERT INTO a (id, name, n, j) VALUES (1, 'it''s', 1.50, '{\"x\": [1]}')")
+    with table.transaction():
+        table.execute("UPDATE a SET name = 'b' WHERE id = 1")
+        table.execute("INSERT INTO b VALUES (7)")
+        table.execute("DELETE FROM a")
+    before = confirmed(table)
+    batch = await polled(one)
+    assert rows(batch) == [
+        ("insert", "public.a", 1),
+        ("update", "public.a", 1),
+        ("insert", "public.b", 7),
+        ("delete", "public.a", 1),
+    ]
+    first = batch.records[0].payload["row"]
+    assert (first["name"], first["n"], first["j"]) == ("it's", "1.50", {"x": [1]})
+    assert [record.table for record in batch.records][2] == "public.b"
+    # Not stored: the same records come again, with the same ids.
+    again = await polled(one)
+    assert [record.id for record in again.records] == [record.id for record in batch.records]
+    assert len({record.id for record in batch.records}) == 4
+    assert confirmed(table) == before
+    await one.commit()
+    assert confirmed(table) > before
+    assert await one.poll() is None
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+async def test_a_commit_that_was_not_made_is_made_up_for(table, source, decoder):
+    """A process dies after the state was stored and before the commit: nothing is read twice, and the slot moves on."""
+    one = await source(decoder=decoder)
+    table.execute("INSERT INTO a (id) VALUES (1)")
+    batch = await polled(one)
+    before = confirmed(table)
+    await one.close()
+    other = await source(batch.state, decoder=decoder)
+    table.execute("INSERT INTO a (id) VALUES (2)")
+    following = await polled(other)
+    assert rows(following) == [("insert", "public.a", 2)]
+    await other.commit()
+    assert confirmed(table) > before
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+async def test_overlapping_transactions_are_not_lost(table, source, database_url, decoder):
+    """A transaction that began before another one, and committed after it, has changes at lower positions."""
+    one = await source(decoder=decoder)
+    with psycopg.connect(database_url) as long:
+        long.execute("INSERT INTO a (id) VALUES (1)")
+        table.execute("INSERT INTO a (id) VALUES (2)")
+        batch = await polled(one)
+        assert rows(batch) == [("insert", "public.a", 2)]
+        long.commit()
+    await one.close()
+    other = await source(batch.state, decoder=decoder)
+    assert rows(await polled(other)) == [("insert", "public.a", 1)]
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+async def test_a_snapshot_comes_first_and_its_changes_do_not_come_again(table, source, database_url, decoder):
+    table.execute("INSERT INTO a (id, at) SELECT n, '2026-01-01Z' FROM generate_series(1, 25) n")
+    one = await source(decoder=decoder, snapshot="initial", batch_size=10)
+    # After the slot was made and before the snapshot is taken: in both, and to be delivered once.
+    table.execute("INSERT INTO a (id) VALUES (100)")
+    with psycopg.connect(database_url) as open_during_the_snapshot:
+        open_during_the_snapshot.execute("INSERT INTO a (id) VALUES (101)")
+        seen = []
+        for _ in range(3):
+            batch = await polled(one)
+            repeated = await polled(one)
+            assert [record.id for record in repeated.records] == [record.id for record in batch.records]
+            seen += rows(batch)
+            await one.commit()
+        assert {row[0] for row in seen} == {"snapshot"}
+        assert sorted(row[2] for row in seen) == [*range(1, 26), 100]
+        table.execute("UPDATE a SET name = 'x' WHERE id = 3")
+        open_during_the_snapshot.commit()
+    ended = await polled(one)
+    assert rows(ended) == []
+    await one.commit()
+    following = await polled(one)
+    assert sorted(rows(following)) == [("insert", "public.a", 101), ("update", "public.a", 3)]
+    await one.close()
+    continued = await source(following.state, decoder=decoder, snapshot="initial")
+    assert await continued.poll() is None or rows(await polled(continued)) == []
+
+
+async def test_giving_up_a_batch_moves_the_slot(table, source):
+    one = await source()
+    assert await one.abandon() is None
+    table.execute("INSERT INTO a (id) VALUES (1)")
+    await polled(one)
+    position = await one.abandon()
+    assert confirmed(table) == parse_lsn(position)
+    table.execute("INSERT INTO a (id) VALUES (2)")
+    assert rows(await polled(one)) == [("insert", "public.a", 2)]
+
+
+async def test_a_batch_ends_with_a_transaction(table, source):
+    one = await source(batch_size=2)
+    for number in range(5):
+        with table.transaction():
+            table.execute("INSERT INTO a (id) VALUES (%s)", (number * 2,))
+            table.execute("INSERT INTO a (id) VALUES (%s)", (number * 2 + 1,))
+    seen = []
+    while len(seen) < 10:
+        batch = await polled(one)
+        assert len(batch.records) % 2 == 0
+        seen += [row[2] for row in rows(batch)]
+        await one.commit()
+    assert seen == list(range(10))
+
+
+async def test_a_lost_connection_is_made_again(table, source):
+    one = await source()
+    table.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'headrace %'")
+    with pytest.raises(Unavailable, match="PostgreSQL"):
+        await one.poll()
+    table.execute("INSERT INTO a (id) VALUES (1)")
+    assert rows(await polled(one)) == [("insert", "public.a", 1)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tables": ["public.missing"]}, "no table public.missing"),
+        ({"url": "postgresql://127.0.0.1:1/x"}, None),
+        ({"url": "host=:::"}, None),
+    ],
+)
+async def test_wrong_settings(table, source, settings, message):
+    with pytest.raises(ConnectorError, match=message or "PostgreSQL|url"):
+        await source(**settings)
+
+
+async def test_a_slot_of_another_decoder_is_refused(table, source):
+    await (await source()).close()
+    with pytest.raises(ConnectorError, match="is of pgoutput, not of test_decoding"):
+        await source(decoder="test_decoding")
+
+
+async def test_a_publication_without_a_table_is_refused(table, source, database_url):
+    table.execute("CREATE PUBLICATION p FOR TABLE a")
+    with pytest.raises(ConnectorError, match=r"has no table public.b: ALTER PUBLICATION p ADD TABLE public.b"):
+        await source(publication="p")
+
+
+async def test_a_state_of_another_version_is_refused(table, source):
+    with pytest.raises(StateVersionMismatch, match="has version 2, this plugin reads version 1"):
+        await source(encode_state(2, {}))
+
+
+async def test_a_slot_that_was_dropped_is_reported(table, source):
+    one = await source()
+    table.execute("INSERT INTO a (id) VALUES (1)")
+    state = (await polled(one)).state
+    await one.close()
+    table.execute(
+        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
+    )
+    with pytest.raises(ConnectorError, match=r"did not exist any more, and changes since .* are lost"):
+        await source(state)
+
+
+async def test_a_cancelled_poll_loses_nothing(table, source):
+    one = await source()
+    poll = asyncio.create_task(polled(one))
+    await asyncio.sleep(0)
+    poll.cancel()
+    await asyncio.wait({poll})
+    table.execute("INSERT INTO a (id) VALUES (1)")
+    assert rows(await polled(one)) == [("insert", "public.a", 1)]

@@ -1,0 +1,159 @@
+"""The source of PostgreSQL's rows, against a real server."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from headrace_connectors.contract import ConnectorError, Polling, StateVersionMismatch, Unavailable, encode_state
+from headrace_connectors.sources.postgres.polling import PollingSettings, PostgresPolling
+
+WAYS = {
+    "cursor": {"cursor_column": "at"},
+    "delete": {"delete_after_read": True},
+    "mark": {"processed_column": "done"},
+}
+
+
+@pytest.fixture
+def table(database):
+    database.execute(
+        "CREATE TABLE rows (id int PRIMARY KEY, at timestamptz NOT NULL DEFAULT now(), done bool, tag text, place inet)"
+    )
+    database.execute(
+        "INSERT INTO rows SELECT n, timestamptz '2026-01-01' + n / 3 * interval '1 s', NULL, 't' || n, '10.0.0.1' "
+        "FROM generate_series(1, 10) n"
+    )
+    return database
+
+
+@pytest.fixture
+async def source(database_url):
+    """Open sources; each is closed at the end."""
+    opened = []
+
+    async def source(state=None, **settings):
+        given = {"url": database_url, "table": "public.rows", "batch_size": 4, "poll_interval": "1 ms", **settings}
+        one = PostgresPolling(PollingSettings(**given))
+        opened.append(one)
+        await one.open(state)
+        return one
+
+    yield source
+    for one in opened:
+        await one.close()
+
+
+def ids(batch):
+    return [record.payload["id"] for record in batch.records]
+
+
+def left(table):
+    return [row[0] for row in table.execute("SELECT id FROM rows WHERE done IS NOT TRUE ORDER BY id").fetchall()]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_every_row_is_read_once(table, source, way):
+    one = await source(**WAYS[way])
+    assert one.mode() == Polling(destructive=way != "cursor")
+    seen, records = [], []
+    while (batch := await one.poll()) is not None:
+        seen += ids(batch)
+        records += [record.id for record in batch.records]
+        await one.commit()
+    assert seen == list(range(1, 11))
+    assert len(set(records)) == 10
+    table.execute("INSERT INTO rows (id, at) VALUES (11, '2026-02-01')")
+    assert ids(await one.poll()) == [11]
+    assert (await one.poll()).records[0].payload["place"] in (None, "10.0.0.1")
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_rows_that_were_not_stored_come_again_and_stay(table, source, way):
+    one = await source(**WAYS[way])
+    first = await one.poll()
+    again = await one.poll()
+    assert ids(first) == ids(again) == [1, 2, 3, 4]
+    assert [record.id for record in first.records] == [record.id for record in again.records]
+    assert left(table) == list(range(1, 11))
+
+
+@pytest.mark.parametrize("way", ["delete", "mark"])
+async def test_rows_are_changed_in_the_commit_alone(table, source, way):
+    one = await source(**WAYS[way])
+    await one.poll()
+    assert left(table) == list(range(1, 11))
+    await one.commit()
+    assert left(table) == list(range(5, 11))
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_commit_that_was_not_made_is_made_up_for(table, source, way):
+    one = await source(**WAYS[way])
+    state = (await one.poll()).state
+    await one.close()
+    other = await source(state, **WAYS[way])
+    assert ids(await other.poll()) == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("way", ["delete", "mark"])
+async def test_a_commit_that_failed_comes_before_the_next_poll(table, source, way):
+    one = await source(**WAYS[way])
+    await one.poll()
+    table.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'headrace %'")
+    with pytest.raises(Unavailable):
+        await one.commit()
+    assert ids(await one.poll()) == [5, 6, 7, 8]
+    assert left(table) == list(range(5, 11))
+
+
+async def test_rows_with_the_same_cursor_are_not_skipped(table, source):
+    table.execute("UPDATE rows SET at = '2026-01-01'")
+    one = await source(cursor_column="at", batch_size=3)
+    seen = []
+    while (batch := await one.poll()) is not None:
+        seen += ids(batch)
+        await one.commit()
+        state = batch.state
+        await one.close()
+        one = await source(state, cursor_column="at", batch_size=3)
+    assert seen == list(range(1, 11))
+
+
+async def test_a_changed_row_is_another_record(table, source):
+    one = await source(cursor_column="at", batch_size=100)
+    batch = await one.poll()
+    await one.commit()
+    table.execute("UPDATE rows SET at = '2026-03-01' WHERE id = 3")
+    changed = await one.poll()
+    assert ids(changed) == [3]
+    assert changed.records[0].id not in {record.id for record in batch.records}
+
+
+async def test_a_query_can_replace_the_table(table, source):
+    one = await source(query="SELECT id, at, upper(tag) AS tag FROM public.rows WHERE id > 8", cursor_column="id")
+    batch = await one.poll()
+    assert [record.payload["tag"] for record in batch.records] == ["T9", "T10"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"table": "public.missing", "cursor_column": "id"}, 'relation "public.missing" does not exist'),
+        ({"cursor_column": "missing"}, 'column "missing" does not exist'),
+        ({"query": "SELEC 1", "cursor_column": "id"}, "syntax error"),
+    ],
+)
+async def test_wrong_names_are_found_at_the_start(table, source, settings, message):
+    with pytest.raises(ConnectorError, match=message):
+        await source(**settings)
+
+
+async def test_a_state_of_another_version_is_refused(table, source):
+    with pytest.raises(StateVersionMismatch):
+        await source(encode_state(9, []), cursor_column="at")
+
+
+def test_one_way_to_find_new_rows_is_needed():
+    with pytest.raises(ValidationError, match="exactly one of"):
+        PollingSettings(url="x", table="public.rows")

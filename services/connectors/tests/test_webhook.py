@@ -1,0 +1,122 @@
+"""The webhook: real requests, answered when their records are stored."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import aiohttp
+import pytest
+
+from headrace_connectors.contract import ConnectorError, Opaque
+from headrace_connectors.sources.webhook import Webhook, WebhookSettings
+from headrace_settings import Address
+
+
+@contextlib.asynccontextmanager
+async def webhook(**settings):
+    source = Webhook(WebhookSettings(address="127.0.0.1:0", **settings))
+    await source.open(None)
+    async with aiohttp.ClientSession(f"http://{source.address}") as session:
+        try:
+            yield source, session
+        finally:
+            await source.close()
+
+
+async def answer(request):
+    async with await request as response:
+        return response.status, await response.json(), response.headers
+
+
+def post(session, body, **headers):
+    return asyncio.create_task(
+        answer(session.post("/", data=body, headers={"Content-Type": "application/json", **headers}))
+    )
+
+
+async def test_callers_are_answered_when_their_records_are_stored():
+    async with webhook() as (source, session):
+        assert source.mode() == Opaque()
+        calls = [post(session, b'{"n": 1}'), post(session, b'[{"n": 2}, {"n": 3}]')]
+        lines = post(session, b'{"n": 4}\n\n{"n": 5}\n', **{"Content-Type": "application/x-ndjson"})
+        records = []
+        while len(records) < 5:
+            records += (await source.poll()).records
+            assert not any(call.done() for call in calls[len(records) :])
+            await source.commit()
+        assert sorted(record.payload["n"] for record in records) == [1, 2, 3, 4, 5]
+        assert len({record.id for record in records}) == 5
+        assert [(await call)[:2] for call in calls] == [(200, {"stored": 1}), (200, {"stored": 2})]
+        assert (await lines)[1] == {"stored": 2}
+
+
+async def test_what_was_not_stored_is_refused_and_can_be_sent_again():
+    async with webhook() as (source, session):
+        first = post(session, b'{"n": 1}', **{"Idempotency-Key": "a"})
+        batch = await source.poll()
+        following = asyncio.create_task(source.poll())
+        status, _, headers = await first
+        assert (status, headers["Retry-After"]) == (503, "1")
+        again = post(session, b'{"n": 1}', **{"Idempotency-Key": "a"})
+        assert (await following).records[0].id == batch.records[0].id
+        await source.commit()
+        assert (await again)[0] == 200
+
+
+async def test_too_much_at_once_is_refused():
+    async with webhook(max_waiting=1024) as (source, session):
+        waiting = [post(session, b'"%s"' % (b"x" * 400)) for _ in range(2)]
+        while len(source._waiting) < 2:
+            await asyncio.sleep(0)
+        status, _, headers = await post(session, b'"%s"' % (b"x" * 400))
+        assert (status, headers["Retry-After"]) == (429, "1")
+        await source.poll()
+        await source.commit()
+        assert [(await call)[0] for call in waiting] == [200, 200]
+
+
+async def test_a_caller_who_has_gone_leaves_nothing_behind():
+    async with webhook() as (source, session):
+        call = post(session, b'{"n": 1}')
+        while not source._waiting:
+            await asyncio.sleep(0)
+        call.cancel()
+        while source._waiting:
+            await asyncio.sleep(0)
+        assert source._waiting_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b"{", {}, 400),
+        (b"\xff", {}, 400),
+        (b"[]", {}, 200),
+        (b"x" * 2000, {}, 413),
+        (b"{}", {"Authorization": "Bearer wrong"}, 401),
+        (b"{}", {"Authorization": ""}, 401),
+    ],
+)
+async def test_other_requests(body, headers, status):
+    async with webhook(token="secret", max_body=1024) as (_, session):
+        given = {"Authorization": "Bearer secret", **headers}
+        assert (await post(session, body, **given))[0] == status
+
+
+async def test_those_who_wait_at_a_stop_are_refused():
+    async with webhook() as (source, session):
+        calls = [post(session, b'{"n": 1}') for _ in range(3)]
+        await source.poll()
+        while len(source._waiting) + len(source._pending) < 3:
+            await asyncio.sleep(0)
+        await source.close()
+        assert [(await call)[0] for call in calls] == [503, 503, 503]
+
+
+async def test_an_address_in_use_is_reported():
+    async with webhook() as (source, _):
+        other = Webhook(WebhookSettings(address=Address.parse(str(source.address))))
+        with pytest.raises(ConnectorError, match="cannot listen on"):
+            await other.open(None)
+        await other.close()

@@ -1,0 +1,68 @@
+"""A server, a database and the connectors between them."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import headrace
+from tests.connectors.process import Connectors
+from tests.postgresql import postgresql
+from tests.sdk.conftest import url_of
+from tests.server_process import ServerProcess
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def postgresql_server() -> Iterator[str]:
+    """Address of a PostgreSQL server, without a database."""
+    with postgresql() as environment:
+        yield f"postgresql://{environment['PGUSER']}@{environment['PGHOST']}:{environment['PGPORT']}"
+
+
+@pytest.fixture
+def database(postgresql_server: str) -> Iterator[psycopg.Connection]:
+    """A connection to an empty database of this test."""
+    name = f"d{next(_numbers)}"
+    with psycopg.connect(f"{postgresql_server}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    with psycopg.connect(f"{postgresql_server}/{name}", autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def database_url(postgresql_server: str, database: psycopg.Connection) -> str:
+    """Address of this test's database."""
+    return f"{postgresql_server}/{database.info.dbname}"
+
+
+@pytest.fixture
+def stream() -> str:
+    """A stream name of this test alone."""
+    return f"stream-{next(_numbers)}"
+
+
+@pytest.fixture
+def client(shared_server: ServerProcess) -> Iterator[headrace.Client]:
+    """A client of the shared server; the streams of the test are deleted at the end."""
+    with headrace.connect(url_of(shared_server.address)) as client:
+        before = {stream.name for stream in client.streams()}
+        yield client
+        for stream in client.streams():
+            if stream.name not in before:
+                client.delete_stream(stream.name)
+
+
+@pytest.fixture
+def connectors(shared_server: ServerProcess, tmp_path: Path) -> Iterator[Connectors]:
+    """Connectors of the shared server; not started."""
+    process = Connectors(tmp_path, url_of(shared_server.address))
+    yield process
+    process.kill()
+    sys.stdout.write(process.tail())

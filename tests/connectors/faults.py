@@ -1,0 +1,85 @@
+"""The connectors with a fault point: ``python -m tests.connectors.faults POINT PIPELINE``. Production code has none."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from headrace_chassis import directories
+from headrace_connectors import process
+from headrace_connectors.runtime.source_loop import SourceLoop
+from headrace_connectors.sources.postgres import cdc
+from headrace_connectors.state import store
+
+
+def _killed(*_arguments: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _before_saving() -> None:
+    """All records are stored, and the state is not."""
+
+    async def save(*_arguments: Any) -> None:
+        _killed()
+
+    store.StateStore.save = save  # type: ignore[method-assign]
+
+
+def _within_saving() -> None:
+    """The new state is written beside the old one, and not complete."""
+
+    def replace_file(path: Path, text: str) -> None:
+        path.with_name(path.name + ".unfinished").write_text(text[: len(text) // 2], encoding="utf-8")
+        _killed()
+
+    store.replace_file = replace_file  # type: ignore[attr-defined]
+
+
+def _before_renaming() -> None:
+    """The new state is complete and synced, and has not the name yet."""
+    rename = Path.rename
+
+    def renamed(path: Path, target: Path) -> Path:
+        if path.name.endswith(".state.json.unfinished"):
+            _killed()
+        return rename(path, target)
+
+    directories.Path.rename = renamed  # type: ignore[method-assign, assignment]
+
+
+def _before_committing() -> None:
+    """The state is on disk, and the commit has not begun."""
+
+    async def commit(*_arguments: Any) -> None:
+        _killed()
+
+    SourceLoop._commit = commit  # type: ignore[method-assign]
+
+
+def _failing_commit() -> None:
+    """The server of the source refuses to advance the slot."""
+
+    async def advance(self: cdc.PostgresCdc, lsn: int) -> None:
+        # Position 0 is refused by PostgreSQL itself.
+        del lsn
+        statement = "SELECT pg_replication_slot_advance(%s, '0/0')"
+        await self._database.rows("advancing the slot", statement, (self._settings.slot,))
+
+    cdc.PostgresCdc._advance = advance  # type: ignore[method-assign]
+
+
+POINTS: dict[str, Callable[[], None]] = {
+    "before-saving": _before_saving,
+    "within-saving": _within_saving,
+    "before-renaming": _before_renaming,
+    "before-committing": _before_committing,
+    "failing-commit": _failing_commit,
+}
+
+if __name__ == "__main__":
+    POINTS[sys.argv[1]]()
+    sys.exit(process.main(sys.argv[2:]))

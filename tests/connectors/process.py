@@ -1,0 +1,127 @@
+"""The connectors as a process of their own, for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.forked_process import ForkedProcess
+from tests.ports import free_port
+
+Value = TypeVar("Value")
+_POLL_SECONDS = 0.02
+
+
+def until(condition: Callable[[], Value], seconds: float = 60.0) -> Value:
+    """Wait until a condition holds, and return its value."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "the condition did not become true in time"
+        time.sleep(_POLL_SECONDS)
+    return value
+
+
+class Connectors:
+    """A process with the connectors of a pipeline file; it can be stopped, killed and started again."""
+
+    def __init__(self, directory: Path, server_url: str) -> None:
+        self.directory = directory
+        self.file = directory / "pipeline.toml"
+        self.log = directory / "connectors.log"
+        self.state = directory / "state"
+        self.url = f"http://127.0.0.1:{free_port()}"
+        self._server_url = server_url
+        self._process: ForkedProcess | None = None
+
+    def write(self, pipeline: str) -> None:
+        """Write the pipeline file; the server, the addresses and the directories are added."""
+        address = self.url.removeprefix("http://")
+        top = f'[server]\nurl = "{self._server_url}"\n[http]\naddress = "{address}"\n'
+        top += '[runtime]\nstate_directory = "state"\n'
+        self.file.write_text(top + pipeline, encoding="utf-8")
+
+    def run(self, pipeline: str | None = None, *, fault: Sequence[str] = ()) -> None:
+        """Start the process and wait until its HTTP interface answers, or it has ended.
+
+        Args:
+            pipeline: The pipeline file; None: as it is.
+            fault: A fault point of `tests.connectors.faults` and its arguments.
+        """
+        if pipeline is not None:
+            self.write(pipeline)
+        module = "tests.connectors.faults" if fault else "headrace_connectors"
+        with self.log.open("ab") as log:
+            self._process = ForkedProcess(module, [*fault, str(self.file)], environment=os.environ, output=log.fileno())
+        until(lambda: self.has_ended or self.answers)
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the process has ended."""
+        return self._process is None or self._process.poll() is not None
+
+    @property
+    def answers(self) -> bool:
+        """True if the HTTP interface answers."""
+        try:
+            self.get("/live")
+        except OSError:
+            return False
+        return True
+
+    def get(self, path: str, method: str = "GET") -> Any:
+        """Call the HTTP interface; return the JSON of its answer."""
+        request = urllib.request.Request(self.url + path, method=method)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            text = response.read().decode()
+            return json.loads(text) if "json" in response.headers["Content-Type"] else text
+
+    def post(self, path: str) -> Any:
+        """Call the HTTP interface to change something."""
+        return self.get(path, "POST")
+
+    def status(self, key: str) -> dict[str, Any]:
+        """Status of a connector."""
+        found: dict[str, Any] = self.get(f"/connectors/{key}")
+        return found
+
+    def becomes(self, key: str, state: str, seconds: float = 60.0) -> dict[str, Any]:
+        """Wait for a state of a connector; return its status."""
+        try:
+            return until(lambda: found if (found := self.status(key))["state"] == state else None, seconds)
+        except AssertionError:
+            raise AssertionError(f"{key} did not become {state}: {self.status(key)}\n{self.tail()}") from None
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Value of a metric."""
+        for line in self.get("/metrics").splitlines():
+            if line.startswith(f"{name}{{") and all(f'{label}="{value}"' in line for label, value in labels.items()):
+                return float(line.rpartition(" ")[2])
+        raise AssertionError(f"there is no {name} with {labels}")
+
+    def wait(self, seconds: float = 60.0) -> int:
+        """Wait for the end; return the exit status."""
+        assert self._process is not None
+        return self._process.wait(seconds)
+
+    def stop(self) -> int:
+        """Ask the process to stop; return its exit status."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self) -> None:
+        """Kill the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def tail(self) -> str:
+        """End of the log."""
+        return self.log.read_text(encoding="utf-8", errors="replace")[-6000:] if self.log.exists() else ""

@@ -1,0 +1,238 @@
+"""Stored, remembered, committed: in this order, whatever stops in between."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+import headrace
+from tests.connectors.process import Connectors, until
+from tests.sdk.conftest import url_of
+from tests.sdk.proxy import Proxy
+from tests.server_process import ServerProcess
+
+FAST = (
+    '[sources.a.delivery]\nbackoff_min = "5 ms"\nbackoff_max = "20 ms"\ncommit_failure_threshold = 3\n'
+    'timeout = "500 ms"\ncommit_stop_grace = "2 s"\n'
+)
+POINTS = ("before-saving", "within-saving", "before-renaming", "before-committing")
+
+
+@pytest.fixture
+def rows(database: psycopg.Connection) -> Iterator[psycopg.Connection]:
+    """A table with ten rows."""
+    database.execute("CREATE TABLE rows (id int PRIMARY KEY, done bool)")
+    database.execute("INSERT INTO rows SELECT generate_series(1, 10)")
+    yield database
+    database.execute(
+        "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots "
+        "WHERE database = current_database() AND active"
+    )
+    until(
+        lambda: (
+            not database.execute(
+                "SELECT 1 FROM pg_replication_slots WHERE database = current_database() AND active"
+            ).fetchone()
+        )
+    )
+    database.execute(
+        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
+    )
+
+
+def cdc(url: str, stream: str, **settings: Any) -> str:
+    more = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
+    slot = url.rpartition("/")[2]
+    return (
+        f'[sources.a]\nplugin = "postgres_cdc"\nstream = "{stream}"\ntopic = "t"\n[sources.a.settings]\nurl = "{url}"\n'
+        f'slot = "{slot}"\ntables = ["public.rows"]\npoll_interval = "10 ms"\n{more}{FAST}'
+    )
+
+
+def polling(url: str, stream: str, way: str) -> str:
+    return (
+        f'[sources.a]\nplugin = "postgres"\nstream = "{stream}"\ntopic = "t"\n[sources.a.settings]\nurl = "{url}"\n'
+        f'table = "public.rows"\npoll_interval = "10 ms"\nbatch_size = 4\n{way}\n{FAST}'
+    )
+
+
+SOURCES = {
+    "cdc": cdc,
+    "delete": lambda url, stream: polling(url, stream, "delete_after_read = true"),
+    "mark": lambda url, stream: polling(url, stream, 'processed_column = "done"'),
+    "cursor": lambda url, stream: polling(url, stream, 'cursor_column = "id"'),
+}
+
+
+def messages(client: headrace.Client, stream: str) -> list[tuple[int, int]]:
+    """Row id and message id of every message."""
+    try:
+        found = list(client.read(stream, "t", count=10_000))
+    except headrace.NotFound:
+        return []
+    read = []
+    for message in found:
+        payload = json.loads(message.payload)
+        read.append(((payload.get("row") or payload)["id"], message.id))
+    return read
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("point", POINTS)
+def test_a_process_that_is_killed_at_any_step_loses_nothing(
+    client: headrace.Client,
+    connectors: Connectors,
+    rows: psycopg.Connection,
+    database_url: str,
+    stream: str,
+    source: str,
+    point: str,
+) -> None:
+    """CON-4, CON-7, CON-11: after a restart all rows are stored; repeated ones have the same ids."""
+    connectors.run(SOURCES[source](database_url, stream), fault=(point,))
+    assert connectors.wait() == -9
+    if source in ("delete", "mark"):
+        assert len(rows.execute("SELECT 1 FROM rows WHERE done IS NOT TRUE").fetchall()) == 10
+    connectors.run()
+    until(lambda: {row for row, _ in messages(client, stream)} == set(range(1, 11)))
+    rows.execute("INSERT INTO rows (id) VALUES (11)")
+    until(lambda: 11 in {row for row, _ in messages(client, stream)})
+    found = messages(client, stream)
+    assert len(set(found)) == 11
+    repeated = Counter(row for row, _ in found)
+    # What was remembered is not sent again; before that, the batch in flight is, and all of a snapshot.
+    is_exact = point == "before-committing" and source != "cdc"
+    assert max(repeated.values()) <= (1 if is_exact else 2)
+    if source in ("delete", "mark"):
+        until(lambda: not rows.execute("SELECT 1 FROM rows WHERE done IS NOT TRUE").fetchall())
+
+
+@pytest.mark.parametrize("point", ["within-saving", "before-renaming"])
+def test_a_state_file_is_the_previous_one_or_the_new_one(
+    connectors: Connectors,
+    rows: psycopg.Connection,
+    database_url: str,
+    stream: str,
+    client: headrace.Client,
+    point: str,
+) -> None:
+    """CON-5: killed while it is written, the file is whole and as before."""
+    connectors.run(polling(database_url, stream, 'cursor_column = "id"'))
+    until(lambda: len(messages(client, stream)) == 10)
+    until(lambda: connectors.status("a")["batches_count"] >= 3)
+    assert connectors.stop() == 0
+    (state,) = connectors.state.glob("*.state.json")
+    before = state.read_bytes()
+    rows.execute("INSERT INTO rows (id) VALUES (11)")
+    connectors.run(fault=(point,))
+    assert connectors.wait() == -9
+    assert state.read_bytes() == before
+    connectors.run()
+    until(lambda: 11 in {row for row, _ in messages(client, stream)})
+    until(lambda: b"11" in state.read_bytes())
+
+
+def test_a_state_of_another_version_is_an_error_and_not_a_reset(
+    connectors: Connectors, rows: psycopg.Connection, database_url: str, stream: str, client: headrace.Client
+) -> None:
+    """CON-5: the status is `error`, with both versions, and nothing is read."""
+    connectors.run(polling(database_url, stream, 'cursor_column = "id"'))
+    until(lambda: len(messages(client, stream)) == 10)
+    assert connectors.stop() == 0
+    (state,) = connectors.state.glob("*.state.json")
+    changed = state.read_text(encoding="utf-8").replace('"version":1', '"version":2')
+    state.write_text(changed, encoding="utf-8")
+    rows.execute("INSERT INTO rows (id) VALUES (11)")
+    connectors.run()
+    status = connectors.becomes("a", "error")
+    assert status["error_code"] == "state_version_mismatch"
+    assert "has version 2, this plugin reads version 1" in status["last_error"]
+    assert state.read_text(encoding="utf-8") == changed
+    assert len(messages(client, stream)) == 10
+
+
+@pytest.fixture
+def proxy(shared_server: ServerProcess, connectors: Connectors) -> Iterator[Proxy]:
+    """A proxy between the connectors and the server."""
+    with Proxy(shared_server.address) as proxy:
+        connectors._server_url = url_of(proxy.address)
+        yield proxy
+
+
+def test_a_source_of_changes_is_degraded_and_recovers(
+    client: headrace.Client,
+    connectors: Connectors,
+    proxy: Proxy,
+    rows: psycopg.Connection,
+    database_url: str,
+    stream: str,
+) -> None:
+    """CON-4: with the server out of reach it keeps trying, shows `degraded` in status and metrics, and recovers."""
+    connectors.run(cdc(database_url, stream))
+    until(lambda: len(messages(client, stream)) == 10)
+    proxy.stall()
+    rows.execute("INSERT INTO rows (id) VALUES (11)")
+    status = connectors.becomes("a", "degraded")
+    assert status["consecutive_failures"] >= 3
+    for prefix in ("headrace", "iggy"):
+        assert connectors.metric(f"{prefix}_connector_state", connector_key="a", state="degraded") == 1
+        assert connectors.metric(f"{prefix}_connector_state", connector_key="a", state="running") == 0
+    proxy.stall(is_stalled=False)
+    connectors.becomes("a", "running")
+    until(lambda: 11 in {row for row, _ in messages(client, stream)})
+    assert [change["state"] for change in connectors.status("a")["history"]][-2:] == ["degraded", "running"]
+
+
+def test_a_commit_that_keeps_failing_degrades_the_source(
+    client: headrace.Client, connectors: Connectors, rows: psycopg.Connection, database_url: str, stream: str
+) -> None:
+    """CON-4: the slot cannot be advanced. Records are stored once, and the status is `degraded`, not `running`."""
+    connectors.run(cdc(database_url, stream, snapshot="never"), fault=("failing-commit",))
+    connectors.becomes("a", "running")
+    rows.execute("INSERT INTO rows (id) VALUES (11)")
+    status = connectors.becomes("a", "degraded")
+    assert "advancing the slot" in status["last_error"]
+    assert [row for row, _ in messages(client, stream)] == [11]
+    assert connectors.stop() == 0
+    connectors.run()
+    until(lambda: connectors.status("a")["batches_count"] >= 1)
+    rows.execute("INSERT INTO rows (id) VALUES (12)")
+    until(lambda: [row for row, _ in messages(client, stream)] == [11, 12])
+
+
+def test_a_batch_can_be_given_up(
+    client: headrace.Client,
+    connectors: Connectors,
+    proxy: Proxy,
+    rows: psycopg.Connection,
+    database_url: str,
+    stream: str,
+) -> None:
+    """CON-4: the slot moves to the end of the batch, the status returns to `running`, and the next poll goes on."""
+    connectors.run(cdc(database_url, stream))
+    until(lambda: len(messages(client, stream)) == 10)
+    proxy.stall()
+    rows.execute("INSERT INTO rows (id) VALUES (11)")
+    connectors.becomes("a", "degraded")
+    slot = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE database = current_database()"
+    before = rows.execute(slot).fetchone()
+    answer = connectors.post("/sources/a/cdc/abandon-batch")
+    assert answer["abandoned"] == answer["last_abandoned"]
+    assert answer["state"] == "running"
+    assert answer["last_abandon_at"] is not None
+    after = rows.execute(slot).fetchone()
+    assert after is not None
+    assert after != before
+    assert after[0] == answer["abandoned"]
+    batches = connectors.status("a")["batches_count"]
+    rows.execute("INSERT INTO rows (id) VALUES (12)")
+    # What was on its way when the server was out of reach may arrive, and nothing of it is sent again.
+    proxy.stall(is_stalled=False)
+    until(lambda: 12 in {row for row, _ in messages(client, stream)})
+    until(lambda: connectors.status("a")["batches_count"] > batches)
+    assert 11 not in [row for row, _ in messages(client, stream)][-1:]
