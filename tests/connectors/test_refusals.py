@@ -1,4 +1,4 @@
-"""What connectors refuse, before they start or instead of starting."""
+"""Refusals of connectors, before they start or instead of starting."""
 
 from __future__ import annotations
 

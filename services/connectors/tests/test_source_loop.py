@@ -71,7 +71,7 @@ class Cdcs(Steps):
 
 
 class Target:
-    """What delivers and saves: recorded in the source's steps, so that their order shows."""
+    """Delivery and storage of states: recorded in the source's steps, so that their order shows."""
 
     def __init__(self, source, **failures):
         self.source = source

@@ -102,11 +102,11 @@ class Admission(Section):
     max_destinations: Annotated[int, Between(1, 100_000)] = 256
     """Maximum number of destinations in one run; records for further ones are refused."""
     on_missing_destination: Literal["default", "drop", "error"] = "error"
-    """What happens to records without a destination after the transforms: they go to `stream` and `topic` of the
+    """Treatment of records without a destination after the transforms: they go to `stream` and `topic` of the
     connector, are dropped, or stop it.
     """
     on_admission_failure: Literal["error", "drop"] | None = None
-    """What happens to refused and invalid records: they hold up the connector until they are admitted, or they are
+    """Treatment of refused and invalid records: they hold up the connector until they are admitted, or they are
     dropped. Not set: `drop` for sources such as webhooks, whose callers keep what they sent, and `error` for tables and
     logs of changes, which are read on after a dropped record.
     """

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 MISSING = object()
-"""What a path leads to if a part of it does not exist."""
+"""Value of a path of which a part does not exist."""
 
 
 def parse_path(text: str) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ class Undelivered(Unavailable):
 
 
 class DirectProducer(Protocol):
-    """What sends: `headrace.aio.DirectProducer`."""
+    """Sender of messages: `headrace.aio.DirectProducer`."""
 
     async def send_groups(self, groups: Mapping[Any, Any]) -> dict[Any, Runs | HeadraceError]:
         """Send messages to several topics at a time: lists of `Outgoing` by stream and topic."""

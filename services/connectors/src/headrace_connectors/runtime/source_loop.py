@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class Deliver(Protocol):
-    """What stores the records of a batch: `Delivery.deliver`."""
+    """Storage of the records of a batch: `Delivery.deliver`."""
 
     async def deliver(self, records: Sequence[Record]) -> int:
         """Store records."""
@@ -33,7 +33,7 @@ class NotAbandonable(ConnectorError):
 
 
 class SaveState(Protocol):
-    """What makes a state durable."""
+    """Storage of a state."""
 
     def __call__(self, state: bytes) -> Awaitable[None]:
         """Save it."""

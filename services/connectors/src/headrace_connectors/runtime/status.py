@@ -18,11 +18,11 @@ class State(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     DEGRADED = "degraded"
-    """It keeps trying, and makes no progress: look at its last error."""
+    """Trying on, without progress: look at its last error."""
     STOPPING = "stopping"
     STOPPED = "stopped"
     ERROR = "error"
-    """It has ended with an error, and does not start again by itself."""
+    """Ended with an error; it does not start again by itself."""
 
 
 class Change(NamedTuple):

@@ -1,1 +1,1 @@
-"""What connectors remember between runs."""
+"""State of connectors between runs."""

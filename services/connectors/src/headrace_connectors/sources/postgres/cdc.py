@@ -56,7 +56,7 @@ class CdcSettings(Settings):
     publication: str | None = None
     """Publication for `pgoutput`, created for the tables if missing; not set: the name of the slot."""
     snapshot: Literal["initial", "never"] = "initial"
-    """Whether rows that exist at the first start come before the changes."""
+    """Rows that exist at the first start come before the changes, or never."""
     batch_size: Annotated[int, Between(1, 1_000_000)] = 2000
     """Number of changes after which a batch ends, with the end of a transaction."""
     poll_interval: Annotated[Duration, Between(Duration.parse("1 ms"), Duration.parse("1 h"))] = Duration.parse(

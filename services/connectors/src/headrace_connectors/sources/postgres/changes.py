@@ -13,11 +13,11 @@ class Change(NamedTuple):
 
     operation: Operation
     table: str
-    """As ``schema.table``."""
+    """Schema and name, as ``schema.table``."""
     row: Row | None
     """The row after the change; None for a deletion. Large values that did not change are missing in it."""
     old: Row | None
-    """What the log has of the row before: the key, or all of it with ``REPLICA IDENTITY FULL``."""
+    """Row before the change, as far as the log has it: the key, or all of it with ``REPLICA IDENTITY FULL``."""
 
 
 class Transaction(NamedTuple):
