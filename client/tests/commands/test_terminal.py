@@ -14,6 +14,8 @@ import pytest
 from command_shell import PROGRAM, Shell
 from pexpect import fdpexpect
 
+from headrace.embedded import Server
+
 COLUMNS, LINES = 110, 40
 PROMPT = "\u00bb "
 
@@ -125,6 +127,22 @@ def test_following_ends_with_an_interrupt(terminal: Terminal, topic: tuple[str, 
     terminal.until("arrived\r\n")
     terminal.interrupt()
     assert terminal.status == 130
+
+
+def test_connectors_show_their_progress_below_the_log(terminal: Terminal, server: Server, tmp_path: Path) -> None:
+    """Log records and the line of the connector do not mix; Ctrl-C stops it, with the status 0."""
+    login = f'username = "{server.username}"\npassword = "{server.password}"\n'
+    (tmp_path / "made-up.toml").write_text(
+        f'[server]\nurl = "headrace://{server.address}"\n{login}[http]\naddress = "127.0.0.1:0"\n'
+        '[sources.made-up]\nplugin = "random"\nstream = "progress"\ntopic = "t"\n'
+        '[sources.made-up.settings]\ncount = 7\ninterval = "1 ms"\n'
+    )
+    terminal.type("headrace connect run ~/made-up.toml\r")
+    terminal.until("connectors run: made-up")
+    terminal.until("7 records")
+    terminal.interrupt()
+    assert terminal.status == 0
+    terminal.run("headrace stream delete progress --yes")
 
 
 def test_a_question_ends_with_an_interrupt(terminal: Terminal, topic: tuple[str, str]) -> None:

@@ -45,6 +45,9 @@ COMMANDS: Final[Mapping[str, Entry]] = MappingProxyType(
         ),
         "doctor": Entry("operating.doctor", "Check this machine, and whether a server can be reached."),
         "context": Entry("contexts", "Manage named servers with their credentials."),
+        "connect": Entry(
+            "operating.connect", "Run and check connectors, which move records between topics and other systems."
+        ),
         "config": Entry("operating.config", "Check and show the settings of a service without starting it."),
         "metadata": Entry("operating.metadata", "Inspect and repair the replicas of the metadata service."),
         "completion": Entry("completion", "Print a script for shell completion of commands, options and names."),

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headrace.cli import documents, operating_documents
+from headrace.cli import connector_documents, documents, operating_documents
 from headrace.cli.group_progress import Lag
 from headrace.embedded.audit_trail import Event
 
@@ -45,6 +45,10 @@ DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
         "metadata-nodes": list[operating_documents.MetadataNodeDocument],
         "metadata-log": list[operating_documents.LogEntryDocument],
         "metadata-log-directory": list[operating_documents.JournalRecordDocument],
+        "connect-status": list[connector_documents.ConnectorDocument],
+        "connect-destinations": list[connector_documents.DestinationDocument],
+        "connect-plugins": list[connector_documents.PluginDocument],
+        "connect-test": list[connector_documents.TrialDocument],
         "audit": Event,
         "bench": operating_documents.BenchDocument,
         "bench-baseline": operating_documents.ComparisonDocument,

@@ -18,6 +18,7 @@ from headrace_connectors.pipeline_file.pipeline import Pipeline
 from headrace_connectors.runtime.metrics import ConnectorCollector
 from headrace_connectors.runtime.source_connector import SourceConnector
 from headrace_connectors.runtime.supervisor import Supervisor
+from headrace_connectors.runtime.trial import Trial, existing, try_source
 from headrace_connectors.state.store import StateStore
 from headrace_settings import Address
 
@@ -72,6 +73,26 @@ async def running(pipeline: Pipeline) -> AsyncIterator[RunningConnectors]:
         stack.push_async_callback(_stopped, supervisor, pipeline.runtime.stop_timeout.seconds)
         with life.running():
             yield RunningConnectors(pipeline, supervisor, address, life)
+
+
+async def tried(pipeline: Pipeline, *, records_max: int, seconds: float) -> list[Trial]:
+    """Poll each source that is enabled once, and return where its records would go. Nothing is stored or committed.
+
+    Args:
+        pipeline: The pipeline.
+        records_max: Maximum number of records of a source.
+        seconds: Time for opening a source and for its poll.
+
+    Raises:
+        HeadraceError: The server cannot be reached, or refuses the login.
+    """
+    store = StateStore.unlocked(pipeline.state_directory)
+    async with _client(pipeline.server) as client:
+        return [
+            await try_source(spec, store, existing(client, spec), records_max=records_max, seconds=seconds)
+            for spec in pipeline.sources.values()
+            if spec.settings.enabled
+        ]
 
 
 def _client(server: ServerSettings) -> aio.Client:

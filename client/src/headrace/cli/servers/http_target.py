@@ -29,16 +29,26 @@ class HttpError(CommandError):
 
 
 class Api:
-    """The HTTP API with a logged-in user."""
+    """The HTTP API with a logged-in user, or that of another process with a fixed token.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        url: Its address.
+        name: What it is called in messages.
+        variable: Variable of the environment with the address, for messages.
+        token: Bearer token; not needed before `log_in`.
+    """
+
+    def __init__(
+        self, url: str, *, name: str = "the HTTP API", variable: str = "HEADRACE_URL", token: str = ""
+    ) -> None:
         if not url.startswith(("http://", "https://")):
             raise HttpError(
                 f"--url: {url!r} is not the address of an HTTP API: give http://host:port or https://host:port",
                 status=2,
             )
         self._url = url.rstrip("/")
-        self._token = ""
+        self._name, self._variable = name, variable
+        self._token = token
 
     def log_in(self, credentials: Credentials | Token) -> None:
         """Log in; later requests are sent as this user."""
@@ -70,7 +80,8 @@ class Api:
         except OSError as error:
             reason = getattr(error, "reason", error)
             raise HttpError(
-                f"the HTTP API at {self._url} cannot be reached: {reason}; give its address with --url or HEADRACE_URL"
+                f"{self._name} at {self._url} cannot be reached: {reason}; give its address with --url or "
+                f"{self._variable}"
             ) from error
 
 
@@ -90,7 +101,8 @@ def logged_in(url: str, target: Target) -> Iterator[Api]:
 
 def _reason(error: urllib.error.HTTPError) -> str:
     try:
-        reason = json.loads(error.read())["reason"]
+        problem = json.loads(error.read())
+        reason = problem["reason"] if "reason" in problem else problem["detail"]
     except (ValueError, KeyError, TypeError):
         return f"{error.code} {error.reason}"
     return f"{error.code} {reason}"

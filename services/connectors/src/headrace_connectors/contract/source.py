@@ -76,6 +76,16 @@ class Source(ABC):
         """
         del state
 
+    async def open_read_only(self, state: bytes | None) -> None:
+        """Connect as `open` does, for one poll that no commit follows: `headrace connect test`.
+
+        A source whose `open` creates, deletes or marks something at the other side overrides it, and leaves that out.
+
+        Raises:
+            ConnectorError: As `open`; or what `open` would create is needed for a poll.
+        """
+        await self.open(state)
+
     @abstractmethod
     async def poll(self) -> Batch | None:
         """Wait for records, and return them in their order; None: there were none for a while.

@@ -6,12 +6,25 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from headrace_connectors.contract import CONTRACT_VERSION, GROUPS, Codec, ConnectorError, Sink, Source, Transform
 
 _GROUP: Final = re.compile(r"headrace_connectors\.v([0-9]+)\.([a-z]+)")
 _BASES: Final[dict[str, type[Any]]] = {"sources": Source, "sinks": Sink, "transforms": Transform, "codecs": Codec}
+
+
+class InstalledPlugin(NamedTuple):
+    """A plugin of an installed distribution. Nothing of it has been imported."""
+
+    kind: str
+    """``sources``, ``sinks``, ``transforms`` or ``codecs``."""
+    name: str
+    distribution: str
+    version: str
+    """Version of the distribution."""
+    contract: int
+    """Version of the contract that it is written for."""
 
 
 class UnknownPlugin(ConnectorError):
@@ -51,20 +64,29 @@ class Plugins:
         """
         self._loadable: dict[tuple[str, str], EntryPoint] = {}
         self._incompatible: dict[tuple[str, str], IncompatiblePlugin] = {}
+        self._installed: set[InstalledPlugin] = set()
         for entry in _installed() if found is None else found:
             group = _GROUP.fullmatch(entry.group)
             if group is None:
                 continue
             version, kind = int(group[1]), group[2]
+            distribution = entry.dist.name if entry.dist is not None else entry.value.partition(".")[0]
+            release = entry.dist.version if entry.dist is not None else "unknown"
+            self._installed.add(InstalledPlugin(kind, entry.name, distribution, release, version))
             if entry.group == GROUPS.get(kind):
                 self._loadable.setdefault((kind, entry.name), entry)
             elif version != CONTRACT_VERSION:
-                distribution = entry.dist.name if entry.dist is not None else entry.value.partition(".")[0]
                 self._incompatible[kind, entry.name] = IncompatiblePlugin(entry.name, distribution, version)
 
     def names(self, kind: str) -> list[str]:
         """Names of the plugins of a kind: ``sources``, ``sinks``, ``transforms`` or ``codecs``."""
         return sorted(name for of_kind, name in self._loadable if of_kind == kind)
+
+    def installed(self) -> list[InstalledPlugin]:
+        """All plugins by kind and name, also those that are written for another version of the contract."""
+        kinds = list(GROUPS)
+        known = (one for one in self._installed if one.kind in kinds)
+        return sorted(known, key=lambda one: (kinds.index(one.kind), *one[1:]))
 
     def load(self, kind: str, name: str) -> type[Any]:
         """Import a plugin and return its class.

@@ -31,7 +31,7 @@ class StateStore:
     """
 
     def __init__(self, path: Path) -> None:
-        """Use `opened`."""
+        """Use `opened` or `unlocked`."""
         self._path = path
 
     @classmethod
@@ -46,6 +46,11 @@ class StateStore:
         make_directory(path)
         with locked(path):
             yield cls(path)
+
+    @classmethod
+    def unlocked(cls, path: Path) -> Self:
+        """Return the directory for `load` alone, which another process may use at the same time."""
+        return cls(path)
 
     def path(self, key: str) -> Path:
         """File with the state of a source."""

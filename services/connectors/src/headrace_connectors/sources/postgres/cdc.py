@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
@@ -125,6 +126,34 @@ class PostgresCdc(Source):
 
     async def open(self, state: bytes | None) -> None:
         """Create what is missing at the server."""
+        await self._check_server()
+        await self._check_tables()
+        if self._settings.decoder == "pgoutput":
+            await self._create_publication()
+        is_new = await self._create_slot()
+        if state is not None:
+            self._state = decode_state(state, _STATE_VERSION, _State)
+        if is_new and self._state.lsn != "0/0":
+            raise ConnectorError(
+                f"the slot {self._settings.slot} did not exist any more, and changes since {self._state.lsn} are lost: "
+                "remove the state deliberately to start over with a snapshot"
+            )
+
+    async def open_read_only(self, state: bytes | None) -> None:
+        """Create neither slot nor publication: rows of the snapshot can be read without them, changes cannot."""
+        await self._check_server()
+        await self._check_tables()
+        # A poll without changes would advance the slot after a while.
+        self._idle_at = math.inf
+        if state is not None:
+            self._state = decode_state(state, _STATE_VERSION, _State)
+        if self._state.snapshot == "done" and not await self._slot_plugin():
+            raise ConnectorError(
+                f"the slot {self._settings.slot} does not exist, so there are no changes to read: the first start of "
+                "the source creates it"
+            )
+
+    async def _check_server(self) -> None:
         database = self._database
         (version,) = await database.rows(
             "reading its version", "SELECT current_setting('server_version_num')::int AS n"
@@ -137,17 +166,6 @@ class PostgresCdc(Source):
         if level["level"] != "logical":
             raise ConnectorError(
                 f"wal_level is {level['level']}: set wal_level = logical in postgresql.conf, and restart PostgreSQL"
-            )
-        await self._check_tables()
-        if self._settings.decoder == "pgoutput":
-            await self._create_publication()
-        is_new = await self._create_slot()
-        if state is not None:
-            self._state = decode_state(state, _STATE_VERSION, _State)
-        if is_new and self._state.lsn != "0/0":
-            raise ConnectorError(
-                f"the slot {self._settings.slot} did not exist any more, and changes since {self._state.lsn} are lost: "
-                "remove the state deliberately to start over with a snapshot"
             )
 
     async def _check_tables(self) -> None:
@@ -184,19 +202,26 @@ class PostgresCdc(Source):
 
     async def _create_slot(self) -> bool:
         slot, decoder = self._settings.slot, self._settings.decoder
-        found = await self._database.rows(
-            "looking for the slot", "SELECT plugin FROM pg_replication_slots WHERE slot_name = %s", (slot,)
-        )
-        if not found:
+        plugin = await self._slot_plugin()
+        if plugin is None:
             await self._database.rows(
                 "creating the slot", "SELECT pg_create_logical_replication_slot(%s, %s)", (slot, decoder)
             )
             return True
-        if found[0]["plugin"] != decoder:
+        if plugin != decoder:
             raise ConnectorError(
-                f"the slot {slot} is of {found[0]['plugin']}, not of {decoder}: set decoder, or choose another slot"
+                f"the slot {slot} is of {plugin}, not of {decoder}: set decoder, or choose another slot"
             )
         return False
+
+    async def _slot_plugin(self) -> str | None:
+        """Return the output plugin of the slot; None if there is no slot."""
+        found = await self._database.rows(
+            "looking for the slot",
+            "SELECT plugin FROM pg_replication_slots WHERE slot_name = %s",
+            (self._settings.slot,),
+        )
+        return found[0]["plugin"] if found else None
 
     @property
     def _publication(self) -> str:

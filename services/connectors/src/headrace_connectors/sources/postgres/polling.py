@@ -113,6 +113,16 @@ class PostgresPolling(Source):
                 await self._mark()
             else:
                 self._last = stored[0] if stored else None
+        await self._check_table()
+
+    async def open_read_only(self, state: bytes | None) -> None:
+        """Continue after the state, and delete or mark nothing: rows that wait for it are read once more."""
+        if state is not None and not self._is_marking:
+            stored = decode_state(state, _STATE_VERSION, list[list[Any]])
+            self._last = stored[0] if stored else None
+        await self._check_table()
+
+    async def _check_table(self) -> None:
         # A wrong name is found here and not later.
         await self._database.rows("looking at the table", self._select(limit=0), self._last)
 

@@ -1,0 +1,247 @@
+"""`headrace connect`. Connectors are imported by the functions that need them: `status` does without."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from functools import wraps
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import click
+
+from headrace.cli import output
+from headrace.cli.asking import counted
+from headrace.cli.connector_documents import (
+    ConnectorDocument,
+    DestinationDocument,
+    TrialDocument,
+    TriedRecordDocument,
+)
+from headrace.cli.family import family
+from headrace.cli.output import Form, with_form
+from headrace.cli.parameters import WholeNumber
+from headrace.cli.servers.http_target import Api
+
+_URL: Final = "http://127.0.0.1:8120"
+_FAILING: Final = frozenset({"degraded", "error"})
+_SHOWN_CHARACTERS: Final = 60
+_PIPELINE_ARGUMENT: Final = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+
+
+@family("connect", "Run and check connectors, which move records between topics and other systems.")
+def app() -> None:
+    """Do nothing: the work is in the commands."""
+
+
+@app.command()
+@_PIPELINE_ARGUMENT
+def lint(file: Path) -> None:
+    """Check a pipeline file; list all mistakes with their lines, and exit with status 1 if there are any.
+
+    Nothing is started or connected to.
+    """
+    from headrace.cli.connecting import pipelines  # noqa: PLC0415
+
+    pipeline = pipelines.read(file)
+    click.echo(f"{file} is valid: {counted(len(pipeline.sources), 'source')} ({', '.join(pipeline.sources)})")
+
+
+@app.command()
+@_PIPELINE_ARGUMENT
+def run(file: Path) -> None:
+    """Run the connectors of a pipeline file in the foreground. Ctrl-C stops them: what is in flight ends first.
+
+    Log records go to standard error. On a terminal, a line for each connector below them has its state, records, and
+    records per second.
+    """
+    from headrace.cli.connecting import foreground, pipelines  # noqa: PLC0415
+
+    foreground.run(pipelines.read(file))
+
+
+def _with_api(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options for a process with connectors to a command, which gets a parameter `api`."""
+
+    @click.option(
+        "--url",
+        envvar="HEADRACE_CONNECTORS_URL",
+        default=_URL,
+        show_default=True,
+        help="Address of the connectors' HTTP interface, the setting http.address.",
+    )
+    @click.option(
+        "--token",
+        envvar="HEADRACE_CONNECTORS_TOKEN",
+        default="",
+        help="Token of the interface, the setting http.token. Prefer HEADRACE_CONNECTORS_TOKEN.",
+    )
+    @wraps(function)
+    def command(*, url: str, token: str, **arguments: Any) -> None:
+        api = Api(url, name="the connectors' HTTP interface", variable="HEADRACE_CONNECTORS_URL", token=token)
+        function(api=api, **arguments)
+
+    return command
+
+
+@app.command()
+@_with_api
+@with_form
+def status(api: Api, form: Form) -> None:
+    """Show the connectors of a process: state, records and the last error of each.
+
+    The exit status is 1 if one is degraded or in error.
+    """
+    connectors: list[ConnectorDocument] = json.loads(api.ask("GET", "/connectors"))
+    output.show(form, connectors, lambda: _print_connectors(connectors))
+    if any(one["state"] in _FAILING for one in connectors):
+        raise click.exceptions.Exit(1)
+
+
+@app.command()
+@click.argument("key", metavar="KEY")
+@_with_api
+@with_form
+def destinations(key: str, api: Api, form: Form) -> None:
+    """Show the topics that a connector writes to: circuit breaker, messages and the last error of each."""
+    found: list[DestinationDocument] = json.loads(api.ask("GET", f"/connectors/{quote(key, safe='')}/destinations"))
+    output.show(form, found, lambda: _print_destinations(found))
+
+
+@app.command()
+@click.argument("plugin", metavar="PLUGIN")
+def new(plugin: str) -> None:
+    """Print a pipeline file for a source, with every setting, its default and its description.
+
+    Blanks are marked as ${NAME}. `headrace connect lint` reports those that are left.
+    """
+    from headrace.cli.connecting import pipelines  # noqa: PLC0415
+
+    click.echo(pipelines.template(plugin), nl=False)
+
+
+@app.command()
+@with_form
+def plugins(form: Form) -> None:
+    """List the installed plugins: sources, sinks, transforms and codecs, with the versions of their distributions."""
+    from headrace.cli.connecting import pipelines  # noqa: PLC0415
+
+    found = pipelines.plugins()
+    columns = ("kind", "plugin", "distribution", "version", "contract")
+    rows = [
+        (
+            one["kind"],
+            one["name"],
+            one["distribution"],
+            one["version"],
+            f"v{one['contract']}" if one["is_usable"] else f"v{one['contract']}: not usable with this release",
+        )
+        for one in found
+    ]
+    output.show(form, found, lambda: output.print_table(columns, rows))
+
+
+@app.command("test")
+@_PIPELINE_ARGUMENT
+@click.option(
+    "--records",
+    "-n",
+    "records_max",
+    type=WholeNumber(1, 100_000),
+    default=10,
+    show_default=True,
+    help="Maximum number of records of each source.",
+)
+@with_form
+def test_(file: Path, records_max: int, form: Form) -> None:
+    """Open the sources of a pipeline file, poll each once, and show where its records would go.
+
+    Nothing is stored, committed or created. A source that has no records within 5 seconds is reported. The exit status
+    is 1 if a source could not be tried, or would refuse a record.
+    """
+    from headrace.cli.connecting import pipelines  # noqa: PLC0415
+
+    trials = pipelines.trials(pipelines.read(file), records_max)
+    output.show(form, trials, lambda: _print_trials(trials))
+    if any(one["error"] is not None or _refused(one) for one in trials):
+        raise click.exceptions.Exit(1)
+
+
+def _refused(trial: TrialDocument) -> bool:
+    return any(record["outcome"] == "refused" for record in trial["records"])
+
+
+def _print_connectors(connectors: list[ConnectorDocument]) -> None:
+    output.print_table(
+        ("connector", "kind", "plugin", "state", "records", "batches", "destinations", "last commit", "last error"),
+        [
+            (
+                one["key"],
+                one["kind"],
+                one["plugin"],
+                one["state"],
+                one["records_count"],
+                one["batches_count"],
+                one["destinations_count"],
+                _local(one["last_commit_at"]),
+                output.or_dash(one["last_error"]),
+            )
+            for one in connectors
+        ],
+    )
+
+
+def _local(time: str | None) -> str:
+    return "-" if time is None else output.date(round(datetime.fromisoformat(time).timestamp() * 1_000_000))
+
+
+def _print_destinations(found: list[DestinationDocument]) -> None:
+    output.print_table(
+        ("stream", "topic", "circuit", "partitions", "messages", "last error"),
+        [
+            (
+                one["stream"],
+                one["topic"],
+                one["circuit"],
+                output.or_dash(one["partitions_count"]),
+                one["messages_count"],
+                output.or_dash(one["last_error"]),
+            )
+            for one in found
+        ],
+    )
+
+
+def _print_trials(trials: list[TrialDocument]) -> None:
+    if not trials:
+        click.echo("no source is enabled")
+    rows = [
+        (trial["key"], record["outcome"], *_place(record), _shortened(record["payload"]))
+        for trial in trials
+        for record in trial["records"]
+    ]
+    if rows:
+        output.print_table(("source", "outcome", "destination", "partition", "record"), rows)
+    for trial in trials:
+        for topic in trial["new_topics"]:
+            click.echo(f"{trial['key']}: the topic {topic['stream']}/{topic['topic']} would be created")
+        if trial["error"] is not None:
+            click.echo(f"{output.coloured('fail', 'red')}  {trial['key']}: {output.harmless(trial['error'])}")
+        elif not trial["records"]:
+            click.echo(f"{trial['key']}: the poll has returned no records")
+
+
+def _place(record: TriedRecordDocument) -> tuple[str, str]:
+    if record["stream"] is None:
+        return record["reason"] or "-", "-"
+    if record["partition"] is not None:
+        partition = str(record["partition"])
+    else:
+        partition = f"by key {record['key']}" if record["key"] is not None else "any"
+    return f"{record['stream']}/{record['topic']}", partition
+
+
+def _shortened(payload: str) -> str:
+    return payload if len(payload) <= _SHOWN_CHARACTERS else f"{payload[:_SHOWN_CHARACTERS]}..."

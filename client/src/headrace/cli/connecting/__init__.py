@@ -1,0 +1,1 @@
+"""Connectors in the process of the command."""

@@ -1,0 +1,77 @@
+"""Pipeline files and plugins, for `headrace connect`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any, Final, cast
+
+from headrace.cli.connector_documents import PluginDocument, TrialDocument
+from headrace.cli.errors import CommandError
+from headrace.sdk.errors import HeadraceError
+from headrace_connectors.app import tried
+from headrace_connectors.contract import CONTRACT_VERSION, ConnectorError
+from headrace_connectors.pipeline_file.pipeline import Pipeline, read_pipeline
+from headrace_connectors.pipeline_file.template import source_template
+from headrace_connectors.plugins.discovery import Plugins
+
+_TRIAL_SECONDS: Final = 5.0
+
+
+def read(file: Path) -> Pipeline:
+    """Read a pipeline file.
+
+    Raises:
+        SettingsError: Everything that is wrong in it, each with its line.
+    """
+    return read_pipeline(file, Plugins(), os.environ)
+
+
+def template(plugin: str) -> str:
+    """Return a pipeline file to be completed.
+
+    Raises:
+        CommandError: There is no such source.
+    """
+    try:
+        return source_template(Plugins(), plugin)
+    except ConnectorError as error:
+        raise CommandError(f"{error} (`headrace connect plugins` lists them)") from error
+
+
+def plugins() -> list[PluginDocument]:
+    """Return the installed plugins."""
+    return [
+        PluginDocument(
+            kind=cast("Any", one.kind.removesuffix("s")),
+            name=one.name,
+            distribution=one.distribution,
+            version=one.version,
+            contract=one.contract,
+            is_usable=one.contract == CONTRACT_VERSION,
+        )
+        for one in Plugins().installed()
+    ]
+
+
+def trials(pipeline: Pipeline, records_max: int) -> list[TrialDocument]:
+    """Poll each source once, and return where its records would go.
+
+    Raises:
+        CommandError: The server cannot be reached, or refuses the login.
+    """
+    try:
+        found = asyncio.run(tried(pipeline, records_max=records_max, seconds=_TRIAL_SECONDS))
+    except HeadraceError as error:
+        raise CommandError(f"{error}; {pipeline.file} has the address and the user in [server]") from error
+    return [
+        TrialDocument(
+            key=one.key,
+            plugin=one.plugin,
+            error=one.error,
+            records=[cast("Any", record._asdict()) for record in one.records],
+            new_topics=[{"stream": stream, "topic": topic} for stream, topic in one.new_topics],
+        )
+        for one in found
+    ]

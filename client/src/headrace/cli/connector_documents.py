@@ -1,0 +1,117 @@
+"""Documents of `headrace connect`.
+
+docs/schemas has the JSON schemas, which are generated from the types here. A field is never removed or renamed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+
+class StateChangeDocument(TypedDict):
+    """A change of the state of a connector."""
+
+    at: str
+    """Time in RFC 3339."""
+    state: str
+    reason: str | None
+
+
+class DroppedDocument(TypedDict):
+    """Numbers of records that were not stored."""
+
+    refused: dict[str, int]
+    """Records that were not admitted, by reason."""
+    unmatched: dict[str, int]
+    """Records without a destination, by what happened to them."""
+
+
+class ConnectorDocument(TypedDict):
+    """A connector of `connect status`. Times are in RFC 3339."""
+
+    key: str
+    """Name in the pipeline file."""
+    kind: Literal["source", "sink"]
+    plugin: str
+    state: Literal["starting", "running", "degraded", "stopping", "stopped", "error"]
+    is_routed: bool
+    """True if records have destinations of their own."""
+    destinations_count: int
+    dropped: DroppedDocument
+    error_code: str | None
+    last_error: str | None
+    last_error_at: str | None
+    consecutive_failures: int
+    """Failures since the last committed batch."""
+    batches_count: int
+    """Batches that were stored and committed."""
+    records_count: int
+    """Records in them that were stored."""
+    last_commit_at: str | None
+    last_abandon_at: str | None
+    last_abandoned: str | None
+    """Position that was given up to."""
+    history: list[StateChangeDocument]
+
+
+class DestinationDocument(TypedDict):
+    """A topic of `connect destinations`."""
+
+    stream: str
+    topic: str
+    circuit: str
+    """State of the circuit breaker; `open`: records are refused because the destination keeps failing."""
+    partitions_count: int | None
+    """None if the topic is not known to exist."""
+    messages_count: int
+    """Messages that were stored in this run."""
+    last_error: str | None
+
+
+class PluginDocument(TypedDict):
+    """A plugin of `connect plugins`."""
+
+    kind: Literal["source", "sink", "transform", "codec"]
+    name: str
+    distribution: str
+    version: str
+    """Version of the distribution."""
+    contract: int
+    """Version of the contract that the plugin is written for."""
+    is_usable: bool
+    """False if it is written for another version of the contract than that of this release."""
+
+
+class TopicNameDocument(TypedDict):
+    """A topic."""
+
+    stream: str
+    topic: str
+
+
+class TriedRecordDocument(TypedDict):
+    """A record of `connect test`."""
+
+    outcome: Literal["sent", "dropped", "refused"]
+    """Outcome of the record if the source ran."""
+    stream: str | None
+    topic: str | None
+    partition: int | None
+    """Partition that the routing names; None: the key or the server chooses it."""
+    key: str | None
+    payload: str
+    reason: str | None
+    """Reason why it would not be sent."""
+
+
+class TrialDocument(TypedDict):
+    """A source of `connect test`."""
+
+    key: str
+    """Name in the pipeline file."""
+    plugin: str
+    error: str | None
+    """Reason why it could not be tried."""
+    records: list[TriedRecordDocument]
+    new_topics: list[TopicNameDocument]
+    """Topics that do not exist, and would be created."""

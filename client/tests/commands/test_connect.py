@@ -1,0 +1,212 @@
+"""`headrace connect`: pipeline files, and connectors that run."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from command_shell import Shell
+from schema_check import validate
+from tests.connectors.process import until
+from tests.ports import free_port
+
+from headrace.embedded import Server
+
+RANDOM = '[sources.orders]\nplugin = "random"\nstream = "shop"\ntopic = "made-up"\n[sources.orders.settings]\n'
+ROUTED = (
+    '[sources.orders]\nplugin = "random"\n[sources.orders.settings]\ninterval = "1 ms"\n[sources.orders.routing]\n'
+    'default_stream = "wares"\ndefault_topic = "other"\ntopic_column = "ware"\npartition_key_column = "id"\n'
+)
+
+
+def top(server: Server) -> str:
+    """Tables of a pipeline file that name the server."""
+    return (
+        f'[server]\nurl = "headrace://{server.address}"\nusername = "{server.username}"\n'
+        f'password = "{server.password}"\n'
+    )
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path, server: Server) -> Path:
+    """A pipeline file whose records are routed by a column."""
+    file = tmp_path / "pipeline.toml"
+    file.write_text(top(server) + ROUTED)
+    return file
+
+
+def test_a_valid_file(headrace: Shell, pipeline: Path) -> None:
+    assert headrace("connect", "lint", str(pipeline)) == f"{pipeline} is valid: 1 source (orders)\n"
+
+
+def test_every_mistake_is_reported_with_its_line(headrace: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text(RANDOM + "batch_sise = 3\nseed = 'x'\n[htp]\n")
+    refused = headrace.run("connect", "lint", str(file))
+    message = refused.stderr.decode()
+    assert (refused.returncode, refused.stdout) == (1, b"")
+    assert "3 wrong setting(s)" in message
+    for line, setting in ((6, "batch_sise"), (7, "seed"), (8, "htp")):
+        assert any(setting in row and f"(%s line {line})" % file in row for row in message.splitlines()), message
+    assert "did you mean batch_size?" in message
+
+
+@pytest.mark.parametrize("plugin", ["postgres", "postgres_cdc", "random", "webhook"])
+def test_a_new_file_is_valid_when_its_blanks_are_filled(headrace: Shell, tmp_path: Path, plugin: str) -> None:
+    text = headrace("connect", "new", plugin)
+    file = tmp_path / "new.toml"
+    file.write_text(text)
+    blank = headrace.run("connect", "lint", str(file))
+    assert blank.returncode == 1
+    assert "the environment variable STREAM is not set" in blank.stderr.decode()
+    filled = text.replace("${STREAM}", "shop").replace("${TOPIC}", "orders").replace("${URL}", "postgresql:///x")
+    filled = (
+        filled.replace("${SLOT}", "shop").replace("${TABLES}", "public.orders").replace("${TABLE}", "public.orders")
+    )
+    # Exactly one of three settings of this plugin has to be chosen.
+    filled = filled.replace('#cursor_column = "..."', 'cursor_column = "id"')
+    file.write_text(filled)
+    headrace("connect", "lint", str(file))
+    assert tomllib.loads(filled)["sources"]["example"]["plugin"] == plugin
+
+
+def test_a_new_file_has_every_setting_with_its_default_and_description(headrace: Shell) -> None:
+    text = headrace("connect", "new", "webhook")
+    assert "# Address to listen on; port 0 picks a free port." in text
+    for line in ('#address = "127.0.0.1:8121"', '#max_body = "1 MiB"', "#batch_size = 1000", "#max_destinations = 256"):
+        assert line in text.splitlines()
+    with_defaults = "\n".join(line.removeprefix("#") if line.startswith("#max") else line for line in text.splitlines())
+    assert tomllib.loads(with_defaults)["sources"]["example"]["settings"]["max_waiting"] == "64 MiB"
+
+
+def test_a_plugin_that_is_not_there(headrace: Shell) -> None:
+    refused = headrace.run("connect", "new", "webhok")
+    assert refused.returncode == 1
+    assert "did you mean webhook? (`headrace connect plugins` lists them)" in refused.stderr.decode()
+
+
+def test_plugins(headrace: Shell) -> None:
+    found = json.loads(headrace("connect", "plugins", "--json"))
+    validate("connect-plugins", found)
+    assert {("source", "webhook"), ("transform", "route"), ("codec", "json")} <= {(p["kind"], p["name"]) for p in found}
+    assert all(one["is_usable"] for one in found if one["distribution"] == "headrace")
+    assert "postgres_cdc" in headrace("connect", "plugins")
+
+
+def test_a_trial_shows_destinations_and_stores_nothing(headrace: Shell, pipeline: Path) -> None:
+    command = ("connect", "test", str(pipeline), "--records", "4")
+    (trial,) = json.loads(headrace(*command, "--json"))
+    validate("connect-test", [trial])
+    records = trial["records"]
+    assert [(record["outcome"], record["stream"], record["key"]) for record in records] == [
+        ("sent", "wares", str(number)) for number in range(4)
+    ]
+    assert [record["topic"] for record in records] == [json.loads(record["payload"])["ware"] for record in records]
+    assert {topic["topic"] for topic in trial["new_topics"]} == {record["topic"] for record in records}
+    shown = headrace(*command)
+    assert f"wares/{records[0]['topic']} would be created" in " ".join(shown.split())
+    assert "wares" not in headrace("stream", "list")
+    assert [path.name for path in pipeline.parent.iterdir()] == [pipeline.name], "the trial has left a state"
+
+
+def test_a_trial_reports_refusals(headrace: Shell, pipeline: Path) -> None:
+    denied = 'mode = "denylist"\ndeny = [{ stream = "wares", topic = "*" }]\n'
+    pipeline.write_text(pipeline.read_text() + f"[sources.orders.admission]\n{denied}")
+    refused = headrace.run("connect", "test", str(pipeline), "-n", "1")
+    assert refused.returncode == 1
+    assert b"is in admission.deny" in refused.stdout
+
+
+def test_a_trial_without_a_server(headrace: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text('[server]\nurl = "headrace://127.0.0.1:1"\ntimeout = "100 ms"\n' + RANDOM)
+    refused = headrace.run("connect", "test", str(file))
+    assert refused.returncode == 1
+    assert f"{file} has the address and the user in [server]" in refused.stderr.decode()
+
+
+@dataclass
+class Running:
+    """`headrace connect run` in a process of its own."""
+
+    process: subprocess.Popen[bytes]
+    options: tuple[str, ...]
+
+
+@pytest.fixture
+def running(headrace: Shell, pipeline: Path) -> Iterator[Running]:
+    """Connectors of which one runs, and one is in error."""
+    port = free_port()
+    lost = f'mapping_url = "http://127.0.0.1:{port}/mappings/none"\n'
+    pipeline.write_text(
+        pipeline.read_text()
+        + f'[http]\naddress = "127.0.0.1:{port}"\ntoken = "secret"\n'
+        + '[sources.lost]\nplugin = "random"\n[sources.lost.transforms.route]\ntopic_field = "ware"\n'
+        + lost
+    )
+    process = headrace.start("connect", "run", str(pipeline))
+    options = ("--url", f"http://127.0.0.1:{port}", "--token", "secret")
+    try:
+        # The status has the exit status 1 all the time, since one connector is in error.
+        until(lambda: process.poll() is not None or b"running" in headrace.run("connect", "status", *options).stdout)
+        yield Running(process, options)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_connectors_that_run(headrace: Shell, running: Running) -> None:
+    """Their status in every form, with the exit status 1 for the one in error; their end by a signal."""
+    until(lambda: b" error " in headrace.run("connect", "status", *running.options).stdout)
+    shown = headrace.run("connect", "status", *running.options, "--json")
+    connectors = json.loads(shown.stdout)
+    validate("connect-status", connectors)
+    assert shown.returncode == 1
+    assert {one["key"]: one["state"] for one in connectors} == {"orders": "running", "lost": "error"}
+    validate("connect-status", yaml.safe_load(headrace.run("connect", "status", *running.options, "-o", "yaml").stdout))
+
+    command = ("connect", "destinations", "orders", *running.options)
+    until(lambda: json.loads(headrace(*command, "--json")))
+    destinations = json.loads(headrace(*command, "--json"))
+    validate("connect-destinations", destinations)
+    assert {one["stream"] for one in destinations} == {"wares"}
+    assert "closed" in headrace(*command)
+    missing = headrace.run("connect", "destinations", "none", *running.options)
+    assert "there is no connector 'none'; there are: orders, lost" in missing.stderr.decode()
+    refused = headrace.run("connect", "status", *running.options[:2])
+    assert "401 the header Authorization has not the token" in refused.stderr.decode()
+
+    running.process.send_signal(signal.SIGTERM)
+    output, log = running.process.communicate(timeout=60)
+    assert (running.process.returncode, output) == (0, b"")
+    assert b"connectors run: orders, lost" in log
+    headrace("stream", "delete", "wares", "--yes")
+
+
+def test_an_interface_that_is_not_there(headrace: Shell) -> None:
+    refused = headrace.run("connect", "status", "--url", f"http://127.0.0.1:{free_port()}")
+    assert refused.returncode == 1
+    assert "give its address with --url or HEADRACE_CONNECTORS_URL" in refused.stderr.decode()
+
+
+def test_the_status_does_without_the_connectors() -> None:
+    """Importing them takes longer than the answer."""
+    program = """
+import sys
+from contextlib import suppress
+from headrace.cli.app import main
+sys.argv = ["headrace", "connect", "status", "--help"]
+with suppress(SystemExit):
+    main()
+print(*(name for name in sys.modules if name.startswith(("headrace_connectors", "aiohttp", "pydantic", "rich"))))
+"""
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert shown.stdout.splitlines()[-1] == ""

@@ -1,0 +1,187 @@
+"""Trial of a source: one poll whose records are routed and admitted, and not stored."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from headrace.aio.client import Client
+from headrace.sdk.direct import Outgoing, Runs
+from headrace.sdk.errors import HeadraceError, NotFound
+from headrace_connectors.admission.table import AdmissionTable, Name, NotCreated
+from headrace_connectors.contract import Batch, Codec, ConnectorError, Record, Source, Transform, Unavailable
+from headrace_connectors.pipeline_file.pipeline import SourceSpec
+from headrace_connectors.runtime.counters import Counters
+from headrace_connectors.runtime.delivery import Delivery
+from headrace_connectors.state.store import StateStore
+
+_RETRY_SECONDS = 0.2
+
+
+class TriedRecord(NamedTuple):
+    """A record, or one of the records that a transform has made of it."""
+
+    outcome: Literal["sent", "dropped", "refused"]
+    """Outcome of the record if the source ran."""
+    stream: str | None
+    topic: str | None
+    partition: int | None
+    """Partition that the routing names; None: the key or the server chooses it."""
+    key: str | None
+    payload: str
+    """Payload as the codec encodes it; that of the source for records that would not be sent."""
+    reason: str | None
+    """Reason why it would not be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Outcome for one source."""
+
+    key: str
+    """Name of the source."""
+    plugin: str
+    records: Sequence[TriedRecord] = ()
+    error: str | None = None
+    """Reason why the source could not be tried."""
+    new_topics: Sequence[Name] = ()
+    """Topics that do not exist, and would be created."""
+
+
+def existing(client: Client, spec: SourceSpec) -> Callable[[Name], Awaitable[int | None]]:
+    """Return what looks up the number of partitions of a topic; None: it would be created.
+
+    Args:
+        client: A client of the server.
+        spec: The source, whose settings say whether topics are created.
+    """
+
+    async def count(name: Name) -> int | None:
+        try:
+            return (await client.topic(*name)).partitions_count
+        except NotFound:
+            if spec.settings.topic_defaults.create:
+                return None
+            raise NotCreated(
+                f"{name[0]}/{name[1]} does not exist, and topic_defaults.create is false: create it, or set it to true"
+            ) from None
+
+    return count
+
+
+async def try_source(
+    spec: SourceSpec,
+    store: StateStore,
+    partitions_count: Callable[[Name], Awaitable[int | None]],
+    *,
+    records_max: int,
+    seconds: float,
+) -> Trial:
+    """Open a source, poll it until there are records, and close it without a commit.
+
+    Args:
+        spec: The source.
+        store: The states; it continues after its own.
+        partitions_count: Looks up a topic; None: the topic would be created. Raises `NotCreated`.
+        records_max: Maximum number of records that are looked at.
+        seconds: Time for all of it.
+    """
+    new_topics: list[Name] = []
+
+    async def ready(name: Name) -> int:
+        found = await partitions_count(name)
+        if found is None:
+            new_topics.append(name)
+            return spec.settings.topic_defaults.partitions_count
+        return found
+
+    table = AdmissionTable(spec.settings.admission, spec.settings.circuit_breaker, ready, time.monotonic)
+    try:
+        async with asyncio.timeout(seconds):
+            records = await _tried(spec, store, table, records_max)
+    except TimeoutError:
+        return Trial(spec.key, spec.source.name, error=f"there were no records within {seconds:g} s")
+    except (ConnectorError, HeadraceError, OSError) as error:
+        return Trial(spec.key, spec.source.name, error=str(error))
+    except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the other sources are tried, too
+        return Trial(spec.key, spec.source.name, error=f"the plugin failed: {type(error).__name__}: {error}")
+    return Trial(spec.key, spec.source.name, records, new_topics=sorted(new_topics))
+
+
+async def _tried(spec: SourceSpec, store: StateStore, table: AdmissionTable, records_max: int) -> list[TriedRecord]:
+    source: Source = spec.source.create()
+    transforms = [transform.create() for transform in spec.transforms]
+    codec = spec.codec.create()
+    for transform in transforms:
+        await transform.open()
+    try:
+        await source.open_read_only(await store.load(spec.key, spec.source.name))
+        batch = await _records(source)
+        tried: list[TriedRecord] = []
+        # One at a time, so that each has an outcome of its own.
+        for record in batch.records[:records_max]:
+            tried += await _outcome(record, spec, source, transforms, codec, table)
+        return tried
+    finally:
+        await source.close()
+
+
+async def _records(source: Source) -> Batch:
+    while True:
+        try:
+            batch = await source.poll()
+        except Unavailable:
+            # A source that runs tries again, too.
+            await asyncio.sleep(_RETRY_SECONDS)
+            continue
+        if batch is not None:
+            return batch
+
+
+async def _outcome(
+    record: Record,
+    spec: SourceSpec,
+    source: Source,
+    transforms: Sequence[Transform],
+    codec: Codec,
+    table: AdmissionTable,
+) -> list[TriedRecord]:
+    kept, counters = _Kept(), Counters()
+    payload = _text(record.payload)
+    delivery = Delivery(spec.settings, source.mode(), transforms, codec, table, kept, counters)
+    try:
+        await delivery.deliver([record])
+    except Unavailable:
+        raise
+    except ConnectorError as error:
+        return [TriedRecord("refused", None, None, None, None, payload, str(error))]
+    return kept.records or [TriedRecord("dropped", None, None, None, None, payload, _reason(counters))]
+
+
+def _reason(counters: Counters) -> str:
+    if counters.refused:
+        return f"not admitted: {', '.join(counters.refused)}"
+    if counters.unmatched:
+        return "it has no destination"
+    return "it is invalid" if counters.invalid else "a transform removes it"
+
+
+def _text(payload: Any) -> str:
+    return payload.decode(errors="replace") if isinstance(payload, bytes) else str(payload)
+
+
+class _Kept:
+    """Takes the place of the producer, and keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.records: list[TriedRecord] = []
+
+    async def send_groups(self, groups: Mapping[Name, Sequence[Outgoing]]) -> dict[Any, Runs | HeadraceError]:
+        for (stream, topic), messages in groups.items():
+            for one in messages:
+                key = one.key.decode(errors="replace") if isinstance(one.key, bytes) else one.key
+                self.records.append(TriedRecord("sent", stream, topic, one.partition, key, _text(one.payload), None))
+        return {name: [] for name in groups}
