@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import random
 
-from headrace_connectors.pipeline_file.models import DeliverySettings
+from headrace_connectors.pipeline_file.models import RetrySettings
 
 
 class Backoff:
     """Pauses that double with each failure up to a limit, with jitter, and end early when a stop is requested."""
 
-    def __init__(self, settings: DeliverySettings, stop: asyncio.Event, draw: random.Random) -> None:
+    def __init__(self, settings: RetrySettings, stop: asyncio.Event, draw: random.Random) -> None:
         self._first = settings.backoff_min.seconds
         self._longest = settings.backoff_max.seconds
         self._next = self._first
