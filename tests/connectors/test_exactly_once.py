@@ -1,0 +1,91 @@
+"""Sinks that store offsets with their data: whatever stops in between, each message is there once."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+import headrace
+from tests.connectors.process import Connectors, until
+from tests.connectors.test_sinks import FAST
+
+POINTS = (
+    "sink-before-writing",
+    "sink-before-flushing",
+    "sink-within-flushing",
+    "sink-before-storing",
+    "sink-after-storing",
+)
+
+
+def send(client: headrace.Client, stream: str, numbers: range) -> None:
+    """Send objects to the four partitions of a topic; each tenth is no JSON."""
+    with client.producer(stream, "t") as producer:
+        for number in numbers:
+            payload = b"poison" if number % 10 == 9 else b'{"id": %d}' % number
+            producer.send_many([payload], partition=number % 4)
+
+
+@pytest.fixture
+def topic(client: headrace.Client, stream: str) -> str:
+    """A stream with the topic `t` of four partitions."""
+    client.create_stream(stream)
+    client.create_topic(stream, "t", partitions=4)
+    return stream
+
+
+def written(numbers: range) -> list[int]:
+    return [number for number in numbers if number % 10 != 9]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_rows_are_written_once_whatever_is_killed(
+    client: headrace.Client,
+    connectors: Connectors,
+    database: psycopg.Connection,
+    database_url: str,
+    topic: str,
+    point: str,
+) -> None:
+    """The table has no key that would hide a repetition."""
+    database.execute("CREATE TABLE rows (id int)")
+    send(client, topic, range(100))
+    connectors.run(
+        f'[sinks.a]\nplugin = "postgres"\nstream = "{topic}"\ntopic = "t"\nlinger = "5 ms"\nbatch_size = 5\n'
+        f'[sinks.a.settings]\nurl = "{database_url}"\ntable = "public.rows"\n{FAST}',
+        fault=(point,),
+    )
+    assert connectors.wait() == -9
+    assert len(database.execute("SELECT id FROM rows").fetchall()) < 90
+    send(client, topic, range(100, 120))
+    connectors.run()
+    until(lambda: len(database.execute("SELECT id FROM rows").fetchall()) >= len(written(range(120))))
+    assert connectors.stop() == 0
+    found = sorted(row[0] for row in database.execute("SELECT id FROM rows").fetchall())
+    assert found == written(range(120))
+    letters = [letter.headers["x-dead-letter-offset"] for letter in client.read(topic, "t-dead") if letter.headers]
+    assert 12 <= len(letters) <= 24
+
+
+def test_a_second_process_takes_over_and_rows_are_written_once(
+    client: headrace.Client,
+    connectors: Connectors,
+    database: psycopg.Connection,
+    database_url: str,
+    topic: str,
+) -> None:
+    """The offsets at the server are behind, as after an outage: the table decides where a partition continues."""
+    database.execute("CREATE TABLE rows (id int)")
+    pipeline = (
+        f'[sinks.a]\nplugin = "postgres"\nstream = "{topic}"\ntopic = "t"\nlinger = "5 ms"\n'
+        f'[sinks.a.settings]\nurl = "{database_url}"\ntable = "public.rows"\n{FAST}'
+    )
+    send(client, topic, range(40))
+    connectors.run(pipeline)
+    until(lambda: len(database.execute("SELECT id FROM rows").fetchall()) == len(written(range(40))))
+    assert connectors.stop() == 0
+    send(client, topic, range(40, 60))
+    # Another group has no offsets at the server at all.
+    connectors.run(pipeline.replace('topic = "t"\n', 'topic = "t"\ngroup = "other"\n'))
+    until(lambda: len(database.execute("SELECT id FROM rows").fetchall()) >= len(written(range(60))))
+    assert sorted(row[0] for row in database.execute("SELECT id FROM rows").fetchall()) == written(range(60))
