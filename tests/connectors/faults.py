@@ -14,6 +14,8 @@ from headrace.aio.consumer import Consumer
 from headrace_chassis import directories
 from headrace_connectors import process
 from headrace_connectors.runtime.source_loop import SourceLoop
+from headrace_connectors.sinks.parquet import partition
+from headrace_connectors.sinks.parquet.sink import ParquetSink
 from headrace_connectors.sinks.postgres.sink import PostgresSink
 from headrace_connectors.sources.postgres import cdc
 from headrace_connectors.state import store
@@ -99,7 +101,25 @@ def _at(kinds: Sequence[type[Any]], method: str, *, is_after: bool = False) -> C
     return arm
 
 
-_SINKS: Sequence[type[Any]] = (PostgresSink,)
+def _before_manifest() -> None:
+    """The third file has its name, and does not count yet."""
+    original, calls = partition.replace_file, itertools.count(1)  # type: ignore[attr-defined]
+
+    def replaced(path: Path, text: str) -> None:
+        if next(calls) == 3:
+            _killed()
+        original(path, text)
+
+    partition.replace_file = replaced  # type: ignore[attr-defined]
+
+
+def _within_transaction() -> None:
+    """Everything is in the transaction, or in the file, and nothing counts yet."""
+    _killed_at_third(PostgresSink, "_commit", is_after=False)
+    _before_manifest()
+
+
+_SINKS: Sequence[type[Any]] = (ParquetSink, PostgresSink)
 
 POINTS: dict[str, Callable[[], None]] = {
     "before-saving": _before_saving,
@@ -109,7 +129,7 @@ POINTS: dict[str, Callable[[], None]] = {
     "failing-commit": _failing_commit,
     "sink-before-writing": _at(_SINKS, "write"),
     "sink-before-flushing": _at(_SINKS, "flush"),
-    "sink-within-flushing": _at(_SINKS, "_commit"),
+    "sink-within-flushing": _within_transaction,
     "sink-before-storing": _at([Consumer], "commit"),
     "sink-after-storing": _at([Consumer], "commit", is_after=True),
 }

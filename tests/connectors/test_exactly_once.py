@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import psycopg
+import pyarrow.parquet as pq
 import pytest
 
 import headrace
@@ -89,3 +93,37 @@ def test_a_second_process_takes_over_and_rows_are_written_once(
     connectors.run(pipeline.replace('topic = "t"\n', 'topic = "t"\ngroup = "other"\n'))
     until(lambda: len(database.execute("SELECT id FROM rows").fetchall()) >= len(written(range(60))))
     assert sorted(row[0] for row in database.execute("SELECT id FROM rows").fetchall()) == written(range(60))
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_files_have_each_message_once_whatever_is_killed(
+    client: headrace.Client, connectors: Connectors, topic: str, tmp_path: Path, point: str
+) -> None:
+    """What the manifests name, and what is in the directory: the same, and every message once."""
+    send(client, topic, range(100))
+    connectors.run(
+        f'[sinks.a]\nplugin = "parquet"\nstream = "{topic}"\ntopic = "t"\nlinger = "5 ms"\nbatch_size = 5\n'
+        f'[sinks.a.settings]\npath = "{tmp_path}/files"\ncolumns = {{ id = "int64" }}\n{FAST}',
+        fault=(point,),
+    )
+    assert connectors.wait() == -9
+    send(client, topic, range(100, 120))
+    connectors.run()
+    until(lambda: len(ids(tmp_path)) >= len(written(range(120))))
+    assert connectors.stop() == 0
+    assert sorted(ids(tmp_path)) == written(range(120))
+    named = [
+        file["name"]
+        for manifest in tmp_path.glob("files/*/*/*/manifest.json")
+        for file in json.loads(manifest.read_text(encoding="utf-8"))["files"]
+    ]
+    assert len(named) == len(list(tmp_path.glob("files/*/*/*/*.parquet")))
+
+
+def ids(path: Path) -> list[int]:
+    """Column `id` of all files of all partitions that count."""
+    found: list[int] = []
+    for manifest in path.glob("files/*/*/*/manifest.json"):
+        for file in json.loads(manifest.read_text(encoding="utf-8"))["files"]:
+            found += pq.read_table(manifest.parent / file["name"], partitioning=None).column("id").to_pylist()
+    return found
