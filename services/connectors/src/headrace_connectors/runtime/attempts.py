@@ -59,7 +59,8 @@ class Attempts:
         _log.warning("%s: attempt %d failed: %s", self._key, failures, error)
         if failures >= self._threshold and self._status.state is State.RUNNING:
             self._status.become(State.DEGRADED, str(error))
-        await self._backoff.pause()
+        asked = error.retry_after if isinstance(error, Unavailable) else None
+        await self._backoff.pause(asked or 0.0)
 
     def succeeded(self, reason: str | None = None) -> None:
         """Note that it goes on."""
