@@ -1,4 +1,4 @@
-"""Sinks that store offsets with their data: whatever stops in between, each message is there once."""
+"""CON-15: sinks that store offsets with their data: whatever stops in between, each message is there once."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_second_process_takes_over_and_rows_are_written_once(
 def test_files_have_each_message_once_whatever_is_killed(
     client: headrace.Client, connectors: Connectors, topic: str, tmp_path: Path, point: str
 ) -> None:
-    """What the manifests name, and what is in the directory: the same, and every message once."""
+    """The manifests name every file in the directories, and the files have every message once."""
     send(client, topic, range(100))
     connectors.run(
         f'[sinks.a]\nplugin = "parquet"\nstream = "{topic}"\ntopic = "t"\nlinger = "5 ms"\nbatch_size = 5\n'

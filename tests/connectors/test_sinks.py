@@ -1,4 +1,4 @@
-"""Sinks in whole pipelines: a server, connectors, and what they write."""
+"""CON-14: sinks in whole pipelines: a server, connectors, and what they write."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_sink_reads_its_topics_and_continues_where_it_was(
 def test_an_invalid_message_is_put_aside_and_the_others_are_written(
     client: headrace.Client, connectors: Connectors, topic: str, policy: str, letters: list[bytes] | None
 ) -> None:
-    """With its place and the reason in the headers of the letter."""
+    """The headers of the letter have its place and the reason."""
     send(client, topic, [b"0", b"{", b"2", b"no", b"4"])
     connectors.run(stdout(topic, f'on_invalid = "{policy}"'))
     until(lambda: connectors.status("a")["invalid_count"] == 2)
@@ -100,7 +100,7 @@ def test_an_invalid_message_stops_the_sink_if_it_is_to(
 
 
 def test_a_sink_waits_for_its_topic(client: headrace.Client, connectors: Connectors, stream: str) -> None:
-    """It is `degraded` meanwhile, and goes on when the topic is there."""
+    """The sink is `degraded` meanwhile, and goes on when the topic is there."""
     connectors.run(stdout(stream))
     connectors.becomes("a", "degraded")
     client.create_stream(stream)
@@ -113,7 +113,7 @@ def test_a_sink_waits_for_its_topic(client: headrace.Client, connectors: Connect
 def test_a_second_member_takes_partitions_over_and_nothing_is_written_twice(
     client: headrace.Client, connectors: Connectors, topic: str
 ) -> None:
-    """What a sink holds is flushed and its offset stored before a partition is given up."""
+    """Messages that a sink holds are flushed, and their offset stored, before a partition is given up."""
     pipeline = stdout(topic).replace('"10 ms"', '"1 hour"')
     connectors.run(pipeline)
     connectors.becomes("a", "running")
@@ -129,7 +129,7 @@ def test_a_second_member_takes_partitions_over_and_nothing_is_written_twice(
 
 
 def test_calls_for_sources_are_refused_for_a_sink(client: headrace.Client, connectors: Connectors, topic: str) -> None:
-    """With what the connector is."""
+    """The answer says what the connector is."""
     del client
     connectors.run(stdout(topic))
     connectors.becomes("a", "running")

@@ -99,7 +99,7 @@ async def test_a_refused_row_leaves_the_earlier_ones(sink_of, database, payload,
 
 
 async def test_what_is_stored_is_not_written_again(sink_of, database):
-    """By a process whose partition is with another one meanwhile, or after an answer that was lost."""
+    """Messages come again from a process that has lost its partition, or after an answer that was lost."""
     first, second = await sink_of(), await sink_of()
     await first.write(messages({"id": 0}, {"id": 1}))
     await first.flush({PLACE: 2})

@@ -124,7 +124,7 @@ class Admission(Section):
 
 
 class RetrySettings(Section):
-    """`delivery` of a sink: what follows from failures."""
+    """`delivery` of a sink: reactions to failures."""
 
     backoff_min: _Delay = Duration.parse("200 ms")
     """Pause after a failure; doubled with each further one."""
@@ -214,13 +214,13 @@ class SinkSettings(ConnectorSettings):
     group: str | None = None
     """Consumer group, whose members share the partitions; the name of the sink if not set."""
     start: Literal["first", "end"] = "first"
-    """Where reading begins in partitions without a stored offset."""
+    """Place where reading begins in partitions without a stored offset."""
     batch_size: Annotated[int, Between(1, 100_000)] = 1000
     """Number of messages that are written without waiting for more; a batch has at most twice as many."""
     linger: Annotated[Duration, Between(Duration.parse("1 ms"), Duration.parse("1 hour"))] = Duration.parse("200 ms")
     """Longest time that a message waits for others."""
     on_invalid: Literal["dead_letter", "drop", "error"] = "dead_letter"
-    """What happens to a message that cannot be decoded, transformed or written: it goes to the dead-letter topic, is
+    """Treatment of a message that cannot be decoded, transformed or written: it goes to the dead-letter topic, is
     dropped and counted, or stops the sink.
     """
     dead_letter_topic: str | None = None

@@ -1,4 +1,4 @@
-"""What follows from failures and successes of a connector: pauses, and its state."""
+"""Reactions to failures and successes of a connector: pauses, and its state."""
 
 from __future__ import annotations
 

@@ -40,4 +40,4 @@ class SinkCounters:
     invalid: int = 0
     """Messages that could not be decoded, transformed or written."""
     dead_letters: int = 0
-    """Those of them that went to the dead-letter topic."""
+    """Messages that went to the dead-letter topic."""

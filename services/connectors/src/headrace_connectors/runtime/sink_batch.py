@@ -86,7 +86,7 @@ async def write(sink: Sink, items: list[Item], reject: Reject) -> None:
         except InvalidRecord as error:
             found = _place_of(part, error.index)
             if found is None and len(part) > 1:
-                # One of them is the reason: the halves tell which. The first half is written first.
+                # One of them is the reason: the halves show which. The first half is written first.
                 middle = len(part) // 2
                 parts += [part[middle:], part[:middle]]
                 continue

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SinkParts:
-    """What the loops of a sink share."""
+    """Objects that the loops of a sink share."""
 
     group: str
     """Consumer group."""

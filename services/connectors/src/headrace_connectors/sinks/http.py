@@ -25,7 +25,7 @@ from headrace_settings import Duration, Secret
 
 _ANSWER_BYTES: Final = 200
 _OF_A_BODY: Final = (400, 413, 415, 422)
-"""The body is the reason: halves of it tell which message, or are small enough."""
+"""The body is the reason: halves of it show which message, or are small enough."""
 _PASSING: Final = (408, 425, 429)
 
 

@@ -29,7 +29,7 @@ class File(msgspec.Struct):
 
 
 class Manifest(msgspec.Struct):
-    """What is written of a partition."""
+    """Files of a partition that count, and its position."""
 
     format: int = _FORMAT
     next_offset: int = 0

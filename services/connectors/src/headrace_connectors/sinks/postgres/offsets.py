@@ -66,7 +66,7 @@ class Offsets:
         await connection.execute(self._statement(_ADD), parameters)
         cursor = await connection.execute(self._statement(_LOCK), parameters)
         row = await cursor.fetchone()
-        # A row can be gone only if somebody deletes it at this moment.
+        # The row is missing only if a user deletes it at this moment.
         return 0 if row is None else int(row["next_offset"])
 
     async def store(self, connection: Connection, positions: Mapping[Place, int]) -> None:
