@@ -12,6 +12,8 @@ import pytest
 import headrace
 from tests.connectors.process import Connectors, until
 from tests.connectors.test_sinks import FAST
+from tests.sdk.conftest import url_of
+from tests.server_process import ServerProcess
 
 POINTS = (
     "sink-before-writing",
@@ -127,3 +129,64 @@ def ids(path: Path) -> list[int]:
         for file in json.loads(manifest.read_text(encoding="utf-8"))["files"]:
             found += pq.read_table(manifest.parent / file["name"], partitioning=None).column("id").to_pylist()
     return found
+
+
+def test_two_processes_that_are_killed_in_turn_write_rows_once(
+    client: headrace.Client,
+    connectors: Connectors,
+    shared_server: ServerProcess,
+    database: psycopg.Connection,
+    database_url: str,
+    topic: str,
+    tmp_path: Path,
+) -> None:
+    """Partitions change hands at each kill and each start, under load."""
+    database.execute("CREATE TABLE rows (id int)")
+    (tmp_path / "other").mkdir()
+    other = Connectors(tmp_path / "other", url_of(shared_server.address))
+    pipeline = (
+        f'[sinks.a]\nplugin = "postgres"\nstream = "{topic}"\ntopic = "t"\nlinger = "5 ms"\nbatch_size = 20\n'
+        f'[sinks.a.settings]\nurl = "{database_url}"\ntable = "public.rows"\n{FAST}'
+    )
+    count = "SELECT count(*) FROM rows"
+    try:
+        for process in (connectors, other):
+            process.run(pipeline)
+        for turn in range(6):
+            send(client, topic, range(turn * 200, turn * 200 + 200))
+            least = turn * 90
+            until(lambda least=least: (database.execute(count).fetchone() or (0,))[0] >= least)  # type: ignore[misc]
+            process = (connectors, other)[turn % 2]
+            process.kill()
+            process.run()
+        expected = written(range(1200))
+        until(lambda: (database.execute(count).fetchone() or (0,))[0] >= len(expected))
+        for process in (connectors, other):
+            assert process.stop() == 0
+    finally:
+        other.kill()
+    assert sorted(row[0] for row in database.execute("SELECT id FROM rows").fetchall()) == expected
+
+
+def test_a_sink_is_degraded_while_its_database_refuses_it_and_recovers(
+    client: headrace.Client,
+    connectors: Connectors,
+    database: psycopg.Connection,
+    database_url: str,
+    topic: str,
+) -> None:
+    """A row that another transaction holds makes PostgreSQL answer with a timeout, which is tried again."""
+    database.execute("CREATE TABLE rows (id int)")
+    database.execute(f"ALTER DATABASE {database.info.dbname} SET lock_timeout = '20ms'")
+    connectors.run(
+        f'[sinks.a]\nplugin = "postgres"\nstream = "{topic}"\ntopic = "t"\nlinger = "5 ms"\n'
+        f'[sinks.a.settings]\nurl = "{database_url}"\ntable = "public.rows"\n{FAST}'
+    )
+    connectors.becomes("a", "running")
+    with database.transaction():
+        database.execute("LOCK TABLE rows IN ACCESS EXCLUSIVE MODE")
+        send(client, topic, range(9))
+        status = connectors.becomes("a", "degraded")
+        assert "lock timeout" in status["last_error"]
+    connectors.becomes("a", "running")
+    until(lambda: len(database.execute("SELECT id FROM rows").fetchall()) == 9)
