@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.aio.consumer import Consumer
 from headrace_chassis import directories
 from headrace_connectors import process
 from headrace_connectors.runtime.source_loop import SourceLoop
+from headrace_connectors.sinks.parquet import partition
+from headrace_connectors.sinks.parquet.sink import ParquetSink
+from headrace_connectors.sinks.postgres.sink import PostgresSink
 from headrace_connectors.sources.postgres import cdc
 from headrace_connectors.state import store
 
@@ -72,12 +77,61 @@ def _failing_commit() -> None:
     cdc.PostgresCdc._advance = advance  # type: ignore[method-assign]
 
 
+def _killed_at_third(kind: type[Any], method: str, *, is_after: bool) -> None:
+    """Kill the process before or after the third call of a coroutine method."""
+    original, calls = getattr(kind, method), itertools.count(1)
+
+    async def counted(*arguments: Any, **named: Any) -> Any:
+        is_third = next(calls) == 3
+        if is_third and not is_after:
+            _killed()
+        result = await original(*arguments, **named)
+        if is_third:
+            _killed()
+        return result
+
+    setattr(kind, method, counted)
+
+
+def _at(kinds: Sequence[type[Any]], method: str, *, is_after: bool = False) -> Callable[[], None]:
+    def arm() -> None:
+        for kind in kinds:
+            _killed_at_third(kind, method, is_after=is_after)
+
+    return arm
+
+
+def _before_manifest() -> None:
+    """The third file has its name, and does not count yet."""
+    original, calls = partition.replace_file, itertools.count(1)  # type: ignore[attr-defined]
+
+    def replaced(path: Path, text: str) -> None:
+        if next(calls) == 3:
+            _killed()
+        original(path, text)
+
+    partition.replace_file = replaced  # type: ignore[attr-defined]
+
+
+def _within_transaction() -> None:
+    """Everything is in the transaction, or in the file, and nothing counts yet."""
+    _killed_at_third(PostgresSink, "_commit", is_after=False)
+    _before_manifest()
+
+
+_SINKS: Sequence[type[Any]] = (ParquetSink, PostgresSink)
+
 POINTS: dict[str, Callable[[], None]] = {
     "before-saving": _before_saving,
     "within-saving": _within_saving,
     "before-renaming": _before_renaming,
     "before-committing": _before_committing,
     "failing-commit": _failing_commit,
+    "sink-before-writing": _at(_SINKS, "write"),
+    "sink-before-flushing": _at(_SINKS, "flush"),
+    "sink-within-flushing": _within_transaction,
+    "sink-before-storing": _at([Consumer], "commit"),
+    "sink-after-storing": _at([Consumer], "commit", is_after=True),
 }
 
 if __name__ == "__main__":

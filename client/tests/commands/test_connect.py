@@ -27,6 +27,9 @@ ROUTED = (
 )
 
 
+SINK = '[sinks.idle]\nplugin = "stdout"\nstream = "wares"\ntopic = "tea"\nenabled = false\n'
+
+
 def top(server: Server) -> str:
     """Tables of a pipeline file that name the server."""
     return (
@@ -45,6 +48,8 @@ def pipeline(tmp_path: Path, server: Server) -> Path:
 
 def test_a_valid_file(headrace: Shell, pipeline: Path) -> None:
     assert headrace("connect", "lint", str(pipeline)) == f"{pipeline} is valid: 1 source (orders)\n"
+    pipeline.write_text(pipeline.read_text() + SINK)
+    assert headrace("connect", "lint", str(pipeline)) == f"{pipeline} is valid: 1 source (orders), 1 sink (idle)\n"
 
 
 def test_every_mistake_is_reported_with_its_line(headrace: Shell, tmp_path: Path) -> None:
@@ -143,7 +148,7 @@ class Running:
 
 @pytest.fixture
 def running(headrace: Shell, pipeline: Path) -> Iterator[Running]:
-    """Connectors of which one runs, and one is in error."""
+    """Connectors of which one runs, one is in error, and one is a sink that is not enabled."""
     port = free_port()
     lost = f'mapping_url = "http://127.0.0.1:{port}/mappings/none"\n'
     pipeline.write_text(
@@ -151,6 +156,7 @@ def running(headrace: Shell, pipeline: Path) -> Iterator[Running]:
         + f'[http]\naddress = "127.0.0.1:{port}"\ntoken = "secret"\n'
         + '[sources.lost]\nplugin = "random"\n[sources.lost.transforms.route]\ntopic_field = "ware"\n'
         + lost
+        + SINK
     )
     process = headrace.start("connect", "run", str(pipeline))
     options = ("--url", f"http://127.0.0.1:{port}", "--token", "secret")
@@ -170,7 +176,11 @@ def test_connectors_that_run(headrace: Shell, running: Running) -> None:
     connectors = json.loads(shown.stdout)
     validate("connect-status", connectors)
     assert shown.returncode == 1
-    assert {one["key"]: one["state"] for one in connectors} == {"orders": "running", "lost": "error"}
+    assert {one["key"]: one["state"] for one in connectors} == {
+        "orders": "running",
+        "lost": "error",
+        "idle": "stopped",
+    }
     validate("connect-status", yaml.safe_load(headrace.run("connect", "status", *running.options, "-o", "yaml").stdout))
 
     command = ("connect", "destinations", "orders", *running.options)
@@ -180,14 +190,14 @@ def test_connectors_that_run(headrace: Shell, running: Running) -> None:
     assert {one["stream"] for one in destinations} == {"wares"}
     assert "closed" in headrace(*command)
     missing = headrace.run("connect", "destinations", "none", *running.options)
-    assert "there is no connector 'none'; there are: orders, lost" in missing.stderr.decode()
+    assert "there is no connector 'none'; there are: orders, lost, idle" in missing.stderr.decode()
     refused = headrace.run("connect", "status", *running.options[:2])
     assert "401 the header Authorization has not the token" in refused.stderr.decode()
 
     running.process.send_signal(signal.SIGTERM)
     output, log = running.process.communicate(timeout=60)
     assert (running.process.returncode, output) == (0, b"")
-    assert b"connectors run: orders, lost" in log
+    assert b"connectors run: orders, lost, idle" in log
     headrace("stream", "delete", "wares", "--yes")
 
 

@@ -229,3 +229,46 @@ def test_all_mistakes_are_reported_at_once(parse):
     with pytest.raises(SettingsError) as caught:
         parse(SOURCE.replace("random", "x") + CDC.replace("sources.a", "sources.b").replace("orders", "My-Orders"))
     assert {problem.setting for problem in caught.value.problems} == {"sources.a.plugin", "sources.b.settings.slot"}
+
+
+SINK = '[sinks.a]\nplugin = "stdout"\n'
+
+
+def test_a_sink_has_one_topic_or_several(parse):
+    one = parse(SINK + 'stream = "s"\ntopic = "t"\n').sinks["a"].settings
+    several = (
+        parse(SINK + 'topics = [{ stream = "s", topic = "t" }, { stream = "s", topic = "u" }]\n').sinks["a"].settings
+    )
+    assert [(name.stream, name.topic) for name in one.sources] == [("s", "t")]
+    assert [(name.stream, name.topic) for name in several.sources] == [("s", "t"), ("s", "u")]
+    assert (one.on_invalid, one.batch_size) == ("dead_letter", 1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        (SINK, 1, "names its topics once"),
+        (SINK + 'stream = "s"\n', 1, "stream and topic belong together"),
+        (SINK + 'stream = "s"\ntopic = "t"\ntopics = [{ stream = "s", topic = "u" }]\n', 1, "names its topics once"),
+        (SINK + 'topics = [{ stream = "s", topic = "t" }, { stream = "s", topic = "t" }]\n', 1, "names s/t twice"),
+        (SINK + 'topics = [{ stream = "s" }]\n', 3, "is not set"),
+        (SINK + 'stream = "s"\ntopic = "t"\non_invalid = "ignore"\n', 5, "dead_letter"),
+        (SINK + 'stream = "s"\ntopic = "t"\non_invalid = "drop"\ndead_letter_topic = "d"\n', 1, "has no effect"),
+        (SINK + 'stream = "s"\ntopic = "t"\nbatch_sise = 5\n', 5, "did you mean batch_size"),
+        (SINK + 'stream = "s"\ntopic = "t"\nbatch_size = 0\n', 5, "from 1 to 100000"),
+        (SINK.replace("stdout", "stdot") + 'stream = "s"\ntopic = "t"\n', 2, "did you mean stdout"),
+        (SINK.replace("stdout", "webhook") + 'stream = "s"\ntopic = "t"\n', 2, "it is one of sources"),
+        (SOURCE + SINK + 'stream = "s"\ntopic = "t"\n', 5, "has the same name"),
+        (
+            SINK
+            + 'stream = "s"\ntopic = "t"\n[sinks.a.transforms.route]\ntopic_field = "x"\nmapping_url = "http://x"\n',
+            5,
+            "a sink does not write to",
+        ),
+    ],
+)
+def test_mistakes_of_sinks_are_reported_with_their_lines(parse, text, line, message):
+    with pytest.raises(SettingsError) as caught:
+        parse(text)
+    assert message in str(caught.value)
+    assert f"pipeline.toml:{line}" in str(caught.value) or f"line {line}" in str(caught.value)

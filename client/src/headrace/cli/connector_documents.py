@@ -5,7 +5,7 @@ docs/schemas has the JSON schemas, which are generated from the types here. A fi
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 
 class StateChangeDocument(TypedDict):
@@ -26,6 +26,13 @@ class DroppedDocument(TypedDict):
     """Records without a destination, by what happened to them."""
 
 
+class TopicReadDocument(TypedDict):
+    """A topic that a sink reads."""
+
+    stream: str
+    topic: str
+
+
 class ConnectorDocument(TypedDict):
     """A connector of `connect status`. Times are in RFC 3339."""
 
@@ -34,10 +41,20 @@ class ConnectorDocument(TypedDict):
     kind: Literal["source", "sink"]
     plugin: str
     state: Literal["starting", "running", "degraded", "stopping", "stopped", "error"]
-    is_routed: bool
-    """True if records have destinations of their own."""
-    destinations_count: int
-    dropped: DroppedDocument
+    is_routed: NotRequired[bool]
+    """True if records of a source have destinations of their own."""
+    destinations_count: NotRequired[int]
+    """Number of destinations of a source."""
+    dropped: NotRequired[DroppedDocument]
+    """Records that a source has dropped."""
+    topics: NotRequired[list[TopicReadDocument]]
+    """Topics that a sink reads."""
+    group: NotRequired[str]
+    """Consumer group of a sink."""
+    invalid_count: NotRequired[int]
+    """Messages that a sink could not decode, transform or write."""
+    dead_letters_count: NotRequired[int]
+    """Messages that a sink has sent to a dead-letter topic."""
     error_code: str | None
     last_error: str | None
     last_error_at: str | None

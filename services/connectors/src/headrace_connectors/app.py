@@ -16,6 +16,7 @@ from headrace_connectors.http import api
 from headrace_connectors.pipeline_file.models import ServerSettings
 from headrace_connectors.pipeline_file.pipeline import Pipeline
 from headrace_connectors.runtime.metrics import ConnectorCollector
+from headrace_connectors.runtime.sink_connector import SinkConnector
 from headrace_connectors.runtime.source_connector import SourceConnector
 from headrace_connectors.runtime.supervisor import Supervisor
 from headrace_connectors.runtime.trial import Trial, existing, try_source
@@ -46,7 +47,7 @@ class RunningConnectors:
         """Write to the log what runs, and where the HTTP interface is."""
         _log.info(
             "connectors run: %s; HTTP on %s",
-            ", ".join(one.key for one in self.supervisor.sources),
+            ", ".join(one.key for one in self.supervisor.connectors),
             self.http_address or "no address",
         )
 
@@ -64,8 +65,13 @@ async def running(pipeline: Pipeline) -> AsyncIterator[RunningConnectors]:
     async with AsyncExitStack() as stack:
         store = stack.enter_context(StateStore.opened(pipeline.state_directory))
         client = await stack.enter_async_context(_client(pipeline.server))
-        supervisor = Supervisor(SourceConnector(spec, client, store) for spec in pipeline.sources.values())
-        collector = ConnectorCollector(lambda: supervisor.sources)
+        supervisor = Supervisor(
+            [
+                *(SourceConnector(spec, client, store) for spec in pipeline.sources.values()),
+                *(SinkConnector(spec, client) for spec in pipeline.sinks.values()),
+            ]
+        )
+        collector = ConnectorCollector(lambda: supervisor.connectors)
         address = await stack.enter_async_context(
             api.serving(pipeline.http, pipeline, supervisor, health=life.health, metrics=registry(collector))
         )

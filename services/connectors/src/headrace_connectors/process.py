@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"{error}\n")
         return _INVALID
     if given.check:
-        sys.stdout.write(f"{given.pipeline} is valid: {', '.join(pipeline.sources)}\n")
+        sys.stdout.write(f"{given.pipeline} is valid: {', '.join((*pipeline.sources, *pipeline.sinks))}\n")
         return 0
     log_output.configure(LoggingSettings())
     try:

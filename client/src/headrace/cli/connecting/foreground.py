@@ -21,7 +21,7 @@ from headrace_chassis.log_output import LoggingSettings
 from headrace_chassis.process import serve
 from headrace_connectors.app import RunningConnectors, running
 from headrace_connectors.pipeline_file.pipeline import Pipeline
-from headrace_connectors.runtime.source_connector import SourceConnector
+from headrace_connectors.runtime.connector import Connector
 
 _COLOURS = {"running": "green", "degraded": "yellow", "error": "red"}
 
@@ -41,12 +41,12 @@ class Progress:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._sources: tuple[SourceConnector, ...] = ()
+        self._connectors: tuple[Connector, ...] = ()
         self._seen: dict[str, _Seen] = {}
 
-    def show(self, sources: Iterable[SourceConnector]) -> None:
+    def show(self, connectors: Iterable[Connector]) -> None:
         """Show these connectors from now on."""
-        self._sources = tuple(sources)
+        self._connectors = tuple(connectors)
 
     def lines(self) -> Table:
         """Return a line for each connector; the rate is that since the call before."""
@@ -54,11 +54,11 @@ class Progress:
         for justify in ("left", "left", "right", "right"):
             table.add_column(justify=justify)
         now = self._clock()
-        for source in self._sources:
-            status = source.status
-            rate = self._rate(source.key, status.records_count, now)
+        for connector in self._connectors:
+            status = connector.status
+            rate = self._rate(connector.key, status.records_count, now)
             table.add_row(
-                Text(source.key),
+                Text(connector.key),
                 Text(status.state, style=_COLOURS.get(status.state, "")),
                 f"{status.records_count:,} records",
                 f"{rate:,.0f}/s",
@@ -88,7 +88,7 @@ def run(pipeline: Pipeline) -> None:
 
     def on_started(connectors: RunningConnectors) -> None:
         connectors.log_addresses()
-        progress.show(connectors.supervisor.sources)
+        progress.show(connectors.supervisor.connectors)
 
     with contextlib.ExitStack() as stack:
         if console.is_terminal:

@@ -47,3 +47,8 @@ class Unavailable(ConnectorError):
     """The other side cannot be used now: not reached, busy, or shutting down. The runtime tries again."""
 
     code: ClassVar[str] = "unavailable"
+
+    def __init__(self, text: str, *, retry_after: float | None = None) -> None:
+        super().__init__(text)
+        self.retry_after = retry_after
+        """Shortest pause before the next attempt, in seconds, if the other side has said so."""

@@ -33,11 +33,13 @@ class Received(NamedTuple):
 class Sink(ABC):
     """Writes messages.
 
-    The runtime calls `open`, then `write` with the messages of one or several partitions, each in its order, and
-    `flush` before it stores their offsets. What was written and not flushed is written again after a crash.
+    The runtime calls `open`, then again and again `write` with the messages of one or several partitions, each in its
+    order, and `flush` with the offsets to continue at. Then it stores these offsets. A `write` that fails with
+    `InvalidRecord` has written nothing, and what earlier ones have written stays. After any other failure, everything
+    since the last `flush` is written again: the sink forgets what it holds of it.
 
-    A sink that stores offsets together with its data returns them from `positions`: the runtime continues there,
-    whatever the server has stored, so that nothing is written twice.
+    A sink that stores the offsets of `flush` together with its data returns them from `positions`: the runtime
+    continues there, whatever the server has stored, so that nothing is written twice.
     """
 
     settings_type: ClassVar[type[Section]] = Section
@@ -66,8 +68,17 @@ class Sink(ABC):
             ConnectorError: The connector stops with this error.
         """
 
-    async def flush(self) -> None:  # noqa: B027 - optional
-        """Make everything durable that was written. Raises as `write` does."""
+    async def flush(self, positions: Mapping[Place, int]) -> None:  # noqa: B027 - optional
+        """Make everything durable that was written.
+
+        Args:
+            positions: Offset after the last message of each partition, including messages that were not written
+                because they are invalid.
+
+        Raises:
+            Unavailable: The runtime writes everything since the last `flush` again.
+            ConnectorError: The connector stops with this error.
+        """
 
     async def close(self) -> None:  # noqa: B027 - optional
         """Release everything. Called once, after an `open` that failed, too."""

@@ -4,7 +4,7 @@ GET  /live, /health                        health, open to all
 GET  /metrics                              metrics
 GET  /connectors                           status of all connectors
 GET  /connectors/{key}                     status of one
-GET  /connectors/{key}/destinations        its destinations: circuit, last error, messages
+GET  /connectors/{key}/destinations        destinations of a source: circuit, last error, messages
 POST /connectors/{key}/start, /stop, /restart
 POST /sources/{key}/cdc/abandon-batch      give up the pending batch: its records are lost
 GET  /mappings/{name}                      a mapping of the pipeline file, for the transform `route`
@@ -28,7 +28,7 @@ from headrace_chassis.lifecycle import Health
 from headrace_connectors.contract import ConnectorError
 from headrace_connectors.pipeline_file.models import HttpSettings
 from headrace_connectors.pipeline_file.pipeline import Pipeline
-from headrace_connectors.runtime.source_connector import SourceConnector
+from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.supervisor import Supervisor
 from headrace_settings import Address
 
@@ -137,13 +137,13 @@ class _Calls:
         return web.Response(body=body, headers={"Content-Type": _METRICS_TYPE})
 
     async def connectors(self, _request: web.Request) -> web.Response:
-        return web.json_response([one.document() for one in self._supervisor.sources])
+        return web.json_response([one.document() for one in self._supervisor.connectors])
 
     async def connector(self, request: web.Request) -> web.Response:
         return web.json_response(self._found(request).document())
 
     async def destinations(self, request: web.Request) -> web.Response:
-        return web.json_response(self._found(request).table.documents())
+        return web.json_response(self._found(request).destinations())
 
     async def start(self, request: web.Request) -> web.Response:
         found = self._found(request)
@@ -174,10 +174,10 @@ class _Calls:
             raise web.HTTPNotFound(text=f"there is no mapping {name!r} in {self._pipeline.file}; there are: {known}")
         return web.json_response({value: {"stream": one.stream, "topic": one.topic} for value, one in mapping.items()})
 
-    def _found(self, request: web.Request) -> SourceConnector:
+    def _found(self, request: web.Request) -> Connector:
         key = request.match_info["key"]
         found = self._supervisor.find(key)
         if found is None:
-            known = ", ".join(one.key for one in self._supervisor.sources)
+            known = ", ".join(one.key for one in self._supervisor.connectors)
             raise web.HTTPNotFound(text=f"there is no connector {key!r}; there are: {known}")
         return found

@@ -123,13 +123,9 @@ class Admission(Section):
         return self
 
 
-class DeliverySettings(Section):
-    """`delivery`: sending of records, and commits."""
+class RetrySettings(Section):
+    """`delivery` of a sink: reactions to failures."""
 
-    max_concurrent_destinations: Annotated[int, Between(1, 1024)] = 16
-    """Maximum number of destinations that are sent to at a time; 1 keeps the order across topics."""
-    timeout: _Delay = Duration.parse("30 s")
-    """Time for the answer of the server to the records of one destination."""
     backoff_min: _Delay = Duration.parse("200 ms")
     """Pause after a failure; doubled with each further one."""
     backoff_max: _Delay = Duration.parse("30 s")
@@ -144,6 +140,15 @@ class DeliverySettings(Section):
         if self.backoff_min > self.backoff_max:
             raise ValueError(f"backoff_min = {self.backoff_min} is longer than backoff_max = {self.backoff_max}")
         return self
+
+
+class DeliverySettings(RetrySettings):
+    """`delivery` of a source: sending of records, and commits."""
+
+    max_concurrent_destinations: Annotated[int, Between(1, 1024)] = 16
+    """Maximum number of destinations that are sent to at a time; 1 keeps the order across topics."""
+    timeout: _Delay = Duration.parse("30 s")
+    """Time for the answer of the server to the records of one destination."""
 
 
 class ConnectorSettings(Section):
@@ -186,6 +191,62 @@ class SourceSettings(ConnectorSettings):
         if self.admission.on_missing_destination == "default" and self.stream is None:
             raise ValueError('admission.on_missing_destination = "default" needs stream and topic')
         return self
+
+
+class TopicName(Section):
+    """One of `topics`: a topic that a sink reads."""
+
+    stream: str
+    """Stream of the topic."""
+    topic: str
+    """The topic."""
+
+
+class SinkSettings(ConnectorSettings):
+    """`sinks.KEY`: a sink."""
+
+    stream: str | None = None
+    """Stream of the topic that it reads."""
+    topic: str | None = None
+    """The topic that it reads."""
+    topics: tuple[TopicName, ...] = ()
+    """Topics that it reads, as `{ stream = "shop", topic = "orders" }`, in place of `stream` and `topic`."""
+    group: str | None = None
+    """Consumer group, whose members share the partitions; the name of the sink if not set."""
+    start: Literal["first", "end"] = "first"
+    """Place where reading begins in partitions without a stored offset."""
+    batch_size: Annotated[int, Between(1, 100_000)] = 1000
+    """Number of messages that are written without waiting for more; a batch has at most twice as many."""
+    linger: Annotated[Duration, Between(Duration.parse("1 ms"), Duration.parse("1 hour"))] = Duration.parse("200 ms")
+    """Longest time that a message waits for others."""
+    on_invalid: Literal["dead_letter", "drop", "error"] = "dead_letter"
+    """Treatment of a message that cannot be decoded, transformed or written: it goes to the dead-letter topic, is
+    dropped and counted, or stops the sink.
+    """
+    dead_letter_topic: str | None = None
+    """Dead-letter topic, in the stream of the message; the name of its topic with `-dead` at the end if not set."""
+    delivery: RetrySettings = RetrySettings()
+
+    @model_validator(mode="after")
+    def _reads_topics_once(self) -> Self:
+        if (self.stream is None) != (self.topic is None):
+            raise ValueError("stream and topic belong together: set both")
+        if (self.stream is None) == (not self.topics):
+            raise ValueError("names its topics once: set stream and topic, or topics")
+        names = [(one.stream, one.topic) for one in self.topics]
+        repeated = next((name for name in names if names.count(name) > 1), None)
+        if repeated is not None:
+            raise ValueError(f"topics names {'/'.join(repeated)} twice: remove one of them")
+        if self.dead_letter_topic is not None and self.on_invalid != "dead_letter":
+            raise ValueError(f'dead_letter_topic has no effect with on_invalid = "{self.on_invalid}": remove it')
+        return self
+
+    @property
+    def sources(self) -> tuple[TopicName, ...]:
+        """The topics that it reads, however they are named."""
+        if self.stream is None or self.topic is None:
+            return self.topics
+        return (TopicName(stream=self.stream, topic=self.topic),)
 
 
 class ServerSettings(Section):

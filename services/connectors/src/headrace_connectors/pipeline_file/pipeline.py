@@ -13,6 +13,7 @@ from headrace_connectors.pipeline_file.models import (
     HttpSettings,
     RuntimeSettings,
     ServerSettings,
+    SinkSettings,
     SourceSettings,
     TableDestination,
 )
@@ -55,6 +56,17 @@ class SourceSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class SinkSpec:
+    """A sink as the file describes it."""
+
+    key: str
+    settings: SinkSettings
+    sink: Plugged
+    codec: Plugged
+    transforms: tuple[Plugged, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Pipeline:
     """Everything in a pipeline file."""
 
@@ -62,7 +74,8 @@ class Pipeline:
     server: ServerSettings
     http: HttpSettings
     runtime: RuntimeSettings
-    sources: Mapping[str, SourceSpec]
+    sources: Mapping[str, SourceSpec] = field(default_factory=dict)
+    sinks: Mapping[str, SinkSpec] = field(default_factory=dict)
     mappings: Mapping[str, Mapping[str, TableDestination]] = field(default_factory=dict)
     """Destinations by value, by name of the mapping, for the transform `route`."""
 
@@ -101,7 +114,7 @@ class _Reader:
 
     def pipeline(self, tree: Mapping[str, Any]) -> Pipeline:
         tables = self._tables
-        known = (*_TOP, "sources", "mappings")
+        known = (*_TOP, "sources", "sinks", "mappings")
         for name in tree:
             if name not in known:
                 tables.unknown((name,), "unknown table", list(known))
@@ -110,17 +123,25 @@ class _Reader:
         for key, table in self._tables_of(tree, "sources"):
             if (spec := self._source(key, table)) is not None:
                 sources[key] = spec
+        sinks = {}
+        for key, table in self._tables_of(tree, "sinks"):
+            if key in tree.get("sources", {}):
+                tables.report(("sinks", key), f"sources.{key} has the same name: rename one, as calls name connectors")
+            if (sink := self._sink(key, table)) is not None:
+                sinks[key] = sink
         mappings = {name: self._mapping(name, table) for name, table in self._tables_of(tree, "mappings")}
         if tables.problems:
             raise SettingsError(tables.problems)
-        if not sources:
-            raise SettingsError([Problem("sources", f"{tables.file} describes no connector: add [sources.NAME]")])
+        if not sources and not sinks:
+            message = f"{tables.file} describes no connector: add [sources.NAME] or [sinks.NAME]"
+            raise SettingsError([Problem("sources", message)])
         return Pipeline(
             file=tables.file,
             server=_filled(top["server"], ServerSettings),
             http=_filled(top["http"], HttpSettings),
             runtime=_filled(top["runtime"], RuntimeSettings),
             sources=sources,
+            sinks=sinks,
             mappings=mappings,
         )
 
@@ -153,6 +174,23 @@ class _Reader:
         spec = SourceSpec(key, settings, source, codec, transforms)
         self._check_routing(spec, path)
         return spec
+
+    def _sink(self, key: str, table: dict[str, Any]) -> SinkSpec | None:
+        path = ("sinks", key)
+        own = {name: value for name, value in table.items() if name not in _OWN}
+        settings = self._model(SinkSettings, own, path)
+        sink = self._plugged("sinks", table, path, "plugin", "settings")
+        codec = self._plugged("codecs", {"codec": "json", **table}, path, "codec", "codec_settings")
+        transforms = self._transforms(table, path)
+        for transform in transforms or ():
+            if transform.kind.is_routing:
+                self._tables.report(
+                    (*path, "transforms", transform.name),
+                    "routes records to topics, which a sink does not write to: remove it, or use it in a source",
+                )
+        if settings is None or sink is None or codec is None or transforms is None:
+            return None
+        return SinkSpec(key, settings, sink, codec, transforms)
 
     def _check_routing(self, spec: SourceSpec, path: Path) -> None:
         settings = spec.settings

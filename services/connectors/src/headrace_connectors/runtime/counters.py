@@ -1,4 +1,4 @@
-"""Counters of a source."""
+"""Counters of a source, and of a sink."""
 
 from __future__ import annotations
 
@@ -29,3 +29,15 @@ class Counters:
         index = next((i for i, bound in enumerate(CREATE_SECONDS) if seconds <= bound), len(CREATE_SECONDS))
         self.create_buckets[index] += 1
         self.create_seconds += seconds
+
+
+@dataclass(slots=True)
+class SinkCounters:
+    """Counters of one sink in this run."""
+
+    written: int = 0
+    """Records that were written and flushed."""
+    invalid: int = 0
+    """Messages that could not be decoded, transformed or written."""
+    dead_letters: int = 0
+    """Messages that went to the dead-letter topic."""

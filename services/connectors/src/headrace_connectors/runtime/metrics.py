@@ -10,7 +10,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from headrace_connectors.admission.table import REASONS
+from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.counters import CREATE_SECONDS
+from headrace_connectors.runtime.sink_connector import SinkConnector
 from headrace_connectors.runtime.source_connector import SourceConnector
 from headrace_connectors.runtime.status import State
 
@@ -20,10 +22,10 @@ _LABELS: Final = ("connector_key",)
 
 
 class ConnectorCollector(Collector):
-    """Reads the counters of all sources at each scrape."""
+    """Reads the counters of all connectors at each scrape."""
 
-    def __init__(self, sources: Callable[[], Sequence[SourceConnector]]) -> None:
-        self._sources = sources
+    def __init__(self, connectors: Callable[[], Sequence[Connector]]) -> None:
+        self._connectors = connectors
 
     def describe(self) -> list[Metric]:
         """Return no names: they are those of `collect`."""
@@ -31,10 +33,13 @@ class ConnectorCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Read the counters."""
-        sources = self._sources()
+        connectors = self._connectors()
+        sources = [one for one in connectors if isinstance(one, SourceConnector)]
+        sinks = [one for one in connectors if isinstance(one, SinkConnector)]
         for prefix in PREFIXES:
             yield from _routing(prefix, sources)
-            yield from _progress(prefix, sources)
+            yield from _writing(prefix, sinks)
+            yield from _progress(prefix, connectors)
 
 
 def _routing(prefix: str, sources: Sequence[SourceConnector]) -> Iterator[Metric]:
@@ -73,7 +78,18 @@ def _routing(prefix: str, sources: Sequence[SourceConnector]) -> Iterator[Metric
     yield from (routed, active, circuits, refused, unmatched, creation)
 
 
-def _progress(prefix: str, sources: Sequence[SourceConnector]) -> Iterator[Metric]:
+def _writing(prefix: str, sinks: Sequence[SinkConnector]) -> Iterator[Metric]:
+    written = CounterMetricFamily(f"{prefix}_records_written", "Records that a sink has written.", labels=_LABELS)
+    letters = CounterMetricFamily(
+        f"{prefix}_dead_letters", "Messages that a sink has sent to a dead-letter topic.", labels=_LABELS
+    )
+    for sink in sinks:
+        written.add_metric([sink.key], sink.counters.written)
+        letters.add_metric([sink.key], sink.counters.dead_letters)
+    yield from (written, letters)
+
+
+def _progress(prefix: str, connectors: Sequence[Connector]) -> Iterator[Metric]:
     state = GaugeMetricFamily(
         f"{prefix}_state", "1 for the state of the connector, 0 for the others.", labels=(*_LABELS, "state")
     )
@@ -84,12 +100,14 @@ def _progress(prefix: str, sources: Sequence[SourceConnector]) -> Iterator[Metri
         f"{prefix}_batches_committed", "Batches that were stored and committed.", labels=_LABELS
     )
     invalid = CounterMetricFamily(
-        f"{prefix}_records_invalid", "Records that could not be routed, transformed or encoded.", labels=_LABELS
+        f"{prefix}_records_invalid",
+        "Records that could not be converted.",
+        labels=_LABELS,
     )
-    for source in sources:
+    for connector in connectors:
         for one in State:
-            state.add_metric([source.key, one], float(source.status.state is one))
-        failures.add_metric([source.key], source.status.consecutive_failures)
-        batches.add_metric([source.key], source.status.batches_count)
-        invalid.add_metric([source.key], source.counters.invalid)
+            state.add_metric([connector.key, one], float(connector.status.state is one))
+        failures.add_metric([connector.key], connector.status.consecutive_failures)
+        batches.add_metric([connector.key], connector.status.batches_count)
+        invalid.add_metric([connector.key], connector.invalid_count)
     yield from (state, failures, batches, invalid)

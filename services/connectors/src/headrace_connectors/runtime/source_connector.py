@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import time
@@ -15,16 +14,16 @@ from headrace_connectors.admission.table import AdmissionTable
 from headrace_connectors.admission.topics import Topics
 from headrace_connectors.contract import ConnectorError, Polling, Source
 from headrace_connectors.pipeline_file.pipeline import SourceSpec
+from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.counters import Counters
 from headrace_connectors.runtime.delivery import Delivery
 from headrace_connectors.runtime.source_loop import NotAbandonable, SourceLoop
-from headrace_connectors.runtime.status import Change, State, Status
 from headrace_connectors.state.store import StateStore
 
 _log = logging.getLogger(__name__)
 
 
-class SourceConnector:
+class SourceConnector(Connector):
     """A source that can be started and stopped any number of times.
 
     Args:
@@ -33,21 +32,17 @@ class SourceConnector:
         store: Where its state is kept.
     """
 
+    kind = "source"
+
     def __init__(self, spec: SourceSpec, client: Client, store: StateStore) -> None:
+        super().__init__(spec.key, spec.source.name, spec.settings)
         self.spec = spec
-        self.status = Status(on_change=self._log_change)
         self.counters = Counters()
         self._client = client
         self._store = store
         self._table = self._new_table()
         self._loop: SourceLoop | None = None
-        self._task: asyncio.Task[None] | None = None
         self._source: Source | None = None
-
-    @property
-    def key(self) -> str:
-        """Name in the pipeline file."""
-        return self.spec.key
 
     @property
     def source(self) -> Source | None:
@@ -59,26 +54,10 @@ class SourceConnector:
         """Destinations of this run, or of the last one."""
         return self._table
 
-    def start(self) -> None:
-        """Start it, unless it runs."""
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run(), name=f"source-{self.key}")
-
-    async def stop(self) -> None:
-        """Stop it: what is in flight ends, and what is not stored is read again at the next start."""
-        if self._task is None or self._task.done():
-            return
-        self.status.become(State.STOPPING)
-        if self._loop is not None:
-            self._loop.stop()
-        else:
-            self._task.cancel()
-        await asyncio.wait({self._task})
-
-    async def ended(self) -> None:
-        """Wait until it has ended, by itself or by `stop`."""
-        if self._task is not None:
-            await asyncio.wait({self._task})
+    @property
+    def invalid_count(self) -> int:
+        """Number of records that could not be routed, transformed or encoded."""
+        return self.counters.invalid
 
     async def abandon(self) -> str | None:
         """Give up the pending batch; return the position that was given up to.
@@ -90,34 +69,23 @@ class SourceConnector:
             raise NotAbandonable(f"{self.key} does not run")
         return await self._loop.abandon()
 
+    def destinations(self) -> list[dict[str, Any]]:
+        """Describe the destinations of this run, or of the last one."""
+        return self._table.documents()
+
     def document(self) -> dict[str, Any]:
         """Describe it, for the status API."""
         return {
-            "key": self.key,
-            "kind": "source",
-            "plugin": self.spec.source.name,
+            **super().document(),
             "is_routed": self.spec.is_routed,
             "destinations_count": len(self._table),
             "dropped": {"refused": dict(self.counters.refused), "unmatched": dict(self.counters.unmatched)},
-            **self.status.document(),
         }
 
-    async def _run(self) -> None:
-        self.status.become(State.STARTING)
-        try:
-            await self._serve()
-        except asyncio.CancelledError:
-            # Stopped before it had started.
-            self.status.become(State.STOPPED)
-        except Exception as error:  # noqa: BLE001 - shown in the status; the other connectors go on
-            self.status.failed(error)
-            self.status.become(State.ERROR, str(error))
-            if not isinstance(error, ConnectorError | HeadraceError | OSError):
-                _log.exception("%s: the plugin failed", self.key)
-        else:
-            self.status.become(State.STOPPED)
-        finally:
-            self._loop = self._source = None
+    def _halt(self) -> bool:
+        if self._loop is not None:
+            self._loop.stop()
+        return self._loop is not None
 
     async def _serve(self) -> None:
         spec, delivery = self.spec, self.spec.settings.delivery
@@ -142,6 +110,7 @@ class SourceConnector:
             self._loop = SourceLoop(self.key, source, delivery, self.status)
             await self._loop.run(state, stored, partial(self._store.save, self.key, spec.source.name))
         finally:
+            self._loop = self._source = None
             with contextlib.suppress(HeadraceError):
                 await producer.close()
 
@@ -149,10 +118,6 @@ class SourceConnector:
         settings = self.spec.settings
         topics = Topics(self._client, settings.topic_defaults, self.counters.created)
         return AdmissionTable(settings.admission, settings.circuit_breaker, topics.ensure, time.monotonic)
-
-    def _log_change(self, change: Change) -> None:
-        level = logging.WARNING if change.state in (State.DEGRADED, State.ERROR) else logging.INFO
-        _log.log(level, "%s: %s%s", self.key, change.state, f": {change.reason}" if change.reason else "")
 
 
 def _check_mode(source: Source, spec: SourceSpec) -> None:

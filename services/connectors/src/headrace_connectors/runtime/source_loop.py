@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Sequence
-from typing import Final, Protocol, TypeVar
+from functools import partial
+from typing import Final, Protocol
 
 from headrace_connectors.contract import Abandonable, Cdc, ConnectorError, Opaque, Record, Source, Unavailable
 from headrace_connectors.pipeline_file.models import DeliverySettings
-from headrace_connectors.runtime.commits import Backoff
+from headrace_connectors.runtime.attempts import Attempts
 from headrace_connectors.runtime.status import State, Status
-
-Value = TypeVar("Value")
+from headrace_connectors.runtime.stopping import GraceOver, until_stop, with_grace
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +57,7 @@ class SourceLoop:
         self._settings = settings
         self._status = status
         self._stop = asyncio.Event()
-        self._backoff = Backoff(settings, self._stop, draw or random.Random())  # noqa: S311 - pauses
+        self._attempts = Attempts(key, settings, status, self._stop, draw)
         # Held while the source works on a batch, so that a batch is never given up in the middle of its commit.
         self._busy = asyncio.Lock()
         self._abandoned: asyncio.Event = asyncio.Event()
@@ -75,7 +74,7 @@ class SourceLoop:
             Exception: The plugin failed in another way.
         """
         try:
-            if not await self._open(state):
+            if not await self._attempts.opened(partial(self._source.open, state)):
                 return
             self._status.become(State.RUNNING)
             while not self._stop.is_set():
@@ -83,35 +82,24 @@ class SourceLoop:
         finally:
             await self._source.close()
 
-    async def _open(self, state: bytes | None) -> bool:
-        while not self._stop.is_set():
-            try:
-                await self._until_stop(self._source.open(state))
-            except Unavailable as error:
-                await self._failed(error)
-            else:
-                self._backoff.reset()
-                return not self._stop.is_set()
-        return False
-
     async def _round(self, deliver: Deliver, save: SaveState) -> None:
         self._abandoned.clear()
         try:
             async with self._busy:
-                batch = await self._until_stop(self._source.poll())
+                batch = await until_stop(self._source.poll(), self._stop)
                 if batch is None:
                     return
                 stored = await deliver.deliver(batch.records)
                 if batch.state is not None:
                     await save(batch.state)
         except Unavailable as error:
-            await self._failed(error)
+            await self._attempts.failed(error)
             return
         except ConnectorError as error:
             # Not admitted, or invalid, and not to be dropped: what it needs may be corrected at any time.
             if isinstance(self._source.mode(), Opaque) or not _is_curable(error):
                 raise
-            await self._failed(error)
+            await self._attempts.failed(error)
             return
         await self._commit(stored)
 
@@ -120,8 +108,8 @@ class SourceLoop:
         while True:
             try:
                 async with self._busy:
-                    await self._with_grace(self._source.commit())
-            except _GraceOver:
+                    await with_grace(self._source.commit(), self._stop, self._settings.commit_stop_grace.seconds)
+            except GraceOver:
                 _log.warning(
                     "%s: stopped before its commit has ended; its records are read again at the next start", self._key
                 )
@@ -129,24 +117,14 @@ class SourceLoop:
             except Exception as error:
                 if isinstance(mode, Opaque):
                     raise
-                await self._failed(error)
+                await self._attempts.failed(error)
                 # A poll finds the same rows again; a log of changes is kept until it is committed.
                 if not isinstance(mode, Cdc) or self._stop.is_set() or self._abandoned.is_set():
                     return
             else:
                 break
         self._status.committed(stored)
-        self._backoff.reset()
-        if self._status.state is State.DEGRADED:
-            self._status.become(State.RUNNING)
-
-    async def _failed(self, error: Exception) -> None:
-        self._status.failed(error)
-        failures = self._status.consecutive_failures
-        _log.warning("%s: attempt %d failed: %s", self._key, failures, error)
-        if failures >= self._settings.commit_failure_threshold and self._status.state is State.RUNNING:
-            self._status.become(State.DEGRADED, str(error))
-        await self._backoff.pause()
+        self._attempts.succeeded()
 
     async def abandon(self) -> str | None:
         """Give up the pending batch, and let its server forget it: its records are lost.
@@ -165,49 +143,8 @@ class SourceLoop:
             position = await source.abandon()
             self._abandoned.set()
         self._status.abandoned(position)
-        self._backoff.reset()
-        if self._status.state is State.DEGRADED:
-            self._status.become(State.RUNNING, "a batch was abandoned")
+        self._attempts.succeeded("a batch was abandoned")
         return position
-
-    async def _until_stop(self, work: Awaitable[Value]) -> Value | None:
-        """Wait for work; cancel it when a stop is requested, and return None then."""
-        task = asyncio.ensure_future(work)
-        stopping = asyncio.ensure_future(self._stop.wait())
-        try:
-            await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-            return None if task.cancelled() else task.result()
-        finally:
-            stopping.cancel()
-            if not task.done():
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, Exception):
-                    await task
-
-    async def _with_grace(self, commit: Awaitable[None]) -> None:
-        """Wait for a commit; when a stop is requested, for its grace only."""
-        task = asyncio.ensure_future(commit)
-        stopping = asyncio.ensure_future(self._stop.wait())
-        try:
-            await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                await asyncio.wait({task}, timeout=self._settings.commit_stop_grace.seconds)
-            if not task.done():
-                raise _GraceOver
-            task.result()
-        finally:
-            stopping.cancel()
-            if not task.done():
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, Exception):
-                    await task
-
-
-class _GraceOver(Exception):
-    """A commit has not ended in its time."""
 
 
 _CURABLE: Final = ("not_admitted", "invalid_record")

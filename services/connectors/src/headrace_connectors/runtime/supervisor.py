@@ -5,25 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from headrace_connectors.runtime.source_connector import SourceConnector
+from headrace_connectors.runtime.connector import Connector
 
 
 class Supervisor:
     """Starts and stops connectors. One that fails changes nothing for the others."""
 
-    def __init__(self, sources: Iterable[SourceConnector]) -> None:
-        self.sources = tuple(sources)
-        """The sources, in the order of the pipeline file."""
+    def __init__(self, connectors: Iterable[Connector]) -> None:
+        self.connectors = tuple(connectors)
+        """The connectors, in the order of the pipeline file."""
 
-    def find(self, key: str) -> SourceConnector | None:
+    def find(self, key: str) -> Connector | None:
         """Return the connector with this name; None if there is none."""
-        return next((one for one in self.sources if one.key == key), None)
+        return next((one for one in self.connectors if one.key == key), None)
 
     def start(self) -> None:
         """Start the connectors that are enabled."""
-        for source in self.sources:
-            if source.spec.settings.enabled:
-                source.start()
+        for connector in self.connectors:
+            if connector.is_enabled:
+                connector.start()
 
     async def stop(self, seconds: float) -> list[str]:
         """Stop all connectors at the same time.
@@ -34,7 +34,7 @@ class Supervisor:
         Returns:
             Names of those that have not ended in that time.
         """
-        stopping = {asyncio.create_task(source.stop()): source.key for source in self.sources}
+        stopping = {asyncio.create_task(one.stop()): one.key for one in self.connectors}
         if not stopping:
             return []
         _, late = await asyncio.wait(stopping, timeout=seconds)

@@ -46,7 +46,9 @@ def lint(file: Path) -> None:
     from headrace.cli.connecting import pipelines  # noqa: PLC0415
 
     pipeline = pipelines.read(file)
-    click.echo(f"{file} is valid: {counted(len(pipeline.sources), 'source')} ({', '.join(pipeline.sources)})")
+    found = [("source", pipeline.sources), ("sink", pipeline.sinks)]
+    texts = [f"{counted(len(specs), kind)} ({', '.join(specs)})" for kind, specs in found if specs]
+    click.echo(f"{file} is valid: {', '.join(texts)}")
 
 
 @app.command()
@@ -184,7 +186,7 @@ def _print_connectors(connectors: list[ConnectorDocument]) -> None:
                 one["state"],
                 one["records_count"],
                 one["batches_count"],
-                one["destinations_count"],
+                output.or_dash(one.get("destinations_count")),
                 _local(one["last_commit_at"]),
                 output.or_dash(one["last_error"]),
             )

@@ -23,8 +23,8 @@ from headrace_connectors.contract import (
     encode_state,
     stable_id,
 )
-from headrace_connectors.sources.postgres.connection import Database, failures
-from headrace_connectors.sources.postgres.tables import TableName, table_name
+from headrace_connectors.postgresql.connection import Database, failures
+from headrace_connectors.postgresql.tables import TableName, table_name
 from headrace_connectors.sources.postgres.values import plain
 from headrace_settings import Between, Duration, Secret
 

@@ -1,0 +1,1 @@
+"""PostgreSQL, as its sources and its sink use it: connections, failures, names."""

@@ -1,0 +1,111 @@
+"""A connector that can be started and stopped: what sources and sinks have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal
+
+from headrace.sdk.errors import HeadraceError
+from headrace_connectors.contract import ConnectorError
+from headrace_connectors.pipeline_file.models import ConnectorSettings
+from headrace_connectors.runtime.status import Change, State, Status
+
+_log = logging.getLogger(__name__)
+
+
+class Unsupported(ConnectorError):
+    """The call is for connectors of another kind."""
+
+    code = "unsupported"
+
+
+class Connector(ABC):
+    """A source or a sink, which can be started and stopped any number of times.
+
+    Args:
+        key: Its name in the pipeline file.
+        plugin: Name of its plugin.
+        settings: What sources and sinks share.
+    """
+
+    kind: ClassVar[Literal["source", "sink"]]
+
+    def __init__(self, key: str, plugin: str, settings: ConnectorSettings) -> None:
+        self.key = key
+        self.plugin = plugin
+        self.is_enabled = settings.enabled
+        self.status = Status(on_change=self._log_change)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    @abstractmethod
+    def invalid_count(self) -> int:
+        """Number of records that could not be converted."""
+
+    @abstractmethod
+    async def _serve(self) -> None:
+        """Run until the end, or until `_halt`."""
+
+    @abstractmethod
+    def _halt(self) -> bool:
+        """Ask it to end by itself; False: it has not come so far, and is to be cancelled."""
+
+    def start(self) -> None:
+        """Start it, unless it runs."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name=f"{self.kind}-{self.key}")
+
+    async def stop(self) -> None:
+        """Stop it: what is in flight ends, and what is not stored is read again at the next start."""
+        if self._task is None or self._task.done():
+            return
+        self.status.become(State.STOPPING)
+        if not self._halt():
+            self._task.cancel()
+        await asyncio.wait({self._task})
+
+    async def ended(self) -> None:
+        """Wait until it has ended, by itself or by `stop`."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    async def abandon(self) -> str | None:
+        """Give up the pending batch; return the position that was given up to.
+
+        Raises:
+            ConnectorError: It keeps none, or does not run.
+        """
+        raise Unsupported(f"{self.key} is a {self.kind}: only change data capture keeps a batch that can be given up")
+
+    def destinations(self) -> list[dict[str, Any]]:
+        """Describe its destinations, for the status API.
+
+        Raises:
+            ConnectorError: It has none.
+        """
+        raise Unsupported(f"{self.key} is a {self.kind}: only sources have destinations")
+
+    def document(self) -> dict[str, Any]:
+        """Describe it, for the status API."""
+        return {"key": self.key, "kind": self.kind, "plugin": self.plugin, **self.status.document()}
+
+    async def _run(self) -> None:
+        self.status.become(State.STARTING)
+        try:
+            await self._serve()
+        except asyncio.CancelledError:
+            # Stopped before it had started.
+            self.status.become(State.STOPPED)
+        except Exception as error:  # noqa: BLE001 - shown in the status; the other connectors go on
+            self.status.failed(error)
+            self.status.become(State.ERROR, str(error))
+            if not isinstance(error, ConnectorError | HeadraceError | OSError):
+                _log.exception("%s: the plugin failed", self.key)
+        else:
+            self.status.become(State.STOPPED)
+
+    def _log_change(self, change: Change) -> None:
+        level = logging.WARNING if change.state in (State.DEGRADED, State.ERROR) else logging.INFO
+        _log.log(level, "%s: %s%s", self.key, change.state, f": {change.reason}" if change.reason else "")

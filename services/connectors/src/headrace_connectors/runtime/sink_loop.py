@@ -1,0 +1,201 @@
+"""One topic of a sink: read, write, flush, and store offsets; strictly in this order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from headrace.aio.client import Client
+from headrace.aio.consumer import Consumer
+from headrace.sdk.errors import HeadraceError
+from headrace.sdk.starts import at_offset
+from headrace_connectors.contract import InvalidRecord, Place, Sink, Unavailable
+from headrace_connectors.pipeline_file.models import SinkSettings, TopicName
+from headrace_connectors.runtime.attempts import Attempts
+from headrace_connectors.runtime.counters import SinkCounters
+from headrace_connectors.runtime.sink_batch import Decoding, Item, decode, write
+from headrace_connectors.runtime.status import Status
+from headrace_connectors.runtime.stopping import GraceOver, until_stop, with_grace
+
+_CLOSE_SECONDS: Final = 5.0
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkParts:
+    """Objects that the loops of a sink share."""
+
+    group: str
+    """Consumer group."""
+    sink: Sink
+    """The sink, opened."""
+    decoding: Decoding
+    settings: SinkSettings
+    status: Status
+    counters: SinkCounters
+    attempts: Attempts
+    stop: asyncio.Event
+    """Set when the sink is to end."""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the sink is used: its loops take turns."""
+
+
+class SinkLoop:
+    """Reads one topic into a sink until it is stopped or fails. A sink with several topics has a loop for each.
+
+    Args:
+        topic: The topic.
+        parts: What is around it.
+    """
+
+    def __init__(self, topic: TopicName, parts: SinkParts) -> None:
+        self._topic = topic
+        self._parts = parts
+        self._stop = parts.stop
+        self._clock = asyncio.get_running_loop().time
+        self._grace = parts.settings.delivery.commit_stop_grace.seconds
+        self._consumer: Consumer | None = None
+        self._items: list[Item] = []
+        """Read and not flushed."""
+        self._positions: dict[Place, int] = {}
+        """Offset after the last message of each partition that was read and not flushed."""
+        self._due_at: float | None = None
+
+    async def run(self, client: Client) -> None:
+        """Read until the stop. A failure of the server, or of the sink while partitions change, begins anew.
+
+        Raises:
+            ConnectorError: The sink cannot go on.
+            Exception: The plugin failed in another way.
+        """
+        while not self._stop.is_set():
+            self._forget()
+            try:
+                consumer = self._consumer = self._consumer_of(client)
+                try:
+                    await self._read(consumer)
+                finally:
+                    with contextlib.suppress(HeadraceError):
+                        await consumer.close(_CLOSE_SECONDS)
+            except (Unavailable, HeadraceError) as error:
+                await self._parts.attempts.failed(error)
+
+    def _consumer_of(self, client: Client) -> Consumer:
+        settings = self._parts.settings
+        return client.consumer(
+            self._topic.stream,
+            self._topic.topic,
+            group=self._parts.group,
+            start=settings.start,
+            on_assigned=self._assigned,
+            on_revoked=self._revoked,
+            on_lost=self._lost,
+            commit="manual",
+            batch_messages=settings.batch_size,
+            dead_letter_topic=settings.dead_letter_topic,
+        )
+
+    def _opened(self) -> Consumer:
+        if self._consumer is None:
+            raise AssertionError("the consumer is opened before it calls back")
+        return self._consumer
+
+    async def _read(self, consumer: Consumer) -> None:
+        while not self._stop.is_set():
+            pause = None if self._due_at is None else max(0.0, self._due_at - self._clock())
+            batch = await until_stop(consumer.poll(timeout=pause), self._stop)
+            if batch is not None:
+                place = Place(self._topic.stream, self._topic.topic, batch.partition_id)
+                for message in batch:
+                    self._items.append(Item(message, place))
+                self._positions[place] = batch.next_offset
+                if self._due_at is None:
+                    self._due_at = self._clock() + self._parts.settings.linger.seconds
+            if self._is_due() and not self._stop.is_set():
+                await self._settle()
+        await self._settle()
+
+    def _is_due(self) -> bool:
+        full = len(self._items) >= self._parts.settings.batch_size
+        return full or (self._due_at is not None and self._clock() >= self._due_at)
+
+    def _forget(self) -> None:
+        self._items.clear()
+        self._positions.clear()
+        self._due_at = None
+
+    # ---- partitions
+
+    async def _assigned(self, partitions: Sequence[int]) -> None:
+        places = [Place(self._topic.stream, self._topic.topic, partition) for partition in partitions]
+        async with self._parts.turn:
+            positions = await self._parts.sink.positions(places)
+        for place, offset in positions.items():
+            await self._opened().seek(place.partition, at_offset(offset))
+
+    async def _revoked(self, partitions: Sequence[int]) -> None:
+        # The next member continues at the stored offsets.
+        del partitions
+        await self._settle()
+
+    def _lost(self, partitions: Sequence[int]) -> None:
+        # Others may read them already. A new consumer continues at what is stored, so that nothing is left out.
+        raise Unavailable(
+            f"{self._topic.stream}/{self._topic.topic}: the connection broke, and the partitions "
+            f"{', '.join(map(str, partitions))} are with others"
+        )
+
+    # ---- writing
+
+    async def _settle(self) -> None:
+        """Write, flush, and store the offsets of everything that was read; when stopped, within the grace."""
+        if not self._positions:
+            self._forget()
+            return
+        try:
+            await with_grace(self._write(), self._stop, self._grace)
+        except GraceOver:
+            _log.warning(
+                "%s/%s: stopped before its messages were written; they are read again at the next start",
+                self._topic.stream,
+                self._topic.topic,
+            )
+            self._forget()
+
+    async def _write(self) -> None:
+        parts = self._parts
+        while True:
+            try:
+                await decode(parts.decoding, self._items, self._reject)
+                async with parts.turn:
+                    await write(parts.sink, self._items, self._reject)
+                    await parts.sink.flush(self._positions)
+                break
+            except (Unavailable, HeadraceError) as error:
+                await parts.attempts.failed(error)
+                if self._stop.is_set():
+                    self._forget()
+                    return
+        count = sum(len(item.received or ()) for item in self._items)
+        self._forget()
+        await self._opened().commit()
+        parts.counters.written += count
+        parts.status.committed(count)
+        parts.attempts.succeeded()
+
+    async def _reject(self, item: Item, error: InvalidRecord) -> None:
+        policy = self._parts.settings.on_invalid
+        where = (
+            f"{item.place.stream}/{item.place.topic}, partition {item.place.partition}, offset {item.message.offset}"
+        )
+        if policy == "error":
+            raise InvalidRecord(f"{where}: {error}; correct its writer, or set on_invalid") from error
+        if policy == "dead_letter":
+            await self._opened().dead_letter(item.message, error)
+            self._parts.counters.dead_letters += 1
+        self._parts.counters.invalid += 1
+        _log.warning("%s: %s", where, error)

@@ -1,0 +1,81 @@
+"""Offsets that are stored in the transaction of the rows."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+
+import psycopg
+from psycopg import sql
+
+from headrace_connectors.contract import Place
+from headrace_connectors.postgresql.connection import Connection, failures
+from headrace_connectors.postgresql.tables import TableName
+
+_CREATE = """CREATE TABLE IF NOT EXISTS {table} (
+    sink text, stream text, topic text, partition bigint, next_offset numeric(20) NOT NULL DEFAULT 0,
+    PRIMARY KEY (sink, stream, topic, partition)
+)"""
+_ADD = "INSERT INTO {table} (sink, stream, topic, partition) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
+_READ = "SELECT next_offset FROM {table} WHERE sink = %s AND stream = %s AND topic = %s AND partition = %s"
+_LOCK = f"{_READ} FOR UPDATE"
+_STORE = """UPDATE {table} SET next_offset = greatest(next_offset, %s)
+WHERE sink = %s AND stream = %s AND topic = %s AND partition = %s"""
+
+
+class Offsets:
+    """The offset to continue at of each partition, in a table.
+
+    Args:
+        table: The table, as ``schema.table``.
+        sink: Name under which they are stored.
+    """
+
+    def __init__(self, table: str, sink: str) -> None:
+        self._table = TableName.parse(table)
+        self._sink = sink
+
+    async def create(self, connection: Connection) -> None:
+        """Create the table, if it does not exist. Failures as of `failures`."""
+        found = await connection.execute(
+            "SELECT to_regclass(%s)::text AS name", (self._statement("{table}").as_string(),)
+        )
+        row = await found.fetchone()
+        if row is not None and row["name"] is not None:
+            return
+        with (
+            failures(f"creating {self._table.schema}.{self._table.name}"),
+            contextlib.suppress(psycopg.errors.UniqueViolation),
+        ):
+            # Two sinks that create it at the same time get this violation of the catalog.
+            await connection.execute(self._statement(_CREATE))
+
+    async def stored(self, connection: Connection, places: Sequence[Place]) -> dict[Place, int]:
+        """Return the offsets that are stored."""
+        found = {}
+        for place in places:
+            cursor = await connection.execute(self._statement(_READ), (self._sink, *place))
+            row = await cursor.fetchone()
+            if row is not None:
+                found[place] = int(row["next_offset"])
+        return found
+
+    async def locked(self, connection: Connection, place: Place) -> int:
+        """Return the offset of a partition, and keep other processes from changing it until the transaction ends."""
+        parameters = (self._sink, *place)
+        await connection.execute(self._statement(_ADD), parameters)
+        cursor = await connection.execute(self._statement(_LOCK), parameters)
+        row = await cursor.fetchone()
+        # The row is missing only if a user deletes it at this moment.
+        return 0 if row is None else int(row["next_offset"])
+
+    async def store(self, connection: Connection, positions: Mapping[Place, int]) -> None:
+        """Store offsets; they never move back."""
+        for place, offset in positions.items():
+            await connection.execute(
+                self._statement(_STORE),
+                (offset, self._sink, *place),
+            )
+
+    def _statement(self, text: str) -> sql.Composed:
+        return sql.SQL(text).format(table=self._table.identifier)

@@ -1,0 +1,166 @@
+"""The sink for PostgreSQL: rows, refusals, and offsets in the same transaction."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Record, Unavailable
+from headrace_connectors.sinks.postgres.sink import PostgresSink, PostgresSinkSettings
+
+PLACE = Place("s", "t", 0)
+OTHER = Place("s", "t", 1)
+
+
+def messages(*payloads, first=0, place=PLACE):
+    return [Received(Record(payload), place, first + number, 0, None) for number, payload in enumerate(payloads)]
+
+
+@pytest.fixture
+async def sink_of(database, database_url):
+    """Make a sink for the table `orders`, and close it at the end."""
+    database.execute("CREATE TABLE orders (id int PRIMARY KEY, ware text, cents numeric, body jsonb, at timestamptz)")
+    made = []
+
+    async def make(**settings):
+        filled = {"url": database_url, "table": "public.orders", **settings}
+        sink = PostgresSink(PostgresSinkSettings.model_validate(filled))
+        made.append(sink)
+        await sink.open()
+        return sink
+
+    yield make
+    for sink in made:
+        await sink.close()
+
+
+def rows(database, columns="id"):
+    return database.execute(f"SELECT {columns} FROM orders ORDER BY id").fetchall()
+
+
+async def test_fields_are_columns(sink_of, database):
+    sink = await sink_of()
+    await sink.write(
+        messages(
+            {"id": 1, "ware": "tea", "cents": "12.50", "body": ["a", 1], "at": "2026-01-02T03:04:05Z"},
+            {"id": 2, "body": "text"},
+            {"id": 3, "ware": None, "cents": 7.5, "body": {"a": {"b": None}}},
+        )
+    )
+    assert rows(database) == []
+    await sink.flush({PLACE: 3})
+    found = rows(database, "id, ware, cents::text, body, at IS NULL")
+    assert found == [
+        (1, "tea", "12.50", ["a", 1], False),
+        (2, None, None, "text", True),
+        (3, None, "7.5", {"a": {"b": None}}, True),
+    ]
+    assert await sink.positions([PLACE, OTHER]) == {PLACE: 3}
+
+
+async def test_columns_can_be_mapped(sink_of, database):
+    sink = await sink_of(columns={"id": "order.id", "ware": "order.ware.name"})
+    await sink.write(messages({"order": {"id": 7, "ware": {"name": "milk"}}, "more": 1}, {"order": {"id": 8}}))
+    await sink.flush({PLACE: 2})
+    assert rows(database, "id, ware") == [(7, "milk"), (8, None)]
+
+
+async def test_a_row_with_the_same_key_is_replaced(sink_of, database):
+    sink = await sink_of(mode="upsert", key_columns=["id"])
+    await sink.write(messages({"id": 1, "ware": "tea", "cents": 1}, {"id": 1, "cents": 2}, {"id": 1}, {"id": 2}))
+    await sink.flush({PLACE: 4})
+    assert rows(database, "id, ware, cents::int") == [(1, "tea", 2), (2, None, None)]
+
+
+@pytest.mark.parametrize(
+    ("payload", "index", "message"),
+    [
+        ([1], 1, "the payload is a list; a row needs an object"),
+        ({"id": 5, "wares": 1}, 1, "wares: no columns of public.orders"),
+        ({}, 1, "no value for a column"),
+        ({"id": 5, "ware": {}}, 1, "ware is an object, and the column has the type text"),
+        ({"id": "five"}, None, "refuses the row: invalid input syntax"),
+        ({"id": 1}, None, "refuses the row: duplicate key"),
+        ({"ware": "tea"}, None, "refuses the row: null value in column"),
+        ({"id": True}, None, 'refuses the row: column "id" is of type integer'),
+        ({"id": 2**40}, None, "refuses the row: "),
+        ({"id": 5, "ware": "a\0b"}, None, "refuses the row: "),
+    ],
+)
+async def test_a_refused_row_leaves_the_earlier_ones(sink_of, database, payload, index, message):
+    sink = await sink_of()
+    await sink.write(messages({"id": 1}))
+    with pytest.raises(InvalidRecord, match=message) as caught:
+        await sink.write(messages({"id": 2}, payload, first=1))
+    assert caught.value.index == index
+    await sink.write(messages({"id": 3}, first=3))
+    await sink.flush({PLACE: 4})
+    assert rows(database) == [(1,), (3,)]
+
+
+async def test_what_is_stored_is_not_written_again(sink_of, database):
+    """Messages come again from a process that has lost its partition, or after an answer that was lost."""
+    first, second = await sink_of(), await sink_of()
+    await first.write(messages({"id": 0}, {"id": 1}))
+    await first.flush({PLACE: 2})
+    await second.write(messages({"id": 0}, {"id": 1}, {"id": 2}))
+    await second.flush({PLACE: 3})
+    await first.write(messages({"id": 2}, first=2))
+    await first.flush({PLACE: 3})
+    assert rows(database) == [(0,), (1,), (2,)]
+    await first.flush({PLACE: 1})
+    assert await second.positions([PLACE]) == {PLACE: 3}
+
+
+async def test_a_lost_connection_undoes_what_is_not_flushed(sink_of, database):
+    sink = await sink_of()
+    await sink.write(messages({"id": 0}))
+    database.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE application_name = 'headrace sink' AND datname = current_database()"
+    )
+    with pytest.raises(Unavailable):
+        await sink.flush({PLACE: 1})
+    assert await sink.positions([PLACE]) == {}
+    await sink.write(messages({"id": 0}))
+    await sink.flush({PLACE: 1})
+    assert rows(database) == [(0,)]
+
+
+async def test_two_sinks_have_offsets_of_their_own(sink_of, database):
+    first, second = await sink_of(), await sink_of(offsets_name="second")
+    await first.write(messages({"id": 0}))
+    await first.flush({PLACE: 1})
+    assert await second.positions([PLACE]) == {}
+    assert database.execute("SELECT sink, next_offset::int FROM headrace_offsets").fetchall() == [("public.orders", 1)]
+
+
+async def test_a_table_or_column_that_is_missing_is_named(sink_of):
+    with pytest.raises(ConnectorError, match=r"there is no table public\.missing"):
+        await sink_of(table="public.missing")
+    with pytest.raises(ConnectorError, match=r"public\.orders has no column wares; it has id, ware"):
+        await sink_of(columns={"id": "id", "wares": "x"})
+
+
+async def test_a_table_that_disappears_is_no_fault_of_a_row(sink_of, database):
+    sink = await sink_of()
+    database.execute("DROP TABLE orders")
+    with pytest.raises(ConnectorError, match=r"writing to public\.orders") as caught:
+        await sink.write(messages({"id": 1}))
+    assert not isinstance(caught.value, InvalidRecord)
+    assert isinstance(caught.value.__cause__, psycopg.Error)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"mode": "upsert"}, "belong together"),
+        ({"key_columns": ["id"]}, "belong together"),
+        ({"mode": "upsert", "key_columns": ["id"], "columns": {"ware": "w"}}, "columns does not fill"),
+        ({"table": "orders"}, "write schema.table"),
+        ({"columns": {"id": "a..b"}}, "is not a path"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        PostgresSinkSettings.model_validate({"url": "postgresql:///x", "table": "public.orders", **settings})
