@@ -27,7 +27,8 @@ assert issubclass(pyspark_headrace.DefaultSource, pyspark.sql.datasource.DataSou
 print(json.dumps([first, sorted(set(sys.modules) - before)]))
 """
     reported = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert json.loads(reported.stdout) == [["pyspark_headrace"], ["pyspark_headrace", "pyspark_headrace.source"]]
+    own = ["pyspark_headrace", "pyspark_headrace.sail", "pyspark_headrace.source"]
+    assert json.loads(reported.stdout) == [["pyspark_headrace"], own]
 
 
 def test_connections_are_those_of_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
