@@ -39,7 +39,7 @@ def describe_python(python: Path, output: Path, version: str) -> Path:
     command: list[str | Path] = [Path(sys.executable).parent / "cyclonedx-py", "environment", "--output-reproducible"]
     command += ["--pyproject", ROOT / "pyproject.toml", "--spec-version", "1.6", python]
     listed = json.loads(_printed(command))
-    # Where the wheels of this release lay when they were installed.
+    # Place of the wheels of this release when they were installed.
     for component in listed["components"]:
         references = component.get("externalReferences", [])
         kept = [reference for reference in references if not reference["url"].startswith("file:")]

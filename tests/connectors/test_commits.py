@@ -109,7 +109,7 @@ def test_a_process_that_is_killed_at_any_step_loses_nothing(
     found = messages(client, stream)
     assert len(set(found)) == 11
     repeated = Counter(row for row, _ in found)
-    # What was remembered is not sent again; before that, the batch in flight is, and all of a snapshot.
+    # Records below a stored position are not sent again; before that, the batch in flight is, and all of a snapshot.
     is_exact = point == "before-committing" and source != "cdc"
     assert max(repeated.values()) <= (1 if is_exact else 2)
     if source in ("delete", "mark"):
@@ -235,7 +235,7 @@ def test_a_batch_can_be_given_up(
     assert after[0] == answer["abandoned"]
     batches = connectors.status("a")["batches_count"]
     rows.execute("INSERT INTO rows (id) VALUES (12)")
-    # What was on its way when the server was out of reach may arrive, and nothing of it is sent again.
+    # Messages that were on their way when the server was out of reach may arrive; none of them is sent again.
     proxy.stall(is_stalled=False)
     until(lambda: 12 in {row for row, _ in messages(client, stream)})
     until(lambda: connectors.status("a")["batches_count"] > batches)

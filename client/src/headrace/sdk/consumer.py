@@ -125,7 +125,7 @@ class Consumer:
         self.gaps = self._progress.gaps
         """Messages that were removed before this consumer could read them."""
         if start.kind == "end":
-            # What is sent from now on is read.
+            # Messages that are sent from now on are read.
             finished(native(self._native.opened), open_timeout)
 
     # ---- reading

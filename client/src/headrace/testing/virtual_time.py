@@ -56,7 +56,7 @@ class VirtualTime:
             raise InvalidArgument("virtual time: it passes within its `with` block only")
         if not 0 <= seconds <= 1e9:
             raise InvalidArgument(f"seconds: {seconds!r} is no time; it is 0 to 1,000,000,000 seconds")
-        # What is due at this very moment happens, too: timers have a resolution of a millisecond.
+        # Include timers that are due at this very moment: timers have a resolution of a millisecond.
         native(self._native.advance(seconds + _TIMER_SECONDS).wait)
         self._now += seconds
 

@@ -46,18 +46,38 @@ async def serving(
         yield None
         return
     application = web.Application()
-    pages = _Pages(health, metrics, authorizations)
-    application.router.add_get("/live", pages.live)
-    application.router.add_get("/health", pages.health)
-    application.router.add_get("/metrics", pages.metrics)
+    application.add_routes(pages(health=health, metrics=metrics, authorizations=authorizations))
+    async with listening(application, address) as bound:
+        yield bound
+
+
+def pages(
+    *, health: Callable[[], Health], metrics: CollectorRegistry, authorizations: Sequence[str] = ()
+) -> list[web.RouteDef]:
+    """Return the pages, for an application that has others, too. Arguments as of `serving`."""
+    found = _Pages(health, metrics, authorizations)
+    return [web.get("/live", found.live), web.get("/health", found.health), web.get("/metrics", found.metrics)]
+
+
+@asynccontextmanager
+async def listening(application: web.Application, address: Address, *, advice: str = "") -> AsyncIterator[Address]:
+    """Serve an application for the duration of an ``async with`` block; yield the address actually bound.
+
+    Args:
+        application: The application.
+        address: Address to listen on.
+        advice: End of the error message.
+
+    Raises:
+        ListenError: The address cannot be bound.
+    """
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=_STOP_SECONDS)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, str(address.ip), address.port)
         try:
-            await site.start()
+            await web.TCPSite(runner, str(address.ip), address.port).start()
         except OSError as error:
-            raise ListenError(f"HTTP cannot be served on {address}: {error.strerror}") from error
+            raise ListenError(f"HTTP cannot be served on {address}: {error.strerror}{advice}") from error
         yield address.with_port(runner.addresses[0][1])
     finally:
         await runner.cleanup()

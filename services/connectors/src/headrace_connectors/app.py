@@ -12,6 +12,7 @@ from headrace import aio
 from headrace.sdk.options import ClientOptions
 from headrace_chassis.lifecycle import Lifecycle
 from headrace_chassis.metrics import registry
+from headrace_connectors.admission.topics import Topics
 from headrace_connectors.http import api
 from headrace_connectors.pipeline_file.models import ServerSettings
 from headrace_connectors.pipeline_file.pipeline import Pipeline
@@ -19,7 +20,7 @@ from headrace_connectors.runtime.metrics import ConnectorCollector
 from headrace_connectors.runtime.sink_connector import SinkConnector
 from headrace_connectors.runtime.source_connector import SourceConnector
 from headrace_connectors.runtime.supervisor import Supervisor
-from headrace_connectors.runtime.trial import Trial, existing, try_source
+from headrace_connectors.runtime.trial import Trial, try_source
 from headrace_connectors.state.store import StateStore
 from headrace_settings import Address
 
@@ -95,7 +96,13 @@ async def tried(pipeline: Pipeline, *, records_max: int, seconds: float) -> list
     store = StateStore.unlocked(pipeline.state_directory)
     async with _client(pipeline.server) as client:
         return [
-            await try_source(spec, store, existing(client, spec), records_max=records_max, seconds=seconds)
+            await try_source(
+                spec,
+                store,
+                Topics(client, spec.settings.topic_defaults).partitions_count,
+                records_max=records_max,
+                seconds=seconds,
+            )
             for spec in pipeline.sources.values()
             if spec.settings.enabled
         ]

@@ -37,7 +37,7 @@ def elapse(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, Times], None]:
 
 def test_cpu_usage_is_not_measured_over_a_moment(tmp_path: Path, elapse: Callable[[float, Times], None]) -> None:
     host = Host(tmp_path)
-    # What two pages that load at the same time would see.
+    # Two pages that load at the same time would see this.
     elapse(0.1, Times(100.01, 100.0))
     assert host.statistics().total_cpu_usage_percent == 0.0
     elapse(0.9, Times(100.5, 101.5))

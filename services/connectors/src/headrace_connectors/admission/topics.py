@@ -23,35 +23,46 @@ class Topics:
         on_ready: Receives the seconds that it took.
     """
 
-    def __init__(self, client: Client, defaults: TopicDefaults, on_ready: Callable[[float], object]) -> None:
+    def __init__(
+        self, client: Client, defaults: TopicDefaults, on_ready: Callable[[float], object] = lambda _seconds: None
+    ) -> None:
         self._client = client
         self._defaults = defaults
         self._on_ready = on_ready
+
+    async def partitions_count(self, name: Name) -> int | None:
+        """Return the number of partitions of a topic; None: it does not exist, and `ensure` creates it.
+
+        Raises:
+            NotCreated: It does not exist, and `topic_defaults.create` is false.
+            HeadraceError: The server refused it, or was not reached.
+        """
+        stream, topic = name
+        try:
+            return (await self._client.topic(stream, topic)).partitions_count
+        except NotFound:
+            if self._defaults.create:
+                return None
+            raise NotCreated(
+                f"{stream}/{topic} does not exist, and topic_defaults.create is false: create it, or set it to true"
+            ) from None
 
     async def ensure(self, name: Name) -> int:
         """Return the number of partitions of a topic, after creating it if it does not exist.
 
         Several processes may do this at the same time.
 
-        Raises:
-            NotCreated: It does not exist, and `topic_defaults.create` is false.
-            HeadraceError: The server refused it, or was not reached.
+        Raises as `partitions_count`.
         """
         began = monotonic()
-        stream, topic = name
-        try:
-            count = (await self._client.topic(stream, topic)).partitions_count
-        except NotFound:
-            count = await self._create(stream, topic)
+        count = await self.partitions_count(name)
+        if count is None:
+            count = await self._create(*name)
         self._on_ready(monotonic() - began)
         return count
 
     async def _create(self, stream: str, topic: str) -> int:
         defaults = self._defaults
-        if not defaults.create:
-            raise NotCreated(
-                f"{stream}/{topic} does not exist, and topic_defaults.create is false: create it, or set it to true"
-            )
         with contextlib.suppress(AlreadyExists):
             await self._client.create_stream(stream)
         with contextlib.suppress(AlreadyExists):

@@ -14,26 +14,23 @@ All but health requires the bearer token, if one is set.
 
 from __future__ import annotations
 
-import asyncio
-import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 
-from headrace_chassis.errors import ListenError
+from headrace_chassis import admin_http
 from headrace_chassis.lifecycle import Health
 from headrace_connectors.contract import ConnectorError
 from headrace_connectors.pipeline_file.models import HttpSettings
 from headrace_connectors.pipeline_file.pipeline import Pipeline
 from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.supervisor import Supervisor
+from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Address
 
-_METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-_STOP_SECONDS: Final = 1.0
 _OPEN: Final = ("/live", "/health")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -56,30 +53,21 @@ async def serving(
     if address is None:
         yield None
         return
-    calls = _Calls(pipeline, supervisor, health, metrics)
     application = web.Application(middlewares=[_authentication(settings), _problems])
-    application.add_routes(calls.routes())
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=_STOP_SECONDS)
-    await runner.setup()
-    try:
-        try:
-            await web.TCPSite(runner, str(address.ip), address.port).start()
-        except OSError as error:
-            raise ListenError(f"HTTP cannot be served on {address}: {error.strerror}; set http.address") from error
-        yield address.with_port(runner.addresses[0][1])
-    finally:
-        await runner.cleanup()
+    application.add_routes(admin_http.pages(health=health, metrics=metrics))
+    application.add_routes(_Calls(pipeline, supervisor).routes())
+    async with admin_http.listening(application, address, advice="; set http.address") as bound:
+        yield bound
 
 
 def _authentication(settings: HttpSettings) -> Any:
-    expected = None if settings.token is None else f"Bearer {settings.token.reveal()}".encode()
+    known = () if settings.token is None else (f"Bearer {settings.token.reveal()}",)
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if expected is None or request.path in _OPEN:
+        if not known or request.path in _OPEN:
             return await handler(request)
-        presented = request.headers.get("Authorization", "").encode(errors="replace")
-        if not hmac.compare_digest(presented, expected):
+        if not is_one_of(request.headers.get("Authorization", ""), known):
             return _problem(401, "unauthorized", "the header Authorization has not the token of `http.token`")
         return await handler(request)
 
@@ -102,19 +90,12 @@ def _problem(status: int, code: str, detail: str) -> web.Response:
 
 
 class _Calls:
-    def __init__(
-        self, pipeline: Pipeline, supervisor: Supervisor, health: Callable[[], Health], metrics: CollectorRegistry
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, supervisor: Supervisor) -> None:
         self._pipeline = pipeline
         self._supervisor = supervisor
-        self._health = health
-        self._metrics = metrics
 
     def routes(self) -> list[web.RouteDef]:
         return [
-            web.get("/live", self.live),
-            web.get("/health", self.health),
-            web.get("/metrics", self.metrics),
             web.get("/connectors", self.connectors),
             web.get("/connectors/{key}", self.connector),
             web.get("/connectors/{key}/destinations", self.destinations),
@@ -124,17 +105,6 @@ class _Calls:
             web.post("/sources/{key}/cdc/abandon-batch", self.abandon),
             web.get("/mappings/{name}", self.mapping),
         ]
-
-    async def live(self, _request: web.Request) -> web.Response:
-        return web.json_response({"status": self._health().status})
-
-    async def health(self, _request: web.Request) -> web.Response:
-        health = self._health()
-        return web.json_response({"status": health.status}, status=200 if health.is_ready else 503)
-
-    async def metrics(self, _request: web.Request) -> web.Response:
-        body = await asyncio.to_thread(generate_latest, self._metrics)
-        return web.Response(body=body, headers={"Content-Type": _METRICS_TYPE})
 
     async def connectors(self, _request: web.Request) -> web.Response:
         return web.json_response([one.document() for one in self._supervisor.connectors])

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from headrace_connectors.contract import Unavailable
 from headrace_connectors.pipeline_file.models import RetrySettings
-from headrace_connectors.runtime.commits import Backoff
+from headrace_connectors.runtime.backoff import Backoff
 from headrace_connectors.runtime.status import State, Status
 from headrace_connectors.runtime.stopping import until_stop
 

@@ -22,6 +22,7 @@ from headrace_connectors.contract import (
 from headrace_connectors.pipeline_file.models import SourceSettings
 from headrace_connectors.routing.columns import ColumnRouter
 from headrace_connectors.runtime.counters import Counters
+from headrace_connectors.runtime.transforming import transformed
 
 # Failures that hit every destination at once: they say nothing about the destination.
 _OF_EVERYONE: Final = (ConnectionFailed, ClientClosed, LoginRefused, OutcomeUnknown)
@@ -105,23 +106,10 @@ class Delivery:
             try:
                 if self._router is not None:
                     self._router.route(record)
-                prepared += self._transformed(record)
+                prepared += transformed(record, self._transforms)
             except InvalidRecord as error:
                 self._invalid(error)
         return prepared
-
-    def _transformed(self, record: Record) -> Sequence[Record]:
-        current: Sequence[Record] = (record,)
-        for transform in self._transforms:
-            following: list[Record] = []
-            for one in current:
-                result = transform.apply(one)
-                if isinstance(result, Record):
-                    following.append(result)
-                elif result is not None:
-                    following += result
-            current = following
-        return current
 
     def _invalid(self, error: InvalidRecord) -> None:
         self._counters.invalid += 1

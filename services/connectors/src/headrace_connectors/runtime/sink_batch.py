@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from headrace_connectors.contract import Codec, InvalidRecord, Place, Received, Record, Sink, Transform
+from headrace_connectors.runtime.transforming import transformed
 from headrace_core import Message
 
 
@@ -39,17 +40,9 @@ class Decoding:
         headers = message.headers
         if headers is None:
             raise InvalidRecord("the headers cannot be read: they are damaged or encrypted")
-        records = [Record(self._decode(message.payload), id=message.id, headers=headers or None)]
-        for transform in self._transforms:
-            records = [made for record in records for made in _applied(transform, record)]
+        decoded = Record(self._decode(message.payload), id=message.id, headers=headers or None)
+        records = transformed(decoded, self._transforms)
         return [Received(record, place, message.offset, message.timestamp_micros, message.key) for record in records]
-
-
-def _applied(transform: Transform, record: Record) -> Sequence[Record]:
-    made = transform.apply(record)
-    if made is None:
-        return ()
-    return (made,) if isinstance(made, Record) else made
 
 
 async def decode(decoding: Decoding, items: list[Item], reject: Reject) -> None:

@@ -60,7 +60,7 @@ class SourceLoop:
         self._attempts = Attempts(key, settings, status, self._stop, draw)
         # Held while the source works on a batch, so that a batch is never given up in the middle of its commit.
         self._busy = asyncio.Lock()
-        self._abandoned: asyncio.Event = asyncio.Event()
+        self._abandoned = False
 
     def stop(self) -> None:
         """Ask the loop to end: pauses and polls end at once, a commit in progress gets its grace."""
@@ -83,7 +83,7 @@ class SourceLoop:
             await self._source.close()
 
     async def _round(self, deliver: Deliver, save: SaveState) -> None:
-        self._abandoned.clear()
+        self._abandoned = False
         try:
             async with self._busy:
                 batch = await until_stop(self._source.poll(), self._stop)
@@ -119,7 +119,7 @@ class SourceLoop:
                     raise
                 await self._attempts.failed(error)
                 # A poll finds the same rows again; a log of changes is kept until it is committed.
-                if not isinstance(mode, Cdc) or self._stop.is_set() or self._abandoned.is_set():
+                if not isinstance(mode, Cdc) or self._stop.is_set() or self._abandoned:
                     return
             else:
                 break
@@ -141,7 +141,7 @@ class SourceLoop:
             raise NotAbandonable(f"{self._key} keeps nothing that could be given up: only change data capture does")
         async with self._busy:
             position = await source.abandon()
-            self._abandoned.set()
+            self._abandoned = True
         self._status.abandoned(position)
         self._attempts.succeeded("a batch was abandoned")
         return position

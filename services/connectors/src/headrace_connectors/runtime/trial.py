@@ -8,10 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from headrace.aio.client import Client
 from headrace.sdk.direct import Outgoing, Runs
-from headrace.sdk.errors import HeadraceError, NotFound
-from headrace_connectors.admission.table import AdmissionTable, Name, NotCreated
+from headrace.sdk.errors import HeadraceError
+from headrace_connectors.admission.table import AdmissionTable, Name
 from headrace_connectors.contract import Batch, Codec, ConnectorError, Record, Source, Transform, Unavailable
 from headrace_connectors.pipeline_file.pipeline import SourceSpec
 from headrace_connectors.runtime.counters import Counters
@@ -49,27 +48,6 @@ class Trial:
     """Reason why the source could not be tried."""
     new_topics: Sequence[Name] = ()
     """Topics that do not exist, and would be created."""
-
-
-def existing(client: Client, spec: SourceSpec) -> Callable[[Name], Awaitable[int | None]]:
-    """Return what looks up the number of partitions of a topic; None: it would be created.
-
-    Args:
-        client: A client of the server.
-        spec: The source, whose settings say whether topics are created.
-    """
-
-    async def count(name: Name) -> int | None:
-        try:
-            return (await client.topic(*name)).partitions_count
-        except NotFound:
-            if spec.settings.topic_defaults.create:
-                return None
-            raise NotCreated(
-                f"{name[0]}/{name[1]} does not exist, and topic_defaults.create is false: create it, or set it to true"
-            ) from None
-
-    return count
 
 
 async def try_source(

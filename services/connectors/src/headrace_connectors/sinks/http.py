@@ -9,7 +9,6 @@ from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar, Final, Literal
 
 import aiohttp
-import msgspec
 from pydantic import Field
 
 from headrace_connectors.contract import (
@@ -21,6 +20,7 @@ from headrace_connectors.contract import (
     Unavailable,
     stable_id,
 )
+from headrace_connectors.sinks.json_values import encoded, key_text
 from headrace_settings import Duration, Secret
 
 _ANSWER_BYTES: Final = 200
@@ -54,7 +54,6 @@ class HttpSink(Sink):
     def __init__(self, settings: HttpSinkSettings) -> None:
         """Connect to nothing yet."""
         self._settings = settings
-        self._encoder = msgspec.json.Encoder(decimal_format="string")
         self._session: aiohttp.ClientSession | None = None
 
     async def open(self) -> None:
@@ -102,12 +101,7 @@ class HttpSink(Sink):
             await self._session.close()
 
     def _body(self, messages: Sequence[Received]) -> bytes:
-        values = []
-        for index, message in enumerate(messages):
-            try:
-                values.append(self._encoder.encode(self._value(message)))
-            except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
-                raise InvalidRecord(f"the payload has no form in JSON: {error}", index=index) from error
+        values = encoded(messages, self._value)
         if self._settings.format == "json":
             return b"[" + b",".join(values) + b"]"
         return b"".join(value + b"\n" for value in values)
@@ -122,7 +116,7 @@ class HttpSink(Sink):
             "partition": place.partition,
             "offset": message.offset,
             "timestamp": datetime.fromtimestamp(message.timestamp_micros / 1e6, UTC),
-            "key": None if message.key is None else message.key.decode(errors="replace"),
+            "key": key_text(message),
             "payload": message.record.payload,
         }
 

@@ -6,9 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import msgspec
-
-from headrace_connectors.contract import InvalidRecord, Place, Received, Settings, Sink
+from headrace_connectors.contract import Place, Received, Settings, Sink
+from headrace_connectors.sinks.json_values import encoded, key_text
 
 
 class Stdout(Sink):
@@ -19,17 +18,10 @@ class Stdout(Sink):
     def __init__(self, settings: Settings) -> None:
         """Take no settings."""
         del settings
-        self._encoder = msgspec.json.Encoder(decimal_format="string")
 
     async def write(self, messages: Sequence[Received]) -> None:
         """Write lines."""
-        lines = []
-        for index, message in enumerate(messages):
-            try:
-                lines.append(self._encoder.encode(_document(message)).decode())
-            except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
-                raise InvalidRecord(f"the payload has no form in JSON: {error}", index=index) from error
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.write("".join(f"{line.decode()}\n" for line in encoded(messages, _document)))
 
     async def flush(self, positions: Mapping[Place, int]) -> None:
         """Hand the lines to the system."""
@@ -44,6 +36,6 @@ def _document(message: Received) -> dict[str, Any]:
         "topic": place.topic,
         "partition": place.partition,
         "offset": message.offset,
-        "key": None if message.key is None else message.key.decode(errors="replace"),
+        "key": key_text(message),
         "payload": message.record.payload,
     }

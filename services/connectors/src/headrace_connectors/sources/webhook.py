@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import time
 from collections import deque
 from typing import Annotated, Any, ClassVar, Final, Self
@@ -14,6 +13,7 @@ from aiohttp import web
 from pydantic import model_validator
 
 from headrace_connectors.contract import Batch, ConnectorError, Opaque, Record, Settings, Source, stable_id
+from headrace_proto.cluster_token import is_one_of
 from headrace_settings import Address, Between, Secret, Size
 
 _JSON_LINES: Final = "application/x-ndjson"
@@ -175,8 +175,7 @@ class Webhook(Source):
         token = self._settings.token
         if token is None:
             return True
-        presented = http.headers.get("Authorization", "")
-        return hmac.compare_digest(presented.encode(), f"Bearer {token.reveal()}".encode())
+        return is_one_of(http.headers.get("Authorization", ""), (f"Bearer {token.reveal()}",))
 
 
 def _records(body: bytes, content_type: str, request_id: str | None) -> list[Record]:

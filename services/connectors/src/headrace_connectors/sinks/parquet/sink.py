@@ -92,7 +92,7 @@ class ParquetSink(Sink):
             Unavailable: The disk is full or fails.
             ConnectorError: A manifest cannot be read.
         """
-        # What fails is written again as a whole; partitions that are complete have their offset by then.
+        # A failed write is repeated as a whole; partitions that are complete have their offset by then.
         tables, self._tables = self._tables, {}
         for place, next_offset in positions.items():
             table = pa.concat_tables(tables[place]) if place in tables else None

@@ -1,4 +1,4 @@
-"""Pauses between attempts, and what follows from failures."""
+"""Pauses between attempts."""
 
 from __future__ import annotations
 

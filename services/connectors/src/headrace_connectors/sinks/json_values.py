@@ -1,0 +1,32 @@
+"""Messages as values of JSON, for sinks that write JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from headrace_connectors.contract import InvalidRecord, Received
+
+_ENCODER: Final = msgspec.json.Encoder(decimal_format="string")
+
+
+def encoded(messages: Sequence[Received], value_of: Callable[[Received], Any]) -> list[bytes]:
+    """Return the values of messages as JSON.
+
+    Raises:
+        InvalidRecord: A value has no form in JSON; with the index of its message.
+    """
+    values = []
+    for index, message in enumerate(messages):
+        try:
+            values.append(_ENCODER.encode(value_of(message)))
+        except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+            raise InvalidRecord(f"the payload has no form in JSON: {error}", index=index) from error
+    return values
+
+
+def key_text(message: Received) -> str | None:
+    """Return the key of a message as text."""
+    return None if message.key is None else message.key.decode(errors="replace")
