@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import shutil
@@ -11,9 +12,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
+
 from tests.ports import free_port
 
 USER = "headrace"
+_numbers = itertools.count()
 
 
 class PostgresqlMissing(Exception):
@@ -80,3 +84,28 @@ def postgresql() -> Generator[dict[str, str]]:
             raise AssertionError(f"{error}\n{(directory / 'log').read_text(errors='replace')}") from error
         finally:
             shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def postgresql_address() -> Generator[str]:
+    """Run an empty server during a ``with`` block; the value is its address, without a database."""
+    with postgresql() as environment:
+        yield f"postgresql://{environment['PGUSER']}@{environment['PGHOST']}:{environment['PGPORT']}"
+
+
+@contextmanager
+def empty_database(server: str) -> Generator[psycopg.Connection]:
+    """Connect to a new database of a server during a ``with`` block. Its replication slots are dropped at the end."""
+    name = f"d{next(_numbers)}"
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as administration:
+        administration.execute(f"CREATE DATABASE {name}")
+        with psycopg.connect(f"{server}/{name}", autocommit=True) as connection:
+            yield connection
+        # A server has ten slots only. Processes of the test may run still, and would use theirs again.
+        administration.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        administration.execute(
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = %s", (name,)
+        )
+        administration.execute(
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s", (name,)
+        )

@@ -12,7 +12,7 @@ import pytest
 
 import headrace
 from tests.connectors.process import Connectors
-from tests.postgresql import postgresql
+from tests.postgresql import empty_database, postgresql_address
 from tests.sdk.conftest import url_of
 from tests.server_process import ServerProcess
 
@@ -22,17 +22,14 @@ _numbers = itertools.count()
 @pytest.fixture(scope="module")
 def postgresql_server() -> Iterator[str]:
     """Address of a PostgreSQL server, without a database."""
-    with postgresql() as environment:
-        yield f"postgresql://{environment['PGUSER']}@{environment['PGHOST']}:{environment['PGPORT']}"
+    with postgresql_address() as address:
+        yield address
 
 
 @pytest.fixture
 def database(postgresql_server: str) -> Iterator[psycopg.Connection]:
     """A connection to an empty database of this test."""
-    name = f"d{next(_numbers)}"
-    with psycopg.connect(f"{postgresql_server}/postgres", autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    with psycopg.connect(f"{postgresql_server}/{name}", autocommit=True) as connection:
+    with empty_database(postgresql_server) as connection:
         yield connection
 
 

@@ -24,25 +24,11 @@ POINTS = ("before-saving", "within-saving", "before-renaming", "before-committin
 
 
 @pytest.fixture
-def rows(database: psycopg.Connection) -> Iterator[psycopg.Connection]:
+def rows(database: psycopg.Connection) -> psycopg.Connection:
     """A table with ten rows."""
     database.execute("CREATE TABLE rows (id int PRIMARY KEY, done bool)")
     database.execute("INSERT INTO rows SELECT generate_series(1, 10)")
-    yield database
-    database.execute(
-        "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots "
-        "WHERE database = current_database() AND active"
-    )
-    until(
-        lambda: (
-            not database.execute(
-                "SELECT 1 FROM pg_replication_slots WHERE database = current_database() AND active"
-            ).fetchone()
-        )
-    )
-    database.execute(
-        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
-    )
+    return database
 
 
 SHORT_TIMEOUT = 'timeout = "500 ms"\n'
@@ -168,21 +154,28 @@ def proxy(shared_server: ServerProcess, connectors: Connectors) -> Iterator[Prox
         yield proxy
 
 
-def test_a_source_of_changes_is_degraded_and_recovers(
+@pytest.fixture
+def degraded(
     client: headrace.Client,
     connectors: Connectors,
     proxy: Proxy,
     rows: psycopg.Connection,
     database_url: str,
     stream: str,
-) -> None:
-    """CON-4: with the server out of reach it keeps trying, shows `degraded` in status and metrics, and recovers."""
+) -> dict[str, Any]:
+    """Status of a source of changes that has stored ten rows, and cannot reach the server with the eleventh."""
     connectors.run(cdc(database_url, stream) + SHORT_TIMEOUT)
     until(lambda: len(messages(client, stream)) == 10)
     proxy.stall()
     rows.execute("INSERT INTO rows (id) VALUES (11)")
-    status = connectors.becomes("a", "degraded")
-    assert status["consecutive_failures"] >= 3
+    return connectors.becomes("a", "degraded")
+
+
+def test_a_source_of_changes_is_degraded_and_recovers(
+    client: headrace.Client, connectors: Connectors, proxy: Proxy, stream: str, degraded: dict[str, Any]
+) -> None:
+    """CON-4: with the server out of reach it keeps trying, shows `degraded` in status and metrics, and recovers."""
+    assert degraded["consecutive_failures"] >= 3
     for prefix in ("headrace", "iggy"):
         assert connectors.metric(f"{prefix}_connector_state", connector_key="a", state="degraded") == 1
         assert connectors.metric(f"{prefix}_connector_state", connector_key="a", state="running") == 0
@@ -209,20 +202,11 @@ def test_a_commit_that_keeps_failing_degrades_the_source(
     until(lambda: [row for row, _ in messages(client, stream)] == [11, 12])
 
 
+@pytest.mark.usefixtures("degraded")
 def test_a_batch_can_be_given_up(
-    client: headrace.Client,
-    connectors: Connectors,
-    proxy: Proxy,
-    rows: psycopg.Connection,
-    database_url: str,
-    stream: str,
+    client: headrace.Client, connectors: Connectors, proxy: Proxy, rows: psycopg.Connection, stream: str
 ) -> None:
     """CON-4: the slot moves to the end of the batch, the status returns to `running`, and the next poll goes on."""
-    connectors.run(cdc(database_url, stream) + SHORT_TIMEOUT)
-    until(lambda: len(messages(client, stream)) == 10)
-    proxy.stall()
-    rows.execute("INSERT INTO rows (id) VALUES (11)")
-    connectors.becomes("a", "degraded")
     slot = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE database = current_database()"
     before = rows.execute(slot).fetchone()
     answer = connectors.post("/sources/a/cdc/abandon-batch")

@@ -130,7 +130,6 @@ def test_tables_route_changes_to_topics(
     until(lambda: rows("orders") == list(range(1, 51)) and rows("items") == list(range(1, 71)))
     until(lambda: database.execute(slot, (f"slot_{decoder}",)).fetchone() != before)
     assert connectors.stop() == 0
-    database.execute("SELECT pg_drop_replication_slot(%s)", (f"slot_{decoder}",))
 
 
 def post(address: str, body: bytes, **headers: str) -> tuple[int, Any]:

@@ -36,12 +36,14 @@ class Steps(Source):
         self.committed = 0
         self.polled = 0
         self.slow_commit = None
+        self.progress = asyncio.Event()
 
     def mode(self):
         return self._mode
 
     def step(self, name):
         self.steps.append(name)
+        self.progress.set()
         if self.failures.get(name):
             raise self.failures[name].pop(0)
 
@@ -101,16 +103,18 @@ async def running(source, target, **settings):
         await asyncio.wait({task})
 
 
-async def until(condition):
+async def until(source, condition):
+    """Wait until a condition holds, which is looked at after each step of the source."""
     async with asyncio.timeout(30):
         while not condition():
-            await asyncio.sleep(0.001)
+            source.progress.clear()
+            await source.progress.wait()
 
 
 async def test_steps_are_strictly_in_order():
     source = Steps(MODES["cdc"])
     async with running(source, Target(source)) as (_, status, _task):
-        await until(lambda: source.committed >= 3)
+        await until(source, lambda: source.committed >= 3)
     rounds = source.steps[1:-1]
     assert source.steps[0] == "open"
     assert source.steps[-1] == "close"
@@ -123,7 +127,7 @@ async def test_what_was_not_delivered_is_polled_again(mode):
     source = Steps(MODES[mode])
     target = Target(source, deliver=[Unavailable("no server"), Unavailable("no server")])
     async with running(source, target) as (_, status, _task):
-        await until(lambda: source.committed >= 1)
+        await until(source, lambda: source.committed >= 1)
     assert source.steps[1:9] == ["poll", "deliver", "poll", "deliver", "poll", "deliver", "save", "commit"]
     assert status.last_error == "no server"
 
@@ -141,10 +145,10 @@ async def test_a_commit_of_a_log_is_tried_for_ever():
     failures = [RuntimeError("no database")] * 5
     source = Steps(MODES["cdc"], commit=failures)
     async with running(source, Target(source)) as (_, status, _task):
-        await until(lambda: status.state is State.DEGRADED)
+        await until(source, lambda: status.state is State.DEGRADED)
         assert status.consecutive_failures >= 3
-        await until(lambda: source.committed >= 1)
-        await until(lambda: status.state is State.RUNNING)
+        await until(source, lambda: source.committed >= 1)
+        await until(source, lambda: status.state is State.RUNNING)
     assert source.steps[1:10] == ["poll", "deliver", "save", *["commit"] * 6]
     states = [change.state for change in status.history]
     assert states[:3] == [State.RUNNING, State.DEGRADED, State.RUNNING]
@@ -153,7 +157,7 @@ async def test_a_commit_of_a_log_is_tried_for_ever():
 async def test_after_a_failed_commit_a_table_is_polled_again():
     source = Steps(MODES["polling"], commit=[RuntimeError("no database")])
     async with running(source, Target(source)):
-        await until(lambda: source.committed >= 1)
+        await until(source, lambda: source.committed >= 1)
     assert source.steps[1:9] == ["poll", "deliver", "save", "commit", "poll", "deliver", "save", "commit"]
 
 
@@ -173,8 +177,8 @@ async def test_records_that_may_not_be_dropped_hold_up_sources_that_keep_them(mo
             await asyncio.wait({task})
             assert isinstance(task.exception(), InvalidRecord)
         else:
-            await until(lambda: status.state is State.DEGRADED)
-            await until(lambda: source.committed >= 1)
+            await until(source, lambda: status.state is State.DEGRADED)
+            await until(source, lambda: source.committed >= 1)
 
 
 async def test_a_failure_of_the_plugin_ends_the_connector():
@@ -188,14 +192,14 @@ async def test_a_failure_of_the_plugin_ends_the_connector():
 async def test_a_start_is_tried_until_the_other_side_answers():
     source = Steps(MODES["cdc"], open=[Unavailable("starting up")] * 2)
     async with running(source, Target(source)):
-        await until(lambda: source.committed >= 1)
+        await until(source, lambda: source.committed >= 1)
     assert source.steps[:3] == ["open"] * 3
 
 
 async def test_a_stop_ends_a_pause_at_once():
     source = Steps(MODES["cdc"], commit=[RuntimeError("no database")] * 100)
     async with running(source, Target(source), backoff_min="1 h", backoff_max="1 h") as (loop, _status, task):
-        await until(lambda: "commit" in source.steps)
+        await until(source, lambda: "commit" in source.steps)
         loop.stop()
         await asyncio.wait_for(asyncio.wait({task}), 10)
     assert source.steps[-2:] == ["commit", "close"]
@@ -206,7 +210,7 @@ async def test_a_commit_in_progress_gets_its_grace(is_ending):
     source = Steps(MODES["cdc"])
     source.slow_commit = asyncio.Event()
     async with running(source, Target(source)) as (loop, status, task):
-        await until(lambda: "commit" in source.steps)
+        await until(source, lambda: "commit" in source.steps)
         loop.stop()
         if is_ending:
             source.slow_commit.set()
@@ -219,12 +223,12 @@ async def test_a_commit_in_progress_gets_its_grace(is_ending):
 async def test_giving_up_a_batch_ends_the_attempts():
     source = Cdcs(MODES["cdc"], commit=[RuntimeError("no database")] * 10_000)
     async with running(source, Target(source)) as (loop, status, _task):
-        await until(lambda: status.state is State.DEGRADED)
+        await until(source, lambda: status.state is State.DEGRADED)
         polls = source.steps.count("poll")
         assert await loop.abandon() == "0/1"
         assert (status.state, status.last_abandoned) == (State.RUNNING, "0/1")
         assert status.last_abandon_at is not None
-        await until(lambda: source.steps.count("poll") > polls)
+        await until(source, lambda: source.steps.count("poll") > polls)
 
 
 async def test_only_change_data_capture_can_give_up():
