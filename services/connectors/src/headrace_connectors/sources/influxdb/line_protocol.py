@@ -50,7 +50,7 @@ class Point(NamedTuple):
 
     measurement: str
     tags: dict[str, str]
-    """In the order of their keys."""
+    """Values by key, in the order of the keys."""
     fields: dict[str, FieldValue]
     timestamp_ns: int | None
     """Nanoseconds since 1970; None: the line has none."""
