@@ -127,6 +127,8 @@ POINTS: dict[str, Callable[[], None]] = {
     "before-renaming": _before_renaming,
     "before-committing": _before_committing,
     "failing-commit": _failing_commit,
+    "third-save": _at([store.StateStore], "save"),
+    "after-third-save": _at([store.StateStore], "save", is_after=True),
     "sink-before-writing": _at(_SINKS, "write"),
     "sink-before-flushing": _at(_SINKS, "flush"),
     "sink-within-flushing": _within_transaction,

@@ -132,3 +132,13 @@ class TrialDocument(TypedDict):
     records: list[TriedRecordDocument]
     new_topics: list[TopicNameDocument]
     """Topics that do not exist, and would be created."""
+
+
+class RedriveDocument(TypedDict):
+    """Letters of `connect redrive` with one reason and one destination."""
+
+    reason: str
+    stream: str | None
+    """None: they stay in the dead-letter topic."""
+    topic: str | None
+    count: int

@@ -48,6 +48,7 @@ DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
         "connect-status": list[connector_documents.ConnectorDocument],
         "connect-destinations": list[connector_documents.DestinationDocument],
         "connect-plugins": list[connector_documents.PluginDocument],
+        "connect-redrive": list[connector_documents.RedriveDocument],
         "connect-test": list[connector_documents.TrialDocument],
         "audit": Event,
         "bench": operating_documents.BenchDocument,

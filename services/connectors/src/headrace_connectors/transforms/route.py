@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import aiohttp
 import msgspec
-from pydantic import AfterValidator
 
 from headrace_connectors.contract import ConnectorError, Destination, Record, Settings, Transform
 from headrace_connectors.pipeline_file.models import TableDestination
-from headrace_connectors.routing.paths import MISSING, parse_path, value_at
+from headrace_connectors.routing.paths import MISSING, FieldPath, parse_path, value_at
 from headrace_settings import Duration, Secret
 
 _BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
-def _path(text: str) -> str:
-    parse_path(text)
-    return text
-
-
 class RouteSettings(Settings):
     """`transforms.route`: routing by a field."""
 
-    topic_field: Annotated[str, AfterValidator(_path)]
+    topic_field: FieldPath
     """Path of the field in the payload, such as `event.type`: names of objects with dots between them."""
     mapping_url: str
     """Address of the mapping: of the connectors' own HTTP server, `http://127.0.0.1:8120/mappings/NAME`, or of another
