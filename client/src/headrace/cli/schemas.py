@@ -49,6 +49,7 @@ DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
         "connect-destinations": list[connector_documents.DestinationDocument],
         "connect-plugins": list[connector_documents.PluginDocument],
         "connect-test": list[connector_documents.TrialDocument],
+        "connect-test-plugin": list[connector_documents.ConformanceDocument],
         "audit": Event,
         "bench": operating_documents.BenchDocument,
         "bench-baseline": operating_documents.ComparisonDocument,
