@@ -20,6 +20,7 @@ CASES: Mapping[str, Callable[[], Case[Any]]] = {
     "stdout": sinks.StdoutCase,
     "http": sinks.HttpCase,
     "parquet": sinks.ParquetCase,
+    "sqlite": sinks.SqliteCase,
     "json": payloads.JsonCase,
     "text": payloads.TextCase,
     "raw": payloads.RawCase,

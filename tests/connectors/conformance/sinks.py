@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -119,3 +120,30 @@ class PostgresSinkCase(SinkCase):
 
     async def written(self) -> Sequence[int]:
         return [row[0] for row in self._database.execute("SELECT id FROM rows").fetchall()]
+
+
+class SqliteCase(SinkCase):
+    """A table without a key that would hide a repetition."""
+
+    name = "sqlite"
+
+    def __init__(self) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix="headrace-conformance-"))
+        self._path = self._directory / "rows.db"
+
+    def settings(self) -> Mapping[str, Any]:
+        return {"path": str(self._path), "table": "rows"}
+
+    def invalid_payload(self) -> Any:
+        return {"id": -1}
+
+    async def prepare(self) -> None:
+        with contextlib.closing(sqlite3.connect(self._path)) as database:
+            database.execute("CREATE TABLE rows (id INTEGER CHECK (id >= 0))")
+
+    async def clean(self) -> None:
+        shutil.rmtree(self._directory)
+
+    async def written(self) -> Sequence[int]:
+        with contextlib.closing(sqlite3.connect(self._path)) as database:
+            return [row[0] for row in database.execute("SELECT id FROM rows")]
