@@ -17,6 +17,8 @@ from headrace_connectors.runtime.source_loop import SourceLoop
 from headrace_connectors.sinks.parquet import partition
 from headrace_connectors.sinks.parquet.sink import ParquetSink
 from headrace_connectors.sinks.postgres.sink import PostgresSink
+from headrace_connectors.sinks.sqlite.database import Offsets
+from headrace_connectors.sinks.sqlite.sink import SqliteSink
 from headrace_connectors.sources.postgres import cdc
 from headrace_connectors.state import store
 
@@ -113,13 +115,26 @@ def _before_manifest() -> None:
     partition.replace_file = replaced  # type: ignore[attr-defined]
 
 
+def _before_commit_of_sqlite() -> None:
+    """The offsets are in the transaction, too."""
+    original, calls = Offsets.store, itertools.count(1)
+
+    def stored(*arguments: Any) -> None:
+        original(*arguments)
+        if next(calls) == 3:
+            _killed()
+
+    Offsets.store = stored  # type: ignore[method-assign]
+
+
 def _within_transaction() -> None:
     """Everything is in the transaction, or in the file, and nothing counts yet."""
     _killed_at_third(PostgresSink, "_commit", is_after=False)
+    _before_commit_of_sqlite()
     _before_manifest()
 
 
-_SINKS: Sequence[type[Any]] = (ParquetSink, PostgresSink)
+_SINKS: Sequence[type[Any]] = (ParquetSink, PostgresSink, SqliteSink)
 
 POINTS: dict[str, Callable[[], None]] = {
     "before-saving": _before_saving,

@@ -50,6 +50,7 @@ DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType(
         "connect-plugins": list[connector_documents.PluginDocument],
         "connect-redrive": list[connector_documents.RedriveDocument],
         "connect-test": list[connector_documents.TrialDocument],
+        "connect-test-plugin": list[connector_documents.ConformanceDocument],
         "audit": Event,
         "bench": operating_documents.BenchDocument,
         "bench-baseline": operating_documents.ComparisonDocument,

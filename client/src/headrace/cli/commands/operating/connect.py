@@ -17,6 +17,7 @@ import click
 from headrace.cli import output
 from headrace.cli.asking import confirm, counted, with_yes
 from headrace.cli.connector_documents import (
+    ConformanceDocument,
     ConnectorDocument,
     DestinationDocument,
     RedriveDocument,
@@ -246,6 +247,38 @@ def _print_redrive(document: list[RedriveDocument]) -> None:
         output.print_table(("reason", "destination", "letters"), rows)
     else:
         click.echo("there are no letters that were not redriven")
+
+
+@app.command("test-plugin")
+@click.argument("plugin", metavar="PLUGIN")
+@click.option(
+    "--kind",
+    type=click.Choice(("source", "sink", "transform", "codec")),
+    help="Kind of the plugin; all of its name if not given.",
+)
+@click.option(
+    "--case",
+    metavar="MODULE:CLASS",
+    help="Case with the plugin's settings and what is around it, a subclass of headrace_connectors.conformance.Case.",
+)
+@with_form
+def test_plugin(plugin: str, kind: str | None, case: str | None, form: Form) -> None:
+    """Check that an installed plugin keeps the rules of the contract.
+
+    Without a case, the rules for its version and its settings are checked. The exit status is 1 if a rule is broken.
+    """
+    from headrace.cli.connecting import conformance  # noqa: PLC0415
+
+    found = conformance.outcomes(plugin, kind, case)
+    output.show(form, found, lambda: _print_outcomes(found))
+    if any(one["result"] == "failed" for one in found):
+        raise click.exceptions.Exit(1)
+
+
+def _print_outcomes(found: list[ConformanceDocument]) -> None:
+    results = {"passed": "passed", "failed": "failed", "not_checked": "not checked"}
+    rows = [(one["kind"], one["rule"], results[one["result"]], one["reason"] or one["text"]) for one in found]
+    output.print_table(("kind", "rule", "result", "text"), rows)
 
 
 def _refused(trial: TrialDocument) -> bool:
