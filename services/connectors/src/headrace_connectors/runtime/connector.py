@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from headrace.sdk.errors import HeadraceError
 from headrace_connectors.contract import ConnectorError
@@ -30,7 +30,7 @@ class Connector(ABC):
         settings: What sources and sinks share.
     """
 
-    kind: ClassVar[Literal["source", "sink"]]
+    kind: Literal["source", "sink"]
 
     def __init__(self, key: str, plugin: str, settings: ConnectorSettings) -> None:
         self.key = key
