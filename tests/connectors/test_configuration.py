@@ -187,3 +187,38 @@ def test_a_kill_during_changes_loses_no_answered_one(changeable: Connectors, str
         numbers = [one["number"] for one in found["versions"]]
         assert numbers == sorted(numbers, reverse=True)
         assert found["active"] == numbers[0]
+
+
+def test_a_mapping_changes_while_records_are_routed(
+    changeable: Connectors, client: headrace.Client, stream: str
+) -> None:
+    """CON-32: records are in the topic of the epoch of their tag; a mapping that is gone changes nothing."""
+    changeable.run(
+        f'[mappings.kinds]\n"kind" = {{ stream = "{stream}", topic = "unused" }}\n'
+        '[sources.made]\nplugin = "random"\n[sources.made.settings]\ninterval = "2 ms"\n'
+        f'[sources.made.transforms.route]\ntopic_field = "ware"\nmapping_url = "{changeable.url}/mappings/kinds"\n'
+        f'mapping_token = "{changeable.token}"\nreload_interval = "100 ms"\n'
+        f'[sources.made.transforms.route.default]\nstream = "{stream}"\ntopic = "first"\n'
+    )
+    until(lambda: count(client, stream, "first") > 0)
+    message = client.read(stream, "first", partition=0, count=1)[0]
+    first = message.headers["mapping_epoch"]
+    ware = json.loads(message.payload)["ware"]
+    changed = changeable.get("/mappings/kinds", "PUT", {ware: {"stream": stream, "topic": "second"}}, If_Match='"1"')
+    assert changed["epoch"] == 2
+    until(lambda: count(client, stream, "second") > 10)
+    second = changeable.get("/connectors/made")["transforms"]["route"]["epoch"]
+    assert second != first
+    changeable.get("/mappings/kinds", "DELETE")
+    report = until(lambda: found if (found := changeable.status("made")["transforms"]["route"])["error"] else None)
+    assert (report["epoch"], "answered 404" in report["error"]) == (second, True)
+    assert changeable.status("made")["state"] == "running"
+    assert changeable.post("/mappings/kinds/rollback")["epoch"] == 4
+    until(lambda: changeable.status("made")["transforms"]["route"]["error"] is None)
+    changeable.stop()
+    for message in client.read(stream, "second", partition=0, count=10_000):
+        assert json.loads(message.payload)["ware"] == ware
+        assert message.headers["mapping_epoch"] != first
+    for message in client.read(stream, "first", partition=0, count=10_000):
+        is_of_ware = json.loads(message.payload)["ware"] == ware
+        assert (message.headers["mapping_epoch"] == first) or not is_of_ware

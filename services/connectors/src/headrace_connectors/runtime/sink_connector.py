@@ -61,9 +61,7 @@ class SinkConnector(Connector):
     async def _serve(self) -> None:
         spec = self.spec
         sink: Sink = spec.sink.create()
-        transforms = [transform.create() for transform in spec.transforms]
-        for transform in transforms:
-            await transform.open()
+        transforms = await self._open_transforms(spec.transforms)
         stop = self._stop = asyncio.Event()
         attempts = Attempts(self.key, spec.settings.delivery, self.status, stop)
         try:

@@ -91,9 +91,7 @@ class SourceConnector(Connector):
         spec, delivery = self.spec, self.spec.settings.delivery
         source: Source = spec.source.create()
         _check_mode(source, spec)
-        transforms = [transform.create() for transform in spec.transforms]
-        for transform in transforms:
-            await transform.open()
+        transforms = await self._open_transforms(spec.transforms)
         codec = spec.codec.create()
         state = await self._store.load(self.key, spec.source.name)
         self._table = self._new_table()
