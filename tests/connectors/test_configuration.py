@@ -222,3 +222,20 @@ def test_a_mapping_changes_while_records_are_routed(
     for message in client.read(stream, "first", partition=0, count=10_000):
         is_of_ware = json.loads(message.payload)["ware"] == ware
         assert (message.headers["mapping_epoch"] == first) or not is_of_ware
+
+
+def test_a_sink_shows_its_lag(changeable: Connectors, client: headrace.Client, stream: str) -> None:
+    """CON-33: messages after the stored offsets, and records per second, sampled while it runs."""
+    client.create_stream(stream)
+    client.create_topic(stream, "read", partitions=2)
+    with client.producer(stream, "read") as producer:
+        for number in range(30):
+            producer.send(str(number).encode())
+    changeable.run(f'[sinks.out]\nplugin = "stdout"\nstream = "{stream}"\ntopic = "read"\nenabled = false\n')
+    until(lambda: changeable.status("out")["lag"])
+    assert changeable.status("out")["lag"] == {"behind": 30, "unit": "messages"}
+    (sample, *_) = changeable.get("/connectors/out/history")["samples"]
+    assert (sample["state"], sample["lag"]["behind"], sample["records_per_second"]) == ("stopped", 30, None)
+    changeable.post("/connectors/out/start")
+    until(lambda: changeable.status("out")["lag"]["behind"] == 0)
+    assert changeable.status("out")["records_count"] == 30

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from headrace_connectors.admission.topics import Topics
 from headrace_connectors.configuration.configurations import Configurations, Spec, Unusable
 from headrace_connectors.configuration.store import VersionStore
 from headrace_connectors.http import api
+from headrace_connectors.observability.history import History
 from headrace_connectors.pipeline_file.models import ServerSettings
 from headrace_connectors.pipeline_file.pipeline import Pipeline, SinkSpec, SourceSpec
 from headrace_connectors.runtime.connector import Connector
@@ -80,10 +82,18 @@ async def running(pipeline: Pipeline) -> AsyncIterator[RunningConnectors]:
             successor = None if spec is None else _connector(spec, client, store)
             await supervisor.replace(key, successor, pipeline.runtime.stop_timeout.seconds)
 
+        history = History(lambda: supervisor.connectors, time.monotonic)
+        await stack.enter_async_context(life.essential(history.run(), "history"))
         collector = ConnectorCollector(lambda: supervisor.connectors)
         address = await stack.enter_async_context(
             api.serving(
-                pipeline.http, supervisor, configurations, apply, health=life.health, metrics=registry(collector)
+                pipeline.http,
+                supervisor,
+                configurations,
+                apply,
+                history,
+                health=life.health,
+                metrics=registry(collector),
             )
         )
         supervisor.start()

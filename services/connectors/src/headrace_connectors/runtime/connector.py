@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from headrace.sdk.errors import HeadraceError
-from headrace_connectors.contract import ConnectorError, Transform
+from headrace_connectors.contract import ConnectorError, Lag, Transform
 from headrace_connectors.pipeline_file.models import ConnectorSettings
 from headrace_connectors.pipeline_file.pipeline import Plugged
 from headrace_connectors.runtime.status import Change, State, Status
@@ -90,6 +90,14 @@ class Connector(ABC):
             ConnectorError: It has none.
         """
         raise Unsupported(f"{self.key} is a {self.kind}: only sources have destinations")
+
+    async def lag(self) -> Lag | None:
+        """Return the distance from the end of what it reads; None: not known.
+
+        Raises:
+            Exception: It cannot be found out now.
+        """
+        return None
 
     def document(self) -> dict[str, Any]:
         """Describe it, for the status API."""

@@ -63,7 +63,7 @@ class Supervisor:
         if found is None:
             self.connectors = (*self.connectors, successor)
         else:
-            successor.status.history.extend(found.status.history)
+            successor.status.follow(found.status)
             self.connectors = tuple(successor if one.key == key else one for one in self.connectors)
         if successor.is_enabled and not was_stopped:
             successor.start()
