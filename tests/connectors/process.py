@@ -41,13 +41,13 @@ class Connectors:
         self.token: str | None = None
         """Token of the HTTP interface, which accepts changes if it is set."""
         self.url = f"http://127.0.0.1:{free_port()}"
-        self._server_url = server_url
+        self.server_url = server_url
         self._process: ForkedProcess | None = None
 
     def write(self, pipeline: str) -> None:
         """Write the pipeline file; the server, the addresses and the directories are added."""
         address = self.url.removeprefix("http://")
-        top = f'[server]\nurl = "{self._server_url}"\n[http]\naddress = "{address}"\n'
+        top = f'[server]\nurl = "{self.server_url}"\n[http]\naddress = "{address}"\n'
         if self.token is not None:
             top += f'token = "{self.token}"\n[http.configuration]\nenabled = true\n'
         top += '[runtime]\nstate_directory = "state"\n'

@@ -11,7 +11,7 @@ from aiohttp import web
 from headrace_connectors.contract import ConnectorError
 from headrace_connectors.pipeline_file.models import HttpSettings
 from headrace_proto.cluster_token import is_one_of
-from headrace_settings import SettingsError
+from headrace_settings import Problem, SettingsError
 
 _OPEN: Final = ("/live", "/health")
 _STATUSES: Final = {"not_found": 404, "not_changeable": 403, "changed_meanwhile": 412}
@@ -74,5 +74,11 @@ def invalid(error: SettingsError) -> web.Response:
         {"setting": one.setting, "message": one.message, "allowed": one.allowed, "nearest": one.nearest}
         for one in error.problems
     ]
-    text = "; ".join(f"{one.setting}: {one.message}" for one in error.problems)
+    text = "; ".join(map(_text, error.problems))
     return problem(422, "invalid_configuration", f"nothing was changed: {text}", problems=found)
+
+
+def _text(problem: Problem) -> str:
+    nearest = f" (did you mean {problem.nearest}?)" if problem.nearest else ""
+    allowed = f" (allowed: {problem.allowed})" if problem.allowed else ""
+    return f"{problem.setting}: {problem.message}{nearest}{allowed}"
