@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 from headrace import aio
 from headrace.sdk.options import ClientOptions
 from headrace_chassis.lifecycle import Lifecycle
 from headrace_chassis.metrics import registry
 from headrace_connectors.admission.topics import Topics
+from headrace_connectors.configuration.configurations import Configurations, Spec, Unusable
+from headrace_connectors.configuration.store import VersionStore
 from headrace_connectors.http import api
+from headrace_connectors.observability.history import History
 from headrace_connectors.pipeline_file.models import ServerSettings
-from headrace_connectors.pipeline_file.pipeline import Pipeline
+from headrace_connectors.pipeline_file.pipeline import Pipeline, SinkSpec, SourceSpec
+from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.metrics import ConnectorCollector
 from headrace_connectors.runtime.sink_connector import SinkConnector
 from headrace_connectors.runtime.source_connector import SourceConnector
 from headrace_connectors.runtime.supervisor import Supervisor
 from headrace_connectors.runtime.trial import Trial, try_source
+from headrace_connectors.runtime.unusable_connector import UnusableConnector
 from headrace_connectors.state.store import StateStore
 from headrace_settings import Address
 
@@ -60,21 +67,34 @@ async def running(pipeline: Pipeline) -> AsyncIterator[RunningConnectors]:
     Raises:
         HeadraceError: The server cannot be reached, or refuses the login.
         StartRefused: The state directory is in use, or an address cannot be bound.
+        ConnectorError: A file with versions of a configuration cannot be understood.
         OSError: The state directory cannot be used.
     """
     life = Lifecycle()
     async with AsyncExitStack() as stack:
         store = stack.enter_context(StateStore.opened(pipeline.state_directory))
         client = await stack.enter_async_context(_client(pipeline.server))
-        supervisor = Supervisor(
-            [
-                *(SourceConnector(spec, client, store) for spec in pipeline.sources.values()),
-                *(SinkConnector(spec, client) for spec in pipeline.sinks.values()),
-            ]
-        )
+        versions = VersionStore(pipeline.state_directory / "configuration")
+        configurations = Configurations(pipeline.definitions, pipeline.http.configuration, versions)
+        supervisor = Supervisor(_connector(one, client, store) for one in configurations.open())
+
+        async def apply(key: str, spec: Spec | None) -> None:
+            successor = None if spec is None else _connector(spec, client, store)
+            await supervisor.replace(key, successor, pipeline.runtime.stop_timeout.seconds)
+
+        history = History(lambda: supervisor.connectors, time.monotonic)
+        await stack.enter_async_context(life.essential(history.run(), "history"))
         collector = ConnectorCollector(lambda: supervisor.connectors)
         address = await stack.enter_async_context(
-            api.serving(pipeline.http, pipeline, supervisor, health=life.health, metrics=registry(collector))
+            api.serving(
+                pipeline.http,
+                supervisor,
+                configurations,
+                apply,
+                history,
+                health=life.health,
+                metrics=registry(collector),
+            )
         )
         supervisor.start()
         stack.push_async_callback(_stopped, supervisor, pipeline.runtime.stop_timeout.seconds)
@@ -106,6 +126,17 @@ async def tried(pipeline: Pipeline, *, records_max: int, seconds: float) -> list
             for spec in pipeline.sources.values()
             if spec.settings.enabled
         ]
+
+
+def _connector(spec: Spec | Unusable, client: aio.Client, store: StateStore) -> Connector:
+    match spec:
+        case SourceSpec():
+            return SourceConnector(spec, client, store)
+        case SinkSpec():
+            return SinkConnector(spec, client)
+        case Unusable():
+            kind: Literal["source", "sink"] = "source" if spec.kind == "sources" else "sink"
+            return UnusableConnector(spec.key, kind, spec.plugin, spec.reason)
 
 
 def _client(server: ServerSettings) -> aio.Client:

@@ -109,6 +109,8 @@ class Delivery:
         if self._router is None and not self._transforms:
             return records
         prepared: list[Record] = []
+        for transform in self._transforms:
+            transform.begin_batch()
         for record in records:
             try:
                 if self._router is not None:
