@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -13,15 +13,20 @@ from headrace.sdk.options import ClientOptions
 from headrace_chassis.lifecycle import Lifecycle
 from headrace_chassis.metrics import registry
 from headrace_connectors.admission.topics import Topics
+from headrace_connectors.contract import ConnectorError
 from headrace_connectors.http import api
+from headrace_connectors.leases.member import GroupMember
+from headrace_connectors.leases.topic import LedgerTopic
 from headrace_connectors.pipeline_file.models import ServerSettings
 from headrace_connectors.pipeline_file.pipeline import Pipeline
 from headrace_connectors.runtime.metrics import ConnectorCollector
+from headrace_connectors.runtime.sharing import Sharing
 from headrace_connectors.runtime.sink_connector import SinkConnector
 from headrace_connectors.runtime.source_connector import SourceConnector
 from headrace_connectors.runtime.supervisor import Supervisor
 from headrace_connectors.runtime.trial import Trial, try_source
-from headrace_connectors.state.store import StateStore
+from headrace_connectors.state.store import States, StateStore
+from headrace_connectors.state.topic import TopicStates
 from headrace_settings import Address
 
 _log = logging.getLogger(__name__)
@@ -64,8 +69,7 @@ async def running(pipeline: Pipeline) -> AsyncIterator[RunningConnectors]:
     """
     life = Lifecycle()
     async with AsyncExitStack() as stack:
-        store = stack.enter_context(StateStore.opened(pipeline.state_directory))
-        client = await stack.enter_async_context(_client(pipeline.server))
+        client, member, store = await _opened(stack, pipeline)
         supervisor = Supervisor(
             [
                 *(SourceConnector(spec, client, store) for spec in pipeline.sources.values()),
@@ -76,8 +80,12 @@ async def running(pipeline: Pipeline) -> AsyncIterator[RunningConnectors]:
         address = await stack.enter_async_context(
             api.serving(pipeline.http, pipeline, supervisor, health=life.health, metrics=registry(collector))
         )
-        supervisor.start()
-        stack.push_async_callback(_stopped, supervisor, pipeline.runtime.stop_timeout.seconds)
+        seconds = pipeline.runtime.stop_timeout.seconds
+        if member is None:
+            supervisor.start()
+            stack.push_async_callback(_stopped, supervisor, seconds)
+        else:
+            await stack.enter_async_context(_shared(member, supervisor, life, seconds))
         with life.running():
             yield RunningConnectors(pipeline, supervisor, address, life)
 
@@ -108,6 +116,38 @@ async def tried(pipeline: Pipeline, *, records_max: int, seconds: float) -> list
         ]
 
 
+async def _opened(stack: AsyncExitStack, pipeline: Pipeline) -> tuple[aio.Client, GroupMember | None, States]:
+    """Return a client, the member of the group, if there is one, and the states."""
+    sharing = pipeline.sharing
+    if sharing.group is None:
+        store = stack.enter_context(StateStore.opened(pipeline.state_directory))
+        return await stack.enter_async_context(_client(pipeline.server)), None, store
+    client = await stack.enter_async_context(_client(pipeline.server))
+    seconds = sharing.lease.seconds
+    topic = LedgerTopic(client, sharing.stream, sharing.group, timeout=seconds / 3)
+    await stack.enter_async_context(topic.opened())
+    sources = [spec.key for spec in pipeline.sources.values() if spec.settings.enabled]
+    sinks = [spec.key for spec in pipeline.sinks.values() if spec.settings.enabled]
+    member = GroupMember(topic, lease_seconds=seconds, connectors=[*sources, *sinks])
+    return client, member, TopicStates(member, StateStore.unlocked(pipeline.state_directory))
+
+
+@asynccontextmanager
+async def _shared(
+    member: GroupMember, supervisor: Supervisor, life: Lifecycle, stop_seconds: float
+) -> AsyncIterator[None]:
+    """Share the connectors with the group for the duration of an ``async with`` block; leave it at the end."""
+    sharing = Sharing(member, [one for one in supervisor.connectors if one.is_enabled])
+    async with life.essential(member.renewing(), "leases"):
+        async with life.essential(sharing.working(), "sharing"):
+            yield
+        _log_late(await sharing.close(stop_seconds))
+        try:
+            await member.leave()
+        except ConnectorError as error:
+            _log.warning("others wait for the end of the leases of this process: %s", error)
+
+
 def _client(server: ServerSettings) -> aio.Client:
     return aio.connect(
         server.url,
@@ -119,6 +159,9 @@ def _client(server: ServerSettings) -> aio.Client:
 
 
 async def _stopped(supervisor: Supervisor, seconds: float) -> None:
-    late = await supervisor.stop(seconds)
+    _log_late(await supervisor.stop(seconds))
+
+
+def _log_late(late: Sequence[str]) -> None:
     if late:
         _log.warning("did not end in time: %s; what they had not committed is read again", ", ".join(late))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from headrace.sdk.errors import HeadraceError
 from headrace_connectors.contract import ConnectorError
+from headrace_connectors.leases.member import GroupMember, LeaseLost
 from headrace_connectors.pipeline_file.models import ConnectorSettings
 from headrace_connectors.runtime.status import Change, State, Status
 
@@ -19,6 +20,12 @@ class Unsupported(ConnectorError):
     """The call is for connectors of another kind."""
 
     code = "unsupported"
+
+
+class NotHere(ConnectorError):
+    """Another process of the group runs the connector."""
+
+    code = "not_here"
 
 
 class Connector(ABC):
@@ -37,7 +44,14 @@ class Connector(ABC):
         self.plugin = plugin
         self.is_enabled = settings.enabled
         self.status = Status(on_change=self._log_change)
+        self.lease: GroupMember | None = None
+        """Member of a group without whose lease it does not run; None: this process runs alone."""
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """True until it has ended."""
+        return self._task is not None and not self._task.done()
 
     @property
     @abstractmethod
@@ -53,7 +67,13 @@ class Connector(ABC):
         """Ask it to end by itself; False: it has not come so far, and is to be cancelled."""
 
     def start(self) -> None:
-        """Start it, unless it runs."""
+        """Start it, unless it runs.
+
+        Raises:
+            NotHere: It belongs to another process.
+        """
+        if self.lease is not None and self.lease.fence(self.key) is None:
+            raise NotHere(f"{self.key} runs in {self.lease.runs_in(self.key) or 'no process'}: ask there")
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name=f"{self.kind}-{self.key}")
 
@@ -65,6 +85,20 @@ class Connector(ABC):
         if not self._halt():
             self._task.cancel()
         await asyncio.wait({self._task})
+
+    def stand_by(self) -> None:
+        """Show that another process runs it, unless it has to end here first."""
+        if not self.is_running:
+            self.status.become(State.STANDBY)
+
+    def cut(self) -> None:
+        """End it at once: what it does is cancelled."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _may_go_on(self) -> bool:
+        """Return True while it may write, save and commit."""
+        return self.lease is None or self.lease.may_finish(self.key)
 
     async def ended(self) -> None:
         """Wait until it has ended, by itself or by `stop`."""
@@ -89,7 +123,8 @@ class Connector(ABC):
 
     def document(self) -> dict[str, Any]:
         """Describe it, for the status API."""
-        return {"key": self.key, "kind": self.kind, "plugin": self.plugin, **self.status.document()}
+        shared = {} if self.lease is None else {"runs_in": self.lease.runs_in(self.key)}
+        return {"key": self.key, "kind": self.kind, "plugin": self.plugin, **shared, **self.status.document()}
 
     async def _run(self) -> None:
         self.status.become(State.STARTING)
@@ -98,6 +133,8 @@ class Connector(ABC):
         except asyncio.CancelledError:
             # Stopped before it had started.
             self.status.become(State.STOPPED)
+        except LeaseLost as error:
+            self.status.become(State.STOPPED, str(error))
         except Exception as error:  # noqa: BLE001 - shown in the status; the other connectors go on
             self.status.failed(error)
             self.status.become(State.ERROR, str(error))

@@ -71,7 +71,17 @@ class SinkConnector(Connector):
                 self.status.become(State.RUNNING)
                 decoding = Decoding(spec.codec.create(), transforms)
                 await self._read(
-                    SinkParts(self.group, sink, decoding, spec.settings, self.status, self.counters, attempts, stop)
+                    SinkParts(
+                        self.group,
+                        sink,
+                        decoding,
+                        spec.settings,
+                        self.status,
+                        self.counters,
+                        attempts,
+                        stop,
+                        self._may_go_on,
+                    )
                 )
         finally:
             self._stop = None

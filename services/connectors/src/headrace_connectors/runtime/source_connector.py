@@ -18,7 +18,7 @@ from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.counters import Counters
 from headrace_connectors.runtime.delivery import Delivery
 from headrace_connectors.runtime.source_loop import NotAbandonable, SourceLoop
-from headrace_connectors.state.store import StateStore
+from headrace_connectors.state.store import States
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class SourceConnector(Connector):
 
     kind = "source"
 
-    def __init__(self, spec: SourceSpec, client: Client, store: StateStore) -> None:
+    def __init__(self, spec: SourceSpec, client: Client, store: States) -> None:
         super().__init__(spec.key, spec.source.name, spec.settings)
         self.spec = spec
         self.counters = Counters()
@@ -107,7 +107,7 @@ class SourceConnector(Connector):
         try:
             stored = Delivery(spec.settings, source.mode(), transforms, codec, self._table, producer, self.counters)
             self._source = source
-            self._loop = SourceLoop(self.key, source, delivery, self.status)
+            self._loop = SourceLoop(self.key, source, delivery, self.status, may_go_on=self._may_go_on)
             await self._loop.run(state, stored, partial(self._store.save, self.key, spec.source.name))
         finally:
             self._loop = self._source = None
