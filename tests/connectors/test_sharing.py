@@ -17,6 +17,7 @@ import headrace
 from headrace import aio
 from headrace_connectors.leases.ledger import NO_FENCE, Claim, Renewal, Saved
 from headrace_connectors.leases.topic import LedgerTopic
+from tests.conftest import TWO_SHARDS
 from tests.connectors.process import Connectors, until
 from tests.sdk.conftest import url_of
 from tests.sdk.proxy import Proxy
@@ -209,3 +210,66 @@ async def test_a_ledger_is_read_from_its_snapshot(shared_server: ServerProcess, 
                 assert second.ledger.leases == first.ledger.leases
                 assert set(second.ledger.members) == {"m", "n"}
         await client.delete_stream(stream)
+
+
+def test_a_process_of_its_own_ends_with_the_lease(
+    client: headrace.Client, pair: Pair, stream: str, database_url: str, insert: Callable[[], int]
+) -> None:
+    """CON-31: the process that has the lease is stopped, and the one that works for it ends by itself."""
+    one, two = pair
+    source = rows_source("a", database_url, stream).replace("\nplugin", '\nisolation = "process"\nplugin', 1)
+    pipeline = sharing(stream) + source
+    count = insert()
+    one.run(pipeline)
+    until(lambda: running(one) == {"a"})
+    until(lambda: len(read(client, stream, "a")) == count)
+    worker = one.status("a")["process_id"]
+    two.run(pipeline)
+    one.send_signal(signal.SIGSTOP)
+    count = insert()
+    until(lambda: running(two) == {"a"})
+    # Its parent is stopped, and has not asked for its exit status.
+    assert Path(f"/proc/{worker}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
+    until(lambda: set(read(client, stream, "a")) == set(range(1, count + 1)))
+    one.send_signal(signal.SIGCONT)
+    one.becomes("a", "standby")
+    two.kill()
+    count = insert()
+    until(lambda: running(one) == {"a"})
+    until(lambda: set(read(client, stream, "a")) == set(range(1, count + 1)))
+
+
+def test_a_sink_is_taken_over_from_a_stopped_process(tmp_path: Path) -> None:
+    """The server removes a member that is silent, if its heartbeat is enabled; no message is left out."""
+    settings = TWO_SHARDS | {"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "2 s"}
+    with ServerProcess(tmp_path / "data", settings) as server, headrace.connect(url_of(server.address)) as client:
+        client.create_stream("s")
+        client.create_topic("s", "t", partitions=2)
+        pipeline = sharing("s") + '[sinks.a]\nplugin = "stdout"\nstream = "s"\ntopic = "t"\nlinger = "10 ms"\n'
+        processes = []
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            processes.append(Connectors(tmp_path / name, url_of(server.address)))
+        one, two = processes
+        try:
+            one.run(pipeline)
+            one.becomes("a", "running")
+            two.run(pipeline)
+            with client.producer("s", "t") as producer:
+                producer.send_many([b"1"], partition=0)
+                producer.send_many([b"2"], partition=1)
+                until(lambda: one.status("a")["records_count"] == 2)
+                one.send_signal(signal.SIGSTOP)
+                producer.send_many([b"3"], partition=0)
+                producer.send_many([b"4"], partition=1)
+                until(lambda: two.status("a")["records_count"] == 2)
+                one.send_signal(signal.SIGCONT)
+                one.becomes("a", "standby")
+                producer.send_many([b"5"], partition=1)
+            until(lambda: two.status("a")["records_count"] == 3)
+            assert one.status("a")["records_count"] == 2
+        finally:
+            for process in processes:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+                sys.stdout.write(process.tail())

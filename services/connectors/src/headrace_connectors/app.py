@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from headrace import aio
-from headrace.sdk.options import ClientOptions
 from headrace_chassis.lifecycle import Lifecycle
 from headrace_chassis.metrics import registry
 from headrace_connectors.admission.topics import Topics
@@ -17,9 +16,11 @@ from headrace_connectors.contract import ConnectorError
 from headrace_connectors.http import api
 from headrace_connectors.leases.member import GroupMember
 from headrace_connectors.leases.topic import LedgerTopic
-from headrace_connectors.pipeline_file.models import ServerSettings
-from headrace_connectors.pipeline_file.pipeline import Pipeline
+from headrace_connectors.pipeline_file.pipeline import Pipeline, SinkSpec, SourceSpec
+from headrace_connectors.runtime.connector import Connector
+from headrace_connectors.runtime.isolation.connector import ProcessConnector
 from headrace_connectors.runtime.metrics import ConnectorCollector
+from headrace_connectors.runtime.server_client import client_of
 from headrace_connectors.runtime.sharing import Sharing
 from headrace_connectors.runtime.sink_connector import SinkConnector
 from headrace_connectors.runtime.source_connector import SourceConnector
@@ -72,8 +73,8 @@ async def running(pipeline: Pipeline) -> AsyncIterator[RunningConnectors]:
         client, member, store = await _opened(stack, pipeline)
         supervisor = Supervisor(
             [
-                *(SourceConnector(spec, client, store) for spec in pipeline.sources.values()),
-                *(SinkConnector(spec, client) for spec in pipeline.sinks.values()),
+                *(_connector(spec, pipeline, client, store) for spec in pipeline.sources.values()),
+                *(_connector(spec, pipeline, client, store) for spec in pipeline.sinks.values()),
             ]
         )
         collector = ConnectorCollector(lambda: supervisor.connectors)
@@ -102,7 +103,7 @@ async def tried(pipeline: Pipeline, *, records_max: int, seconds: float) -> list
         HeadraceError: The server cannot be reached, or refuses the login.
     """
     store = StateStore.unlocked(pipeline.state_directory)
-    async with _client(pipeline.server) as client:
+    async with client_of(pipeline.server) as client:
         return [
             await try_source(
                 spec,
@@ -116,13 +117,19 @@ async def tried(pipeline: Pipeline, *, records_max: int, seconds: float) -> list
         ]
 
 
+def _connector(spec: SourceSpec | SinkSpec, pipeline: Pipeline, client: aio.Client, store: States) -> Connector:
+    if spec.settings.isolation == "process":
+        return ProcessConnector(spec, pipeline.server, store)
+    return SourceConnector(spec, client, store) if isinstance(spec, SourceSpec) else SinkConnector(spec, client)
+
+
 async def _opened(stack: AsyncExitStack, pipeline: Pipeline) -> tuple[aio.Client, GroupMember | None, States]:
     """Return a client, the member of the group, if there is one, and the states."""
     sharing = pipeline.sharing
     if sharing.group is None:
         store = stack.enter_context(StateStore.opened(pipeline.state_directory))
-        return await stack.enter_async_context(_client(pipeline.server)), None, store
-    client = await stack.enter_async_context(_client(pipeline.server))
+        return await stack.enter_async_context(client_of(pipeline.server)), None, store
+    client = await stack.enter_async_context(client_of(pipeline.server))
     seconds = sharing.lease.seconds
     topic = LedgerTopic(client, sharing.stream, sharing.group, timeout=seconds / 3)
     await stack.enter_async_context(topic.opened())
@@ -146,16 +153,6 @@ async def _shared(
             await member.leave()
         except ConnectorError as error:
             _log.warning("others wait for the end of the leases of this process: %s", error)
-
-
-def _client(server: ServerSettings) -> aio.Client:
-    return aio.connect(
-        server.url,
-        username=server.username,
-        password=None if server.password is None else server.password.reveal(),
-        token=None if server.token is None else server.token.reveal(),
-        options=ClientOptions(request_timeout=server.timeout.seconds, response_timeout=server.timeout.seconds),
-    )
 
 
 async def _stopped(supervisor: Supervisor, seconds: float) -> None:

@@ -9,7 +9,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Protocol
 
 from headrace_connectors.contract import ConnectorError, Unavailable
 from headrace_connectors.leases.balance import Changes, changes
@@ -28,6 +28,23 @@ class LeaseLost(ConnectorError):
     """Another process has the connector, or may have it soon."""
 
     code = "lease_lost"
+
+
+class Lease(Protocol):
+    """Right to run connectors, as connectors see it."""
+
+    def fence(self, connector: str) -> int | None:
+        """Return the fence of a lease under which work may begin; None if it may not."""
+
+    def may_finish(self, connector: str) -> bool:
+        """Return True while work on a connector may be brought to its end."""
+
+    def runs_in(self, connector: str) -> str | None:
+        """Return the name of the process that has the lease of a connector; None if none has, or it is not known."""
+
+    @property
+    def ends_at(self) -> float:
+        """Time of the monotonic clock at which everything has to have ended, unless the lease is renewed."""
 
 
 class GroupMember:

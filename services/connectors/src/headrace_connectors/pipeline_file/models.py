@@ -160,6 +160,10 @@ class ConnectorSettings(Section):
     """Start the connector."""
     codec: Annotated[str, AfterValidator(_key)] = "json"
     """Form of the payloads in topics."""
+    isolation: Literal["task", "process"] = "task"
+    """Run the connector with the others, or in a process of its own: for plugins that need a processor for themselves,
+    or are not trusted to leave the others alone.
+    """
 
 
 class SourceSettings(ConnectorSettings):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from headrace.sdk.errors import HeadraceError
 from headrace_connectors.contract import ConnectorError
-from headrace_connectors.leases.member import GroupMember, LeaseLost
+from headrace_connectors.leases.member import Lease, LeaseLost
 from headrace_connectors.pipeline_file.models import ConnectorSettings
+from headrace_connectors.runtime.counters import Counters, SinkCounters
 from headrace_connectors.runtime.status import Change, State, Status
 
 _log = logging.getLogger(__name__)
@@ -37,21 +38,32 @@ class Connector(ABC):
         settings: What sources and sinks share.
     """
 
-    kind: ClassVar[Literal["source", "sink"]]
+    kind: Literal["source", "sink"]
+    counters: Counters | SinkCounters
 
     def __init__(self, key: str, plugin: str, settings: ConnectorSettings) -> None:
         self.key = key
         self.plugin = plugin
         self.is_enabled = settings.enabled
         self.status = Status(on_change=self._log_change)
-        self.lease: GroupMember | None = None
-        """Member of a group without whose lease it does not run; None: this process runs alone."""
+        self.lease: Lease | None = None
+        """Lease without which it does not run; None: no other process could run it."""
         self._task: asyncio.Task[None] | None = None
 
     @property
     def is_running(self) -> bool:
         """True until it has ended."""
         return self._task is not None and not self._task.done()
+
+    @property
+    def destinations_count(self) -> int:
+        """Number of destinations in use."""
+        return 0
+
+    @property
+    def open_circuits_count(self) -> int:
+        """Number of destinations that are refused because they keep failing."""
+        return 0
 
     @property
     @abstractmethod

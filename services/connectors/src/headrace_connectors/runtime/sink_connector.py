@@ -29,7 +29,7 @@ class SinkConnector(Connector):
     def __init__(self, spec: SinkSpec, client: Client) -> None:
         super().__init__(spec.key, spec.sink.name, spec.settings)
         self.spec = spec
-        self.counters = SinkCounters()
+        self.counters: SinkCounters = SinkCounters()
         self._client = client
         self._stop: asyncio.Event | None = None
 

@@ -37,7 +37,7 @@ class SourceConnector(Connector):
     def __init__(self, spec: SourceSpec, client: Client, store: States) -> None:
         super().__init__(spec.key, spec.source.name, spec.settings)
         self.spec = spec
-        self.counters = Counters()
+        self.counters: Counters = Counters()
         self._client = client
         self._store = store
         self._table = self._new_table()
@@ -53,6 +53,16 @@ class SourceConnector(Connector):
     def table(self) -> AdmissionTable:
         """Destinations of this run, or of the last one."""
         return self._table
+
+    @property
+    def destinations_count(self) -> int:
+        """Number of destinations in use."""
+        return len(self._table)
+
+    @property
+    def open_circuits_count(self) -> int:
+        """Number of destinations that are refused because they keep failing."""
+        return self._table.open_circuits_count
 
     @property
     def invalid_count(self) -> int:
