@@ -1,4 +1,4 @@
-"""CON-32: `headrace up --connectors`: server and connectors in one process."""
+"""CON-52: `headrace up --connectors`: server and connectors in one process."""
 
 import json
 import signal

@@ -34,7 +34,7 @@ from tests.conftest import TWO_SHARDS
 from tests.encryption.certificates import unverified
 from tests.encryption.conftest import TLS
 from tests.encryption.connection import TlsConnection
-from tests.rights import ALL_RIGHTS, STREAM_RIGHTS, TOPIC_RIGHTS
+from tests.rights import ALL_RIGHTS, SERVER, SERVER_MANAGE, STREAM_RIGHTS, TOPIC_RIGHTS
 from tests.server_process import ServerProcess
 
 Statuses = dict[tuple[str, str], int]
@@ -195,7 +195,12 @@ def test_no_route_of_http_is_missing(shared_server: ServerProcess) -> None:
     assert not set(requests) & set(http_requests.ABSENT)
     with urllib.request.urlopen(f"{shared_server.http_url}/openapi.json", timeout=20) as answer:
         paths = json.load(answer)["paths"]
-    asked = [*http_requests.MEMBERSHIP, *(request for ways in requests.values() for request in ways)]
+    without_command = (
+        *http_requests.MEMBERSHIP,
+        *http_requests.CONNECTORS_READ,
+        *http_requests.CONNECTORS_CHANGED,
+    )
+    asked = [*without_command, *(request for ways in requests.values() for request in ways)]
     for path, methods in paths.items():
         pattern = re.compile(re.sub(r"{\w+}", "[^/?]+", path) + r"(\?.*)?")
         for method in set(methods) & {"get", "post", "put", "delete", "patch"}:
@@ -222,6 +227,17 @@ def test_a_user_with_one_right(matrix: Matrix, right: str) -> None:
     matrix.grant(right)
     asked = matrix.ask_everywhere(logged_in=True, only=lambda row: bool(row.granted_by))
     assert asked == matrix.expected(asked, lambda row: row.status_for(right))
+
+
+@pytest.mark.parametrize("right", [None, *sorted(SERVER), "manage_streams", "manage_users", "S:manage_stream"])
+def test_connectors(matrix: Matrix, right: str | None) -> None:
+    """CON-34: connectors are read and changed with the rights to the server; the server of the tests knows none."""
+    matrix.grant(right)
+    with closing(matrix.listeners["http"](matrix.token)) as http:
+        read = {http.status_of(request) for request in http_requests.CONNECTORS_READ}
+        changed = {http.status_of(request) for request in http_requests.CONNECTORS_CHANGED}
+    assert read == {404 if right in SERVER else Status.UNAUTHORIZED}
+    assert changed == {404 if right in SERVER_MANAGE else Status.UNAUTHORIZED}
 
 
 def test_rights_on_something_else(matrix: Matrix) -> None:

@@ -17,6 +17,8 @@ from headrace_connectors.runtime.source_loop import SourceLoop
 from headrace_connectors.sinks.parquet import partition
 from headrace_connectors.sinks.parquet.sink import ParquetSink
 from headrace_connectors.sinks.postgres.sink import PostgresSink
+from headrace_connectors.sinks.sqlite.database import Offsets
+from headrace_connectors.sinks.sqlite.sink import SqliteSink
 from headrace_connectors.sources.postgres import cdc
 from headrace_connectors.state import store
 from headrace_connectors.state.topic import TopicStates
@@ -130,13 +132,26 @@ def _before_manifest() -> None:
     partition.replace_file = replaced  # type: ignore[attr-defined]
 
 
+def _before_commit_of_sqlite() -> None:
+    """The offsets are in the transaction, too."""
+    original, calls = Offsets.store, itertools.count(1)
+
+    def stored(*arguments: Any) -> None:
+        original(*arguments)
+        if next(calls) == 3:
+            _killed()
+
+    Offsets.store = stored  # type: ignore[method-assign]
+
+
 def _within_transaction() -> None:
     """Everything is in the transaction, or in the file, and nothing counts yet."""
     _killed_at_third(PostgresSink, "_commit", is_after=False)
+    _before_commit_of_sqlite()
     _before_manifest()
 
 
-_SINKS: Sequence[type[Any]] = (ParquetSink, PostgresSink)
+_SINKS: Sequence[type[Any]] = (ParquetSink, PostgresSink, SqliteSink)
 
 POINTS: dict[str, Callable[[], None]] = {
     "before-saving": _before_saving,
@@ -146,6 +161,8 @@ POINTS: dict[str, Callable[[], None]] = {
     "stopped-before-saving": _stopped_before(TopicStates, "save"),
     "stopped-before-committing": _stopped_before(SourceLoop, "_commit"),
     "failing-commit": _failing_commit,
+    "third-save": _at([store.StateStore], "save"),
+    "after-third-save": _at([store.StateStore], "save", is_after=True),
     "sink-before-writing": _at(_SINKS, "write"),
     "sink-before-flushing": _at(_SINKS, "flush"),
     "sink-within-flushing": _within_transaction,

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
+
 from tests.forked_process import ForkedProcess
 from tests.ports import free_port
 
@@ -36,14 +38,18 @@ class Connectors:
         self.file = directory / "pipeline.toml"
         self.log = directory / "connectors.log"
         self.state = directory / "state"
+        self.token: str | None = None
+        """Token of the HTTP interface, which accepts changes if it is set."""
         self.url = f"http://127.0.0.1:{free_port()}"
-        self._server_url = server_url
+        self.server_url = server_url
         self._process: ForkedProcess | None = None
 
     def write(self, pipeline: str) -> None:
         """Write the pipeline file; the server, the addresses and the directories are added."""
         address = self.url.removeprefix("http://")
-        top = f'[server]\nurl = "{self._server_url}"\n[http]\naddress = "{address}"\n'
+        top = f'[server]\nurl = "{self.server_url}"\n[http]\naddress = "{address}"\n'
+        if self.token is not None:
+            top += f'token = "{self.token}"\n[http.configuration]\nenabled = true\n'
         top += '[runtime]\nstate_directory = "state"\n'
         self.file.write_text(top + pipeline, encoding="utf-8")
 
@@ -88,16 +94,29 @@ class Connectors:
             return False
         return True
 
-    def get(self, path: str, method: str = "GET") -> Any:
+    def get(self, path: str, method: str = "GET", body: Any = None, **headers: str) -> Any:
         """Call the HTTP interface; return the JSON of its answer."""
-        request = urllib.request.Request(self.url + path, method=method)
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if self.token is not None:
+            sent.setdefault("Authorization", f"Bearer {self.token}")
+        encoded = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, encoded, sent, method=method)
         with urllib.request.urlopen(request, timeout=60) as response:
             text = response.read().decode()
             return json.loads(text) if "json" in response.headers["Content-Type"] else text
 
-    def post(self, path: str) -> Any:
+    def post(self, path: str, body: Any = None, **headers: str) -> Any:
         """Call the HTTP interface to change something."""
-        return self.get(path, "POST")
+        return self.get(path, "POST", body, **headers)
+
+    def refused(self, path: str, method: str = "GET", body: Any = None, **headers: str) -> dict[str, Any]:
+        """Call the HTTP interface, which refuses it; return the problem document."""
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            self.get(path, method, body, **headers)
+        assert caught.value.headers["Content-Type"].startswith("application/problem+json")
+        problem: dict[str, Any] = json.loads(caught.value.read())
+        assert problem["status"] == caught.value.code
+        return problem
 
     def status(self, key: str) -> dict[str, Any]:
         """Status of a connector."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from pathlib import Path
 
 import psycopg
@@ -120,6 +122,28 @@ def test_files_have_each_message_once_whatever_is_killed(
         for file in json.loads(manifest.read_text(encoding="utf-8"))["files"]
     ]
     assert len(named) == len(list(tmp_path.glob("files/*/*/*/*.parquet")))
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_rows_of_sqlite_are_written_once_whatever_is_killed(
+    client: headrace.Client, connectors: Connectors, topic: str, tmp_path: Path, point: str
+) -> None:
+    """The table has no key that would hide a repetition."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "rows.db", isolation_level=None)) as database:
+        database.execute("CREATE TABLE rows (id INTEGER)")
+        send(client, topic, range(100))
+        connectors.run(
+            f'[sinks.a]\nplugin = "sqlite"\nstream = "{topic}"\ntopic = "t"\nlinger = "5 ms"\nbatch_size = 5\n'
+            f'[sinks.a.settings]\npath = "{tmp_path}/rows.db"\ntable = "rows"\n{FAST}',
+            fault=(point,),
+        )
+        assert connectors.wait() == -9
+        assert len(database.execute("SELECT id FROM rows").fetchall()) < 90
+        send(client, topic, range(100, 120))
+        connectors.run()
+        until(lambda: len(database.execute("SELECT id FROM rows").fetchall()) >= len(written(range(120))))
+        assert connectors.stop() == 0
+        assert sorted(row[0] for row in database.execute("SELECT id FROM rows")) == written(range(120))
 
 
 def ids(path: Path) -> list[int]:

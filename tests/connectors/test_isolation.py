@@ -1,4 +1,4 @@
-"""CON-31: a connector in a process of its own, whose death or blocked loop reaches no other connector."""
+"""CON-51: a connector in a process of its own, whose death or blocked loop reaches no other connector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CON-30: several processes share the connectors of a file, and each connector runs in one of them."""
+"""CON-50: several processes share the connectors of a file, and each connector runs in one of them."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ async def test_a_ledger_is_read_from_its_snapshot(shared_server: ServerProcess, 
 def test_a_process_of_its_own_ends_with_the_lease(
     client: headrace.Client, pair: Pair, stream: str, database_url: str, insert: Callable[[], int]
 ) -> None:
-    """CON-31: the process that has the lease is stopped, and the one that works for it ends by itself."""
+    """CON-51: the process that has the lease is stopped, and the one that works for it ends by itself."""
     one, two = pair
     source = rows_source("a", database_url, stream).replace("\nplugin", '\nisolation = "process"\nplugin', 1)
     pipeline = sharing(stream) + source

@@ -1,4 +1,4 @@
-"""CON-33: the connectors containers share their work, and each is taken over when it is killed, under load."""
+"""CON-53: the connectors containers share their work, and each is taken over when it is killed, under load."""
 
 from __future__ import annotations
 

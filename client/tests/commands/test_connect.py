@@ -106,6 +106,57 @@ def test_plugins(headrace: Shell) -> None:
     assert "postgres_cdc" in headrace("connect", "plugins")
 
 
+CASE = """
+from headrace_connectors.conformance import CodecCase
+
+
+class Json(CodecCase):
+    name = "json"
+    bad_bytes = (b"{", %s)
+
+    def payloads(self):
+        from hypothesis import strategies
+
+        return strategies.text()
+"""
+
+
+def test_a_plugin_is_checked(headrace: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = json.loads(headrace("connect", "test-plugin", "json", "--json"))
+    validate("connect-test-plugin", found)
+    results = {one["rule"]: one["result"] for one in found}
+    assert (results["settings_are_described"], results["payloads_survive"]) == ("passed", "not_checked")
+    assert "the case has no payloads" in headrace("connect", "test-plugin", "json")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "good_case.py").write_text(CASE % 'b"}"')
+    found = json.loads(headrace("connect", "test-plugin", "json", "--case", "good_case:Json", "--json"))
+    assert {one["result"] for one in found} == {"passed"}
+
+
+def test_a_broken_rule_is_reported(headrace: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "bad_case.py").write_text(CASE % 'b"7"')
+    broken = headrace.run("connect", "test-plugin", "json", "--case", "bad_case:Json", "--json")
+    assert broken.returncode == 1
+    (reason,) = [one["reason"] for one in json.loads(broken.stdout) if one["result"] == "failed"]
+    assert reason == "b'7' is not of this form, and decoded without an error"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("jsn",), "'jsn' is not a plugin (`headrace connect plugins` lists them)"),
+        (("json", "--case", "no_such_module:Case"), "write module:Class"),
+        (("json", "--case", "json:dumps"), "is no subclass of headrace_connectors.conformance.Case"),
+        (("json", "--case", "headrace_connectors.conformance:CodecCase"), "has no name"),
+    ],
+)
+def test_a_check_that_cannot_be_made(headrace: Shell, arguments: tuple[str, ...], message: str) -> None:
+    refused = headrace.run("connect", "test-plugin", *arguments)
+    assert refused.returncode == 1
+    assert message in " ".join(refused.stderr.decode().split())
+
+
 def test_a_trial_shows_destinations_and_stores_nothing(headrace: Shell, pipeline: Path) -> None:
     command = ("connect", "test", str(pipeline), "--records", "4")
     (trial,) = json.loads(headrace(*command, "--json"))

@@ -90,7 +90,10 @@ BROKEN = {
     "a value for a connector": ("[sources]\na = 3\n", "sources.a: is a table: write [sources.a]"),
     "no plugin": ('[sources.a]\nstream = "s"\ntopic = "t"\n', "sources.a.plugin: is not set"),
     "unknown plugin": (SOURCE.replace("random", "randm"), "did you mean random?"),
-    "unrelated plugin": (SOURCE.replace("random", "kafka"), "installed: postgres, postgres_cdc, random, webhook"),
+    "unrelated plugin": (
+        SOURCE.replace("random", "kafka"),
+        "installed: files, influxdb, postgres, ",
+    ),
     "plugin of another kind": (SOURCE.replace("random", "route"), "it is one of transforms"),
     "plugin that is no text": (SOURCE.replace('"random"', "7"), "sources.a.plugin: "),
     "unknown setting": (
@@ -145,6 +148,10 @@ BROKEN = {
     "states of a group in files": (
         SOURCE + '[sharing]\ngroup = "g"\n[state]\nkind = "file"\n',
         'state.kind: other processes of the group cannot read files: set "topic", or remove it (FILE line 8)',
+    ),
+    "changes over HTTP in a group": (
+        SOURCE + '[sharing]\ngroup = "g"\n[http]\ntoken = "t"\n[http.configuration]\nenabled = true\n',
+        "http.configuration.enabled: changes would reach one process of the group alone",
     ),
     "states in the topic of no group": (
         SOURCE + '[state]\nkind = "topic"\n',

@@ -59,6 +59,22 @@ MEMBERSHIP: Final[Sequence[Request]] = (
 """Requests of a group member; the last one ends the membership."""
 
 
+_CONNECTOR: Final = "/connectors/none"
+CONNECTORS_READ: Final[Sequence[Request]] = (
+    Request("GET", "/connectors"),
+    Request("GET", _CONNECTOR),
+    *(Request("GET", f"{_CONNECTOR}/{part}") for part in ("destinations", "history", "versions")),
+)
+"""Requests about connectors, which have no command: they require the right to read the server."""
+CONNECTORS_CHANGED: Final[Sequence[Request]] = (
+    Request("POST", f"{_CONNECTOR}/versions", {"definition": {}}),
+    Request("POST", f"{_CONNECTOR}/versions/1/activate", {}),
+    Request("DELETE", _CONNECTOR),
+    *(Request("POST", f"{_CONNECTOR}/{action}") for action in ("start", "stop", "restart")),
+)
+"""Changes of connectors: they require the right to manage the server."""
+
+
 def requests(*, client_id: int, access_token: str) -> dict[str, Sequence[Request]]:
     """Requests for each row, including alternative requests with the same effect."""
     found = _requests(client_id, access_token)

@@ -105,6 +105,21 @@ class PluginDocument(TypedDict):
     """False if it is written for another version of the contract than that of this release."""
 
 
+class ConformanceDocument(TypedDict):
+    """A rule of `connect test-plugin`."""
+
+    kind: Literal["source", "sink", "transform", "codec"]
+    name: str
+    """Name of the plugin."""
+    rule: str
+    """Name of the rule."""
+    text: str
+    """The rule."""
+    result: Literal["passed", "failed", "not_checked"]
+    reason: str | None
+    """Description of the violation, or why the rule was not checked."""
+
+
 class TopicNameDocument(TypedDict):
     """A topic."""
 
@@ -138,3 +153,13 @@ class TrialDocument(TypedDict):
     records: list[TriedRecordDocument]
     new_topics: list[TopicNameDocument]
     """Topics that do not exist, and would be created."""
+
+
+class RedriveDocument(TypedDict):
+    """Letters of `connect redrive` with one reason and one destination."""
+
+    reason: str
+    stream: str | None
+    """None: they stay in the dead-letter topic."""
+    topic: str | None
+    count: int

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 from headrace import aio
 from headrace_chassis.lifecycle import Lifecycle
 from headrace_chassis.metrics import registry
 from headrace_connectors.admission.topics import Topics
+from headrace_connectors.configuration.configurations import Configurations, Spec, Unusable
+from headrace_connectors.configuration.store import VersionStore
 from headrace_connectors.contract import ConnectorError
 from headrace_connectors.http import api
 from headrace_connectors.leases.member import GroupMember
 from headrace_connectors.leases.topic import LedgerTopic
+from headrace_connectors.observability.history import History
+from headrace_connectors.pipeline_file.models import ServerSettings
 from headrace_connectors.pipeline_file.pipeline import Pipeline, SinkSpec, SourceSpec
 from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.isolation.connector import ProcessConnector
@@ -26,6 +32,7 @@ from headrace_connectors.runtime.sink_connector import SinkConnector
 from headrace_connectors.runtime.source_connector import SourceConnector
 from headrace_connectors.runtime.supervisor import Supervisor
 from headrace_connectors.runtime.trial import Trial, try_source
+from headrace_connectors.runtime.unusable_connector import UnusableConnector
 from headrace_connectors.state.store import States, StateStore
 from headrace_connectors.state.topic import TopicStates
 from headrace_settings import Address
@@ -66,20 +73,33 @@ async def running(pipeline: Pipeline) -> AsyncIterator[RunningConnectors]:
     Raises:
         HeadraceError: The server cannot be reached, or refuses the login.
         StartRefused: The state directory is in use, or an address cannot be bound.
+        ConnectorError: A file with versions of a configuration cannot be understood.
         OSError: The state directory cannot be used.
     """
     life = Lifecycle()
     async with AsyncExitStack() as stack:
         client, member, store = await _opened(stack, pipeline)
-        supervisor = Supervisor(
-            [
-                *(_connector(spec, pipeline, client, store) for spec in pipeline.sources.values()),
-                *(_connector(spec, pipeline, client, store) for spec in pipeline.sinks.values()),
-            ]
-        )
+        versions = VersionStore(pipeline.state_directory / "configuration")
+        configurations = Configurations(pipeline.definitions, pipeline.http.configuration, versions)
+        supervisor = Supervisor(_connector(one, pipeline.server, client, store) for one in configurations.open())
+
+        async def apply(key: str, spec: Spec | None) -> None:
+            successor = None if spec is None else _connector(spec, pipeline.server, client, store)
+            await supervisor.replace(key, successor, pipeline.runtime.stop_timeout.seconds)
+
+        history = History(lambda: supervisor.connectors, time.monotonic)
+        await stack.enter_async_context(life.essential(history.run(), "history"))
         collector = ConnectorCollector(lambda: supervisor.connectors)
         address = await stack.enter_async_context(
-            api.serving(pipeline.http, pipeline, supervisor, health=life.health, metrics=registry(collector))
+            api.serving(
+                pipeline.http,
+                supervisor,
+                configurations,
+                apply,
+                history,
+                health=life.health,
+                metrics=registry(collector),
+            )
         )
         seconds = pipeline.runtime.stop_timeout.seconds
         if member is None:
@@ -117,10 +137,17 @@ async def tried(pipeline: Pipeline, *, records_max: int, seconds: float) -> list
         ]
 
 
-def _connector(spec: SourceSpec | SinkSpec, pipeline: Pipeline, client: aio.Client, store: States) -> Connector:
-    if spec.settings.isolation == "process":
-        return ProcessConnector(spec, pipeline.server, store)
-    return SourceConnector(spec, client, store) if isinstance(spec, SourceSpec) else SinkConnector(spec, client)
+def _connector(spec: Spec | Unusable, server: ServerSettings, client: aio.Client, store: States) -> Connector:
+    match spec:
+        case Unusable():
+            kind: Literal["source", "sink"] = "source" if spec.kind == "sources" else "sink"
+            return UnusableConnector(spec.key, kind, spec.plugin, spec.reason)
+        case SourceSpec() | SinkSpec() if spec.settings.isolation == "process":
+            return ProcessConnector(spec, server, store)
+        case SourceSpec():
+            return SourceConnector(spec, client, store)
+        case SinkSpec():
+            return SinkConnector(spec, client)
 
 
 async def _opened(stack: AsyncExitStack, pipeline: Pipeline) -> tuple[aio.Client, GroupMember | None, States]:

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     log_output.configure(LoggingSettings())
     try:
         asyncio.run(serve(running(pipeline), on_started=RunningConnectors.log_addresses))
-    except (StartRefused, HeadraceError, ConnectorError, OSError) as error:
+    except (StartRefused, ConnectorError, HeadraceError, OSError) as error:
         sys.stderr.write(f"cannot start: {error}\n")
         return _REFUSED
     return 0

@@ -18,7 +18,7 @@ from headrace_connectors.contract.records import (
     stable_id,
 )
 from headrace_connectors.contract.sink import Place, Received, Sink
-from headrace_connectors.contract.source import Abandonable, Batch, Cdc, Opaque, Polling, Source, SourceMode
+from headrace_connectors.contract.source import Abandonable, Batch, Cdc, Lag, Opaque, Polling, Source, SourceMode
 from headrace_connectors.contract.state import decode_state, encode_state
 from headrace_connectors.contract.transform import Transform
 from headrace_connectors.contract.version import CONTRACT_VERSION, GROUPS
@@ -36,6 +36,7 @@ __all__ = [
     "HeaderValue",
     "Headers",
     "InvalidRecord",
+    "Lag",
     "Opaque",
     "Place",
     "Polling",

@@ -47,6 +47,8 @@ class Record(msgspec.Struct):
     """Destination of the record; None: the topic of the connector, or the defaults of its routing."""
     table: str | None = None
     """Table or collection that the record comes from, for `routing.by_table`."""
+    problem: str | None = None
+    """Reason why the source could not read it, with its place: it is invalid, and `payload` is what there is of it."""
 
 
 def stable_id(*parts: object) -> int:

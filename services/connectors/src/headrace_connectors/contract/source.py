@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from headrace_connectors.contract.records import Record
 from headrace_settings import Section
@@ -44,6 +44,14 @@ class Batch(NamedTuple):
 
     The next run of the connector gets the newest one in `Source.open`.
     """
+
+
+class Lag(NamedTuple):
+    """Distance of a connector from the end of what it reads."""
+
+    behind: int
+    """Number of units that are not read, or not stored, yet."""
+    unit: Literal["bytes", "messages", "rows"]
 
 
 class Source(ABC):
@@ -104,6 +112,13 @@ class Source(ABC):
         Raises:
             Exception: It is not done. `mode` decides what follows.
         """
+
+    async def lag(self) -> Lag | None:
+        """Return the distance from the end of what the source reads; None: not known.
+
+        Called every few seconds between `open` and `close`, also while `poll` or `commit` is in progress.
+        """
+        return None
 
     async def close(self) -> None:  # noqa: B027 - optional
         """Release everything. Called once, after an `open` that failed, too."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from headrace_connectors.contract.records import Record
 from headrace_settings import Section
@@ -25,6 +25,13 @@ class Transform(ABC):
             ConnectorError: The connector does not start.
         """
 
+    def begin_batch(self) -> None:  # noqa: B027 - optional
+        """Take note that the records of a batch follow.
+
+        What a transform loads while it runs, such as another mapping, takes effect here, so that all records of a batch
+        are treated alike.
+        """
+
     @abstractmethod
     def apply(self, record: Record) -> Record | Sequence[Record] | None:
         """Return what goes on in place of a record: itself, others in their order, or nothing.
@@ -32,3 +39,10 @@ class Transform(ABC):
         Raises:
             InvalidRecord: The record cannot be transformed.
         """
+
+    def report(self) -> Mapping[str, Any]:
+        """Describe its state, for the status of the connector, as JSON-like values; nothing if there is none."""
+        return {}
+
+    async def close(self) -> None:  # noqa: B027 - optional
+        """Release everything. Called once, after an `open` that failed, too."""

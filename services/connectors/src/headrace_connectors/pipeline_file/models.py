@@ -276,6 +276,19 @@ class ServerSettings(Section):
         return self
 
 
+class ConfigurationSettings(Section):
+    """`http.configuration`: changes of connectors and mappings over HTTP."""
+
+    enabled: bool = False
+    """Accept changes. They need a token on loopback, too, since they can make the process read and send anything."""
+    variables: tuple[str, ...] = ()
+    """Names of variables of the environment that changes may refer to as `${NAME}`; `*` at the end of a name stands for
+    any rest. Those that the pipeline file refers to are allowed, too.
+    """
+    secrets_directory: str | None = None
+    """Directory of the files that changes may name as `x_file`; not set: none."""
+
+
 class HttpSettings(Section):
     """`http`: status, configuration, mappings and metrics."""
 
@@ -283,9 +296,12 @@ class HttpSettings(Section):
     """Address to listen on; port 0 picks a free port."""
     token: Secret | None = None
     """Bearer token of callers; needed beyond loopback."""
+    configuration: ConfigurationSettings = ConfigurationSettings()
 
     @model_validator(mode="after")
     def _is_closed_beyond_loopback(self) -> Self:
+        if self.configuration.enabled and (self.token is None or self.address is None):
+            raise ValueError("configuration.enabled = true needs address and token: callers that can change connectors")
         if self.address is not None and not self.address.ip.is_loopback and self.token is None:
             raise ValueError(f"address = {self.address} is not loopback: token is needed")
         return self

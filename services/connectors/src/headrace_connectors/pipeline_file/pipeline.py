@@ -74,6 +74,48 @@ class SinkSpec:
     transforms: tuple[Plugged, ...]
 
 
+class Definitions:
+    """Tables of connectors and mappings as they are written, and the checks of others that may take their place.
+
+    Args:
+        file: The pipeline file, which relative paths start at.
+        plugins: The installed plugins.
+        environment: Variables that ``${NAME}`` refers to.
+        tree: The file, parsed.
+    """
+
+    def __init__(
+        self, file: FilePath, plugins: Plugins, environment: Mapping[str, str], tree: Mapping[str, Any]
+    ) -> None:
+        self.file = file
+        self.plugins = plugins
+        self._environment = environment
+        self._tree = tree
+
+    def tables(self, kind: str) -> Mapping[str, Mapping[str, Any]]:
+        """Return the tables of the file below `sources`, `sinks` or `mappings`, by name."""
+        found: Mapping[str, Mapping[str, Any]] = self._tree.get(kind, {})
+        return found
+
+    def connector(self, kind: str, key: str, table: Mapping[str, Any]) -> SourceSpec | SinkSpec:
+        """Check a table as if it were below `sources` or `sinks` of the file.
+
+        Raises:
+            SettingsError: Everything that is wrong in it.
+        """
+        reader = _Reader(Tables(self.file, "", self._environment), self.plugins)
+        return reader.connector(kind, key, table)
+
+    def mapping(self, name: str, table: Mapping[str, Any]) -> Mapping[str, TableDestination]:
+        """Check a table as if it were below `mappings` of the file.
+
+        Raises:
+            SettingsError: Everything that is wrong in it.
+        """
+        reader = _Reader(Tables(self.file, "", self._environment), self.plugins)
+        return reader.mapping(name, table)
+
+
 @dataclass(frozen=True, slots=True)
 class Pipeline:
     """Everything in a pipeline file."""
@@ -87,6 +129,8 @@ class Pipeline:
     sinks: Mapping[str, SinkSpec] = field(default_factory=dict)
     mappings: Mapping[str, Mapping[str, TableDestination]] = field(default_factory=dict)
     """Destinations by value, by name of the mapping, for the transform `route`."""
+    definitions: Definitions = field(kw_only=True, repr=False)
+    """The tables as they are written, and how others are checked."""
 
     @property
     def state_directory(self) -> FilePath:
@@ -113,7 +157,8 @@ def parse_pipeline(file: FilePath, text: str, plugins: Plugins, environment: Map
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError([Problem(str(file), f"is not TOML: {error}")]) from error
-    return _Reader(Tables(file, text, environment), plugins).pipeline(tree)
+    definitions = Definitions(file, plugins, environment, tree)
+    return _Reader(Tables(file, text, environment), plugins).pipeline(tree, definitions)
 
 
 class _Reader:
@@ -121,7 +166,19 @@ class _Reader:
         self._tables = tables
         self._plugins = plugins
 
-    def pipeline(self, tree: Mapping[str, Any]) -> Pipeline:
+    def connector(self, kind: str, key: str, table: Mapping[str, Any]) -> SourceSpec | SinkSpec:
+        spec = self._source(key, dict(table)) if kind == "sources" else self._sink(key, dict(table))
+        if self._tables.problems or spec is None:
+            raise SettingsError(self._tables.problems)
+        return spec
+
+    def mapping(self, name: str, table: Mapping[str, Any]) -> Mapping[str, TableDestination]:
+        found = self._mapping(name, table)
+        if self._tables.problems:
+            raise SettingsError(self._tables.problems)
+        return found
+
+    def pipeline(self, tree: Mapping[str, Any], definitions: Definitions) -> Pipeline:
         tables = self._tables
         known = (*_TOP, "sources", "sinks", "mappings")
         for name in tree:
@@ -139,21 +196,23 @@ class _Reader:
             if (sink := self._sink(key, table)) is not None:
                 sinks[key] = sink
         mappings = {name: self._mapping(name, table) for name, table in self._tables_of(tree, "mappings")}
-        self._check_states(top["state"], top["sharing"])
+        self._check_sharing(top["state"], top["sharing"], top["http"])
         if tables.problems:
             raise SettingsError(tables.problems)
-        if not sources and not sinks:
+        http = _filled(top["http"], HttpSettings)
+        if not sources and not sinks and not http.configuration.enabled:
             message = f"{tables.file} describes no connector: add [sources.NAME] or [sinks.NAME]"
             raise SettingsError([Problem("sources", message)])
         return Pipeline(
             file=tables.file,
             server=_filled(top["server"], ServerSettings),
-            http=_filled(top["http"], HttpSettings),
+            http=http,
             runtime=_filled(top["runtime"], RuntimeSettings),
             sharing=_filled(top["sharing"], SharingSettings),
             sources=sources,
             sinks=sinks,
             mappings=mappings,
+            definitions=definitions,
         )
 
     def _tables_of(self, tree: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -214,9 +273,14 @@ class _Reader:
         if not spec.is_routed and settings.stream is None:
             self._tables.report((*path, "stream"), "is not set: set stream and topic, or routing")
 
-    def _check_states(self, state: Section | None, sharing: Section | None) -> None:
+    def _check_sharing(self, state: Section | None, sharing: Section | None, http: Section | None) -> None:
         if not isinstance(state, StateSettings) or not isinstance(sharing, SharingSettings):
             return
+        if isinstance(http, HttpSettings) and http.configuration.enabled and sharing.group is not None:
+            self._tables.report(
+                ("http", "configuration", "enabled"),
+                "changes would reach one process of the group alone: change the file of all of them, or remove sharing.group",
+            )
         if state.kind == "topic" and sharing.group is None:
             self._tables.report(("state", "kind"), "states in a topic belong to a group: set sharing.group")
         if state.kind == "file" and sharing.group is not None:

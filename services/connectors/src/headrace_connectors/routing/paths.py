@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
 
 MISSING = object()
 """Value of a path of which a part does not exist."""
@@ -23,6 +25,15 @@ def parse_path(text: str) -> tuple[str, ...]:
     if not all(names):
         raise ValueError(f'{text!r} is not a path: write names with single dots between them, such as "event.type"')
     return names
+
+
+def _checked(text: str) -> str:
+    parse_path(text)
+    return text
+
+
+FieldPath = Annotated[str, AfterValidator(_checked)]
+"""Setting with a path."""
 
 
 def value_at(payload: Any, path: tuple[str, ...]) -> Any:
@@ -48,4 +59,21 @@ def without(payload: Any, path: tuple[str, ...]) -> Any:
         del copy[path[0]]
     else:
         copy[path[0]] = without(copy[path[0]], path[1:])
+    return copy
+
+
+def with_value(payload: Any, path: tuple[str, ...], value: Any) -> Any:
+    """Return a payload with a value at a path. The objects on the path are copied, or made if they are missing.
+
+    Raises:
+        ValueError: Something on the path is no object.
+
+    Examples:
+        >>> with_value({"event": {"type": "paid"}}, ("event", "id"), 7)
+        {'event': {'type': 'paid', 'id': 7}}
+    """
+    if not isinstance(payload, Mapping):
+        raise ValueError(f"it is a {type(payload).__name__}, and {'.'.join(path)} a field of objects")
+    copy = dict(payload)
+    copy[path[0]] = value if len(path) == 1 else with_value(copy.get(path[0], {}), path[1:], value)
     return copy

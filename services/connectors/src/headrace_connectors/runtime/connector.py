@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from headrace.sdk.errors import HeadraceError
-from headrace_connectors.contract import ConnectorError
+from headrace_connectors.contract import ConnectorError, Lag, Transform
 from headrace_connectors.leases.member import Lease, LeaseLost
 from headrace_connectors.pipeline_file.models import ConnectorSettings
+from headrace_connectors.pipeline_file.pipeline import Plugged
 from headrace_connectors.runtime.counters import Counters, SinkCounters
 from headrace_connectors.runtime.status import Change, State, Status
 
@@ -39,7 +41,8 @@ class Connector(ABC):
     """
 
     kind: Literal["source", "sink"]
-    counters: Counters | SinkCounters
+    counters: Counters | SinkCounters | None = None
+    """Counters of this run, or of the last one; None: there was none."""
 
     def __init__(self, key: str, plugin: str, settings: ConnectorSettings) -> None:
         self.key = key
@@ -48,6 +51,8 @@ class Connector(ABC):
         self.status = Status(on_change=self._log_change)
         self.lease: Lease | None = None
         """Lease without which it does not run; None: no other process could run it."""
+        self.transforms: Mapping[str, Transform] = {}
+        """Transforms of this run, or of the last one, by name."""
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -133,15 +138,40 @@ class Connector(ABC):
         """
         raise Unsupported(f"{self.key} is a {self.kind}: only sources have destinations")
 
+    async def lag(self) -> Lag | None:
+        """Return the distance from the end of what it reads; None: not known.
+
+        Raises:
+            Exception: It cannot be found out now.
+        """
+        return None
+
     def document(self) -> dict[str, Any]:
         """Describe it, for the status API."""
-        shared = {} if self.lease is None else {"runs_in": self.lease.runs_in(self.key)}
-        return {"key": self.key, "kind": self.kind, "plugin": self.plugin, **shared, **self.status.document()}
+        return {
+            "key": self.key,
+            "kind": self.kind,
+            "plugin": self.plugin,
+            **({} if self.lease is None else {"runs_in": self.lease.runs_in(self.key)}),
+            "transforms": {name: dict(found) for name, one in self.transforms.items() if (found := one.report())},
+            **self.status.document(),
+        }
+
+    async def _open_transforms(self, transforms: Iterable[Plugged]) -> list[Transform]:
+        """Create and open transforms, which are closed at the end of the run."""
+        self.transforms = {one.name: one.create() for one in transforms}
+        for transform in self.transforms.values():
+            await transform.open()
+        return list(self.transforms.values())
 
     async def _run(self) -> None:
         self.status.become(State.STARTING)
         try:
-            await self._serve()
+            try:
+                await self._serve()
+            finally:
+                for transform in self.transforms.values():
+                    await transform.close()
         except asyncio.CancelledError:
             # Stopped before it had started.
             self.status.become(State.STOPPED)

@@ -77,7 +77,7 @@ class Delivery:
             Unavailable: At least one destination failed; nothing of the batch counts as stored.
             ConnectorError: Records are invalid or not admitted, and may not be dropped.
         """
-        groups = self._grouped(self._prepared(records))
+        groups = self._grouped(self._prepared(self._readable(records)))
         admitted, refusals = await self._admitted(groups)
         self._judge(refusals)
         outgoing = {name: messages for name, group in admitted.items() if (messages := self._encoded(group))}
@@ -98,10 +98,19 @@ class Delivery:
         self._counters.routed += stored
         return stored
 
+    def _readable(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Return the records that their source could read."""
+        problems = [record.problem for record in records if record.problem is not None]
+        for problem in problems:
+            self._invalid(InvalidRecord(problem))
+        return [record for record in records if record.problem is None] if problems else records
+
     def _prepared(self, records: Sequence[Record]) -> Sequence[Record]:
         if self._router is None and not self._transforms:
             return records
         prepared: list[Record] = []
+        for transform in self._transforms:
+            transform.begin_batch()
         for record in records:
             try:
                 if self._router is not None:

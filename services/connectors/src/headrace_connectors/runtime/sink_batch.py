@@ -31,6 +31,11 @@ class Decoding:
         self._decode = codec.decode
         self._transforms = transforms
 
+    def begin_batch(self) -> None:
+        """Let the transforms know that a batch follows."""
+        for transform in self._transforms:
+            transform.begin_batch()
+
     def received(self, message: Message, place: Place) -> list[Received]:
         """Return what a message becomes: any number of records, all at its offset.
 
@@ -51,6 +56,7 @@ async def decode(decoding: Decoding, items: list[Item], reject: Reject) -> None:
     Raises:
         Exception: As `reject`.
     """
+    decoding.begin_batch()
     for item in items[:]:
         if item.received is None:
             try:

@@ -6,7 +6,9 @@ import asyncio
 from typing import Any
 
 from headrace.aio.client import Client
-from headrace_connectors.contract import Sink
+from headrace.sdk.errors import NotFound
+from headrace_connectors.contract import Lag, Sink
+from headrace_connectors.pipeline_file.models import TopicName
 from headrace_connectors.pipeline_file.pipeline import SinkSpec
 from headrace_connectors.runtime.attempts import Attempts
 from headrace_connectors.runtime.connector import Connector
@@ -48,6 +50,32 @@ class SinkConnector(Connector):
             "dead_letters_count": self.counters.dead_letters,
         }
 
+    async def lag(self) -> Lag:
+        """Return the number of messages after the stored offsets of the group.
+
+        Raises:
+            HeadraceError: The server does not answer, or a topic does not exist.
+        """
+        topics = self.spec.settings.sources
+        return Lag(sum([await self._lag_of(one) for one in topics]), "messages")
+
+    async def _lag_of(self, name: TopicName) -> int:
+        topic = await self._client.topic(name.stream, name.topic)
+        behind = 0
+        for partition in topic.partitions:
+            try:
+                stored = await self._client.offset(name.stream, name.topic, partition.id, group=self.group)
+            except NotFound:
+                # The group is created when the sink reads for the first time.
+                stored = None
+            count = partition.messages_count
+            if stored is not None:
+                count = min(count, stored.current_offset - stored.stored_offset)
+            elif self.spec.settings.start == "end":
+                count = 0
+            behind += max(0, count)
+        return behind
+
     @property
     def group(self) -> str:
         """Consumer group that it reads as a member of."""
@@ -61,9 +89,7 @@ class SinkConnector(Connector):
     async def _serve(self) -> None:
         spec = self.spec
         sink: Sink = spec.sink.create()
-        transforms = [transform.create() for transform in spec.transforms]
-        for transform in transforms:
-            await transform.open()
+        transforms = await self._open_transforms(spec.transforms)
         stop = self._stop = asyncio.Event()
         attempts = Attempts(self.key, spec.settings.delivery, self.status, stop)
         try:

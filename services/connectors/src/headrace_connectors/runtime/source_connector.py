@@ -12,7 +12,7 @@ from headrace.aio.client import Client
 from headrace.sdk.errors import HeadraceError
 from headrace_connectors.admission.table import AdmissionTable
 from headrace_connectors.admission.topics import Topics
-from headrace_connectors.contract import ConnectorError, Polling, Source
+from headrace_connectors.contract import ConnectorError, Lag, Polling, Source
 from headrace_connectors.pipeline_file.pipeline import SourceSpec
 from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.counters import Counters
@@ -79,6 +79,10 @@ class SourceConnector(Connector):
             raise NotAbandonable(f"{self.key} does not run")
         return await self._loop.abandon()
 
+    async def lag(self) -> Lag | None:
+        """Return the distance from the end of what the source reads; None: it does not run, or does not know."""
+        return None if self._source is None else await self._source.lag()
+
     def destinations(self) -> list[dict[str, Any]]:
         """Describe the destinations of this run, or of the last one."""
         return self._table.documents()
@@ -101,9 +105,7 @@ class SourceConnector(Connector):
         spec, delivery = self.spec, self.spec.settings.delivery
         source: Source = spec.source.create()
         _check_mode(source, spec)
-        transforms = [transform.create() for transform in spec.transforms]
-        for transform in transforms:
-            await transform.open()
+        transforms = await self._open_transforms(spec.transforms)
         codec = spec.codec.create()
         state = await self._store.load(self.key, spec.source.name)
         self._table = self._new_table()

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 _HISTORY_MAX: Final = 64
+_ERRORS_MAX: Final = 32
 
 
 class State(StrEnum):
@@ -36,6 +37,18 @@ class Change(NamedTuple):
 
 
 @dataclass(slots=True)
+class Failure:
+    """An error, and how often it was repeated without another one in between."""
+
+    first_at: datetime
+    at: datetime
+    """Time of the last repetition."""
+    code: str | None
+    message: str
+    count: int = 1
+
+
+@dataclass(slots=True)
 class Status:
     """State and progress of a connector."""
 
@@ -43,6 +56,8 @@ class Status:
     state: State = State.STOPPED
     history: deque[Change] = field(default_factory=lambda: deque(maxlen=_HISTORY_MAX))
     """Newest changes, the oldest first."""
+    errors: deque[Failure] = field(default_factory=lambda: deque(maxlen=_ERRORS_MAX))
+    """Newest errors, the oldest first."""
     error_code: str | None = None
     last_error: str | None = None
     last_error_at: datetime | None = None
@@ -69,8 +84,18 @@ class Status:
         """Record a failure."""
         self.error_code = getattr(error, "code", None) if isinstance(getattr(error, "code", None), str) else None
         self.last_error = str(error) or type(error).__name__
-        self.last_error_at = datetime.now(UTC)
+        now = self.last_error_at = datetime.now(UTC)
         self.consecutive_failures += 1
+        last = self.errors[-1] if self.errors else None
+        if last is not None and (last.code, last.message) == (self.error_code, self.last_error):
+            last.at, last.count = now, last.count + 1
+        else:
+            self.errors.append(Failure(now, now, self.error_code, self.last_error))
+
+    def follow(self, earlier: Status) -> None:
+        """Take over the history of the connector that this one replaces."""
+        self.history.extend(earlier.history)
+        self.errors.extend(earlier.errors)
 
     def committed(self, records_count: int) -> None:
         """Record that a batch is stored and committed."""
@@ -98,6 +123,16 @@ class Status:
             "last_commit_at": _text(self.last_commit_at),
             "last_abandon_at": _text(self.last_abandon_at),
             "last_abandoned": self.last_abandoned,
+            "errors": [
+                {
+                    "first_at": _text(one.first_at),
+                    "at": _text(one.at),
+                    "code": one.code,
+                    "message": one.message,
+                    "count": one.count,
+                }
+                for one in self.errors
+            ],
             "history": [{"at": _text(one.at), "state": one.state, "reason": one.reason} for one in self.history],
         }
 

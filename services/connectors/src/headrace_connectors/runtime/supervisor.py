@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from headrace_connectors.contract import ConnectorError
 from headrace_connectors.runtime.connector import Connector
+from headrace_connectors.runtime.status import State
+
+
+class StillEnding(ConnectorError):
+    """A connector has not ended in time, so that its successor cannot start."""
+
+    code = "still_ending"
 
 
 class Supervisor:
@@ -24,6 +32,41 @@ class Supervisor:
         for connector in self.connectors:
             if connector.is_enabled:
                 connector.start()
+
+    async def replace(self, key: str, successor: Connector | None, seconds: float) -> None:
+        """Stop one connector, and start another one in its place; the others go on.
+
+        A connector that was stopped by a call stays stopped.
+
+        Args:
+            key: Name of the connector, which may be new.
+            successor: The connector in its place; None: none.
+            seconds: Time for the stop.
+
+        Raises:
+            StillEnding: It has not ended in that time; nothing has changed.
+        """
+        found = self.find(key)
+        was_stopped = found is not None and found.is_enabled and found.status.state is State.STOPPED
+        if found is not None:
+            stopping = asyncio.create_task(found.stop())
+            _, late = await asyncio.wait({stopping}, timeout=seconds)
+            if late:
+                stopping.cancel()
+                raise StillEnding(
+                    f"{key} has not ended within {seconds:g} s: its new configuration is stored, and takes effect when "
+                    "the process is started again"
+                )
+        if successor is None:
+            self.connectors = tuple(one for one in self.connectors if one.key != key)
+            return
+        if found is None:
+            self.connectors = (*self.connectors, successor)
+        else:
+            successor.status.follow(found.status)
+            self.connectors = tuple(successor if one.key == key else one for one in self.connectors)
+        if successor.is_enabled and not was_stopped:
+            successor.start()
 
     async def stop(self, seconds: float) -> list[str]:
         """Stop all connectors at the same time.

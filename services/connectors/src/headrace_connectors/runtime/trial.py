@@ -93,9 +93,9 @@ async def _tried(spec: SourceSpec, store: StateStore, table: AdmissionTable, rec
     source: Source = spec.source.create()
     transforms = [transform.create() for transform in spec.transforms]
     codec = spec.codec.create()
-    for transform in transforms:
-        await transform.open()
     try:
+        for transform in transforms:
+            await transform.open()
         await source.open_read_only(await store.load(spec.key, spec.source.name))
         batch = await _records(source)
         tried: list[TriedRecord] = []
@@ -105,6 +105,8 @@ async def _tried(spec: SourceSpec, store: StateStore, table: AdmissionTable, rec
         return tried
     finally:
         await source.close()
+        for transform in transforms:
+            await transform.close()
 
 
 async def _records(source: Source) -> Batch:

@@ -24,6 +24,7 @@ from headrace_proto.limits import NAME_BYTES
 from headrace_settings import ShownSetting
 
 if TYPE_CHECKING:
+    from headrace_gateway.connectors.client import ConnectorsClient
     from headrace_gateway.console import Console
     from headrace_gateway.http.idempotency import IdempotencyKeys
     from headrace_gateway.http.metrics import Metrics
@@ -66,6 +67,8 @@ class HttpServices:
     """Returns the state of the cluster."""
     member_ids: Callable[[int], Mapping[GroupPath, int]]
     """Returns the ids of a connection as a member, by group."""
+    connectors: ConnectorsClient
+    """Calls a process with connectors."""
     tracing: Tracing | None = None
     """Creates spans of requests, if enabled."""
     supervision: Supervision = UNSUPERVISED
@@ -114,6 +117,18 @@ class Call(Generic[Query, Body]):
         """
         # This is the cheapest command that requires the permission; the client id need not exist.
         await self.ask(core.encode_get_client(client_id=_NO_CLIENT))
+
+    async def may_manage_server(self) -> str:
+        """Require the permission to manage the server, for changes that are no command; return the user's name.
+
+        Raises:
+            Refused: The user lacks the permission.
+        """
+        # A user may read itself, with its permissions.
+        user = core.decode_user(await self.ask(core.encode_get_user(user=self.user_id)))
+        if user is None or user.permissions is None or not user.permissions.everywhere.manage_servers:
+            raise Refused(Status.UNAUTHORIZED)
+        return user.username
 
     def check_token(self) -> None:
         """Check again that the token is valid, during a long answer.

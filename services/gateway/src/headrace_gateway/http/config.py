@@ -9,6 +9,7 @@ from pydantic import model_validator
 
 from headrace_chassis.tls import TlsSettings
 from headrace_gateway.access.token_config import JwtConfig
+from headrace_gateway.connectors.config import ConnectorsConfig
 from headrace_settings import Address, Between, Duration, Section, Size
 
 
@@ -163,3 +164,4 @@ class HttpConfig(Section):
     idempotency: IdempotencyConfig = IdempotencyConfig()
     consumer_group: HttpGroupsConfig = HttpGroupsConfig()
     console: ConsoleConfig = ConsoleConfig()
+    connectors: ConnectorsConfig = ConnectorsConfig()

@@ -21,6 +21,7 @@ from headrace_gateway.access.logins import Logins
 from headrace_gateway.access.proxies import NONE, Proxies
 from headrace_gateway.access.tokens import Tokens
 from headrace_gateway.audit.metrics import TrailCollector
+from headrace_gateway.connectors.client import ConnectorsClient
 from headrace_gateway.console import Console
 from headrace_gateway.http.admission.connections import Connections
 from headrace_gateway.http.admission.supervision import UNSUPERVISED, Supervision
@@ -130,6 +131,7 @@ async def serving(
     metrics.register(push.metrics)
     if logins.audit is not None:
         metrics.register(TrailCollector(logins.audit))
+    connectors = ConnectorsClient(config.connectors)
     application = Application(
         HttpServices(
             config=config,
@@ -151,6 +153,7 @@ async def serving(
             history=history,
             cluster=cluster,
             member_ids=member_ids,
+            connectors=connectors,
             tracing=tracing,
             supervision=supervision,
             proxies=proxies,
@@ -167,6 +170,7 @@ async def serving(
         stack.callback(members.close)
         # End waiting requests before the runner drains requests in flight.
         server.on_shutdown.append(_ended(waits, push))
+        await stack.enter_async_context(connectors.connected())
         await stack.enter_async_context(push.running())
         await runner.setup()
         stack.push_async_callback(runner.cleanup)

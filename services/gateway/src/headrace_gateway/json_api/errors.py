@@ -66,12 +66,14 @@ _TITLES: Final = {
     404: "The resource does not exist",
     405: "The method is not defined here",
     409: "The state of the server does not permit the request",
+    412: "The state is not the one that the request is meant for",
     413: "The request is too large",
     415: "The type of the body is not supported",
     421: "The host name of the request is not allowed",
     422: "The body does not have the expected form",
     429: "Too many requests",
     500: "The server failed",
+    502: "Another process does not answer",
     503: "The server cannot do that now",
 }
 
@@ -83,12 +85,14 @@ _NAMES: Final = {
     404: "not_found",
     405: "method_not_allowed",
     408: "request_timeout",
+    412: "precondition_failed",
     413: "content_too_large",
     415: "unsupported_media_type",
     417: "expectation_failed",
     421: "misdirected_request",
     422: "unprocessable_content",
     429: "too_many_requests",
+    502: "bad_gateway",
     503: "service_unavailable",
 }
 

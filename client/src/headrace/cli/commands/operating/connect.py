@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -13,17 +15,22 @@ from urllib.parse import quote
 import click
 
 from headrace.cli import output
-from headrace.cli.asking import counted
+from headrace.cli.asking import confirm, counted, with_yes
 from headrace.cli.connector_documents import (
+    ConformanceDocument,
     ConnectorDocument,
     DestinationDocument,
+    RedriveDocument,
     TrialDocument,
     TriedRecordDocument,
 )
 from headrace.cli.family import family
+from headrace.cli.options.arguments import STREAM_ARGUMENT, TOPIC_ARGUMENT
+from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, with_form
-from headrace.cli.parameters import WholeNumber
+from headrace.cli.parameters import Pattern, WholeNumber
 from headrace.cli.servers.http_target import Api
+from headrace.cli.servers.target import Target
 
 _URL: Final = "http://127.0.0.1:8120"
 _FAILING: Final = frozenset({"degraded", "error"})
@@ -169,6 +176,109 @@ def test_(file: Path, records_max: int, form: Form) -> None:
     output.show(form, trials, lambda: _print_trials(trials))
     if any(one["error"] is not None or _refused(one) for one in trials):
         raise click.exceptions.Exit(1)
+
+
+@app.command()
+@STREAM_ARGUMENT
+@TOPIC_ARGUMENT
+@click.option("--reason", type=Pattern(), help="Send only letters whose reason contains this expression.")
+@click.option(
+    "--to",
+    nargs=2,
+    metavar="STREAM TOPIC",
+    help="Topic to send the letters to, such as one that a sink reads; without it, those that they came from.",
+)
+@click.option("--count", "-n", type=WholeNumber(1), help="Maximum number of letters.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
+@with_target
+@with_form
+@with_yes
+def redrive(
+    target: Target,
+    form: Form,
+    stream: str,
+    topic: str,
+    reason: re.Pattern[str] | None,
+    to: tuple[str, str] | None,
+    count: int | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Send the messages of a dead-letter topic back to the topics that they came from.
+
+    The offsets of the group `headrace-redrive` say which letters were sent: another run goes on after them. Letters
+    between them that stay are appended to the topic again. After a kill, a batch may be sent twice, with the same ids.
+    """
+    from headrace.cli.messages.redriving import Redrive  # noqa: PLC0415
+
+    work = Redrive(target, stream, topic, to, reason, count)
+    plan = work.plan()
+    document: list[RedriveDocument] = [
+        {"reason": way.reason, "stream": way.stream, "topic": way.topic, "count": number}
+        for way, number in [*plan.sent.most_common(), *plan.kept.most_common()]
+    ]
+    output.show(form, document, lambda: _print_redrive(document))
+    total = plan.sent.total()
+    if dry_run or not total:
+        return
+    confirm(f"send {counted(total, 'letter')} of {stream}/{topic}", yes=yes)
+    with _progress(total) as on_progress:
+        work.run(plan, on_progress)
+    output.say(f"sent {counted(total, 'letter')} of {stream}/{topic}")
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    # Imported only when it is used: it takes a tenth of a second.
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=output.stderr(), transient=True) as progress:
+        task = progress.add_task("redriving", total=total)
+        yield lambda count: progress.update(task, completed=count)
+
+
+def _print_redrive(document: list[RedriveDocument]) -> None:
+    rows = [
+        (one["reason"], "stays" if one["stream"] is None else f"{one['stream']}/{one['topic']}", one["count"])
+        for one in document
+    ]
+    if rows:
+        output.print_table(("reason", "destination", "letters"), rows)
+    else:
+        click.echo("there are no letters that were not redriven")
+
+
+@app.command("test-plugin")
+@click.argument("plugin", metavar="PLUGIN")
+@click.option(
+    "--kind",
+    type=click.Choice(("source", "sink", "transform", "codec")),
+    help="Kind of the plugin; all of its name if not given.",
+)
+@click.option(
+    "--case",
+    metavar="MODULE:CLASS",
+    help="Case with the plugin's settings and what is around it, a subclass of headrace_connectors.conformance.Case.",
+)
+@with_form
+def test_plugin(plugin: str, kind: str | None, case: str | None, form: Form) -> None:
+    """Check that an installed plugin keeps the rules of the contract.
+
+    Without a case, the rules for its version and its settings are checked. The exit status is 1 if a rule is broken.
+    """
+    from headrace.cli.connecting import conformance  # noqa: PLC0415
+
+    found = conformance.outcomes(plugin, kind, case)
+    output.show(form, found, lambda: _print_outcomes(found))
+    if any(one["result"] == "failed" for one in found):
+        raise click.exceptions.Exit(1)
+
+
+def _print_outcomes(found: list[ConformanceDocument]) -> None:
+    results = {"passed": "passed", "failed": "failed", "not_checked": "not checked"}
+    rows = [(one["kind"], one["rule"], results[one["result"]], one["reason"] or one["text"]) for one in found]
+    output.print_table(("kind", "rule", "result", "text"), rows)
 
 
 def _refused(trial: TrialDocument) -> bool:

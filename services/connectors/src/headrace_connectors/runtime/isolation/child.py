@@ -21,6 +21,7 @@ from headrace.aio.client import Client
 from headrace.sdk.errors import HeadraceError
 from headrace_chassis import log_output
 from headrace_chassis.log_output import LoggingSettings
+from headrace_connectors.contract import Lag
 from headrace_connectors.pipeline_file.pipeline import SourceSpec
 from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.isolation.messages import (
@@ -47,6 +48,7 @@ ORPHANED: Final = 70
 LEASE_OVER: Final = 71
 """Exit status of a process whose lease was not renewed in time."""
 REPORT_SECONDS: Final = 0.5
+_LAG_SECONDS: Final = 5.0
 _DESTINATIONS_PER_SECOND: Final = 1000
 
 
@@ -102,6 +104,7 @@ class _Child:
         self._answer: asyncio.Future[Answer] | None = None
         self._loop = asyncio.get_running_loop()
         self._destinations_due_at = 0.0
+        self._lag: Lag | None = None
 
     async def run(self) -> None:
         async with client_of(self._task.server) as client:
@@ -118,6 +121,7 @@ class _Child:
                 self._report(connector)
 
             connector.status.on_change = on_change
+            measuring = asyncio.create_task(self._measuring(connector))
             ending = asyncio.create_task(connector.ended())
             asked = asyncio.create_task(asking.wait())
             stopping: asyncio.Task[None] | None = None
@@ -127,6 +131,7 @@ class _Child:
                 await asyncio.wait(waiting, timeout=REPORT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 if asking.is_set() and stopping is None:
                     stopping = asyncio.create_task(connector.stop())
+            measuring.cancel()
             self._report(connector, is_last=True)
 
     async def load(self, key: str, plugin: str) -> bytes | None:
@@ -165,6 +170,14 @@ class _Child:
                 case other:
                     raise AssertionError(f"the parent sends no {type(other).__name__}")
 
+    async def _measuring(self, connector: Connector) -> None:
+        while True:
+            try:
+                self._lag = await connector.lag()
+            except Exception:  # noqa: BLE001 - as if it were not known
+                self._lag = None
+            await asyncio.sleep(_LAG_SECONDS)
+
     def _answered(self, answer: Answer) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(answer)
@@ -186,7 +199,7 @@ class _Child:
         progress = Progress.of(connector.status)
         # The lease is that of the parent, which describes it.
         document = {name: value for name, value in connector.document().items() if name != "runs_in"}
-        self._pipe.send(Report(document, progress, connector.counters, destinations, circuits))
+        self._pipe.send(Report(document, progress, connector.counters, destinations, circuits, self._lag))
 
 
 class _ParentLease:

@@ -13,7 +13,7 @@ from asyncio.subprocess import Process
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headrace_connectors.contract import ConnectorError
+from headrace_connectors.contract import ConnectorError, Lag
 from headrace_connectors.pipeline_file.models import ServerSettings
 from headrace_connectors.pipeline_file.pipeline import SinkSpec, SourceSpec
 from headrace_connectors.runtime.backoff import Backoff
@@ -101,6 +101,7 @@ class ProcessConnector(Connector):
         self.spec = spec
         self.counters = Counters() if self.kind == "source" else SinkCounters()
         self._open_circuits_count = 0
+        self._lag: Lag | None = None
         self.restarts_count = 0
         self._server = server
         self._states = states
@@ -123,7 +124,7 @@ class ProcessConnector(Connector):
     @property
     def invalid_count(self) -> int:
         """Number of records that could not be converted."""
-        return self.counters.invalid
+        return 0 if self.counters is None else self.counters.invalid
 
     async def abandon(self) -> str | None:
         """Give up the pending batch; return the position that was given up to.
@@ -149,11 +150,15 @@ class ProcessConnector(Connector):
             raise Unsupported(f"{self.key} is a sink: only sources have destinations")
         return self._destinations
 
+    async def lag(self) -> Lag | None:
+        """Return the distance from the end of what it reads, as of the last report; None: not known."""
+        return self._lag if self.is_running else None
+
     def document(self) -> dict[str, Any]:
         """Describe it, for the status API."""
         return {
             **self._document,
-            **super().document(),
+            **{name: value for name, value in super().document().items() if name != "transforms"},
             "process_id": None if self._child is None else self._child.process.pid,
             "restarts_count": self.restarts_count,
         }
@@ -264,6 +269,7 @@ class ProcessConnector(Connector):
         child.last = report
         self.counters = report.counters
         self._document = report.document
+        self._lag = report.lag
         self._open_circuits_count = report.open_circuits_count
         if report.destinations is not None:
             self._destinations = report.destinations
@@ -277,6 +283,9 @@ class ProcessConnector(Connector):
         if theirs.last_error_at is not None or theirs.batches_count:
             # Until then, the reason why the process before has ended stays visible.
             ours.consecutive_failures = theirs.consecutive_failures
+        errors = {one.first_at: one for one in (*ours.errors, *theirs.errors)}
+        ours.errors.clear()
+        ours.errors.extend(errors[at] for at in sorted(errors))
         ours.batches_count, ours.records_count = base[0] + theirs.batches_count, base[1] + theirs.records_count
         ours.last_commit_at = theirs.last_commit_at or ours.last_commit_at
         ours.last_abandon_at = theirs.last_abandon_at or ours.last_abandon_at

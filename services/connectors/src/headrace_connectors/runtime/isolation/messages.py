@@ -11,10 +11,11 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, Self
 
+from headrace_connectors.contract import Lag
 from headrace_connectors.pipeline_file.models import ServerSettings
 from headrace_connectors.pipeline_file.pipeline import SinkSpec, SourceSpec
 from headrace_connectors.runtime.counters import Counters, SinkCounters
-from headrace_connectors.runtime.status import State, Status
+from headrace_connectors.runtime.status import Failure, State, Status
 
 LENGTH: Final = struct.Struct("!I")
 """Length of a message, in front of it."""
@@ -81,12 +82,14 @@ class Progress:
     last_commit_at: datetime | None
     last_abandon_at: datetime | None
     last_abandoned: str | None
+    errors: tuple[Failure, ...]
 
     @classmethod
     def of(cls, status: Status) -> Self:
         """Return those of a status."""
-        own = {one.name: getattr(status, one.name) for one in fields(cls) if one.name != "reason"}
-        return cls(**own, reason=status.history[-1].reason if status.history else None)
+        own = {one.name: getattr(status, one.name) for one in fields(cls) if one.name not in ("reason", "errors")}
+        reason = status.history[-1].reason if status.history else None
+        return cls(**own, reason=reason, errors=tuple(status.errors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,7 @@ class Report:
     destinations: list[dict[str, Any]] | None
     """Destinations of a source; None: as in the report before."""
     open_circuits_count: int
+    lag: Lag | None
 
 
 Message = Task | Until | Ask | Save | Answer | Failed | Report

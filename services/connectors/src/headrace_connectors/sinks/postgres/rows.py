@@ -1,4 +1,4 @@
-"""Payloads as rows of a table."""
+"""Payloads as rows of a table of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Final
 from psycopg.types.json import Jsonb
 
 from headrace_connectors.contract import InvalidRecord
-from headrace_connectors.routing.paths import MISSING, parse_path, value_at
+from headrace_connectors.sinks import row_shape
 
 _JSON: Final = ("json", "jsonb")
 
 
-class RowShape:
+class RowShape(row_shape.RowShape):
     """Columns of a table, and where their values are in a payload.
 
     Args:
@@ -26,36 +26,10 @@ class RowShape:
     def __init__(
         self, table: str, types: Mapping[str, str], paths: Mapping[str, str], *, ignores_unknown: bool
     ) -> None:
-        self._table = table
+        super().__init__(table, types, paths, ignores_unknown=ignores_unknown)
         self._types = types
-        self._paths = {column: parse_path(path) for column, path in paths.items()}
-        self._ignores_unknown = ignores_unknown
-
-    def row(self, payload: Any) -> dict[str, Any]:
-        """Return values by column; columns without a value are left to their defaults.
-
-        Raises:
-            InvalidRecord: The payload is not an object, or has fields that are no columns, or none that is one.
-        """
-        if not isinstance(payload, dict):
-            raise InvalidRecord(f"the payload is a {type(payload).__name__}; a row needs an object with fields")
-        if self._paths:
-            found = {column: value_at(payload, path) for column, path in self._paths.items()}
-            values = {column: value for column, value in found.items() if value is not MISSING}
-        else:
-            unknown = [name for name in payload if name not in self._types]
-            if unknown and not self._ignores_unknown:
-                raise InvalidRecord(
-                    f"{', '.join(unknown)}: no columns of {self._table}; add them, map columns, or set ignore_unknown"
-                )
-            values = {name: value for name, value in payload.items() if name in self._types}
-        if not values:
-            raise InvalidRecord(f"the payload has no value for a column of {self._table}")
-        return {column: self._value(column, value) for column, value in values.items()}
 
     def _value(self, column: str, value: Any) -> Any:
-        if value is None:
-            return None
         if self._types[column] in _JSON:
             return Jsonb(value)
         if isinstance(value, dict):

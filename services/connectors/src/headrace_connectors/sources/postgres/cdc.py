@@ -16,6 +16,7 @@ from headrace_connectors.contract import (
     Batch,
     Cdc,
     ConnectorError,
+    Lag,
     Record,
     Settings,
     Source,
@@ -28,6 +29,7 @@ from headrace_connectors.postgresql.connection import Database, failures
 from headrace_connectors.postgresql.tables import TableName, table_name
 from headrace_connectors.sources.postgres import test_decoding
 from headrace_connectors.sources.postgres.changes import MalformedChange, Transaction, parse_lsn, print_lsn
+from headrace_connectors.sources.postgres.lag import slot_lag
 from headrace_connectors.sources.postgres.pgoutput import Decoder
 from headrace_connectors.sources.postgres.values import plain
 from headrace_settings import Between, Duration, Secret
@@ -336,6 +338,10 @@ class PostgresCdc(Source):
                 # The next commit, or the next attempt, does it as well.
                 raise Unavailable(str(error)) from error
         await asyncio.sleep(self._settings.poll_interval.seconds)
+
+    async def lag(self) -> Lag | None:
+        """Return the bytes of the log after the position of the slot."""
+        return await slot_lag(self._settings.url.reveal(), self._settings.slot)
 
     async def close(self) -> None:
         """Disconnect."""

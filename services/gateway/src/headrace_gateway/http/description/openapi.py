@@ -20,11 +20,13 @@ _REASONS: Final = {
     403: "The user lacks the permission.",
     404: "The resource does not exist.",
     409: "The state does not permit it; only for clients that accept `application/problem+json`, else 400.",
+    412: "The state is not the one that the change is meant for.",
     413: "The body is too large.",
     415: "The body is of another type.",
     422: "The body is JSON, but not of this form.",
     429: "Too much at once: try again after `Retry-After` seconds.",
     500: "The server failed.",
+    502: "Another process does not answer, or refuses this server.",
     503: "The server cannot do that now; try again.",
 }
 _INTRODUCTION: Final = """\

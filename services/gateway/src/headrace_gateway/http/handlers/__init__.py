@@ -3,6 +3,7 @@
 from headrace_gateway.http.handlers import (
     audit,
     cluster,
+    connectors,
     events,
     groups,
     lags,
@@ -43,6 +44,7 @@ ROUTES: list[Route] = [
         groups,
         lags,
         members,
+        connectors,
     )
     for route in family.routes.all
 ]

@@ -1,0 +1,1 @@
+"""Configurations of connectors and mappings, in versions that are never changed."""

@@ -1,0 +1,327 @@
+"""Configurations of all connectors and mappings: which one is active, and changes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from headrace_connectors.configuration.errors import ChangedMeanwhile, NotChangeable, NotFound, WrongKind
+from headrace_connectors.configuration.secrets import forbidden_references, redacted, variables_in, written_out
+from headrace_connectors.configuration.store import Family, VersionStore
+from headrace_connectors.configuration.versions import Author, Kind, Version, VersionLog
+from headrace_connectors.pipeline_file.models import ConfigurationSettings, TableDestination
+from headrace_connectors.pipeline_file.pipeline import Definitions, SinkSpec, SourceSpec
+from headrace_settings import Problem, SettingsError
+
+_KEY: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_FILE_AUTHOR: Final = "pipeline file"
+_log = logging.getLogger(__name__)
+
+Spec = SourceSpec | SinkSpec
+Apply = Callable[[str, Spec | None], Awaitable[None]]
+"""Stops a connector and starts it with another specification; None: it is deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A connector whose stored configuration is not valid any more."""
+
+    key: str
+    kind: Kind
+    plugin: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """State that a change is meant for, as epoch; None: any. 0: the connector or mapping does not exist."""
+
+    epoch: int | None = None
+
+
+ANY_STATE: Final = Condition()
+
+
+class Configurations:
+    """Versions of all connectors and mappings.
+
+    The pipeline file and changes over HTTP are one history: the newest change is in effect. At a start, a table of the
+    file that differs from the last one seen is a change; one that is the same is none.
+
+    Args:
+        definitions: The pipeline file.
+        settings: Kinds of changes that are accepted.
+        store: Files of the versions.
+        clock: Time of changes.
+    """
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        settings: ConfigurationSettings,
+        store: VersionStore,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._definitions = definitions
+        self._store = store
+        self._clock = clock
+        self._is_enabled = settings.enabled
+        of_file = (definitions.tables(kind) for kind in ("sources", "sinks", "mappings"))
+        self._variables = (*settings.variables, *(name for tables in of_file for name in variables_in(tables)))
+        directory = settings.secrets_directory
+        self._secrets_directory = (
+            None if directory is None else definitions.file.absolute().parent / Path(directory).expanduser()
+        )
+        self._logs: dict[Family, dict[str, VersionLog]] = {"connectors": {}, "mappings": {}}
+        self._mappings: dict[str, Mapping[str, TableDestination]] = {}
+        # One change at a time: each is checked against the state that it changes.
+        self._changing = asyncio.Lock()
+
+    def open(self) -> list[Spec | Unusable]:
+        """Read the versions, note what has changed in the pipeline file, and return the connectors to run.
+
+        Raises:
+            ConnectorError: A file cannot be understood.
+            OSError: The directory cannot be used.
+        """
+        for family in self._logs:
+            if self._is_enabled:
+                self._logs[family] = self._store.load(family)
+        self._note_file("connectors", ("sources", "sinks"))
+        self._note_file("mappings", ("mappings",))
+        for name, log in self._logs["mappings"].items():
+            if (active := log.active) is not None and active.definition is not None:
+                try:
+                    self._mappings[name] = self._accepted(name, active)
+                except SettingsError as error:
+                    _log.error("the mapping %s is not valid any more: %s", name, error)
+        found = [self._opened(key, log.active) for key, log in self._logs["connectors"].items()]
+        return [one for one in found if one is not None]
+
+    def _note_file(self, family: Family, kinds: tuple[Kind, ...]) -> None:
+        tables = {key: (kind, _plain(table)) for kind in kinds for key, table in self._definitions.tables(kind).items()}
+        logs = self._logs[family]
+        # In the order of the file, then those of HTTP alone.
+        ordered = {key: logs.get(key, VersionLog(key)) for key in (*tables, *logs)}
+        for key, log in ordered.items():
+            before = log.newest_of_file
+            if key in tables:
+                kind, table = tables[key]
+                if before is None or (before.kind, before.definition) != (kind, table):
+                    ordered[key] = self._noted(family, log, kind, table)
+            elif before is not None and before.definition is not None:
+                ordered[key] = self._noted(family, log, before.kind, None)
+        self._logs[family] = ordered
+
+    def _noted(self, family: Family, log: VersionLog, kind: Kind, table: dict[str, Any] | None) -> VersionLog:
+        comment = f"from {self._definitions.file.name}" if table is not None else "removed from the file"
+        changed = log.changed(self._clock(), Author(_FILE_AUTHOR, comment), "file", kind, table)
+        if self._is_enabled:
+            self._store.save_now(family, changed)
+        return changed
+
+    def _opened(self, key: str, active: Version | None) -> Spec | Unusable | None:
+        if active is None or active.definition is None:
+            return None
+        try:
+            found: Spec = self._accepted(key, active)
+        except SettingsError as error:
+            plugin = str(active.definition.get("plugin", ""))
+            return Unusable(key, active.kind, plugin, f"version {active.number} is not valid any more: {error}")
+        return found
+
+    # ---- reading
+
+    @property
+    def are_changeable(self) -> bool:
+        """True if changes over HTTP are accepted."""
+        return self._is_enabled
+
+    def log(self, family: Family, key: str) -> VersionLog:
+        """Return the versions of a connector or mapping.
+
+        Raises:
+            NotFound: There was never one.
+        """
+        found = self._logs[family].get(key)
+        if found is None:
+            known = ", ".join(key for key, log in self._logs[family].items() if _exists(log)) or "none"
+            raise NotFound(f"there is no {family.removesuffix('s')} {key!r}; there are: {known}")
+        return found
+
+    def mapping(self, name: str) -> tuple[Mapping[str, TableDestination], VersionLog]:
+        """Return a mapping that is in effect.
+
+        Raises:
+            NotFound: There is none.
+        """
+        found = self._mappings.get(name)
+        if found is None:
+            known = ", ".join(sorted(self._mappings)) or "none"
+            raise NotFound(f"there is no mapping {name!r} of {self._definitions.file}; there are: {known}")
+        return found, self._logs["mappings"][name]
+
+    @property
+    def mapping_names(self) -> list[str]:
+        """Names of the mappings in effect."""
+        return sorted(self._mappings)
+
+    def shown(self, version: Version) -> dict[str, Any] | None:
+        """Return the definition of a version without secrets; None: a deletion."""
+        if version.definition is None:
+            return None
+        return redacted(version.kind, version.definition, self._definitions.plugins)
+
+    # ---- changing
+
+    def check(self, kind: Kind, key: str, definition: Mapping[str, Any]) -> None:
+        """Check a definition as `headrace connect lint` checks a file, and what it refers to.
+
+        Raises:
+            WrongKind: The name is taken by a connector of the other kind.
+            SettingsError: Everything that is wrong in it.
+        """
+        self._checked(kind, key, definition)
+
+    async def change(
+        self, kind: Kind, key: str, definition: Mapping[str, Any], author: Author, condition: Condition, apply: Apply
+    ) -> VersionLog:
+        """Make a version, and put it into effect.
+
+        Args:
+            kind: Table that the definition belongs to.
+            key: Name of the connector or mapping.
+            definition: Table as in a pipeline file.
+            author: Who changes it.
+            condition: State that the change is meant for.
+            apply: Puts the configuration of a connector into effect.
+
+        Raises:
+            NotChangeable: Changes are not accepted.
+            ChangedMeanwhile: The state is another one.
+            WrongKind: The name is taken by a connector of the other kind.
+            SettingsError: Everything that is wrong in it; nothing has changed.
+            OSError: It cannot be stored; nothing has changed.
+        """
+        async with self._changing:
+            log = self._changeable(_family(kind), key, condition)
+            checked = self._checked(kind, key, definition)
+            return await self._put(
+                log.changed(self._clock(), author, "http", kind, _plain(definition)), kind, checked, apply
+            )
+
+    async def activate(
+        self, family: Family, key: str, number: int, author: Author, condition: Condition, apply: Apply
+    ) -> VersionLog:
+        """Put a version into effect, such as an older one. Errors as of `change`.
+
+        Raises:
+            NotFound: There is no such version.
+        """
+        async with self._changing:
+            self.log(family, key)
+            log = self._changeable(family, key, condition)
+            version = log.find(number)
+            if version is None:
+                numbers = f"{log.versions[0].number} to {log.last_number}" if log.versions else "none"
+                raise NotFound(f"{key} has no version {number}; there are: {numbers}")
+            checked = None if version.definition is None else self._accepted(key, version)
+            return await self._put(log.activated(self._clock(), author, number), version.kind, checked, apply)
+
+    async def delete(self, family: Family, key: str, author: Author, condition: Condition, apply: Apply) -> VersionLog:
+        """Delete a connector or mapping; its versions stay, and can be put into effect again. Errors as of `change`.
+
+        Raises:
+            NotFound: There is no such connector or mapping.
+        """
+        async with self._changing:
+            log = self.log(family, key)
+            active = log.active
+            if active is None or active.definition is None:
+                raise NotFound(f"{key} is deleted already")
+            log = self._changeable(family, key, condition)
+            return await self._put(
+                log.changed(self._clock(), author, "http", active.kind, None), active.kind, None, apply
+            )
+
+    def _changeable(self, family: Family, key: str, condition: Condition) -> VersionLog:
+        if not self._is_enabled:
+            raise NotChangeable(
+                "changes over HTTP are not accepted: set http.configuration.enabled in "
+                f"{self._definitions.file}, or change the file and restart the connectors"
+            )
+        log = self._logs[family].get(key, VersionLog(key))
+        present = log.epoch if _exists(log) else 0
+        if condition.epoch is not None and condition.epoch not in (present, log.epoch):
+            raise ChangedMeanwhile(
+                f"{key} has changed: its state is {present}, and the change is meant for {condition.epoch}; read it "
+                "again, and repeat the change if it is still right"
+            )
+        return log
+
+    def _checked(self, kind: Kind, key: str, definition: Mapping[str, Any]) -> Any:
+        if _KEY.fullmatch(key) is None:
+            problem = (
+                f'{key!r} is not a name: 1 to 100 letters, digits, "_", "." and "-", not beginning with "." or "-"'
+            )
+            raise SettingsError([Problem(kind, problem)])
+        active = log.active if (log := self._logs[_family(kind)].get(key)) is not None else None
+        if active is not None and active.definition is not None and active.kind != kind:
+            raise WrongKind(f"{key} is in {active.kind}, and not in {kind}: choose another name, or delete it first")
+        problems = [
+            *written_out(kind, key, definition, self._definitions.plugins),
+            *forbidden_references(kind, key, definition, self._variables, self._secrets_directory),
+        ]
+        if problems:
+            raise SettingsError(problems)
+        return self._valid(kind, key, definition)
+
+    def _accepted(self, key: str, version: Version) -> Any:
+        definition = version.definition or {}
+        if version.origin == "http":
+            # The pipeline file may allow fewer references than when the version was made.
+            problems = forbidden_references(version.kind, key, definition, self._variables, self._secrets_directory)
+            if problems:
+                raise SettingsError(problems)
+        return self._valid(version.kind, key, definition)
+
+    def _valid(self, kind: Kind, key: str, definition: Mapping[str, Any]) -> Any:
+        if kind != "mappings":
+            return self._definitions.connector(kind, key, definition)
+        if not definition:
+            raise SettingsError([Problem(f"mappings.{key}", "is empty: it would route no record; delete it instead")])
+        return self._definitions.mapping(key, definition)
+
+    async def _put(self, log: VersionLog, kind: Kind, checked: Any, apply: Apply) -> VersionLog:
+        family = _family(kind)
+        await self._store.save(family, log)
+        self._logs[family][log.key] = log
+        if family == "connectors":
+            await apply(log.key, checked)
+        elif checked is None:
+            self._mappings.pop(log.key, None)
+        else:
+            self._mappings[log.key] = checked
+        return log
+
+
+def _family(kind: Kind) -> Family:
+    return "mappings" if kind == "mappings" else "connectors"
+
+
+def _exists(log: VersionLog) -> bool:
+    return (active := log.active) is not None and active.definition is not None
+
+
+def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table as it is stored, so that one that was read again compares as equal."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(table))
+    return plain

@@ -1,0 +1,228 @@
+"""Calls for configurations: versions of connectors and mappings, and changes of them.
+
+GET    /connectors/{key}/versions                 versions without secrets, the newest first; with an ETag
+POST   /connectors/{key}/versions                 makes a version and puts it into effect; `?check=true` checks it alone
+POST   /connectors/{key}/versions/{n}/activate    puts a version into effect
+POST   /connectors/{key}/rollback                 puts the version into effect that was active before
+DELETE /connectors/{key}                          stops and deletes the connector; its versions stay
+
+The same below /mappings/{name}; PUT /mappings/{name} takes a mapping alone. With `If-Match` a change is made only if
+the state is still the one with that ETag, and with `If-None-Match: *` only if there is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Any, Final, Literal
+from urllib.parse import unquote
+
+import msgspec
+from aiohttp import web
+
+from headrace_connectors.configuration.configurations import ANY_STATE, Apply, Condition, Configurations
+from headrace_connectors.configuration.errors import ChangedMeanwhile, NotFound
+from headrace_connectors.configuration.store import Family
+from headrace_connectors.configuration.versions import Author, Kind, VersionLog
+
+BODY_BYTES_MAX: Final = 16 * 1024 * 1024
+AUTHOR: Final = "Headrace-Author"
+"""Header with the name of the author of a change, percent-encoded."""
+_KINDS: Final[dict[str, Kind]] = {"source": "sources", "sink": "sinks", "mapping": "mappings"}
+_NAMES: Final = {kind: name for name, kind in _KINDS.items()}
+
+
+class _Change(msgspec.Struct, forbid_unknown_fields=True):
+    definition: dict[str, Any]
+    """Table as in a pipeline file."""
+    kind: Literal["source", "sink"] | None = None
+    """Kind of a new connector."""
+    comment: str = ""
+
+
+class _Comment(msgspec.Struct, forbid_unknown_fields=True):
+    comment: str = ""
+
+
+class ConfigurationCalls:
+    """The calls.
+
+    Args:
+        configurations: All versions.
+        apply: Puts the configuration of a connector into effect.
+    """
+
+    def __init__(self, configurations: Configurations, apply: Apply) -> None:
+        self._all = configurations
+        self._apply = apply
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return the routes."""
+        connector, mapping = _Family(self, "connectors"), _Family(self, "mappings")
+        found = [*connector.routes("/connectors/{key}"), *mapping.routes("/mappings/{key}")]
+        return [*found, web.get("/mappings", self.mappings), web.get("/mappings/{key}", self.mapping), self._put()]
+
+    def _put(self) -> web.RouteDef:
+        return web.put("/mappings/{key}", self.put_mapping)
+
+    async def mappings(self, _request: web.Request) -> web.Response:
+        """List the names of the mappings in effect."""
+        return web.json_response({"mappings": self._all.mapping_names})
+
+    async def mapping(self, request: web.Request) -> web.Response:
+        """Return a mapping, for the transform `route`; its ETag is its epoch."""
+        mapping, log = self._all.mapping(request.match_info["key"])
+        entries = {value: {"stream": one.stream, "topic": one.topic} for value, one in mapping.items()}
+        # The epochs of a file that is not recorded begin at 1 again with each start.
+        digest = hashlib.blake2b(msgspec.json.encode(entries), digest_size=4).hexdigest()
+        tag = f'"{log.epoch}-{digest}"'
+        headers = {"ETag": tag, "Cache-Control": "no-cache"}
+        if request.headers.get("If-None-Match") == tag:
+            return web.Response(status=304, headers=headers)
+        return web.json_response(entries, headers=headers)
+
+    async def put_mapping(self, request: web.Request) -> web.Response:
+        """Replace a mapping as a whole, or make one."""
+        definition = await _body(request, dict[str, Any])
+        comment = request.query.get("comment", "")
+        return await self.changed(request, "mappings", definition, comment, request.query.get("check"))
+
+    async def changed(
+        self, request: web.Request, kind: Kind, definition: dict[str, Any], comment: str, check: str | None
+    ) -> web.Response:
+        """Make a version, or only check it."""
+        key = request.match_info["key"]
+        if check == "true":
+            self._all.check(kind, key, definition)
+            return web.json_response({"is_valid": True})
+        log = await self._all.change(kind, key, definition, _author(request, comment), _condition(request), self._apply)
+        return self.answer(log, status=201)
+
+    async def activated(self, request: web.Request, family: Family, number: int) -> web.Response:
+        """Put a version into effect."""
+        comment = (await _body(request, _Comment)).comment if request.can_read_body else ""
+        log = await self._all.activate(
+            family, request.match_info["key"], number, _author(request, comment), _condition(request), self._apply
+        )
+        return self.answer(log)
+
+    async def deleted(self, request: web.Request, family: Family) -> web.Response:
+        """Delete a connector or mapping."""
+        author = _author(request, request.query.get("comment", ""))
+        log = await self._all.delete(family, request.match_info["key"], author, _condition(request), self._apply)
+        return self.answer(log)
+
+    def log(self, request: web.Request, family: Family) -> VersionLog:
+        """Return the versions of the connector or mapping of a request."""
+        return self._all.log(family, request.match_info["key"])
+
+    def answer(self, log: VersionLog, *, status: int = 200) -> web.Response:
+        """Return all versions as the answer to a request."""
+        active = log.active
+        document = {
+            "key": log.key,
+            "epoch": log.epoch,
+            "active": None if active is None else active.number,
+            "is_deleted": active is None or active.definition is None,
+            "is_changeable": self._all.are_changeable,
+            "versions": [
+                {
+                    "number": one.number,
+                    "at": _time(one.at),
+                    "author": one.author,
+                    "comment": one.comment,
+                    "origin": one.origin,
+                    "kind": _NAMES[one.kind],
+                    "definition": self._all.shown(one),
+                }
+                for one in reversed(log.versions)
+            ],
+            "activations": [
+                {"at": _time(one.at), "number": one.number, "author": one.author, "comment": one.comment}
+                for one in reversed(log.activations)
+            ],
+        }
+        return web.json_response(document, status=status, headers={"ETag": _tag(log), "Cache-Control": "no-cache"})
+
+
+class _Family:
+    def __init__(self, calls: ConfigurationCalls, family: Family) -> None:
+        self._calls = calls
+        self._family: Family = family
+
+    def routes(self, path: str) -> list[web.RouteDef]:
+        return [
+            web.get(f"{path}/versions", self.versions),
+            web.post(f"{path}/versions", self.change),
+            web.post(f"{path}/versions/{{number:[0-9]{{1,9}}}}/activate", self.activate),
+            web.post(f"{path}/rollback", self.roll_back),
+            web.delete(path, self.delete),
+        ]
+
+    async def versions(self, request: web.Request) -> web.Response:
+        return self._calls.answer(self._calls.log(request, self._family))
+
+    async def change(self, request: web.Request) -> web.Response:
+        change = await _body(request, _Change)
+        kind = self._kind(request, change)
+        return await self._calls.changed(request, kind, change.definition, change.comment, request.query.get("check"))
+
+    def _kind(self, request: web.Request, change: _Change) -> Kind:
+        if self._family == "mappings":
+            return "mappings"
+        if change.kind is not None:
+            return _KINDS[change.kind]
+        try:
+            active = self._calls.log(request, self._family).active
+        except NotFound:
+            active = None
+        if active is None:
+            raise web.HTTPUnprocessableEntity(text='"kind" is not set: a new connector is a "source" or a "sink"')
+        return active.kind
+
+    async def activate(self, request: web.Request) -> web.Response:
+        return await self._calls.activated(request, self._family, int(request.match_info["number"]))
+
+    async def roll_back(self, request: web.Request) -> web.Response:
+        log = self._calls.log(request, self._family)
+        if (previous := log.previous) is None:
+            raise NotFound(f"{log.key} has no earlier active version to go back to")
+        return await self._calls.activated(request, self._family, previous.number)
+
+    async def delete(self, request: web.Request) -> web.Response:
+        return await self._calls.deleted(request, self._family)
+
+
+async def _body(request: web.Request, kind: Any) -> Any:
+    encoded = await request.read()
+    try:
+        return msgspec.json.decode(encoded or b"{}", type=kind)
+    except msgspec.ValidationError as error:
+        raise web.HTTPUnprocessableEntity(text=f"the body has not the expected form: {error}") from error
+    except msgspec.MsgspecError as error:
+        raise web.HTTPBadRequest(text=f"the body is not JSON: {error}") from error
+
+
+def _author(request: web.Request, comment: str) -> Author:
+    name = unquote(request.headers.get(AUTHOR, "")).strip() or "http"
+    return Author(name[:255], comment[:4096])
+
+
+def _condition(request: web.Request) -> Condition:
+    if request.headers.get("If-None-Match", "").strip() == "*":
+        return Condition(0)
+    expected = request.headers.get("If-Match", "").strip()
+    if not expected or expected == "*":
+        return ANY_STATE
+    number = expected.strip('"').partition("-")[0]
+    if not number.isdecimal():
+        raise ChangedMeanwhile(f"If-Match: {expected} is not the ETag of any state: read the versions again")
+    return Condition(int(number))
+
+
+def _tag(log: VersionLog) -> str:
+    return f'"{log.epoch}"'
+
+
+def _time(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds")

@@ -1,0 +1,1 @@
+"""History of connectors, for status and pages."""

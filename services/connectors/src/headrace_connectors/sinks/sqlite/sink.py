@@ -1,0 +1,206 @@
+"""The sink `sqlite`: messages as rows of a table of SQLite, each once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
+
+import msgspec
+from pydantic import AfterValidator, Field, model_validator
+
+from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Settings, Sink
+from headrace_connectors.routing.paths import parse_path
+from headrace_connectors.sinks.row_shape import RowShape
+from headrace_connectors.sinks.sqlite.database import Database, Offsets, failures, quoted
+from headrace_settings import Between, Duration
+
+_ENCODER: Final = msgspec.json.Encoder(decimal_format="string")
+
+
+def _path(text: str) -> str:
+    parse_path(text)
+    return text
+
+
+class SqliteSettings(Settings):
+    """`settings` of the sink `sqlite`."""
+
+    path: Path
+    """File of the database. It has to exist."""
+    table: str
+    """Table that rows are written to. It has to exist."""
+    mode: Literal["insert", "upsert"] = "insert"
+    """Add a row for each message, or replace the columns of the row with the same key."""
+    key_columns: tuple[str, ...] = ()
+    """Columns of a primary key or unique index that identify a row, for `upsert`."""
+    columns: Mapping[str, Annotated[str, AfterValidator(_path)]] = Field(default_factory=dict)
+    """Path in the payload by column, such as `{ id = "order.id" }`; empty: fields have the names of columns."""
+    ignore_unknown: bool = False
+    """Leave fields out that are no columns; otherwise such a message is invalid."""
+    offsets_table: str = "headrace_offsets"
+    """Table with the offsets, which is created if it does not exist."""
+    offsets_name: str | None = None
+    """Name under which offsets are stored there; the table if not set. Two sinks that write the same topic to the same
+    table need two names.
+    """
+    busy_timeout: Annotated[Duration, Between(Duration.parse("1 ms"), Duration.parse("1 min"))] = Duration.parse("5 s")
+    """Time to wait while another program writes to the file."""
+
+    @model_validator(mode="after")
+    def _keys_fit_the_mode(self) -> Self:
+        if (self.mode == "upsert") != bool(self.key_columns):
+            raise ValueError('mode = "upsert" and key_columns belong together: set both')
+        if self.columns and not set(self.key_columns) <= set(self.columns):
+            raise ValueError("key_columns names columns that columns does not fill: add their paths there")
+        return self
+
+
+class _Shape(RowShape):
+    """Objects and arrays are text with JSON; numbers, texts and bytes are values of SQLite."""
+
+    def _value(self, column: str, value: Any) -> Any:
+        if isinstance(value, bool | int | float | str | bytes):
+            return value
+        try:
+            return _ENCODER.encode(value).decode()
+        except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+            raise InvalidRecord(f"{column} has no form in JSON: {error}") from error
+
+
+class SqliteSink(Sink):
+    """Writes rows, and the offsets in the same transaction.
+
+    The transaction begins with the lock for writing, and messages below the stored offset are left out: two processes
+    write no message twice.
+    """
+
+    settings_type: ClassVar[type[Settings]] = SqliteSettings
+
+    def __init__(self, settings: SqliteSettings) -> None:
+        """Open nothing yet."""
+        self._settings = settings
+        self._database = Database(settings.path.expanduser(), settings.busy_timeout.seconds)
+        self._offsets = Offsets(settings.offsets_table, settings.offsets_name or settings.table)
+        self._shape: RowShape | None = None
+
+    async def open(self) -> None:
+        """Open the file, create the table with the offsets, and look at the columns.
+
+        Raises:
+            Unavailable: The file is locked.
+            ConnectorError: The file, the table or a column does not exist.
+        """
+        await self._database.run(self._look)
+
+    def _look(self, connection: sqlite3.Connection) -> None:
+        settings = self._settings
+        with failures(f"reading the columns of {settings.table}"):
+            found = connection.execute(f"PRAGMA table_info({quoted(settings.table)})").fetchall()
+        names = [row[1] for row in found]
+        if not names:
+            raise ConnectorError(f"{settings.path} has no table {settings.table}: create it, or correct settings.table")
+        missing = sorted({*settings.columns, *settings.key_columns} - set(names))
+        if missing:
+            raise ConnectorError(f"{settings.table} has no column {', '.join(missing)}; it has {', '.join(names)}")
+        self._shape = _Shape(settings.table, names, settings.columns, ignores_unknown=settings.ignore_unknown)
+        with failures(f"opening {settings.offsets_table}"):
+            self._offsets.create(connection)
+
+    async def positions(self, places: Sequence[Place]) -> Mapping[Place, int]:
+        """Return the offsets that are stored with the rows."""
+
+        def read(connection: sqlite3.Connection) -> dict[Place, int]:
+            with failures("reading offsets"):
+                return self._offsets.stored(connection, places)
+
+        return await self._database.run(read)
+
+    async def write(self, messages: Sequence[Received]) -> None:
+        """Insert rows in a transaction that `flush` ends.
+
+        Raises:
+            InvalidRecord: A payload is no row, or the table refuses a row.
+            Unavailable: The file is locked, or the disk is full.
+            ConnectorError: The table has changed.
+        """
+        try:
+            await self._database.run(partial(self._insert, messages=messages))
+        except InvalidRecord:
+            raise
+        except BaseException:
+            self._database.roll_back()
+            raise
+
+    async def flush(self, positions: Mapping[Place, int]) -> None:
+        """Store offsets, and end the transaction."""
+        try:
+            await self._commit(positions)
+        except BaseException:
+            self._database.roll_back()
+            raise
+
+    async def _commit(self, positions: Mapping[Place, int]) -> None:
+        def store(connection: sqlite3.Connection) -> None:
+            with failures("storing offsets"):
+                _begin(connection)
+                self._offsets.store(connection, positions)
+                connection.execute("COMMIT")
+
+        await self._database.run(store)
+
+    async def close(self) -> None:
+        """Close the file; a transaction that is open is undone."""
+        await self._database.close()
+
+    # ---- in the thread of the database
+
+    def _insert(self, connection: sqlite3.Connection, messages: Sequence[Received]) -> None:
+        table = self._settings.table
+        with failures(f"writing to {table}"):
+            _begin(connection)
+            continued = self._offsets.stored(connection, list({message.place for message in messages}))
+            connection.execute("SAVEPOINT messages")
+            for index, message in enumerate(messages):
+                if message.offset < continued.get(message.place, 0):
+                    continue
+                try:
+                    self._insert_row(connection, message.record.payload)
+                except InvalidRecord as error:
+                    # The rows of earlier writes stay.
+                    connection.execute("ROLLBACK TO messages")
+                    connection.execute("RELEASE messages")
+                    raise InvalidRecord(str(error), index=index) from error
+            connection.execute("RELEASE messages")
+
+    def _insert_row(self, connection: sqlite3.Connection, payload: Any) -> None:
+        assert self._shape is not None  # noqa: S101 - `open` has succeeded
+        row = self._shape.row(payload)
+        missing = [name for name in self._settings.key_columns if row.get(name) is None]
+        if missing:
+            raise InvalidRecord(f"the payload has no value for the key {', '.join(missing)}")
+        try:
+            connection.execute(self._statement(tuple(row)), tuple(row.values()))
+        except (sqlite3.IntegrityError, sqlite3.DataError, OverflowError, UnicodeEncodeError) as error:
+            raise InvalidRecord(f"{self._settings.table} refuses the row: {error}") from error
+
+    def _statement(self, columns: tuple[str, ...]) -> str:
+        # The connection keeps prepared statements by their text.
+        names = ", ".join(map(quoted, columns))
+        places = ", ".join("?" * len(columns))
+        statement = f"INSERT INTO {quoted(self._settings.table)} ({names}) VALUES ({places})"  # noqa: S608 - quoted
+        if self._settings.mode == "insert":
+            return statement
+        keys = ", ".join(map(quoted, self._settings.key_columns))
+        changed = [quoted(column) for column in columns if column not in self._settings.key_columns]
+        if not changed:
+            return f"{statement} ON CONFLICT ({keys}) DO NOTHING"
+        values = ", ".join(f"{column} = excluded.{column}" for column in changed)
+        return f"{statement} ON CONFLICT ({keys}) DO UPDATE SET {values}"
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    if not connection.in_transaction:
+        connection.execute("BEGIN IMMEDIATE")

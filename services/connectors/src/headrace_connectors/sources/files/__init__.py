@@ -1,0 +1,1 @@
+"""The source `files`: log files that grow, and files with tables."""

@@ -1,0 +1,207 @@
+"""The source `files`: lines and rows of files, each file from where it was read to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+import time
+from typing import ClassVar, Final
+
+import msgspec
+
+from headrace_connectors.contract import (
+    Batch,
+    ConnectorError,
+    Polling,
+    Record,
+    Settings,
+    Source,
+    Unavailable,
+    decode_state,
+    encode_state,
+)
+from headrace_connectors.sources.files.followed import Entry, OpenFile, probes
+from headrace_connectors.sources.files.readers import CsvReader, JsonLineReader, LineReader, Reader
+from headrace_connectors.sources.files.settings import FilesSettings
+from headrace_connectors.sources.files.tracking import Tracking, delete_file
+
+_STATE_VERSION: Final = 1
+_log = logging.getLogger(__name__)
+
+
+class _State(msgspec.Struct):
+    nonce: str
+    """Random text of this source, so that ids of another one are different."""
+    next_number: int
+    """Number of the next new file; none is given twice."""
+    files: list[Entry]
+
+
+class FilesSource(Source):
+    """Reads files that match patterns, and follows those that grow, also when they are renamed or truncated.
+
+    A new file is written to the state with a number of its own before anything of it is sent: a record has the same id
+    whenever it is read again.
+    """
+
+    settings_type: ClassVar[type[Settings]] = FilesSettings
+
+    def __init__(self, settings: FilesSettings) -> None:
+        """Open no file yet."""
+        self._settings = settings
+        self._reader = _reader(settings)
+        self._open_files: dict[tuple[int, int], OpenFile] = {}
+        self._tracking = Tracking(settings, self._reader, self._open_files)
+        self._committed = _State(secrets.token_hex(8), 1, [])
+        self._polled: _State | None = None
+        self._has_state = False
+        self._is_trial = False
+        self._last_served = 0
+        # Reading goes on in its thread when a poll is cancelled.
+        self._lock = threading.Lock()
+
+    def mode(self) -> Polling:
+        """Deletions make it destructive."""
+        return Polling(destructive=self._settings.delete_after_read)
+
+    async def open(self, state: bytes | None) -> None:
+        """Continue after the state."""
+        if state is not None:
+            self._committed = decode_state(state, _STATE_VERSION, _State)
+            self._has_state = True
+
+    async def open_read_only(self, state: bytes | None) -> None:
+        """Continue after the state, and delete nothing."""
+        await self.open(state)
+        self._is_trial = True
+
+    async def poll(self) -> Batch | None:
+        """Return the next lines and rows, or a new state without any for files that were found."""
+        found = await asyncio.to_thread(self._round)
+        if found is None:
+            await asyncio.sleep(self._settings.poll_interval.seconds)
+            return None
+        records, self._polled = found
+        return Batch(records, encode_state(_STATE_VERSION, self._polled))
+
+    async def commit(self) -> None:
+        """Go on after these records; delete files that are complete."""
+        if self._polled is not None:
+            self._committed, self._polled = self._polled, None
+            self._has_state = True
+        await asyncio.to_thread(self._settle)
+
+    async def close(self) -> None:
+        """Close all files."""
+        await asyncio.to_thread(self._close)
+
+    def _round(self) -> tuple[list[Record], _State] | None:
+        with self._lock:
+            if not self._is_trial:
+                self._delete()
+            state = _State(
+                self._committed.nonce,
+                self._committed.next_number,
+                [msgspec.structs.replace(entry) for entry in self._committed.files],
+            )
+            at_end = self._settings.start == "end" and not self._has_state
+            known = {entry.number for entry in state.files}
+            is_changed = self._tracking.look(state.files, at_end=at_end)
+            for entry in state.files:
+                if entry.number == 0:
+                    entry.number, state.next_number = state.next_number, state.next_number + 1
+            is_new = not self._has_state or any(entry.number not in known for entry in state.files)
+            if len(state.files) > self._settings.max_files:
+                raise ConnectorError(
+                    f"paths matches more than {self._settings.max_files} files: set max_files, narrower paths, or "
+                    "delete_after_read"
+                )
+            if is_new and not self._is_trial:
+                return [], state
+            records, has_moved = self._read(state)
+            return (records, state) if records or has_moved or is_changed else None
+
+    def _read(self, state: _State) -> tuple[list[Record], bool]:
+        records: list[Record] = []
+        has_moved, now, limit = False, time.monotonic(), self._settings.batch_size
+        # Each file has its turn: those after the last one that was read come first.
+        turns = sorted(state.files, key=lambda entry: (entry.number <= self._last_served, entry.number))
+        for entry in turns:
+            file = self._open_files.get((entry.device, entry.inode))
+            if file is None or entry.is_done:
+                continue
+            if len(records) >= limit:
+                break
+            is_complete = file.quiet_seconds(now) >= self._settings.complete_after.seconds
+            before = entry.offset, entry.line
+            room = limit - len(records)
+            records += self._reader.read(file, entry, state.nonce, room, is_complete=is_complete)
+            if (entry.offset, entry.line) != before:
+                entry.head, entry.tail = probes(file, entry.offset)
+                self._last_served, has_moved = entry.number, True
+            if is_complete and self._reader.is_finished(file, entry):
+                has_moved = self._finished(entry, state) or has_moved
+        return records, has_moved
+
+    def _finished(self, entry: Entry, state: _State) -> bool:
+        if self._settings.delete_after_read:
+            if entry.offset == 0:
+                # Its writer may have opened it and not written yet.
+                return False
+            entry.is_done = True
+        elif self._tracking.is_gone(entry):
+            state.files.remove(entry)
+        else:
+            return False
+        return True
+
+    def _settle(self) -> None:
+        with self._lock:
+            self._delete()
+            kept = {(entry.device, entry.inode) for entry in self._committed.files}
+            for key in [key for key in self._open_files if key not in kept]:
+                self._open_files.pop(key).close()
+
+    def _delete(self) -> None:
+        """Delete files that are stored as a whole; one that has grown since is read on.
+
+        Raises:
+            Unavailable: A file cannot be deleted.
+        """
+        for entry in [entry for entry in self._committed.files if entry.is_done]:
+            try:
+                is_gone = delete_file(entry)
+            except OSError as error:
+                raise Unavailable(
+                    f"{entry.path} cannot be deleted: {error.strerror}; permit it, or unset delete_after_read"
+                ) from error
+            if is_gone:
+                self._committed.files.remove(entry)
+                self._reader.forget(entry.number)
+            else:
+                _log.warning("%s has grown after it was complete: complete_after is too short", entry.path)
+                entry.is_done = False
+
+    def _close(self) -> None:
+        with self._lock:
+            for file in self._open_files.values():
+                file.close()
+            self._open_files.clear()
+
+
+def _reader(settings: FilesSettings) -> Reader:
+    match settings.format:
+        case "lines":
+            return LineReader(settings)
+        case "json_lines":
+            return JsonLineReader(settings)
+        case "csv":
+            return CsvReader(settings)
+        case "parquet":
+            try:
+                from headrace_connectors.sources.files.parquet import ParquetReader  # noqa: PLC0415
+            except ImportError as error:
+                raise ConnectorError(f"Parquet needs pyarrow: pip install 'headrace[tables]' ({error})") from error
+            return ParquetReader()

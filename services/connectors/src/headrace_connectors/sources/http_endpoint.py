@@ -1,0 +1,199 @@
+"""Base of sources that receive requests: these wait until their records are stored, and are answered then."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
+
+import aiohttp
+from aiohttp import web
+
+from headrace_connectors.contract import Batch, ConnectorError, Opaque, Record, Settings, Source
+from headrace_settings import Address, Between, Size
+
+_RETRY_SECONDS: Final = 1
+_STOP_SECONDS: Final = 5.0
+AGAIN: Final = {"Retry-After": str(_RETRY_SECONDS)}
+"""Headers of an answer to a request that may be sent again."""
+
+
+class EndpointSettings(Settings):
+    """Settings of sources that receive requests."""
+
+    max_body: Annotated[Size, Between(Size(1), Size.parse("64 MiB"))] = Size.parse("1 MiB")
+    """Maximum size of a request."""
+    max_waiting: Annotated[Size, Between(Size(1024), Size.parse("16 GiB"))] = Size.parse("64 MiB")
+    """Maximum size of all requests that wait to be stored; further ones are answered 429."""
+    batch_size: Annotated[int, Between(1, 100_000)] = 1000
+    """Maximum number of requests in a batch."""
+
+
+class RequestRefused(Exception):
+    """A request cannot be accepted.
+
+    Args:
+        status: Status of the answer.
+        text: The reason.
+        headers: Further headers of the answer.
+    """
+
+    def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+        self.headers = headers
+
+
+class _Request:
+    __slots__ = ("answer", "records", "size_bytes")
+
+    def __init__(self, records: Sequence[Record], size_bytes: int) -> None:
+        self.records = records
+        self.size_bytes = size_bytes
+        self.answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+
+class HttpEndpoint(Source):
+    """Receives requests. Each is answered when its records are stored, or could not be."""
+
+    def __init__(self, address: Address, limits: EndpointSettings) -> None:
+        """Listen to nothing yet."""
+        self._configured_address = address
+        self._limits = limits
+        self._waiting: deque[_Request] = deque()
+        self._waiting_bytes = 0
+        self._arrived = asyncio.Event()
+        self._pending: list[_Request] = []
+        self._runner: web.AppRunner | None = None
+        self._is_closing = False
+        self.address: Address | None = None
+        """Address actually bound."""
+
+    @abstractmethod
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return the routes; `receive` is the handler of those that bring records."""
+
+    @abstractmethod
+    def authorize(self, http: web.Request) -> None:
+        """Check who sends a request.
+
+        Raises:
+            RequestRefused: The caller is not known.
+        """
+
+    @abstractmethod
+    def records(self, http: web.Request, body: bytes) -> Sequence[Record]:
+        """Return the records of a request.
+
+        Raises:
+            RequestRefused: The body, or something else of the request, is not valid.
+        """
+
+    @abstractmethod
+    def stored(self, count: int) -> web.Response:
+        """Return the answer to a request whose records are stored."""
+
+    @abstractmethod
+    def refusal(self, http: web.Request, refused: RequestRefused) -> web.Response:
+        """Return the answer to a request that is refused."""
+
+    def mode(self) -> Opaque:
+        """Callers keep what was not answered."""
+        return Opaque()
+
+    async def open(self, state: bytes | None) -> None:
+        """Listen.
+
+        Raises:
+            ConnectorError: The address cannot be bound.
+        """
+        del state
+        application = web.Application(client_max_size=self._limits.max_body.bytes)
+        application.router.add_routes(self.routes())
+        self._runner = web.AppRunner(
+            application, access_log=None, shutdown_timeout=_STOP_SECONDS, handler_cancellation=True
+        )
+        await self._runner.setup()
+        address = self._configured_address
+        try:
+            await web.TCPSite(self._runner, str(address.ip), address.port).start()
+        except OSError as error:
+            raise ConnectorError(f"cannot listen on {address}: {error.strerror}; set another address") from error
+        self.address = address.with_port(self._runner.addresses[0][1])
+
+    async def poll(self) -> Batch:
+        """Wait for requests."""
+        self._answer(503)
+        while not self._waiting:
+            self._arrived.clear()
+            await self._arrived.wait()
+        while self._waiting and len(self._pending) < self._limits.batch_size:
+            request = self._waiting.popleft()
+            self._waiting_bytes -= request.size_bytes
+            self._pending.append(request)
+        return Batch([record for request in self._pending for record in request.records])
+
+    async def commit(self) -> None:
+        """Answer the callers."""
+        self._answer(200)
+
+    async def close(self) -> None:
+        """Refuse what waits, and stop listening."""
+        self._is_closing = True
+        self._pending += self._waiting
+        self._waiting.clear()
+        self._answer(503)
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def _answer(self, status: int) -> None:
+        for request in self._pending:
+            if not request.answer.done():
+                request.answer.set_result(status)
+        self._pending = []
+
+    async def receive(self, http: web.Request) -> web.Response:
+        """Answer a request that brings records, when these are stored."""
+        try:
+            return self.stored(await self._received(http))
+        except RequestRefused as refused:
+            return self.refusal(http, refused)
+
+    async def _received(self, http: web.Request) -> int:
+        """Return the number of records that are stored."""
+        self.authorize(http)
+        self._check_space(http.content_length or 0)
+        try:
+            body = await http.read()
+        except web.HTTPRequestEntityTooLarge:
+            raise RequestRefused(413, f"a request has at most {self._limits.max_body}") from None
+        except (aiohttp.ClientPayloadError, web.RequestPayloadError) as error:
+            raise RequestRefused(400, f"the body cannot be read: {error}") from error
+        records = self.records(http, body)
+        if not records:
+            return 0
+        request = _Request(records, len(body))
+        if self._is_closing:
+            raise RequestRefused(503, "the source is stopping", AGAIN)
+        self._check_space(request.size_bytes)
+        self._waiting.append(request)
+        self._waiting_bytes += request.size_bytes
+        self._arrived.set()
+        try:
+            status = await request.answer
+        except asyncio.CancelledError:
+            # The caller has gone. What waits still may be stored: the caller has to send it again, and expect that.
+            with contextlib.suppress(ValueError):
+                self._waiting.remove(request)
+                self._waiting_bytes -= request.size_bytes
+            raise
+        if status != 200:
+            raise RequestRefused(status, "the records could not be stored now", AGAIN)
+        return len(records)
+
+    def _check_space(self, size_bytes: int) -> None:
+        if self._waiting_bytes + size_bytes > self._limits.max_waiting.bytes:
+            raise RequestRefused(429, "too many requests wait to be stored", AGAIN)

@@ -1,0 +1,168 @@
+"""The transform `route` while its mapping changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from headrace_connectors.contract import Record
+from headrace_connectors.runtime.transforming import transformed
+from headrace_connectors.transforms.route import MappingUnavailable, Route, RouteSettings
+
+
+class Mappings:
+    """Answers with a mapping, an error, or 304."""
+
+    def __init__(self) -> None:
+        self.topic: str | None = "one"
+        self.tag: str | None = '"1"'
+        self.body: str | None = None
+        self.statuses: list[int] = []
+        self.asked = asyncio.Event()
+
+    async def answer(self, request: web.Request) -> web.Response:
+        headers = {} if self.tag is None else {"ETag": self.tag}
+        if self.topic is None:
+            response = web.Response(status=500, text="broken")
+        elif self.tag is not None and request.headers.get("If-None-Match") == self.tag:
+            response = web.Response(status=304, headers=headers)
+        elif self.body is not None:
+            response = web.Response(text=self.body, headers=headers)
+        else:
+            response = web.json_response({"a": {"stream": "s", "topic": self.topic}}, headers=headers)
+        self.statuses.append(response.status)
+        self.asked.set()
+        return response
+
+    def become(self, topic: str | None, tag: str | None, body: str | None = None) -> None:
+        self.topic, self.tag, self.body = topic, tag, body
+        self.statuses.clear()
+
+    async def asked_again(self, count: int = 2) -> None:
+        """Wait until it was asked so many times since the last change."""
+        async with asyncio.timeout(30):
+            while len(self.statuses) < count:
+                self.asked.clear()
+                await self.asked.wait()
+
+
+@pytest.fixture
+async def mappings() -> Mappings:
+    return Mappings()
+
+
+@pytest.fixture
+async def route(mappings: Mappings) -> AsyncIterator[Callable[..., Any]]:
+    """Opens transforms that read the mapping; they are closed at the end."""
+    application = web.Application()
+    application.router.add_get("/m", mappings.answer)
+    opened: list[Route] = []
+    async with TestServer(application) as server:
+
+        async def open_route(**settings: Any) -> Route:
+            values = {"topic_field": "kind", "mapping_url": str(server.make_url("/m")), **settings}
+            found = Route(RouteSettings.model_validate(values))
+            opened.append(found)
+            await found.open()
+            return found
+
+        yield open_route
+        for one in opened:
+            await one.close()
+
+
+def routed(route: Route, count: int = 1) -> list[tuple[str | None, Any]]:
+    """Topic and tag of the records of a batch."""
+    route.begin_batch()
+    records = [made for _ in range(count) for made in transformed(Record({"kind": "a"}), [route])]
+    return [
+        (one.destination.topic if one.destination else None, (one.headers or {}).get("mapping_epoch"))
+        for one in records
+    ]
+
+
+async def test_without_an_interval_it_is_read_once(route: Callable[..., Any], mappings: Mappings) -> None:
+    """CON-3: the mapping is that of the start, and records have no tag."""
+    found = await route()
+    mappings.become("two", '"2"')
+    assert routed(found) == [("one", None)]
+    assert mappings.statuses == []
+
+
+async def test_another_mapping_takes_effect_with_a_new_epoch(route: Callable[..., Any], mappings: Mappings) -> None:
+    """CON-32: it is asked for with the ETag, and records are tagged."""
+    found = await route(reload_interval="100 ms")
+    assert routed(found) == [("one", "1")]
+    await mappings.asked_again(3)
+    assert set(mappings.statuses[1:]) == {304}
+    mappings.become("two", '"2"')
+    await mappings.asked_again()
+    assert routed(found, 2) == [("two", "2")] * 2
+    assert found.report() | {"checked_at": None} == {"epoch": "2", "checked_at": None, "error": None}
+
+
+async def test_a_batch_is_never_split(route: Callable[..., Any], mappings: Mappings) -> None:
+    """CON-32: a mapping that arrives within a batch waits for the next one."""
+    found = await route(reload_interval="100 ms")
+    found.begin_batch()
+    before = found.apply(Record({"kind": "a"}))
+    mappings.become("two", '"2"')
+    await mappings.asked_again()
+    after = found.apply(Record({"kind": "a"}))
+    assert before.destination == after.destination
+    assert before.headers == after.headers == {"mapping_epoch": "1"}
+    assert routed(found) == [("two", "2")]
+
+
+@pytest.mark.parametrize(
+    ("topic", "body", "error"),
+    [(None, None, "answered 500: broken"), ("x", "{", "is not a mapping"), ("x", "{}", "is an empty mapping")],
+)
+async def test_a_failed_reading_keeps_the_old_one(
+    route: Callable[..., Any], mappings: Mappings, topic: str | None, body: str | None, error: str
+) -> None:
+    """CON-32: the status has the reason until it can be read again."""
+    found = await route(reload_interval="100 ms")
+    mappings.become(topic, '"2"', body)
+    await mappings.asked_again()
+    assert routed(found) == [("one", "1")]
+    assert error in found.report()["error"]
+    assert found.report()["epoch"] == "1"
+    mappings.become("three", '"3"')
+    await mappings.asked_again()
+    assert routed(found) == [("three", "3")]
+    assert found.report()["error"] is None
+
+
+async def test_a_server_without_etags(route: Callable[..., Any], mappings: Mappings) -> None:
+    """CON-32: the epoch is a digest of the mapping, so that the same mapping has the same epoch."""
+    mappings.tag = None
+    found = await route(reload_interval="100 ms")
+    ((_, first),) = routed(found)
+    mappings.become("two", None)
+    await mappings.asked_again()
+    ((topic, second),) = routed(found)
+    assert (topic, len(first), first != second) == ("two", 16, True)
+    mappings.become("one", None)
+    await mappings.asked_again()
+    assert routed(found) == [("one", first)]
+
+
+async def test_headers_of_the_source_stay(route: Callable[..., Any]) -> None:
+    found = await route(reload_interval="1 h", epoch_header="e")
+    assert found.apply(Record({"kind": "a"}, headers={"x": 1})).headers == {"x": 1, "e": "1"}
+    assert (await route(reload_interval="1 h", epoch_header="")).apply(Record({"kind": "a"})).headers is None
+
+
+async def test_it_ends_with_its_connector(route: Callable[..., Any], mappings: Mappings) -> None:
+    found = await route(reload_interval="100 ms")
+    await found.close()
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "route-mapping"]
+    mappings.become(None, None)
+    with pytest.raises(MappingUnavailable, match="answered 500"):
+        await route(reload_interval="100 ms")

@@ -1,0 +1,138 @@
+"""Cases of the sources that come with Headrace."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+import psycopg
+
+from headrace_connectors.conformance import SourceCase
+from tests.ports import free_port
+
+
+class RandomCase(SourceCase):
+    name = "random"
+
+    def settings(self) -> Mapping[str, Any]:
+        return {"interval": "1 ms", "batch_size": 3}
+
+    async def feed(self, count: int) -> None:
+        """Records are made up."""
+
+
+class WebhookCase(SourceCase):
+    """Callers that send again until they are answered 200."""
+
+    name = "webhook"
+
+    def __init__(self) -> None:
+        self._port = free_port()
+        self._fed = 0
+        self._callers: list[asyncio.Task[None]] = []
+        self._session: aiohttp.ClientSession | None = None
+
+    def settings(self) -> Mapping[str, Any]:
+        return {"address": f"127.0.0.1:{self._port}"}
+
+    async def prepare(self) -> None:
+        self._session = aiohttp.ClientSession()
+
+    async def clean(self) -> None:
+        for caller in self._callers:
+            caller.cancel()
+        await asyncio.gather(*self._callers, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+
+    async def feed(self, count: int) -> None:
+        for number in range(self._fed, self._fed + count):
+            self._callers.append(asyncio.create_task(self._call(number)))
+        self._fed += count
+
+    async def _call(self, number: int) -> None:
+        assert self._session is not None
+        headers = {"Idempotency-Key": str(number)}
+        while True:
+            with contextlib.suppress(aiohttp.ClientError, OSError):
+                url = f"http://127.0.0.1:{self._port}/"
+                async with self._session.post(url, json={"id": number}, headers=headers) as answer:
+                    if answer.status == 200:
+                        return
+            await asyncio.sleep(0.005)
+
+
+class PostgresCase(SourceCase):
+    """Rows of a table, of which a commit leaves nothing, a mark, or everything."""
+
+    name = "postgres"
+
+    def __init__(self, database: psycopg.Connection, url: str, way: Mapping[str, Any]) -> None:
+        self._database = database
+        self._url = url
+        self._way = way
+
+    def settings(self) -> Mapping[str, Any]:
+        return {"url": self._url, "table": "public.rows", "batch_size": 4, "poll_interval": "1 ms", **self._way}
+
+    async def prepare(self) -> None:
+        self._database.execute("CREATE TABLE rows (id serial PRIMARY KEY, is_read boolean)")
+
+    async def feed(self, count: int) -> None:
+        self._database.execute("INSERT INTO rows (is_read) SELECT false FROM generate_series(1, %s)", (count,))
+
+    async def kept(self) -> int | None:
+        if "cursor_column" in self._way:
+            return None
+        row = self._database.execute("SELECT count(*) FROM rows WHERE NOT is_read").fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+class CdcCase(SourceCase):
+    """Changes of a table; the position of the slot shows what the server keeps."""
+
+    name = "postgres_cdc"
+
+    def __init__(self, database: psycopg.Connection, url: str, way: Mapping[str, Any]) -> None:
+        self._database = database
+        self._url = url
+        self._way = way
+        self._positions: list[str] = []
+
+    def settings(self) -> Mapping[str, Any]:
+        return {
+            "url": self._url,
+            "slot": f"slot_{self._database.info.dbname}",
+            "tables": ["public.rows"],
+            "poll_interval": "1 ms",
+            **self._way,
+        }
+
+    async def prepare(self) -> None:
+        self._database.execute("CREATE TABLE rows (id serial PRIMARY KEY)")
+        if self._way["snapshot"] == "never":
+            # Only what is written after the slot was made is read.
+            source = self.create()
+            await source.open(None)
+            await source.close()
+
+    async def feed(self, count: int) -> None:
+        row = self._database.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+        assert row is not None
+        self._database.execute("INSERT INTO rows SELECT nextval('rows_id_seq') FROM generate_series(1, %s)", (count,))
+        self._positions += [row[0]] * count
+
+    async def kept(self) -> int | None:
+        if self._way["snapshot"] == "initial":
+            return None
+        row = self._database.execute(
+            "SELECT count(*) FROM unnest(%s::pg_lsn[]) AS before, pg_replication_slots "
+            "WHERE slot_name = %s AND confirmed_flush_lsn <= before",
+            (self._positions, self.settings()["slot"]),
+        ).fetchone()
+        assert row is not None
+        return int(row[0])

@@ -1,0 +1,122 @@
+"""Connectors through a server's HTTP API: its users, its permissions, and never its token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.apis.http.api import Api, rights
+from tests.conftest import StartServer
+from tests.connectors.process import Connectors
+from tests.sdk.conftest import url_of
+from tests.server_process import USERNAME, ServerProcess
+
+TOKEN = "of-the-connectors"
+SOURCE = '[sources.made]\nplugin = "random"\nstream = "shop"\ntopic = "orders"\n'
+CHANGED = {"plugin": "random", "stream": "shop", "topic": "orders", "settings": {"interval": "1 h"}}
+
+
+@pytest.fixture
+def known(start_server: StartServer, tmp_path: Path) -> Iterator[tuple[ServerProcess, Connectors]]:
+    """A server that knows connectors, and these connectors; not started."""
+    connectors = Connectors(tmp_path, "")
+    connectors.token = TOKEN
+    server = start_server({"HTTP_CONNECTORS_URL": connectors.url, "HTTP_CONNECTORS_TOKEN": TOKEN})
+    connectors.server_url = url_of(server.address)
+    yield server, connectors
+    connectors.kill()
+
+
+async def test_users_read_and_change_with_permissions_of_their_own(known: tuple[ServerProcess, Connectors]) -> None:
+    """CON-34: reading needs the right to read the server, a change the one to manage it; the author is the user."""
+    server, connectors = known
+    connectors.run(SOURCE)
+    connectors.becomes("made", "running")
+    async with aiohttp.ClientSession() as session:
+        root = await Api(session, server.http_url).login()
+        watcher = await root.create_user("watcher", rights("read_servers"))
+        guest = await root.create_user("guest", rights("read_streams"))
+        manager = await root.create_user("mänager", rights("manage_servers"))
+        assert (await guest("GET", "/connectors")).code == 41
+        (found,) = await watcher.ok("GET", "/connectors")
+        assert (found["key"], found["kind"], found["state"], found["group"]) == ("made", "source", "running", None)
+        versions = await watcher.ok("GET", "/connectors/made/versions")
+        assert (versions["active"], versions["epoch"], versions["is_changeable"]) == (1, 1, True)
+        assert (await watcher.ok("GET", "/connectors/made/history"))["samples"]
+        assert await watcher.ok("GET", "/connectors/made/destinations") is not None
+        body = {"definition": CHANGED, "comment": "slower"}
+        for path in ("versions", "versions/1/activate", "start", "stop", "restart"):
+            refused = await watcher("POST", f"/connectors/made/{path}", body if path == "versions" else {})
+            assert refused.code == 41
+        assert (await watcher("DELETE", "/connectors/made")).code == 41
+        changed = await manager.ok("POST", "/connectors/made/versions?epoch=1", body)
+        assert (changed["active"], changed["versions"][0]["author"]) == (2, "mänager")
+        assert (await manager("POST", "/connectors/made/versions?epoch=1", body)).status == 412
+        assert (await manager("POST", "/connectors/made/versions?epoch=0", body)).status == 412
+        back = await manager.ok("POST", "/connectors/made/versions/1/activate?epoch=2", {"comment": "back"})
+        assert (back["active"], back["activations"][0]["author"]) == (1, "mänager")
+        assert (await manager.ok("POST", "/connectors/made/stop"))["state"] == "stopped"
+        assert (await manager.ok("DELETE", "/connectors/made?epoch=3&comment=over"))["is_deleted"]
+        assert await watcher.ok("GET", "/connectors") == []
+        # The trail names the user; the token of the connectors is nowhere.
+        lines = (await root("GET", "/audit?event=change")).body.decode().splitlines()
+        events = [json.loads(line) for line in lines]
+        actions = {one["action"]: one for one in events if one.get("username") == "mänager" and one["result"] == "ok"}
+        assert {"ChangeConnector", "ActivateConnectorVersion", "StopConnector", "DeleteConnector"} <= set(actions)
+        assert actions["ChangeConnector"]["subject"]["connector"] == "made"
+        for path in ("/settings", "/logs", "/audit", "/connectors"):
+            assert TOKEN not in (await root("GET", path)).body.decode()
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "text"),
+    [
+        ({"definition": {"plugin": "random", "strem": "s"}}, 422, "sources.made.strem: unknown setting (did you mean"),
+        ({"kind": "sink", "definition": {"plugin": "stdout", "stream": "s", "topic": "t"}}, 409, "made is in sources"),
+        (
+            {"definition": {"plugin": "webhook", "stream": "s", "topic": "t", "settings": {"token": "x"}}},
+            422,
+            "${NAME}",
+        ),
+    ],
+)
+async def test_refusals_reach_the_user(
+    known: tuple[ServerProcess, Connectors], body: dict[str, Any], status: int, text: str
+) -> None:
+    """CON-34: with the text of the connectors."""
+    server, connectors = known
+    connectors.run(SOURCE)
+    async with aiohttp.ClientSession() as session:
+        root = await Api(session, server.http_url).login()
+        for query in ("", "?check=true"):
+            answer = await root("POST", f"/connectors/made/versions{query}", body)
+            assert answer.status == status
+            assert text in answer.data["reason"]
+        checked = await root.ok("POST", "/connectors/made/versions?check=true", {"definition": CHANGED})
+        assert checked["active"] == 1
+        missing = await root("GET", "/connectors/no%2F..%2Fsuch")
+        assert (missing.status, "there is no connector 'no/../such'" in missing.data["reason"]) == (404, True)
+
+
+async def test_connectors_that_do_not_answer(
+    known: tuple[ServerProcess, Connectors], start_server: StartServer
+) -> None:
+    """CON-34: no answer, a wrong token and no connectors at all are told apart, and none logs a user out."""
+    server, connectors = known
+    async with aiohttp.ClientSession() as session:
+        root = await Api(session, server.http_url).login()
+        silent = await root("GET", "/connectors")
+        assert (silent.status, "do not answer" in silent.data["reason"]) == (502, True)
+        connectors.token = "another"
+        connectors.run(SOURCE)
+        wrong = await root("GET", "/connectors")
+        assert (wrong.status, "correct http.connectors.token" in wrong.data["reason"]) == (502, True)
+        other = await Api(session, start_server().http_url).login()
+        none = await other("GET", "/connectors")
+        assert (none.status, "set http.connectors.url" in none.data["reason"]) == (404, True)
+        assert USERNAME in (await other("GET", "/users")).body.decode()
