@@ -27,7 +27,7 @@ WORKDIR /src
 # ---- environment: third-party packages according to the lock file
 FROM tools AS environment
 COPY pyproject.toml uv.lock ./
-RUN uv sync --quiet --frozen --no-default-groups --extra tracing --no-install-workspace
+RUN uv sync --quiet --frozen --no-default-groups --extra postgres --extra tracing --no-install-workspace
 
 # ---- console, served by the gateway
 FROM tools AS console
@@ -57,7 +57,7 @@ COPY --from=console /src/services/gateway/src/headrace_gateway/console/static \
 COPY --from=native /wheels /wheels
 # Without the data source for Spark and Arrow, which the image of Spark adds. Extension modules with debug information, and what only
 # programmers read, are a tenth of the environment.
-RUN uv sync --quiet --locked --no-default-groups --extra tracing --no-editable --no-install-package headrace-core \
+RUN uv sync --quiet --locked --no-default-groups --extra postgres --extra tracing --no-editable --no-install-package headrace-core \
     && uv pip install --quiet --python /opt/headrace/bin/python --no-deps /wheels/*.whl \
     && find /opt/headrace \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.proto' \) -delete \
     && find /opt/headrace -type d -name tests -path '*/site-packages/*' -prune -exec rm -rf {} + \
@@ -71,7 +71,7 @@ RUN apt-get update -qq \
     && useradd --uid 10001 --gid headrace --no-create-home --home-dir /var/lib/headrace --shell /usr/sbin/nologin headrace \
     && install -d -o headrace -g headrace -m 0700 /var/lib/headrace /run/keys \
     # A volume takes the owner of the directory that it is first mounted on.
-    && for name in authority metadata-0 metadata-1 metadata-2 node-0 node-1 gateway-0 gateway-1 postgres prometheus spark; do \
+    && for name in authority metadata-0 metadata-1 metadata-2 node-0 node-1 gateway-0 gateway-1 postgres prometheus spark setup connectors; do \
         install -d -o headrace -g headrace -m 0700 "/keys/$name"; done \
     # The records of dpkg stay, so that scanners know what is in the image.
     && dpkg --purge --force-depends --force-remove-essential --force-remove-protected \

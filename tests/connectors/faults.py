@@ -21,6 +21,7 @@ from headrace_connectors.sinks.sqlite.database import Offsets
 from headrace_connectors.sinks.sqlite.sink import SqliteSink
 from headrace_connectors.sources.postgres import cdc
 from headrace_connectors.state import store
+from headrace_connectors.state.topic import TopicStates
 
 
 def _killed(*_arguments: Any) -> None:
@@ -65,6 +66,22 @@ def _before_committing() -> None:
         _killed()
 
     SourceLoop._commit = commit  # type: ignore[method-assign]
+
+
+def _stopped_before(kind: type[Any], method: str) -> Callable[[], None]:
+    """The process stops itself before the first call of a coroutine method, and goes on when it is continued."""
+
+    def arm() -> None:
+        original, calls = getattr(kind, method), itertools.count(1)
+
+        async def stopped(*arguments: Any, **named: Any) -> Any:
+            if next(calls) == 1:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            return await original(*arguments, **named)
+
+        setattr(kind, method, stopped)
+
+    return arm
 
 
 def _failing_commit() -> None:
@@ -141,6 +158,8 @@ POINTS: dict[str, Callable[[], None]] = {
     "within-saving": _within_saving,
     "before-renaming": _before_renaming,
     "before-committing": _before_committing,
+    "stopped-before-saving": _stopped_before(TopicStates, "save"),
+    "stopped-before-committing": _stopped_before(SourceLoop, "_commit"),
     "failing-commit": _failing_commit,
     "third-save": _at([store.StateStore], "save"),
     "after-third-save": _at([store.StateStore], "save", is_after=True),

@@ -53,19 +53,32 @@ class Connectors:
         top += '[runtime]\nstate_directory = "state"\n'
         self.file.write_text(top + pipeline, encoding="utf-8")
 
-    def run(self, pipeline: str | None = None, *, fault: Sequence[str] = ()) -> None:
+    def run(self, pipeline: str | None = None, *, fault: Sequence[str] = (), is_waiting: bool = True) -> None:
         """Start the process and wait until its HTTP interface answers, or it has ended.
 
         Args:
             pipeline: The pipeline file; None: as it is.
             fault: A fault point of `tests.connectors.faults` and its arguments.
+            is_waiting: Wait for the HTTP interface.
         """
         if pipeline is not None:
             self.write(pipeline)
         module = "tests.connectors.faults" if fault else "headrace_connectors"
         with self.log.open("ab") as log:
             self._process = ForkedProcess(module, [*fault, str(self.file)], environment=os.environ, output=log.fileno())
-        until(lambda: self.has_ended or self.answers)
+        if is_waiting:
+            until(lambda: self.has_ended or self.answers)
+
+    @property
+    def pid(self) -> int:
+        """Id of the process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless it has ended."""
+        if self._process is not None:
+            self._process.send_signal(number)
 
     @property
     def has_ended(self) -> bool:

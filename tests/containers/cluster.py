@@ -21,6 +21,7 @@ NODES: Final = ("node-0", "node-1")
 GATEWAYS: Final = ("gateway-0", "gateway-1")
 SERVICES: Final = (*METADATA, *NODES, *GATEWAYS)
 OTHERS: Final = ("balancer", "postgres", "prometheus")
+CONNECTORS: Final = ("connectors-0", "connectors-1")
 
 HEALTHY_SECONDS: Final = 120.0
 _BAD_WORDS: Final = ("panicked at", "Traceback (most recent call last)")
@@ -104,7 +105,7 @@ class Containers:
     def wait_healthy(self, *services: str, seconds: float = HEALTHY_SECONDS) -> float:
         """Wait until these services, or all, are healthy; returns how long it took."""
         began = time.monotonic()
-        containers = [self.container(service) for service in services or (*SERVICES, *OTHERS)]
+        containers = [self.container(service) for service in services or (*SERVICES, *OTHERS, *CONNECTORS)]
 
         def sick() -> list[str]:
             answer = docker("inspect", "--format", "{{.Name}} {{.State.Health.Status}}", *containers)
@@ -119,7 +120,7 @@ class Containers:
 
     def assert_quiet(self) -> None:
         """Neither a panic nor a traceback has gone unnoticed."""
-        for service in SERVICES:
+        for service in (*SERVICES, *CONNECTORS):
             log = self.compose("logs", "--no-color", service)
             for word in _BAD_WORDS:
                 assert word not in log, log[-5000:]

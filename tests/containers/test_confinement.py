@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.containers.cluster import GATEWAYS, METADATA, NODES, OTHERS, SERVICES, Containers
+from tests.containers.cluster import CONNECTORS, GATEWAYS, METADATA, NODES, OTHERS, SERVICES, Containers
 
 LISTENING = {
     **dict.fromkeys(METADATA, (8110, 8111, 8112)),
     **dict.fromkeys(NODES, (8100, 8101, 8102)),
     **dict.fromkeys(GATEWAYS, (8090, 8092, 3000, 8094)),
     "balancer": (8090, 8092, 3000, 8094),
+    **dict.fromkeys(CONNECTORS, (8120,)),
     "postgres": (5432,),
     "prometheus": (9090,),
 }
@@ -19,7 +20,7 @@ LISTENING = {
 STATUS = "cat /proc/self/status"
 
 
-@pytest.mark.parametrize("service", [*SERVICES, *OTHERS])
+@pytest.mark.parametrize("service", [*SERVICES, *OTHERS, *CONNECTORS])
 def test_no_process_is_root_or_may_become_it(cluster: Containers, service: str) -> None:
     status = dict(line.split(":\t", 1) for line in cluster.inside(service, STATUS).splitlines() if ":\t" in line)
     assert status["Uid"].split() == ["10001"] * 4
@@ -32,7 +33,7 @@ def test_no_process_is_root_or_may_become_it(cluster: Containers, service: str) 
     assert set(owners) == {"Uid:", "10001"}
 
 
-@pytest.mark.parametrize("service", [*SERVICES, *OTHERS])
+@pytest.mark.parametrize("service", [*SERVICES, *OTHERS, *CONNECTORS])
 def test_nothing_but_its_data_can_be_written(cluster: Containers, service: str) -> None:
     directories = "/ /etc /opt /usr /usr/local/bin /var /run"
     written = cluster.inside(service, f"for f in {directories}; do touch $f/x 2> /dev/null && echo $f; done; true")
@@ -48,7 +49,7 @@ def test_nothing_but_its_data_can_be_written(cluster: Containers, service: str) 
     assert {"nosuid", "nodev", "noexec"} <= set(options["/tmp"])
 
 
-@pytest.mark.parametrize("service", [*SERVICES, *OTHERS])
+@pytest.mark.parametrize("service", [*SERVICES, *OTHERS, *CONNECTORS])
 def test_it_has_limits_and_comes_back(cluster: Containers, service: str) -> None:
     host = cluster.inspect(service)["HostConfig"]
     assert host["Memory"] > 0
@@ -58,7 +59,7 @@ def test_it_has_limits_and_comes_back(cluster: Containers, service: str) -> None
     assert not host["Privileged"]
 
 
-@pytest.mark.parametrize("service", [*SERVICES, *OTHERS])
+@pytest.mark.parametrize("service", [*SERVICES, *OTHERS, *CONNECTORS])
 def test_secrets_are_for_their_owner_alone(cluster: Containers, service: str) -> None:
     """Unneeded secrets are absent; needed ones are readable only by their owner, and are not in the environment."""
     if service != "balancer":
@@ -79,7 +80,7 @@ def test_io_uring_is_in_use(cluster: Containers, service: str) -> None:
     assert rings(cluster, service) > 0
 
 
-@pytest.mark.parametrize("service", [*SERVICES, *OTHERS])
+@pytest.mark.parametrize("service", [*SERVICES, *OTHERS, *CONNECTORS])
 def test_only_the_ports_that_are_known_listen(cluster: Containers, service: str) -> None:
     """Every port beyond loopback is known and authenticates its clients; the security tests cover these ports."""
     found = set()
@@ -92,7 +93,7 @@ def test_only_the_ports_that_are_known_listen(cluster: Containers, service: str)
 
 
 def test_nothing_is_published_beyond_this_machine(cluster: Containers) -> None:
-    for service in (*SERVICES, *OTHERS):
+    for service in (*SERVICES, *OTHERS, *CONNECTORS):
         ports = cluster.inspect(service)["HostConfig"]["PortBindings"] or {}
         assert all(binding["HostIp"] == "127.0.0.1" for bindings in ports.values() for binding in bindings)
         assert bool(ports) == (service in {"balancer", "prometheus"})

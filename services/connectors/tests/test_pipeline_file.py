@@ -145,6 +145,18 @@ BROKEN = {
         ROUTED + 'partition_key_encoding = "partition_id"\npartition_key_column = "p"\n',
         "needs topic_defaults.partitions_count of at least 2",
     ),
+    "states of a group in files": (
+        SOURCE + '[sharing]\ngroup = "g"\n[state]\nkind = "file"\n',
+        'state.kind: other processes of the group cannot read files: set "topic", or remove it (FILE line 8)',
+    ),
+    "changes over HTTP in a group": (
+        SOURCE + '[sharing]\ngroup = "g"\n[http]\ntoken = "t"\n[http.configuration]\nenabled = true\n',
+        "http.configuration.enabled: changes would reach one process of the group alone",
+    ),
+    "states in the topic of no group": (
+        SOURCE + '[state]\nkind = "topic"\n',
+        "state.kind: states in a topic belong to a group: set sharing.group (FILE line 6)",
+    ),
     "routing twice": (
         ROUTED + '[sources.a.transforms.route]\ntopic_field = "x"\nmapping_url = "http://x"\n',
         "excludes the transform route, which routes, too: keep one of them",

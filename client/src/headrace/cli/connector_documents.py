@@ -40,7 +40,13 @@ class ConnectorDocument(TypedDict):
     """Name in the pipeline file."""
     kind: Literal["source", "sink"]
     plugin: str
-    state: Literal["starting", "running", "degraded", "stopping", "stopped", "error"]
+    runs_in: NotRequired[str | None]
+    """Process that runs it, if several share the connectors: host and process id. None: none does."""
+    state: Literal["starting", "running", "degraded", "stopping", "stopped", "standby", "error"]
+    process_id: NotRequired[int | None]
+    """Process of a connector that has one of its own; None: it does not run."""
+    restarts_count: NotRequired[int]
+    """Number of times that this process was started again."""
     is_routed: NotRequired[bool]
     """True if records of a source have destinations of their own."""
     destinations_count: NotRequired[int]

@@ -5,30 +5,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 from headrace import aio
-from headrace.sdk.options import ClientOptions
 from headrace_chassis.lifecycle import Lifecycle
 from headrace_chassis.metrics import registry
 from headrace_connectors.admission.topics import Topics
 from headrace_connectors.configuration.configurations import Configurations, Spec, Unusable
 from headrace_connectors.configuration.store import VersionStore
+from headrace_connectors.contract import ConnectorError
 from headrace_connectors.http import api
+from headrace_connectors.leases.member import GroupMember
+from headrace_connectors.leases.topic import LedgerTopic
 from headrace_connectors.observability.history import History
 from headrace_connectors.pipeline_file.models import ServerSettings
 from headrace_connectors.pipeline_file.pipeline import Pipeline, SinkSpec, SourceSpec
 from headrace_connectors.runtime.connector import Connector
+from headrace_connectors.runtime.isolation.connector import ProcessConnector
 from headrace_connectors.runtime.metrics import ConnectorCollector
+from headrace_connectors.runtime.server_client import client_of
+from headrace_connectors.runtime.sharing import Sharing
 from headrace_connectors.runtime.sink_connector import SinkConnector
 from headrace_connectors.runtime.source_connector import SourceConnector
 from headrace_connectors.runtime.supervisor import Supervisor
 from headrace_connectors.runtime.trial import Trial, try_source
 from headrace_connectors.runtime.unusable_connector import UnusableConnector
-from headrace_connectors.state.store import StateStore
+from headrace_connectors.state.store import States, StateStore
+from headrace_connectors.state.topic import TopicStates
 from headrace_settings import Address
 
 _log = logging.getLogger(__name__)
@@ -72,14 +78,13 @@ async def running(pipeline: Pipeline) -> AsyncIterator[RunningConnectors]:
     """
     life = Lifecycle()
     async with AsyncExitStack() as stack:
-        store = stack.enter_context(StateStore.opened(pipeline.state_directory))
-        client = await stack.enter_async_context(_client(pipeline.server))
+        client, member, store = await _opened(stack, pipeline)
         versions = VersionStore(pipeline.state_directory / "configuration")
         configurations = Configurations(pipeline.definitions, pipeline.http.configuration, versions)
-        supervisor = Supervisor(_connector(one, client, store) for one in configurations.open())
+        supervisor = Supervisor(_connector(one, pipeline.server, client, store) for one in configurations.open())
 
         async def apply(key: str, spec: Spec | None) -> None:
-            successor = None if spec is None else _connector(spec, client, store)
+            successor = None if spec is None else _connector(spec, pipeline.server, client, store)
             await supervisor.replace(key, successor, pipeline.runtime.stop_timeout.seconds)
 
         history = History(lambda: supervisor.connectors, time.monotonic)
@@ -96,8 +101,12 @@ async def running(pipeline: Pipeline) -> AsyncIterator[RunningConnectors]:
                 metrics=registry(collector),
             )
         )
-        supervisor.start()
-        stack.push_async_callback(_stopped, supervisor, pipeline.runtime.stop_timeout.seconds)
+        seconds = pipeline.runtime.stop_timeout.seconds
+        if member is None:
+            supervisor.start()
+            stack.push_async_callback(_stopped, supervisor, seconds)
+        else:
+            await stack.enter_async_context(_shared(member, supervisor, life, seconds))
         with life.running():
             yield RunningConnectors(pipeline, supervisor, address, life)
 
@@ -114,7 +123,7 @@ async def tried(pipeline: Pipeline, *, records_max: int, seconds: float) -> list
         HeadraceError: The server cannot be reached, or refuses the login.
     """
     store = StateStore.unlocked(pipeline.state_directory)
-    async with _client(pipeline.server) as client:
+    async with client_of(pipeline.server) as client:
         return [
             await try_source(
                 spec,
@@ -128,28 +137,55 @@ async def tried(pipeline: Pipeline, *, records_max: int, seconds: float) -> list
         ]
 
 
-def _connector(spec: Spec | Unusable, client: aio.Client, store: StateStore) -> Connector:
+def _connector(spec: Spec | Unusable, server: ServerSettings, client: aio.Client, store: States) -> Connector:
     match spec:
+        case Unusable():
+            kind: Literal["source", "sink"] = "source" if spec.kind == "sources" else "sink"
+            return UnusableConnector(spec.key, kind, spec.plugin, spec.reason)
+        case SourceSpec() | SinkSpec() if spec.settings.isolation == "process":
+            return ProcessConnector(spec, server, store)
         case SourceSpec():
             return SourceConnector(spec, client, store)
         case SinkSpec():
             return SinkConnector(spec, client)
-        case Unusable():
-            kind: Literal["source", "sink"] = "source" if spec.kind == "sources" else "sink"
-            return UnusableConnector(spec.key, kind, spec.plugin, spec.reason)
 
 
-def _client(server: ServerSettings) -> aio.Client:
-    return aio.connect(
-        server.url,
-        username=server.username,
-        password=None if server.password is None else server.password.reveal(),
-        token=None if server.token is None else server.token.reveal(),
-        options=ClientOptions(request_timeout=server.timeout.seconds, response_timeout=server.timeout.seconds),
-    )
+async def _opened(stack: AsyncExitStack, pipeline: Pipeline) -> tuple[aio.Client, GroupMember | None, States]:
+    """Return a client, the member of the group, if there is one, and the states."""
+    sharing = pipeline.sharing
+    if sharing.group is None:
+        store = stack.enter_context(StateStore.opened(pipeline.state_directory))
+        return await stack.enter_async_context(client_of(pipeline.server)), None, store
+    client = await stack.enter_async_context(client_of(pipeline.server))
+    seconds = sharing.lease.seconds
+    topic = LedgerTopic(client, sharing.stream, sharing.group, timeout=seconds / 3)
+    await stack.enter_async_context(topic.opened())
+    sources = [spec.key for spec in pipeline.sources.values() if spec.settings.enabled]
+    sinks = [spec.key for spec in pipeline.sinks.values() if spec.settings.enabled]
+    member = GroupMember(topic, lease_seconds=seconds, connectors=[*sources, *sinks])
+    return client, member, TopicStates(member, StateStore.unlocked(pipeline.state_directory))
+
+
+@asynccontextmanager
+async def _shared(
+    member: GroupMember, supervisor: Supervisor, life: Lifecycle, stop_seconds: float
+) -> AsyncIterator[None]:
+    """Share the connectors with the group for the duration of an ``async with`` block; leave it at the end."""
+    sharing = Sharing(member, [one for one in supervisor.connectors if one.is_enabled])
+    async with life.essential(member.renewing(), "leases"):
+        async with life.essential(sharing.working(), "sharing"):
+            yield
+        _log_late(await sharing.close(stop_seconds))
+        try:
+            await member.leave()
+        except ConnectorError as error:
+            _log.warning("others wait for the end of the leases of this process: %s", error)
 
 
 async def _stopped(supervisor: Supervisor, seconds: float) -> None:
-    late = await supervisor.stop(seconds)
+    _log_late(await supervisor.stop(seconds))
+
+
+def _log_late(late: Sequence[str]) -> None:
     if late:
         _log.warning("did not end in time: %s; what they had not committed is read again", ", ".join(late))

@@ -20,6 +20,7 @@ from headrace_chassis.errors import StartRefused
 from headrace_chassis.log_output import LoggingSettings
 from headrace_chassis.process import serve
 from headrace_connectors.app import RunningConnectors, running
+from headrace_connectors.contract import ConnectorError
 from headrace_connectors.pipeline_file.pipeline import Pipeline
 from headrace_connectors.runtime.connector import Connector
 
@@ -99,5 +100,5 @@ def run(pipeline: Pipeline) -> None:
         log_output.configure(LoggingSettings())
         try:
             asyncio.run(serve(running(pipeline), on_started=on_started))
-        except (StartRefused, HeadraceError, OSError) as error:
+        except (StartRefused, HeadraceError, ConnectorError, OSError) as error:
             raise CommandError(f"cannot start: {error}") from error

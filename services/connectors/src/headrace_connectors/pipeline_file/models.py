@@ -160,6 +160,10 @@ class ConnectorSettings(Section):
     """Start the connector."""
     codec: Annotated[str, AfterValidator(_key)] = "json"
     """Form of the payloads in topics."""
+    isolation: Literal["task", "process"] = "task"
+    """Run the connector with the others, or in a process of its own: for plugins that need a processor for themselves,
+    or are not trusted to leave the others alone.
+    """
 
 
 class SourceSettings(ConnectorSettings):
@@ -310,3 +314,23 @@ class RuntimeSettings(Section):
     """Directory with what connectors remember, used by one process at a time."""
     stop_timeout: _Delay = Duration.parse("40 s")
     """Time that connectors get to finish when the process is asked to stop."""
+
+
+class StateSettings(Section):
+    """`state`: what sources remember."""
+
+    kind: Literal["file", "topic"] | None = None
+    """Place of the states: files in `runtime.state_directory`, or the topic of the group. Not set: the topic if
+    `sharing.group` is set.
+    """
+
+
+class SharingSettings(Section):
+    """`sharing`: several processes share the connectors of this file, and each connector runs in one of them."""
+
+    group: Annotated[str, AfterValidator(_key)] | None = None
+    """Name of the group, the same in all its processes. Not set: this process runs everything alone."""
+    stream: str = "headrace-connectors"
+    """Stream with the topic of the group, which has leases and states. Both are created if they are missing."""
+    lease: Annotated[Duration, Between(Duration.parse("1 s"), Duration.parse("10 min"))] = Duration.parse("6 s")
+    """Time without a sign of life after which other processes run the connectors of a process."""

@@ -13,15 +13,23 @@ from headrace_connectors.pipeline_file.models import (
     HttpSettings,
     RuntimeSettings,
     ServerSettings,
+    SharingSettings,
     SinkSettings,
     SourceSettings,
+    StateSettings,
     TableDestination,
 )
 from headrace_connectors.pipeline_file.tables import Model, Tables
 from headrace_connectors.plugins.discovery import Plugins
 from headrace_settings import Path, Problem, Section, SettingsError
 
-_TOP: Final[dict[str, type[Section]]] = {"server": ServerSettings, "http": HttpSettings, "runtime": RuntimeSettings}
+_TOP: Final[dict[str, type[Section]]] = {
+    "server": ServerSettings,
+    "http": HttpSettings,
+    "runtime": RuntimeSettings,
+    "state": StateSettings,
+    "sharing": SharingSettings,
+}
 _OWN: Final = ("settings", "codec_settings", "transforms")
 
 
@@ -116,6 +124,7 @@ class Pipeline:
     server: ServerSettings
     http: HttpSettings
     runtime: RuntimeSettings
+    sharing: SharingSettings = field(default_factory=SharingSettings)
     sources: Mapping[str, SourceSpec] = field(default_factory=dict)
     sinks: Mapping[str, SinkSpec] = field(default_factory=dict)
     mappings: Mapping[str, Mapping[str, TableDestination]] = field(default_factory=dict)
@@ -187,6 +196,7 @@ class _Reader:
             if (sink := self._sink(key, table)) is not None:
                 sinks[key] = sink
         mappings = {name: self._mapping(name, table) for name, table in self._tables_of(tree, "mappings")}
+        self._check_sharing(top["state"], top["sharing"], top["http"])
         if tables.problems:
             raise SettingsError(tables.problems)
         http = _filled(top["http"], HttpSettings)
@@ -198,6 +208,7 @@ class _Reader:
             server=_filled(top["server"], ServerSettings),
             http=http,
             runtime=_filled(top["runtime"], RuntimeSettings),
+            sharing=_filled(top["sharing"], SharingSettings),
             sources=sources,
             sinks=sinks,
             mappings=mappings,
@@ -261,6 +272,21 @@ class _Reader:
             )
         if not spec.is_routed and settings.stream is None:
             self._tables.report((*path, "stream"), "is not set: set stream and topic, or routing")
+
+    def _check_sharing(self, state: Section | None, sharing: Section | None, http: Section | None) -> None:
+        if not isinstance(state, StateSettings) or not isinstance(sharing, SharingSettings):
+            return
+        if isinstance(http, HttpSettings) and http.configuration.enabled and sharing.group is not None:
+            self._tables.report(
+                ("http", "configuration", "enabled"),
+                "changes would reach one process of the group alone: change the file of all of them, or remove sharing.group",
+            )
+        if state.kind == "topic" and sharing.group is None:
+            self._tables.report(("state", "kind"), "states in a topic belong to a group: set sharing.group")
+        if state.kind == "file" and sharing.group is not None:
+            self._tables.report(
+                ("state", "kind"), 'other processes of the group cannot read files: set "topic", or remove it'
+            )
 
     def _transforms(self, table: Mapping[str, Any], path: Path) -> tuple[Plugged, ...] | None:
         found: list[Plugged | None] = []

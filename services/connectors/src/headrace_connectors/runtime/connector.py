@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 from headrace.sdk.errors import HeadraceError
 from headrace_connectors.contract import ConnectorError, Lag, Transform
+from headrace_connectors.leases.member import Lease, LeaseLost
 from headrace_connectors.pipeline_file.models import ConnectorSettings
 from headrace_connectors.pipeline_file.pipeline import Plugged
+from headrace_connectors.runtime.counters import Counters, SinkCounters
 from headrace_connectors.runtime.status import Change, State, Status
 
 _log = logging.getLogger(__name__)
@@ -21,6 +23,12 @@ class Unsupported(ConnectorError):
     """The call is for connectors of another kind."""
 
     code = "unsupported"
+
+
+class NotHere(ConnectorError):
+    """Another process of the group runs the connector."""
+
+    code = "not_here"
 
 
 class Connector(ABC):
@@ -33,15 +41,34 @@ class Connector(ABC):
     """
 
     kind: Literal["source", "sink"]
+    counters: Counters | SinkCounters | None = None
+    """Counters of this run, or of the last one; None: there was none."""
 
     def __init__(self, key: str, plugin: str, settings: ConnectorSettings) -> None:
         self.key = key
         self.plugin = plugin
         self.is_enabled = settings.enabled
         self.status = Status(on_change=self._log_change)
+        self.lease: Lease | None = None
+        """Lease without which it does not run; None: no other process could run it."""
         self.transforms: Mapping[str, Transform] = {}
         """Transforms of this run, or of the last one, by name."""
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """True until it has ended."""
+        return self._task is not None and not self._task.done()
+
+    @property
+    def destinations_count(self) -> int:
+        """Number of destinations in use."""
+        return 0
+
+    @property
+    def open_circuits_count(self) -> int:
+        """Number of destinations that are refused because they keep failing."""
+        return 0
 
     @property
     @abstractmethod
@@ -57,7 +84,13 @@ class Connector(ABC):
         """Ask it to end by itself; False: it has not come so far, and is to be cancelled."""
 
     def start(self) -> None:
-        """Start it, unless it runs."""
+        """Start it, unless it runs.
+
+        Raises:
+            NotHere: It belongs to another process.
+        """
+        if self.lease is not None and self.lease.fence(self.key) is None:
+            raise NotHere(f"{self.key} runs in {self.lease.runs_in(self.key) or 'no process'}: ask there")
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name=f"{self.kind}-{self.key}")
 
@@ -69,6 +102,20 @@ class Connector(ABC):
         if not self._halt():
             self._task.cancel()
         await asyncio.wait({self._task})
+
+    def stand_by(self) -> None:
+        """Show that another process runs it, unless it has to end here first."""
+        if not self.is_running:
+            self.status.become(State.STANDBY)
+
+    def cut(self) -> None:
+        """End it at once: what it does is cancelled."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _may_go_on(self) -> bool:
+        """Return True while it may write, save and commit."""
+        return self.lease is None or self.lease.may_finish(self.key)
 
     async def ended(self) -> None:
         """Wait until it has ended, by itself or by `stop`."""
@@ -105,6 +152,7 @@ class Connector(ABC):
             "key": self.key,
             "kind": self.kind,
             "plugin": self.plugin,
+            **({} if self.lease is None else {"runs_in": self.lease.runs_in(self.key)}),
             "transforms": {name: dict(found) for name, one in self.transforms.items() if (found := one.report())},
             **self.status.document(),
         }
@@ -127,6 +175,8 @@ class Connector(ABC):
         except asyncio.CancelledError:
             # Stopped before it had started.
             self.status.become(State.STOPPED)
+        except LeaseLost as error:
+            self.status.become(State.STOPPED, str(error))
         except Exception as error:  # noqa: BLE001 - shown in the status; the other connectors go on
             self.status.failed(error)
             self.status.become(State.ERROR, str(error))

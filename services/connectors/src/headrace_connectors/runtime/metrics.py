@@ -11,9 +11,7 @@ from prometheus_client.registry import Collector
 
 from headrace_connectors.admission.table import REASONS
 from headrace_connectors.runtime.connector import Connector
-from headrace_connectors.runtime.counters import CREATE_SECONDS
-from headrace_connectors.runtime.sink_connector import SinkConnector
-from headrace_connectors.runtime.source_connector import SourceConnector
+from headrace_connectors.runtime.counters import CREATE_SECONDS, Counters, SinkCounters
 from headrace_connectors.runtime.status import State
 
 PREFIXES: Final = ("headrace_connector", "iggy_connector")
@@ -34,15 +32,13 @@ class ConnectorCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read the counters."""
         connectors = self._connectors()
-        sources = [one for one in connectors if isinstance(one, SourceConnector)]
-        sinks = [one for one in connectors if isinstance(one, SinkConnector)]
         for prefix in PREFIXES:
-            yield from _routing(prefix, sources)
-            yield from _writing(prefix, sinks)
+            yield from _routing(prefix, connectors)
+            yield from _writing(prefix, connectors)
             yield from _progress(prefix, connectors)
 
 
-def _routing(prefix: str, sources: Sequence[SourceConnector]) -> Iterator[Metric]:
+def _routing(prefix: str, connectors: Sequence[Connector]) -> Iterator[Metric]:
     routed = CounterMetricFamily(f"{prefix}_messages_routed", "Messages that were stored.", labels=_LABELS)
     active = GaugeMetricFamily(f"{prefix}_destinations_active", "Destinations in use.", labels=_LABELS)
     circuits = GaugeMetricFamily(
@@ -63,11 +59,13 @@ def _routing(prefix: str, sources: Sequence[SourceConnector]) -> Iterator[Metric
         "Time that the first use of a destination took to look it up or create it.",
         labels=_LABELS,
     )
-    for source in sources:
+    for source in connectors:
         key, counters = source.key, source.counters
+        if not isinstance(counters, Counters):
+            continue
         routed.add_metric([key], counters.routed)
-        active.add_metric([key], len(source.table))
-        circuits.add_metric([key], source.table.open_circuits_count)
+        active.add_metric([key], source.destinations_count)
+        circuits.add_metric([key], source.open_circuits_count)
         for reason in REASONS:
             refused.add_metric([key, reason], counters.refused[reason])
         for action in ("default", "drop", "error"):
@@ -78,14 +76,15 @@ def _routing(prefix: str, sources: Sequence[SourceConnector]) -> Iterator[Metric
     yield from (routed, active, circuits, refused, unmatched, creation)
 
 
-def _writing(prefix: str, sinks: Sequence[SinkConnector]) -> Iterator[Metric]:
+def _writing(prefix: str, connectors: Sequence[Connector]) -> Iterator[Metric]:
     written = CounterMetricFamily(f"{prefix}_records_written", "Records that a sink has written.", labels=_LABELS)
     letters = CounterMetricFamily(
         f"{prefix}_dead_letters", "Messages that a sink has sent to a dead-letter topic.", labels=_LABELS
     )
-    for sink in sinks:
-        written.add_metric([sink.key], sink.counters.written)
-        letters.add_metric([sink.key], sink.counters.dead_letters)
+    for sink in connectors:
+        if isinstance(sink.counters, SinkCounters):
+            written.add_metric([sink.key], sink.counters.written)
+            letters.add_metric([sink.key], sink.counters.dead_letters)
     yield from (written, letters)
 
 

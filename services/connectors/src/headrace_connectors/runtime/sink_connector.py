@@ -31,7 +31,7 @@ class SinkConnector(Connector):
     def __init__(self, spec: SinkSpec, client: Client) -> None:
         super().__init__(spec.key, spec.sink.name, spec.settings)
         self.spec = spec
-        self.counters = SinkCounters()
+        self.counters: SinkCounters = SinkCounters()
         self._client = client
         self._stop: asyncio.Event | None = None
 
@@ -97,7 +97,17 @@ class SinkConnector(Connector):
                 self.status.become(State.RUNNING)
                 decoding = Decoding(spec.codec.create(), transforms)
                 await self._read(
-                    SinkParts(self.group, sink, decoding, spec.settings, self.status, self.counters, attempts, stop)
+                    SinkParts(
+                        self.group,
+                        sink,
+                        decoding,
+                        spec.settings,
+                        self.status,
+                        self.counters,
+                        attempts,
+                        stop,
+                        self._may_go_on,
+                    )
                 )
         finally:
             self._stop = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -40,6 +40,8 @@ class SinkParts:
     attempts: Attempts
     stop: asyncio.Event
     """Set when the sink is to end."""
+    may_go_on: Callable[[], bool] = lambda: True
+    """Asked before each write; False ends the sink."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the sink is used: its loops take turns."""
 
@@ -154,6 +156,11 @@ class SinkLoop:
     async def _settle(self) -> None:
         """Write, flush, and store the offsets of everything that was read; when stopped, within the grace."""
         if not self._positions:
+            self._forget()
+            return
+        if not self._parts.may_go_on():
+            # Another process continues at the stored offsets.
+            self._stop.set()
             self._forget()
             return
         try:

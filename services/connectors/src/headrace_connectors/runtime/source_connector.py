@@ -18,7 +18,7 @@ from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.counters import Counters
 from headrace_connectors.runtime.delivery import Delivery
 from headrace_connectors.runtime.source_loop import NotAbandonable, SourceLoop
-from headrace_connectors.state.store import StateStore
+from headrace_connectors.state.store import States
 
 _log = logging.getLogger(__name__)
 
@@ -34,10 +34,10 @@ class SourceConnector(Connector):
 
     kind = "source"
 
-    def __init__(self, spec: SourceSpec, client: Client, store: StateStore) -> None:
+    def __init__(self, spec: SourceSpec, client: Client, store: States) -> None:
         super().__init__(spec.key, spec.source.name, spec.settings)
         self.spec = spec
-        self.counters = Counters()
+        self.counters: Counters = Counters()
         self._client = client
         self._store = store
         self._table = self._new_table()
@@ -53,6 +53,16 @@ class SourceConnector(Connector):
     def table(self) -> AdmissionTable:
         """Destinations of this run, or of the last one."""
         return self._table
+
+    @property
+    def destinations_count(self) -> int:
+        """Number of destinations in use."""
+        return len(self._table)
+
+    @property
+    def open_circuits_count(self) -> int:
+        """Number of destinations that are refused because they keep failing."""
+        return self._table.open_circuits_count
 
     @property
     def invalid_count(self) -> int:
@@ -109,7 +119,7 @@ class SourceConnector(Connector):
         try:
             stored = Delivery(spec.settings, source.mode(), transforms, codec, self._table, producer, self.counters)
             self._source = source
-            self._loop = SourceLoop(self.key, source, delivery, self.status)
+            self._loop = SourceLoop(self.key, source, delivery, self.status, may_go_on=self._may_go_on)
             await self._loop.run(state, stored, partial(self._store.save, self.key, spec.source.name))
         finally:
             self._loop = self._source = None

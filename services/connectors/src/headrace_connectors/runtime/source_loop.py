@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
@@ -47,15 +47,24 @@ class SourceLoop:
         settings: Pauses and limits.
         status: Receives progress and failures.
         draw: Random numbers for pauses.
+        may_go_on: Asked before each step that changes something; False ends the loop.
     """
 
     def __init__(
-        self, key: str, source: Source, settings: DeliverySettings, status: Status, draw: random.Random | None = None
+        self,
+        key: str,
+        source: Source,
+        settings: DeliverySettings,
+        status: Status,
+        draw: random.Random | None = None,
+        *,
+        may_go_on: Callable[[], bool] = lambda: True,
     ) -> None:
         self._key = key
         self._source = source
         self._settings = settings
         self._status = status
+        self._may_go_on = may_go_on
         self._stop = asyncio.Event()
         self._attempts = Attempts(key, settings, status, self._stop, draw)
         # Held while the source works on a batch, so that a batch is never given up in the middle of its commit.
@@ -87,9 +96,11 @@ class SourceLoop:
         try:
             async with self._busy:
                 batch = await until_stop(self._source.poll(), self._stop)
-                if batch is None:
+                if batch is None or self._is_over():
                     return
                 stored = await deliver.deliver(batch.records)
+                if self._is_over():
+                    return
                 if batch.state is not None:
                     await save(batch.state)
         except Unavailable as error:
@@ -106,6 +117,8 @@ class SourceLoop:
     async def _commit(self, stored: int) -> None:
         mode = self._source.mode()
         while True:
+            if self._is_over():
+                return
             try:
                 async with self._busy:
                     await with_grace(self._source.commit(), self._stop, self._settings.commit_stop_grace.seconds)
@@ -125,6 +138,13 @@ class SourceLoop:
                 break
         self._status.committed(stored)
         self._attempts.succeeded()
+
+    def _is_over(self) -> bool:
+        """End the loop if it may not go on."""
+        if self._may_go_on():
+            return False
+        self._stop.set()
+        return True
 
     async def abandon(self) -> str | None:
         """Give up the pending batch, and let its server forget it: its records are lost.

@@ -22,6 +22,8 @@ class State(StrEnum):
     """Trying on, without progress: look at its last error."""
     STOPPING = "stopping"
     STOPPED = "stopped"
+    STANDBY = "standby"
+    """Another process of the group runs it, or will in a moment."""
     ERROR = "error"
     """Ended with an error; it does not start again by itself."""
 

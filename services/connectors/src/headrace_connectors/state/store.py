@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import msgspec
 
@@ -14,6 +14,16 @@ from headrace_chassis.directories import locked, make_directory, replace_file
 from headrace_connectors.contract import ConnectorError
 
 _FORMAT: Final = 1
+
+
+class States(Protocol):
+    """Storage of the states of sources."""
+
+    async def load(self, key: str, plugin: str) -> bytes | None:
+        """Return the state of a source; None if there is none."""
+
+    async def save(self, key: str, plugin: str, state: bytes) -> None:
+        """Replace the state of a source; it is durable when this returns."""
 
 
 class _File(msgspec.Struct):

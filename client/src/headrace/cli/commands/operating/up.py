@@ -6,10 +6,10 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -25,6 +25,10 @@ from headrace_chassis.process import serve
 from headrace_core import StartError
 from headrace_node.config import Durability
 from headrace_settings import Address, DefaultOrigin, Loaded, settings_of
+
+if TYPE_CHECKING:
+    from headrace_connectors.app import RunningConnectors
+    from headrace_connectors.pipeline_file.pipeline import Pipeline
 
 # Of the system, and of the gRPC library.
 _TAKEN: Final = ("Address already in use", "Failed to bind to address")
@@ -56,6 +60,14 @@ _PORT_MAX: Final = 65535
     is_flag=True,
     help="Name the new root user iggy, with the password iggy; only applies to an empty data directory.",
 )
+@click.option(
+    "--connectors",
+    "pipeline_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Run the connectors of this pipeline file in the same process: `headrace connect`. Without server.url they "
+    "use this server.",
+)
 def app(
     file: Path | None,
     data: Path | None,
@@ -65,6 +77,7 @@ def app(
     durability: str | None,
     fresh: bool,
     default_root: bool,
+    pipeline_file: Path | None,
 ) -> None:
     """Run the server in the foreground. Ctrl-C shuts it down gracefully; a second Ctrl-C forces the exit."""
     chosen = {
@@ -78,9 +91,11 @@ def app(
     if port is not None:
         options.update({setting: ("--port", address) for setting, address in moved(loaded, port).items()})
         loaded = load_config(file, os.environ, options)
+    # Before anything starts: a mistake in the file must not leave a server behind that has to be stopped.
+    pipeline = None if pipeline_file is None else _pipeline(pipeline_file)
     log_output.configure(loaded.config.system.logging)
     try:
-        asyncio.run(_serve(loaded, fresh=fresh, default_root=default_root))
+        asyncio.run(_serve(loaded, pipeline, fresh=fresh, default_root=default_root))
     except (EmbeddedError, StartError) as error:
         if isinstance(error.__cause__, OSError):
             path = loaded.config.system.path
@@ -142,7 +157,13 @@ def _variable(setting: str) -> str:
     return f"{PREFIX}_{setting.replace('.', '_').upper()}"
 
 
-async def _serve(loaded: Loaded[EmbeddedConfig], *, fresh: bool, default_root: bool) -> None:
+def _pipeline(file: Path) -> Pipeline:
+    from headrace.cli.connecting import pipelines  # noqa: PLC0415 - most servers run without connectors
+
+    return pipelines.read(file)
+
+
+async def _serve(loaded: Loaded[EmbeddedConfig], pipeline: Pipeline | None, *, fresh: bool, default_root: bool) -> None:
     began = time.perf_counter()
     with ExitStack() as stack:
         progress = stack.enter_context(_recovery_progress())
@@ -158,8 +179,27 @@ async def _serve(loaded: Loaded[EmbeddedConfig], *, fresh: bool, default_root: b
             _print_banner(server, seconds=time.perf_counter() - began, default_root=default_root)
 
         starting = running(loaded, fresh=fresh, default_root_credentials=default_root, on_recovery=on_recovery)
-        await serve(starting, on_started=on_started, on_stopping=_print_stopping)
+        if pipeline is None:
+            await serve(starting, on_started=on_started, on_stopping=_print_stopping)
+        else:
+            await _serve_with_connectors(starting, pipeline, on_started)
     output.stdout().print("stopped")
+
+
+async def _serve_with_connectors(
+    starting: AbstractAsyncContextManager[Running], pipeline: Pipeline, on_started: Callable[[Running], None]
+) -> None:
+    from headrace.cli.connecting.beside_server import beside  # noqa: PLC0415 - as above
+
+    # Before they start: the banner may show a password once, whatever becomes of the connectors.
+    both = beside(starting, pipeline, on_started)
+    await serve(both, on_started=lambda one: _print_connectors(one.connectors), on_stopping=_print_stopping)
+
+
+def _print_connectors(connectors: RunningConnectors) -> None:
+    names = ", ".join(one.key for one in connectors.supervisor.connectors)
+    where = f"http://{connectors.http_address}" if connectors.http_address is not None else "not listening"
+    output.stdout().print(f"  {'connectors':<12}{names}; status on {where}", markup=False)
 
 
 def _print_stopping() -> None:

@@ -1,0 +1,99 @@
+"""CON-52: `headrace up --connectors`: server and connectors in one process."""
+
+import json
+import signal
+import subprocess
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.connectors.process import until
+from tests.up_process import ENVIRONMENT, PROGRAM, SMALL, up
+
+import headrace
+
+ROOT = {"HEADRACE_ROOT_USERNAME": "root", "HEADRACE_ROOT_PASSWORD": "hunter22"}
+LOGIN = '[server]\nusername = "root"\npassword = "${HEADRACE_ROOT_PASSWORD}"\n'
+SOURCE = (
+    '[http]\naddress = "127.0.0.1:0"\n[sources.orders]\nplugin = "random"\nstream = "shop"\ntopic = "orders"\n'
+    '[sources.orders.settings]\ninterval = "10 ms"\n'
+)
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Path:
+    file = tmp_path / "pipeline.toml"
+    file.write_text(LOGIN + SOURCE, encoding="utf-8")
+    return file
+
+
+def status(url: str) -> Any:
+    """Status of the only connector."""
+    with urllib.request.urlopen(f"{url}/connectors", timeout=60) as answer:
+        (found,) = json.load(answer)
+        return found
+
+
+def failed(data: Path, pipeline: Path, **variables: str) -> tuple[int, str, str]:
+    """Run a server that ends by itself; return its exit status and outputs."""
+    result = subprocess.run(
+        [PROGRAM, "up", "--data", data, "--port", "0", "--connectors", pipeline],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=ENVIRONMENT | SMALL | variables,
+    )
+    assert "Traceback" not in result.stderr
+    return result.returncode, result.stdout, " ".join(result.stderr.split())
+
+
+def test_connectors_write_to_the_server_and_stop_before_it(tmp_path: Path, pipeline: Path) -> None:
+    """Without server.url they find the server; at the end they have stopped while it was there."""
+    with up(tmp_path / "data", "--connectors", str(pipeline), **ROOT) as (process, printed):
+        assert process.stdout is not None
+        shown = ""
+        while not shown.startswith("  connectors"):
+            shown = process.stdout.readline()
+            assert shown, printed
+        assert shown.split()[1] == "orders;"
+        address = next(line.split()[1] for line in printed.splitlines() if line.startswith("  tcp"))
+        until(lambda: status(shown.split()[-1])["records_count"] > 0)
+        assert status(shown.split()[-1])["state"] == "running"
+        with headrace.connect(f"headrace://root:hunter22@{address}") as client:
+            assert list(client.read("shop", "orders"))
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, rest
+    assert rest.splitlines()[-1] == "stopped"
+    assert "orders: stopped" in rest
+    assert "attempt" not in rest
+    assert (tmp_path / "local_connectors" / "orders.state.json").exists()
+
+
+def test_mistakes_of_the_file_are_reported_before_anything_starts(tmp_path: Path, pipeline: Path) -> None:
+    """No data directory is made."""
+    pipeline.write_text(SOURCE + "typo = 1\n", encoding="utf-8")
+    status, printed, errors = failed(tmp_path / "data", pipeline)
+    assert status == 1
+    assert printed == ""
+    assert "sources.orders.settings.typo: unknown setting" in errors
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_file_without_a_login_ends_the_server(tmp_path: Path, pipeline: Path) -> None:
+    """The generated password was shown before, and the message says where it belongs."""
+    pipeline.write_text(SOURCE, encoding="utf-8")
+    status, printed, errors = failed(tmp_path / "data", pipeline)
+    assert status == 1
+    assert "password" in printed
+    assert "set server.username and server.password_file" in errors
+    assert str(pipeline) in errors
+
+
+def test_an_encrypted_listener_needs_a_url(tmp_path: Path, pipeline: Path) -> None:
+    """The authority that the connectors trust is not known to the server."""
+    status, _, errors = failed(tmp_path / "data", pipeline, HEADRACE_TCP_ENABLED="false", **ROOT)
+    assert status == 1
+    assert "set server.url, since the server's TCP listener is not enabled" in errors

@@ -1,0 +1,208 @@
+"""The ledger of a group: what the entries of its topic mean, as a step function.
+
+The topic has one partition, so all processes read the same entries in the same order, and the same entries lead to the
+same ledger everywhere. An entry says what its writer knew, and has no effect if the ledger has changed since: each of
+them is a compare-and-set.
+
+No clock is needed to agree. A process renews its leases by an entry, and counts them from the moment before it sent
+it. Others declare it silent only when they have seen no newer renewal for the whole lease by clocks of their own; the
+entry that says so names the renewal, and has no effect if there is a newer one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+import msgspec
+
+NO_FENCE: Final = -1
+"""Fence of a connector that no process has ever run."""
+FORMAT: Final = 1
+"""Version of the entries."""
+
+
+class Renewal(msgspec.Struct, tag="renewal", frozen=True):
+    """A process is alive; the first one makes it a member."""
+
+    member: str
+    name: str
+    """Name that is shown to people."""
+    lease_seconds: float
+    """Time without another renewal after which its connectors may be given to others."""
+    connectors: tuple[str, ...]
+    """Connectors that it can run."""
+
+
+class Silence(msgspec.Struct, tag="silence", frozen=True):
+    """A member has not renewed its leases in time, and loses them."""
+
+    member: str
+    renewed_at: int
+    """Offset of the last renewal that is known."""
+
+
+class Leaving(msgspec.Struct, tag="leaving", frozen=True):
+    """A member has stopped its connectors, and ends."""
+
+    member: str
+
+
+class Claim(msgspec.Struct, tag="claim", frozen=True):
+    """A member is to run a connector that no other runs. The offset of the entry is the fence of the lease."""
+
+    member: str
+    connector: str
+    after: int
+    """Fence of the last lease of the connector; `NO_FENCE` if there was none."""
+
+
+class Release(msgspec.Struct, tag="release", frozen=True):
+    """A member has stopped a connector, and gives it up."""
+
+    member: str
+    connector: str
+    fence: int
+
+
+class Saved(msgspec.Struct, tag="saved", frozen=True):
+    """State of a source. It counts if its writer has the lease at this place of the log."""
+
+    member: str
+    connector: str
+    fence: int
+    plugin: str
+    state: bytes
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A process of the group."""
+
+    renewal: Renewal
+    renewed_at: int
+    """Offset of its last renewal."""
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """Lease of a connector, or the last one that there was."""
+
+    owner: str | None
+    """Member that runs it."""
+    fence: int
+
+
+class SavedState(msgspec.Struct, frozen=True):
+    """State of a source."""
+
+    plugin: str
+    state: bytes
+
+
+class Snapshot(msgspec.Struct, tag="snapshot", frozen=True):
+    """The whole ledger, so that reading can begin here."""
+
+    next_offset: int
+    """Offset after the last entry that is part of it."""
+    members: dict[str, Member]
+    leases: dict[str, Lease]
+    states: dict[str, SavedState]
+    format: int = FORMAT
+
+
+Entry: TypeAlias = Renewal | Silence | Leaving | Claim | Release | Saved | Snapshot
+
+
+class Ledger:
+    """State of a group after the entries up to an offset."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, Member] = {}
+        self.leases: dict[str, Lease] = {}
+        self.states: dict[str, SavedState] = {}
+        self.next_offset = 0
+        """Offset after the last entry that was applied."""
+
+    def apply(self, offset: int, entry: Entry) -> bool:
+        """Apply an entry; return False if it had no effect, because the ledger had changed before."""
+        self.next_offset = offset + 1
+        match entry:
+            case Renewal():
+                self.members[entry.member] = Member(entry, offset)
+                return True
+            case Silence():
+                member = self.members.get(entry.member)
+                return member is not None and member.renewed_at == entry.renewed_at and self._removed(entry.member)
+            case Leaving():
+                return self._removed(entry.member)
+            case Claim():
+                return self._claimed(offset, entry)
+            case Release():
+                if not self.has(entry.member, entry.connector, entry.fence):
+                    return False
+                self.leases[entry.connector] = Lease(None, entry.fence)
+                return True
+            case Saved():
+                if not self.has(entry.member, entry.connector, entry.fence):
+                    return False
+                self.states[entry.connector] = SavedState(entry.plugin, entry.state)
+                return True
+            case Snapshot():
+                return True
+
+    def has(self, member: str, connector: str, fence: int) -> bool:
+        """Return True if the member has the lease of a connector with this fence."""
+        return self.leases.get(connector) == Lease(member, fence)
+
+    def held_by(self, member: str) -> Mapping[str, int]:
+        """Return the connectors of a member, with the fences of their leases."""
+        return {name: lease.fence for name, lease in self.leases.items() if lease.owner == member}
+
+    def fence(self, connector: str) -> int:
+        """Return the fence of the last lease of a connector."""
+        lease = self.leases.get(connector)
+        return NO_FENCE if lease is None else lease.fence
+
+    def snapshot(self) -> Snapshot:
+        """Return the ledger as an entry."""
+        return Snapshot(self.next_offset, dict(self.members), dict(self.leases), dict(self.states))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Continue after a snapshot."""
+        self.members, self.leases, self.states = (
+            dict(snapshot.members),
+            dict(snapshot.leases),
+            dict(snapshot.states),
+        )
+        self.next_offset = snapshot.next_offset
+
+    def _claimed(self, offset: int, claim: Claim) -> bool:
+        lease = self.leases.get(claim.connector, Lease(None, NO_FENCE))
+        # A member that was declared silent has to renew before it claims anything.
+        if claim.member not in self.members or lease.owner is not None or lease.fence != claim.after:
+            return False
+        self.leases[claim.connector] = Lease(claim.member, offset)
+        return True
+
+    def _removed(self, member: str) -> bool:
+        if self.members.pop(member, None) is None:
+            return False
+        for connector, fence in self.held_by(member).items():
+            self.leases[connector] = Lease(None, fence)
+        return True
+
+
+def encode(entry: Entry) -> bytes:
+    """Return an entry as the payload of a message."""
+    return msgspec.msgpack.encode(entry)
+
+
+def decode(payload: bytes) -> Entry:
+    """Return the entry in a payload.
+
+    Raises:
+        msgspec.MsgspecError: There is none, or it is of another version.
+    """
+    return _DECODER.decode(payload)
+
+
+_DECODER: Final[msgspec.msgpack.Decoder[Entry]] = msgspec.msgpack.Decoder(Entry)

@@ -1,0 +1,192 @@
+"""The topic of a ledger: entries are appended to it, and all entries are applied in its order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final, Self
+
+import msgspec
+
+from headrace.aio.client import Client
+from headrace.aio.direct import DirectProducer
+from headrace.sdk.errors import AlreadyExists, HeadraceError, NotFound
+from headrace.sdk.starts import at_offset
+from headrace_chassis.background import background
+from headrace_connectors.contract import ConnectorError, Unavailable
+from headrace_connectors.leases.ledger import FORMAT, Entry, Ledger, Snapshot, decode, encode
+
+_log = logging.getLogger(__name__)
+
+# The name under which the server keeps the place from which the ledger is read.
+_POINTER: Final = "ledger"
+_RETRY_SECONDS: Final = 0.2
+# The oldest segments are removed beyond this size. The newest snapshot is never far from the end.
+_TOPIC_BYTES_MAX: Final = 4 << 30
+_SNAPSHOT_BYTES: Final = 4 << 20
+_REFUSED_MAX: Final = 4096
+
+
+class LedgerTopic:
+    """The ledger of a group, kept current from its topic.
+
+    Args:
+        client: A client whose user may create the topic, read it and write to it.
+        stream: Stream of the topic.
+        topic: The topic.
+        timeout: Time for an entry to be stored and read back, in seconds.
+    """
+
+    def __init__(self, client: Client, stream: str, topic: str, *, timeout: float) -> None:
+        self.ledger = Ledger()
+        self._client = client
+        self._stream, self._topic = stream, topic
+        self._timeout = timeout
+        self._changed = asyncio.Condition()
+        self._refused: deque[int] = deque(maxlen=_REFUSED_MAX)
+        # Entries after the place of the snapshot and before the snapshot itself; None: it was read.
+        self._early: list[tuple[int, Entry]] | None = None
+        self._snapshot_at = 0
+        self._next_offset = 0
+        self._bytes_since, self._long_bytes = 0, _SNAPSHOT_BYTES
+        self._failure: ConnectorError | None = None
+        self._producer: DirectProducer | None = None
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Self]:
+        """Follow the topic for the duration of an ``async with`` block; create it if missing.
+
+        Raises:
+            HeadraceError: The server cannot be reached, or refuses it.
+        """
+        await self._ensure()
+        pointer = await self._client.offset(self._stream, self._topic, 0, consumer=_POINTER)
+        if pointer is not None:
+            self._early, self._snapshot_at = [], pointer.stored_offset + 1
+            self._next_offset = self._snapshot_at
+        async with self._client.direct_producer(delivery_timeout=self._timeout) as producer:
+            self._producer = producer
+            async with background(self._following(), "ledger"):
+                yield self
+
+    async def append(self, entry: Entry) -> bool:
+        """Append an entry, and wait until it was read back; return False if it had no effect.
+
+        Raises:
+            Unavailable: The outcome is not known in time: the entry may take effect.
+            ConnectorError: The ledger is of another release.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._producer is None:
+            raise AssertionError("the topic is opened before anything is appended")
+        try:
+            async with asyncio.timeout(self._timeout):
+                runs = await self._producer.send_to(self._stream, self._topic, encode(entry), partition=0)
+                offset = runs[0][0].offset
+                if offset is None:
+                    raise ConnectorError("the server does not report offsets: a group needs a Headrace server")
+                async with self._changed:
+                    await self._changed.wait_for(lambda: self.ledger.next_offset > offset and self._early is None)
+        except HeadraceError as error:
+            raise Unavailable(f"{self._stream}/{self._topic}: {error}") from error
+        except TimeoutError:
+            raise Unavailable(f"{self._stream}/{self._topic}: no answer within {self._timeout:g} s") from None
+        return offset not in self._refused
+
+    async def changed(self, seconds: float) -> None:
+        """Wait until entries were applied, at most for this time."""
+        before = self.ledger.next_offset
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds), self._changed:
+                await self._changed.wait_for(lambda: self.ledger.next_offset > before)
+
+    @property
+    def is_long(self) -> bool:
+        """True if so much was read since the last snapshot that another one is due."""
+        return self._bytes_since >= self._long_bytes
+
+    async def shorten(self) -> None:
+        """Write a snapshot, and let later readers begin there.
+
+        Raises:
+            Unavailable: It may not have been written.
+        """
+        snapshot = self.ledger.snapshot()
+        self._long_bytes = max(_SNAPSHOT_BYTES, 4 * len(encode(snapshot)))
+        await self.append(snapshot)
+        try:
+            # The stored offset is that of the last entry that need not be read.
+            await self._client.store_offset(self._stream, self._topic, 0, snapshot.next_offset - 1, consumer=_POINTER)
+        except HeadraceError as error:
+            raise Unavailable(f"{self._stream}/{self._topic}: {error}") from error
+
+    async def _ensure(self) -> None:
+        try:
+            await self._client.topic(self._stream, self._topic)
+        except NotFound:
+            with contextlib.suppress(AlreadyExists):
+                await self._client.create_stream(self._stream)
+            with contextlib.suppress(AlreadyExists):
+                await self._client.create_topic(
+                    self._stream, self._topic, partitions=1, message_expiry="never", max_size_bytes=_TOPIC_BYTES_MAX
+                )
+
+    async def _following(self) -> None:
+        while True:
+            try:
+                consumer = self._client.consumer(
+                    self._stream, self._topic, partitions=[0], start=at_offset(self._next_offset)
+                )
+                try:
+                    while (batch := await consumer.poll()) is not None:
+                        for message in batch:
+                            self._read(message.offset, message.payload)
+                            self._next_offset = message.offset + 1
+                        async with self._changed:
+                            self._changed.notify_all()
+                finally:
+                    with contextlib.suppress(HeadraceError):
+                        await consumer.close()
+            except HeadraceError as error:
+                _log.warning("%s/%s cannot be read, and is tried again: %s", self._stream, self._topic, error)
+                await asyncio.sleep(_RETRY_SECONDS)
+            except ConnectorError as error:
+                self._failure = error
+                _log.error("%s", error)
+                return
+
+    def _read(self, offset: int, payload: bytes) -> None:
+        self._bytes_since += len(payload)
+        try:
+            entry = decode(payload)
+        except msgspec.MsgspecError as error:
+            # All processes leave it out alike.
+            _log.warning("%s/%s, offset %d is no entry: %s", self._stream, self._topic, offset, error)
+            if self._early is None:
+                self.ledger.next_offset = offset + 1
+            return
+        if self._early is None:
+            self._apply(offset, entry)
+        elif isinstance(entry, Snapshot) and entry.next_offset == self._snapshot_at:
+            if entry.format != FORMAT:
+                raise ConnectorError(
+                    f"{self._stream}/{self._topic} has format {entry.format}, this release reads format {FORMAT}"
+                )
+            early, self._early = self._early, None
+            self.ledger.restore(entry)
+            for place, one in early:
+                self._apply(place, one)
+            self._apply(offset, entry)
+        else:
+            self._early.append((offset, entry))
+
+    def _apply(self, offset: int, entry: Entry) -> None:
+        if isinstance(entry, Snapshot):
+            self._bytes_since = 0
+        if not self.ledger.apply(offset, entry):
+            self._refused.append(offset)

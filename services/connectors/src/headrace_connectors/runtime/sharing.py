@@ -1,0 +1,124 @@
+"""The connectors of this process as a part of a group: those whose lease it has run, and the others wait."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+from headrace_connectors.contract import Unavailable
+from headrace_connectors.leases.member import GroupMember
+from headrace_connectors.runtime.connector import Connector
+
+_log = logging.getLogger(__name__)
+_RETRY_SECONDS: Final = 0.2
+
+
+class Sharing:
+    """Claims leases, starts connectors when it has theirs, and ends them before others can have it.
+
+    Args:
+        member: The own process.
+        connectors: Connectors that it can run.
+    """
+
+    def __init__(self, member: GroupMember, connectors: Sequence[Connector]) -> None:
+        self._member = member
+        self._connectors = {one.key: one for one in connectors}
+        self._started: dict[str, int] = {}
+        """Fence under which a connector was started. One that has ended, or was stopped, is not started again."""
+        self._ending: dict[str, asyncio.Task[None]] = {}
+        self._is_closed = False
+        for connector in connectors:
+            connector.lease = member
+
+    async def working(self) -> NoReturn:
+        """Work until cancelled."""
+        while True:
+            self.follow()
+            try:
+                await self._claim()
+            except Unavailable as error:
+                _log.warning("leases cannot be changed now: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+            self.follow()
+            await self._member.changed()
+
+    def follow(self) -> None:
+        """Start and end connectors as the leases say."""
+        for key, connector in self._connectors.items():
+            fence = self._member.fence(key)
+            if key in self._ending or self._is_closed:
+                continue
+            if key in self._started and self._started[key] != fence:
+                self._end(connector, is_release=False)
+            elif fence is not None and key not in self._started:
+                self._started[key] = fence
+                connector.start()
+            elif fence is None:
+                connector.stand_by()
+
+    async def close(self, seconds: float) -> list[str]:
+        """End all connectors; `working` has been cancelled.
+
+        Args:
+            seconds: Time for it.
+
+        Returns:
+            Names of those that have not ended in that time.
+        """
+        self._is_closed = True
+        for key, connector in self._connectors.items():
+            if key in self._started and key not in self._ending:
+                self._end(connector, is_release=True)
+        if not self._ending:
+            return []
+        tasks = {task: key for key, task in self._ending.items()}
+        _, late = await asyncio.wait(tasks, timeout=seconds)
+        for task in late:
+            self._connectors[tasks[task]].cut()
+        return sorted(tasks[task] for task in late)
+
+    async def _claim(self) -> None:
+        await self._member.remove_silent()
+        wanted = self._member.wanted()
+        for key in wanted.claims:
+            # What runs still, under a lease that was lost, ends first.
+            if key not in self._ending and not self._connectors[key].is_running:
+                await self._member.claim(key)
+        for key in wanted.releases:
+            if key not in self._ending:
+                self._end(self._connectors[key], is_release=True)
+        await self._member.shorten()
+
+    def _end(self, connector: Connector, *, is_release: bool) -> None:
+        task = asyncio.create_task(self._ended(connector, is_release=is_release), name=f"end-{connector.key}")
+        self._ending[connector.key] = task
+
+    async def _ended(self, connector: Connector, *, is_release: bool) -> None:
+        stopping = asyncio.create_task(connector.stop())
+        try:
+            # While the leases are renewed, a commit in progress has its grace.
+            while not stopping.done() and self._member.may_finish(connector.key):
+                await asyncio.wait({stopping}, timeout=min(_RETRY_SECONDS, self._member.seconds_to_end))
+            if not stopping.done():
+                _log.warning("%s is cut short: its lease is over", connector.key)
+                connector.cut()
+            await asyncio.wait({stopping})
+            is_held = is_release
+            while is_held:
+                is_held = not await self._released(connector.key)
+        finally:
+            self._started.pop(connector.key, None)
+            del self._ending[connector.key]
+        self.follow()
+
+    async def _released(self, key: str) -> bool:
+        try:
+            await self._member.release(key)
+        except Unavailable as error:
+            _log.warning("%s cannot be given up yet: %s", key, error)
+            await asyncio.sleep(_RETRY_SECONDS)
+            return False
+        return True

@@ -1,0 +1,224 @@
+"""CON-51: a connector in a process of its own, whose death or blocked loop reaches no other connector."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headrace
+from tests.connectors.process import Connectors, until
+from tests.sdk.conftest import url_of
+from tests.server_process import ServerProcess
+
+PLUGIN = """
+import os
+import time
+
+from headrace_connectors.contract import Batch, Polling, Record, Settings, Source, decode_state, encode_state
+
+
+class OddSettings(Settings):
+    exits_at: int = -1
+    blocks_at: int = -1
+    directory: str
+
+
+class Odd(Source):
+    settings_type = OddSettings
+
+    def __init__(self, settings):
+        self.settings, self.next, self.polled = settings, 0, 0
+
+    def mode(self):
+        return Polling(destructive=False)
+
+    async def open(self, state):
+        if state is not None:
+            self.next = decode_state(state, 1, int)
+
+    async def poll(self):
+        once = os.path.join(self.settings.directory, "once")
+        if self.next in (self.settings.exits_at, self.settings.blocks_at) and not os.path.exists(once):
+            open(once, "w").close()
+            if self.next == self.settings.exits_at:
+                os._exit(9)
+            while not os.path.exists(os.path.join(self.settings.directory, "go-on")):
+                time.sleep(0.01)
+        time.sleep(0.01)
+        self.polled = self.next + 1
+        return Batch([Record({"n": self.next})], encode_state(1, self.polled))
+
+    async def commit(self):
+        self.next = self.polled
+"""
+
+
+class Process(Connectors):
+    """Connectors with a plugin in a directory of its own, which only a fresh interpreter finds."""
+
+    popen: subprocess.Popen[bytes] | None = None
+
+    def start(self, pipeline: str) -> None:
+        """Start it and wait until it answers."""
+        plugins = self.directory / "plugins"
+        distribution = plugins / "odd-1.0.dist-info"
+        distribution.mkdir(parents=True)
+        (plugins / "odd_plugin.py").write_text(PLUGIN, encoding="utf-8")
+        (distribution / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n", encoding="utf-8")
+        entry_points = "[headrace_connectors.v1.sources]\nodd = odd_plugin:Odd\n"
+        (distribution / "entry_points.txt").write_text(entry_points, encoding="utf-8")
+        self.write(pipeline)
+        with self.log.open("ab") as log:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", "headrace_connectors", str(self.file)],
+                env=os.environ | {"PYTHONPATH": str(plugins)},
+                stdout=log,
+                stderr=log,
+            )
+        until(lambda: self.answers)
+
+    def document(self, key: str) -> dict[str, Any]:
+        """Status of a connector that has a process."""
+        return until(lambda: found if (found := self.status(key))["process_id"] is not None else None)
+
+    @property
+    def has_ended(self) -> bool:
+        return self.popen is None or self.popen.poll() is not None
+
+
+@pytest.fixture
+def process(shared_server: ServerProcess, tmp_path: Path) -> Iterator[Process]:
+    found = Process(tmp_path, url_of(shared_server.address))
+    yield found
+    if found.popen is not None:
+        found.popen.kill()
+        found.popen.wait()
+    sys.stdout.write(found.tail())
+
+
+def odd(stream: str, directory: Path, settings: str = "") -> str:
+    return (
+        f'[sources.odd]\nplugin = "odd"\nisolation = "process"\nstream = "{stream}"\ntopic = "odd"\n'
+        f'[sources.odd.settings]\ndirectory = "{directory}"\n{settings}\n'
+        '[sources.odd.delivery]\nbackoff_min = "5 ms"\nbackoff_max = "20 ms"\n'
+    )
+
+
+def neighbour(stream: str) -> str:
+    return (
+        f'[sources.calm]\nplugin = "random"\nstream = "{stream}"\ntopic = "calm"\n'
+        '[sources.calm.settings]\ninterval = "10 ms"\n'
+    )
+
+
+def numbers(client: headrace.Client, stream: str) -> list[int]:
+    try:
+        return [json.loads(message.payload)["n"] for message in client.read(stream, "odd", count=10_000)]
+    except headrace.NotFound:
+        return []
+
+
+def goes_on(process: Process, key: str) -> None:
+    before = process.status(key)["records_count"]
+    until(lambda: process.status(key)["records_count"] > before)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_killed_process_is_started_again_and_nothing_is_lost(
+    client: headrace.Client, process: Process, stream: str, tmp_path: Path
+) -> None:
+    """The source continues after what was saved; status, metrics and destinations come through the parent."""
+    process.start(odd(stream, tmp_path) + neighbour(stream))
+    goes_on(process, "odd")
+    for times in (1, 2):
+        pid = process.document("odd")["process_id"]
+        assert pid != process.popen.pid
+        os.kill(pid, signal.SIGKILL)
+        goes_on(process, "calm")
+        until(lambda times=times: process.status("odd")["restarts_count"] == times)
+        until(lambda pid=pid: process.document("odd")["process_id"] != pid)
+        goes_on(process, "odd")
+        assert "has ended by signal SIGKILL" in process.status("odd")["last_error"]
+    process.becomes("odd", "running")
+    until(lambda: process.metric("headrace_connector_messages_routed_total", connector_key="odd") > 0)
+    assert process.metric("headrace_connector_state", connector_key="odd", state="running") == 1
+    (destination,) = process.get("/connectors/odd/destinations")
+    assert (destination["stream"], destination["topic"]) == (stream, "odd")
+    history = [change["state"] for change in process.status("calm")["history"]]
+    assert history == ["starting", "running"]
+    pid = process.document("odd")["process_id"]
+    process.popen.terminate()
+    assert process.popen.wait(60) == 0
+    assert not is_alive(pid)
+    found = numbers(client, stream)
+    assert set(found) == set(range(max(found) + 1))
+    assert len(found) - len(set(found)) <= 2
+
+
+def test_a_plugin_that_exits_ends_its_process_alone(
+    client: headrace.Client, process: Process, stream: str, tmp_path: Path
+) -> None:
+    """os._exit leaves no time for anything; the source is started again."""
+    process.start(odd(stream, tmp_path, "exits_at = 5") + neighbour(stream))
+    until(lambda: process.status("odd")["restarts_count"] == 1)
+    assert "has ended with status 9" in process.status("odd")["last_error"]
+    until(lambda: process.status("odd")["records_count"] > 8)
+    goes_on(process, "calm")
+    found = numbers(client, stream)
+    assert set(found) == set(range(max(found) + 1))
+
+
+def test_a_plugin_that_blocks_the_loop_is_shown_and_delays_no_other(
+    client: headrace.Client, process: Process, stream: str, tmp_path: Path
+) -> None:
+    """The state is `degraded` until the loop turns again, and a stop ends it in any case."""
+    del client
+    pipeline = odd(stream, tmp_path, "blocks_at = 5") + neighbour(stream)
+    process.start(pipeline.replace("[sources.calm]", "[sources.calm]\nisolation = 'process'"))
+    status = process.becomes("odd", "degraded")
+    assert status["error_code"] == "blocked"
+    assert "blocks its event loop" in status["last_error"]
+    goes_on(process, "calm")
+    (tmp_path / "go-on").touch()
+    process.becomes("odd", "running")
+    goes_on(process, "odd")
+
+
+def test_its_process_ends_with_the_parent(process: Process, stream: str, tmp_path: Path) -> None:
+    """The parent is killed while the plugin blocks its loop: a thread notices."""
+    process.start(odd(stream, tmp_path, "blocks_at = 5"))
+    until((tmp_path / "once").exists)
+    pid = process.document("odd")["process_id"]
+    process.popen.kill()
+    until(lambda: not is_alive(pid))
+
+
+def test_a_connector_that_fails_is_not_started_again(process: Process, stream: str, tmp_path: Path) -> None:
+    """The status is that of a connector beside the others; a call starts it again."""
+    (tmp_path / "state").mkdir()
+    state = {"format": 1, "source": "odd", "plugin": "odd", "state": {"version": 7, "state": 1}}
+    (tmp_path / "state" / "odd.state.json").write_text(json.dumps(state), encoding="utf-8")
+    process.start(odd(stream, tmp_path) + neighbour(stream))
+    status = process.becomes("odd", "error")
+    assert status["restarts_count"] == 0
+    assert "7" in status["last_error"]
+    (tmp_path / "state" / "odd.state.json").unlink()
+    process.post("/connectors/odd/start")
+    process.becomes("odd", "running")
+    assert process.post("/connectors/odd/stop")["state"] == "stopped"
+    assert process.status("odd")["process_id"] is None

@@ -1,0 +1,275 @@
+"""CON-50: several processes share the connectors of a file, and each connector runs in one of them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import headrace
+from headrace import aio
+from headrace_connectors.leases.ledger import NO_FENCE, Claim, Renewal, Saved
+from headrace_connectors.leases.topic import LedgerTopic
+from tests.conftest import TWO_SHARDS
+from tests.connectors.process import Connectors, until
+from tests.sdk.conftest import url_of
+from tests.sdk.proxy import Proxy
+from tests.server_process import ServerProcess
+
+LEASE = "2 s"
+Pair = tuple[Connectors, Connectors]
+
+
+@pytest.fixture
+def pair(shared_server: ServerProcess, tmp_path: Path) -> Iterator[Pair]:
+    """Two processes; not started."""
+    processes = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        processes.append(Connectors(tmp_path / name, url_of(shared_server.address)))
+    yield processes[0], processes[1]
+    for process in processes:
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        sys.stdout.write(process.tail())
+
+
+def sharing(stream: str) -> str:
+    return f'[sharing]\ngroup = "g"\nstream = "{stream}-leases"\nlease = "{LEASE}"\n'
+
+
+def rows_source(key: str, url: str, stream: str) -> str:
+    return (
+        f'[sources.{key}]\nplugin = "postgres"\nstream = "{stream}"\ntopic = "{key}"\n'
+        f'[sources.{key}.settings]\nurl = "{url}"\ntable = "public.rows"\npoll_interval = "10 ms"\nbatch_size = 4\n'
+        f'cursor_column = "id"\n[sources.{key}.delivery]\nbackoff_min = "5 ms"\nbackoff_max = "20 ms"\n'
+    )
+
+
+@pytest.fixture
+def insert(database: psycopg.Connection) -> Callable[[], int]:
+    """Insert ten more rows into the table; returns their number so far."""
+    database.execute("CREATE TABLE rows (id serial PRIMARY KEY)")
+
+    def more() -> int:
+        database.execute("INSERT INTO rows SELECT FROM generate_series(1, 10)")
+        (count,) = database.execute("SELECT count(*) FROM rows").fetchone() or (0,)
+        return int(count)
+
+    return more
+
+
+def read(client: headrace.Client, stream: str, topic: str) -> list[int]:
+    """Ids of the rows in a topic."""
+    try:
+        return [json.loads(message.payload)["id"] for message in client.read(stream, topic, count=10_000)]
+    except headrace.NotFound:
+        return []
+
+
+def running(process: Connectors) -> set[str]:
+    """Connectors that run in a process."""
+    return {one["key"] for one in process.get("/connectors") if one["state"] == "running"}
+
+
+def test_two_processes_share_the_connectors_and_take_them_over(
+    client: headrace.Client, pair: Pair, stream: str, database_url: str, insert: Callable[[], int]
+) -> None:
+    """Each source runs in one process; after kill -9 the other continues with what was saved, and gives half back."""
+    one, two = pair
+    names = ["a", "b", "c", "d"]
+    pipeline = sharing(stream) + "".join(rows_source(name, database_url, stream) for name in names)
+    count = insert()
+    one.run(pipeline)
+    until(lambda: running(one) == set(names))
+    two.run(pipeline)
+    until(lambda: len(running(one)) == len(running(two)) == 2)
+    assert running(one) | running(two) == set(names)
+    standby = next(status for status in two.get("/connectors") if status["key"] in running(one))
+    assert standby["state"] == "standby"
+    assert standby["runs_in"].endswith(f":{one.pid}")
+    with pytest.raises(OSError, match="409"):
+        two.post(f"/connectors/{standby['key']}/start")
+    until(lambda: all(len(read(client, stream, name)) == count for name in names))
+
+    one.kill()
+    count = insert()
+    until(lambda: running(two) == set(names))
+    until(lambda: all(len(read(client, stream, name)) == count for name in names))
+    one.run()
+    until(lambda: len(running(one)) == len(running(two)) == 2)
+    assert two.stop() == 0
+    count = insert()
+    until(lambda: running(one) == set(names))
+
+    def is_complete(name: str) -> bool:
+        return len(read(client, stream, name)) == count
+
+    for name in names:
+        until(partial(is_complete, name))
+        assert read(client, stream, name) == sorted(set(read(client, stream, name)))
+    assert one.stop() == 0
+
+
+@pytest.mark.parametrize("point", ["stopped-before-saving", "stopped-before-committing"])
+def test_a_stopped_holder_that_wakes_saves_and_commits_nothing(
+    client: headrace.Client, pair: Pair, stream: str, database_url: str, insert: Callable[[], int], point: str
+) -> None:
+    """The holder is stopped between two steps, another process takes the source over, and then it is continued."""
+    one, two = pair
+    pipeline = sharing(stream) + rows_source("a", database_url, stream)
+    insert()
+    one.run(pipeline, fault=[point], is_waiting=False)
+    until(lambda: len(read(client, stream, "a")) == 4)
+    two.run(pipeline)
+    count = insert()
+    until(lambda: set(read(client, stream, "a")) == set(range(1, count + 1)))
+    one.send_signal(signal.SIGCONT)
+    status = one.becomes("a", "standby")
+    assert status["batches_count"] == 0
+    assert status["runs_in"] == two.status("a")["runs_in"]
+    assert two.status("a")["state"] == "running"
+    # Neither has the state gone back: the next process continues where the second one was.
+    two.kill()
+    count = insert()
+    until(lambda: running(one) == {"a"})
+    until(lambda: set(read(client, stream, "a")) == set(range(1, count + 1)))
+    repeated = {row for row, times in Counter(read(client, stream, "a")).items() if times > 1}
+    assert repeated <= {1, 2, 3, 4}
+    assert repeated or point == "stopped-before-committing"
+
+
+def test_a_process_that_is_cut_off_stops_before_another_begins(
+    client: headrace.Client,
+    shared_server: ServerProcess,
+    pair: Pair,
+    tmp_path: Path,
+    stream: str,
+    database_url: str,
+    insert: Callable[[], int],
+) -> None:
+    """The times of its status show it; when it is back, it waits until it is needed."""
+    _, two = pair
+    (tmp_path / "cut").mkdir()
+    pipeline = sharing(stream) + rows_source("a", database_url, stream)
+    count = insert()
+    with Proxy(shared_server.address) as proxy:
+        one = Connectors(tmp_path / "cut", url_of(proxy.address))
+        try:
+            one.run(pipeline)
+            until(lambda: running(one) == {"a"})
+            until(lambda: len(read(client, stream, "a")) == count)
+            two.run(pipeline)
+            two.becomes("a", "standby")
+            proxy.stall()
+            count = insert()
+            begun = two.becomes("a", "running")
+            ended = one.becomes("a", "standby")
+            last_run = max(i for i, one_ in enumerate(ended["history"]) if one_["state"] == "running")
+            stopped_at = next(o["at"] for o in ended["history"][last_run:] if o["state"] in {"stopped", "standby"})
+            began_at = next(o["at"] for o in begun["history"] if o["state"] == "running")
+            assert stopped_at < began_at
+            until(lambda: len(read(client, stream, "a")) >= count)
+            proxy.stall(is_stalled=False)
+            two.kill()
+            count = insert()
+            until(lambda: running(one) == {"a"})
+            until(lambda: set(read(client, stream, "a")) == set(range(1, count + 1)))
+        finally:
+            one.kill()
+            sys.stdout.write(one.tail())
+
+
+async def test_a_ledger_is_read_from_its_snapshot(shared_server: ServerProcess, stream: str) -> None:
+    """A process that comes later reads nothing before the snapshot, and has the same leases and states."""
+    async with aio.connect(url_of(shared_server.address)) as client:
+        first = LedgerTopic(client, stream, "g", timeout=10)
+        async with first.opened():
+            assert await first.append(Renewal("m", "m", 10.0, ("a",)))
+            assert await first.append(Claim("m", "a", NO_FENCE))
+            fence = first.ledger.fence("a")
+            for number in range(50):
+                assert await first.append(Saved("m", "a", fence, "random", b"%d" % number))
+            await first.shorten()
+            assert not await first.append(Saved("m", "a", fence + 1, "random", b"no"))
+            assert await first.append(Saved("m", "a", fence, "random", b"last"))
+            stored = await client.offset(stream, "g", 0, consumer="ledger")
+            assert stored is not None
+            assert stored.stored_offset == 51
+            second = LedgerTopic(client, stream, "g", timeout=10)
+            async with second.opened():
+                assert await second.append(Renewal("n", "n", 10.0, ("a",)))
+                assert second.ledger.states["a"].state == b"last"
+                assert second.ledger.leases == first.ledger.leases
+                assert set(second.ledger.members) == {"m", "n"}
+        await client.delete_stream(stream)
+
+
+def test_a_process_of_its_own_ends_with_the_lease(
+    client: headrace.Client, pair: Pair, stream: str, database_url: str, insert: Callable[[], int]
+) -> None:
+    """CON-51: the process that has the lease is stopped, and the one that works for it ends by itself."""
+    one, two = pair
+    source = rows_source("a", database_url, stream).replace("\nplugin", '\nisolation = "process"\nplugin', 1)
+    pipeline = sharing(stream) + source
+    count = insert()
+    one.run(pipeline)
+    until(lambda: running(one) == {"a"})
+    until(lambda: len(read(client, stream, "a")) == count)
+    worker = one.status("a")["process_id"]
+    two.run(pipeline)
+    one.send_signal(signal.SIGSTOP)
+    count = insert()
+    until(lambda: running(two) == {"a"})
+    # Its parent is stopped, and has not asked for its exit status.
+    assert Path(f"/proc/{worker}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
+    until(lambda: set(read(client, stream, "a")) == set(range(1, count + 1)))
+    one.send_signal(signal.SIGCONT)
+    one.becomes("a", "standby")
+    two.kill()
+    count = insert()
+    until(lambda: running(one) == {"a"})
+    until(lambda: set(read(client, stream, "a")) == set(range(1, count + 1)))
+
+
+def test_a_sink_is_taken_over_from_a_stopped_process(tmp_path: Path) -> None:
+    """The server removes a member that is silent, if its heartbeat is enabled; no message is left out."""
+    settings = TWO_SHARDS | {"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "2 s"}
+    with ServerProcess(tmp_path / "data", settings) as server, headrace.connect(url_of(server.address)) as client:
+        client.create_stream("s")
+        client.create_topic("s", "t", partitions=2)
+        pipeline = sharing("s") + '[sinks.a]\nplugin = "stdout"\nstream = "s"\ntopic = "t"\nlinger = "10 ms"\n'
+        processes = []
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            processes.append(Connectors(tmp_path / name, url_of(server.address)))
+        one, two = processes
+        try:
+            one.run(pipeline)
+            one.becomes("a", "running")
+            two.run(pipeline)
+            with client.producer("s", "t") as producer:
+                producer.send_many([b"1"], partition=0)
+                producer.send_many([b"2"], partition=1)
+                until(lambda: one.status("a")["records_count"] == 2)
+                one.send_signal(signal.SIGSTOP)
+                producer.send_many([b"3"], partition=0)
+                producer.send_many([b"4"], partition=1)
+                until(lambda: two.status("a")["records_count"] == 2)
+                one.send_signal(signal.SIGCONT)
+                one.becomes("a", "standby")
+                producer.send_many([b"5"], partition=1)
+            until(lambda: two.status("a")["records_count"] == 3)
+            assert one.status("a")["records_count"] == 2
+        finally:
+            for process in processes:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+                sys.stdout.write(process.tail())
