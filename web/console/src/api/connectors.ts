@@ -102,7 +102,7 @@ export function act(key: string, action: Action): Promise<Connector> {
   return request<Connector>("POST", `${connectorPath(key)}/${action}`);
 }
 
-/** Version for the state that the user has seen: a change of somebody else in between is refused. */
+/** Version for the state that the user has seen: another change in between is refused. */
 export function changed(
   method: Method,
   path: string,

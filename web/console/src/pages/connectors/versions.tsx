@@ -179,7 +179,7 @@ interface ChangeProps extends VersionsProps {
 }
 
 export function Change({ versions: current, onClose, onDone }: ChangeProps) {
-  // A change of somebody else, while the dialog is open, must not be overwritten.
+  // Another change, made while the dialog is open, must not be overwritten.
   const [versions] = useState(current);
   const [text, setText] = useState(() => textOf(activeOf(versions)?.definition ?? {}));
   const [comment, setComment] = useState("");
