@@ -12,7 +12,7 @@ import pytest
 from headrace_connectors.conformance import Case, Rule, Violation, rules_of, verify
 from headrace_connectors.contract import GROUPS
 from headrace_connectors.plugins.discovery import Plugins
-from tests.connectors.conformance import good, payloads, planted, sinks, sources
+from tests.connectors.conformance import fields_and_schemas, files_and_points, good, payloads, planted, sinks, sources
 
 CASES: Mapping[str, Callable[[], Case[Any]]] = {
     "random": sources.RandomCase,
@@ -25,6 +25,19 @@ CASES: Mapping[str, Callable[[], Case[Any]]] = {
     "text": payloads.TextCase,
     "raw": payloads.RawCase,
     "route": payloads.RouteCase,
+    "files": files_and_points.FilesCase,
+    "files-delete": files_and_points.DeletedFilesCase,
+    "influxdb": files_and_points.InfluxCase,
+    "add_fields": fields_and_schemas.AddFieldsCase,
+    "delete_fields": fields_and_schemas.DeleteFieldsCase,
+    "filter_fields": fields_and_schemas.FilterFieldsCase,
+    "rename_fields": fields_and_schemas.RenameFieldsCase,
+    "mask_fields": fields_and_schemas.MaskFieldsCase,
+    "split": fields_and_schemas.SplitCase,
+    "python": fields_and_schemas.FunctionCase,
+    "avro": fields_and_schemas.AvroCase,
+    "protobuf": fields_and_schemas.ProtobufCase,
+    "arrow": fields_and_schemas.ArrowCase,
 }
 WITH_POSTGRESQL: Mapping[str, Callable[..., Case[Any]]] = {
     "polling-cursor": partial(sources.PostgresCase, way={"cursor_column": "id"}),

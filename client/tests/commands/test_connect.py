@@ -83,6 +83,87 @@ def test_a_new_file_is_valid_when_its_blanks_are_filled(headrace: Shell, tmp_pat
     assert tomllib.loads(filled)["sources"]["example"]["plugin"] == plugin
 
 
+@pytest.mark.parametrize("plugin", ["http", "parquet", "postgres", "stdout"])
+def test_a_new_file_of_a_sink_is_valid_when_its_blanks_are_filled(headrace: Shell, tmp_path: Path, plugin: str) -> None:
+    text = headrace("connect", "new", plugin, *(["--sink"] if plugin == "postgres" else []))
+    assert "# Pipeline file with one sink of the plugin" in text
+    assert "headrace connect test FILE` shows what would be written" in " ".join(text.replace("\n#", "").split())
+    for name, value in {
+        "STREAM": "shop",
+        "TOPIC": "orders",
+        "PATH": "/tmp/x",
+        "TABLE": "public.orders",
+        "URL": "http://localhost/x",
+    }.items():
+        text = text.replace(f"${{{name}}}", value)
+    file = tmp_path / "new.toml"
+    file.write_text(text)
+    headrace("connect", "lint", str(file))
+    assert tomllib.loads(text)["sinks"]["example"]["plugin"] == plugin
+    if plugin == "postgres":
+        assert "[sources.example]" in headrace("connect", "new", plugin)
+
+
+SINK_TRIAL = """
+[sinks.out]
+plugin = "stdout"
+stream = "STREAM"
+topic = "t"
+[sinks.out.transforms.delete_fields]
+fields = ["secret"]
+"""
+
+
+def test_a_trial_of_a_sink_shows_what_would_be_written(
+    headrace: Shell, topic: tuple[str, str], server: Server, tmp_path: Path
+) -> None:
+    """The next messages, decoded and transformed; nothing is written, and no offset stored."""
+    stream, name = topic
+    file = tmp_path / "sink.toml"
+    sink = SINK_TRIAL.replace("STREAM", stream)
+    file.write_text(top(server) + sink)
+    empty = headrace("connect", "test", str(file))
+    assert "out: its topics have no messages" in empty
+    for number in range(3):
+        headrace("send", *topic, json.dumps({"n": number, "secret": "x"}), "--partition", "0")
+    headrace("send", *topic, "no JSON", "--partition", "1")
+    refused = headrace.run("connect", "test", str(file), "--json")
+    assert refused.returncode == 1
+    (trial,) = json.loads(refused.stdout)
+    validate("connect-test", [trial])
+    assert (trial["kind"], trial["error"]) == ("sink", None)
+    written = [(one["partition"], one["offset"], one["payload"]) for one in trial["records"][:3]]
+    assert written == [(0, number, f'{{"n":{number}}}') for number in range(3)]
+    bad = trial["records"][3]
+    assert (bad["outcome"], bad["payload"]) == ("invalid", "no JSON")
+    assert "the payload is not JSON" in bad["reason"]
+    shown = headrace.run("connect", "test", str(file), "--records", "2").stdout.decode()
+    assert f"{stream}/{name}, 0:1" in shown
+    assert "secret" not in shown
+    assert json.loads(headrace("group", "list", *topic, "--json")) == []
+
+
+def test_a_trial_continues_after_the_offsets_of_the_group(
+    headrace: Shell, topic: tuple[str, str], server: Server, tmp_path: Path
+) -> None:
+    stream, name = topic
+    file = tmp_path / "sink.toml"
+    file.write_text(f'{top(server)}[sinks.out]\nplugin = "stdout"\nstream = "{stream}"\ntopic = "{name}"\n')
+    for number in range(4):
+        headrace("send", *topic, str(number), "--partition", "0")
+    headrace("group", "create", *topic, "out")
+
+    def offsets() -> list[int]:
+        (trial,) = json.loads(headrace("connect", "test", str(file), "--json", "--records", "3"))
+        return [record["offset"] for record in trial["records"]]
+
+    assert offsets() == [0, 1, 2]
+    headrace("group", "reset", *topic, "out", "--to", "2", "--yes")
+    assert offsets() == [2, 3]
+    headrace("group", "reset", *topic, "out", "--to", "last", "--yes")
+    assert offsets() == [1, 2, 3]
+
+
 def test_a_new_file_has_every_setting_with_its_default_and_description(headrace: Shell) -> None:
     text = headrace("connect", "new", "webhook")
     assert "# Address to listen on; port 0 picks a free port." in text

@@ -8,6 +8,7 @@ from typing import Final
 
 import checked_in
 import command_line
+import connector_pages
 import grpc_services
 import http_operations
 import metrics_page
@@ -15,7 +16,8 @@ import service_settings
 import status_codes
 from running_server import running_server
 
-PAGES: Final = Path(__file__).resolve().parents[2] / "reference"
+DOCUMENTS: Final = Path(__file__).resolve().parents[2]
+PAGES: Final = DOCUMENTS / "reference"
 
 
 def pages() -> dict[str, str]:
@@ -40,9 +42,10 @@ def main(arguments: list[str]) -> int:
     """Run the command and return its exit status."""
     return checked_in.update(
         arguments,
-        description="Generate the pages of docs/reference from commands, registries, collectors and descriptions.",
+        description="Generate docs/reference and docs/connectors from commands, registries, plugins and descriptions.",
         generator="../docs/site/reference",
-        contents={PAGES / name: text for name, text in pages().items()},
+        contents={PAGES / name: text for name, text in pages().items()}
+        | {DOCUMENTS / "connectors" / name: text for name, text in connector_pages.pages().items()},
     )
 
 

@@ -207,23 +207,27 @@ class TopicNameDocument(TypedDict):
 class TriedRecordDocument(TypedDict):
     """A record of `connect test`."""
 
-    outcome: Literal["sent", "dropped", "refused"]
-    """Outcome of the record if the source ran."""
+    outcome: Literal["sent", "dropped", "refused", "written", "invalid"]
+    """Outcome of the record if the connector ran."""
     stream: str | None
     topic: str | None
+    """Topic that a source sends it to, or that a sink has read it from."""
     partition: int | None
-    """Partition that the routing names; None: the key or the server chooses it."""
+    """Partition of the message; of a source the one that its routing names, null: by key, or any."""
     key: str | None
     payload: str
     reason: str | None
-    """Reason why it would not be sent."""
+    """Reason why it would not be sent or written."""
+    offset: int | None
+    """Offset of the message that a sink has read."""
 
 
 class TrialDocument(TypedDict):
-    """A source of `connect test`."""
+    """A connector of `connect test`."""
 
     key: str
     """Name in the pipeline file."""
+    kind: Literal["source", "sink"]
     plugin: str
     error: str | None
     """Reason why it could not be tried."""

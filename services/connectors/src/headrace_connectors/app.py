@@ -29,6 +29,7 @@ from headrace_connectors.runtime.metrics import ConnectorCollector
 from headrace_connectors.runtime.server_client import client_of
 from headrace_connectors.runtime.sharing import Sharing
 from headrace_connectors.runtime.sink_connector import SinkConnector
+from headrace_connectors.runtime.sink_trial import try_sink
 from headrace_connectors.runtime.source_connector import SourceConnector
 from headrace_connectors.runtime.supervisor import Supervisor
 from headrace_connectors.runtime.trial import Trial, try_source
@@ -112,19 +113,19 @@ async def running(pipeline: Pipeline) -> AsyncIterator[RunningConnectors]:
 
 
 async def tried(pipeline: Pipeline, *, records_max: int, seconds: float) -> list[Trial]:
-    """Poll each source that is enabled once, and return where its records would go. Nothing is stored or committed.
+    """Try each connector that is enabled: where records would go, and what would be written. Nothing is stored.
 
     Args:
         pipeline: The pipeline.
-        records_max: Maximum number of records of a source.
-        seconds: Time for opening a source and for its poll.
+        records_max: Maximum number of records of a source, and of messages of each topic of a sink.
+        seconds: Time for each connector.
 
     Raises:
         HeadraceError: The server cannot be reached, or refuses the login.
     """
     store = StateStore.unlocked(pipeline.state_directory)
     async with client_of(pipeline.server) as client:
-        return [
+        sources = [
             await try_source(
                 spec,
                 store,
@@ -135,6 +136,12 @@ async def tried(pipeline: Pipeline, *, records_max: int, seconds: float) -> list
             for spec in pipeline.sources.values()
             if spec.settings.enabled
         ]
+        sinks = [
+            await try_sink(spec, client, records_max=records_max, seconds=seconds)
+            for spec in pipeline.sinks.values()
+            if spec.settings.enabled
+        ]
+        return [*sources, *sinks]
 
 
 def _connector(spec: Spec | Unusable, server: ServerSettings, client: aio.Client, store: States) -> Connector:

@@ -13,7 +13,7 @@ from headrace.sdk.errors import HeadraceError
 from headrace_connectors.app import tried
 from headrace_connectors.contract import CONTRACT_VERSION, ConnectorError
 from headrace_connectors.pipeline_file.pipeline import Pipeline, read_pipeline
-from headrace_connectors.pipeline_file.template import source_template
+from headrace_connectors.pipeline_file.template import sink_template, source_template
 from headrace_connectors.plugins.discovery import Plugins
 
 _TRIAL_SECONDS: Final = 5.0
@@ -28,14 +28,22 @@ def read(file: Path) -> Pipeline:
     return read_pipeline(file, Plugins(), os.environ)
 
 
-def template(plugin: str) -> str:
+def template(plugin: str, kind: str | None) -> str:
     """Return a pipeline file to be completed.
 
+    Args:
+        plugin: Name of a source or sink.
+        kind: ``sources`` or ``sinks``; None: a source if there is one of this name, and a sink otherwise.
+
     Raises:
-        CommandError: There is no such source.
+        CommandError: There is no such plugin.
     """
+    plugins = Plugins()
+    if kind is None:
+        is_sink = plugin in plugins.names("sinks") and plugin not in plugins.names("sources")
+        kind = "sinks" if is_sink else "sources"
     try:
-        return source_template(Plugins(), plugin)
+        return (sink_template if kind == "sinks" else source_template)(plugins, plugin)
     except ConnectorError as error:
         raise CommandError(f"{error} (`headrace connect plugins` lists them)") from error
 
@@ -56,7 +64,7 @@ def plugins() -> list[PluginDocument]:
 
 
 def trials(pipeline: Pipeline, records_max: int) -> list[TrialDocument]:
-    """Poll each source once, and return where its records would go.
+    """Try each connector, and return where records would go, and what would be written.
 
     Raises:
         CommandError: The server cannot be reached, or refuses the login.
@@ -68,6 +76,7 @@ def trials(pipeline: Pipeline, records_max: int) -> list[TrialDocument]:
     return [
         TrialDocument(
             key=one.key,
+            kind=one.kind,
             plugin=one.plugin,
             error=one.error,
             records=[cast("Any", record._asdict()) for record in one.records],

@@ -11,8 +11,15 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from headrace_connectors.contract import Source
-from headrace_connectors.pipeline_file.models import HttpSettings, RuntimeSettings, ServerSettings, SourceSettings
+from headrace_connectors.contract import Sink, Source
+from headrace_connectors.pipeline_file.models import (
+    ConnectorSettings,
+    HttpSettings,
+    RuntimeSettings,
+    ServerSettings,
+    SinkSettings,
+    SourceSettings,
+)
 from headrace_connectors.plugins.discovery import Plugins
 from headrace_settings import Path, Secret, Setting
 from headrace_settings.display.rendering import shown_value
@@ -20,14 +27,14 @@ from headrace_settings.display.rendering import shown_value
 _WIDTH: Final = 100
 _KEY: Final = "example"
 _INTRODUCTION: Final = (
-    "Pipeline file with one source of the plugin {plugin}: {summary}",
+    "Pipeline file with one {what} of the plugin {plugin}: {summary}",
     (
         'A line such as `#name = value` is a setting with its default: remove the "#" to change it; of a table such as '
         "`#[name]`, too. Each ${{NAME}} is a blank: replace it by a value, or set the variable NAME of the environment."
     ),
     (
-        "`headrace connect lint FILE` reports what is missing or wrong, `headrace connect test FILE` shows where "
-        "records would go, and `headrace connect run FILE` runs the connectors."
+        "`headrace connect lint FILE` reports what is missing or wrong, `headrace connect test FILE` shows {shown}, "
+        "and `headrace connect run FILE` runs the connectors."
     ),
 )
 
@@ -40,16 +47,26 @@ def source_template(plugins: Plugins, name: str) -> str:
     Raises:
         ConnectorError: There is no such plugin, or it cannot be imported.
     """
-    kind: type[Source] = plugins.load("sources", name)
-    path = ("sources", _KEY)
+    return _template("source", SourceSettings, name, plugins.load("sources", name))
+
+
+def sink_template(plugins: Plugins, name: str) -> str:
+    """Return a pipeline file for a sink, as `source_template`."""
+    return _template("sink", SinkSettings, name, plugins.load("sinks", name))
+
+
+def _template(what: str, settings: type[ConnectorSettings], name: str, kind: type[Source | Sink]) -> str:
+    path = (f"{what}s", _KEY)
+    shown = "where records would go" if what == "source" else "what would be written"
+    words = {"what": what, "shown": shown, "plugin": name, "summary": _summary(kind)}
     lines = [
-        *(line for text in _INTRODUCTION for line in _comment(text.format(plugin=name, summary=_summary(kind)))),
+        *(line for text in _INTRODUCTION for line in _comment(text.format(**words))),
         *_section(ServerSettings, ("server",)),
         "",
         f"[{_dotted(path)}]",
-        *_leaves(SourceSettings, {"plugin": shown_value(name), "stream": _blank("stream"), "topic": _blank("topic")}),
+        *_leaves(settings, {"plugin": shown_value(name), "stream": _blank("stream"), "topic": _blank("topic")}),
         *_section(kind.settings_type, (*path, "settings")),
-        *_sections(SourceSettings, path),
+        *_sections(settings, path),
         *_section(HttpSettings, ("http",)),
         *_section(RuntimeSettings, ("runtime",)),
     ]
@@ -58,7 +75,7 @@ def source_template(plugins: Plugins, name: str) -> str:
 
 def _summary(kind: type[Any]) -> str:
     """First sentence of the description of a plugin."""
-    paragraph = " ".join((inspect.getdoc(kind) or "a source.").split("\n\n")[0].split())
+    paragraph = " ".join((inspect.getdoc(kind) or "a connector.").split("\n\n")[0].split())
     return paragraph.partition(". ")[0].rstrip(".") + "."
 
 

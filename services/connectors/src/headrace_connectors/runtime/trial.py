@@ -23,31 +23,35 @@ _RETRY_SECONDS = 0.2
 class TriedRecord(NamedTuple):
     """A record, or one of the records that a transform has made of it."""
 
-    outcome: Literal["sent", "dropped", "refused"]
-    """Outcome of the record if the source ran."""
+    outcome: Literal["sent", "dropped", "refused", "written", "invalid"]
+    """Outcome of the record if the connector ran."""
     stream: str | None
     topic: str | None
+    """Topic that a source sends it to, or that a sink has read it from."""
     partition: int | None
-    """Partition that the routing names; None: the key or the server chooses it."""
+    """Partition of the message; of a source the one that its routing names, None: by key, or any."""
     key: str | None
     payload: str
     """Payload as the codec encodes it; that of the source for records that would not be sent."""
     reason: str | None
-    """Reason why it would not be sent."""
+    """Reason why it would not be sent or written."""
+    offset: int | None = None
+    """Offset of the message that a sink has read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Outcome for one source."""
+    """Outcome for one connector."""
 
     key: str
-    """Name of the source."""
+    """Name of the connector."""
     plugin: str
     records: Sequence[TriedRecord] = ()
     error: str | None = None
-    """Reason why the source could not be tried."""
+    """Reason why the connector could not be tried."""
     new_topics: Sequence[Name] = ()
     """Topics that do not exist, and would be created."""
+    kind: Literal["source", "sink"] = "source"
 
 
 async def try_source(

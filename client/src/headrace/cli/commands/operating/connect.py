@@ -100,14 +100,16 @@ for _command in (connect_changes.versions, connect_changes.activate, connect_cha
 
 @app.command()
 @click.argument("plugin", metavar="PLUGIN")
-def new(plugin: str) -> None:
-    """Print a pipeline file for a source, with every setting, its default and its description.
+@click.option("--source", "kind", flag_value="sources", help="Write a source, if PLUGIN is the name of a sink, too.")
+@click.option("--sink", "kind", flag_value="sinks", help="Write a sink, if PLUGIN is the name of a source, too.")
+def new(plugin: str, kind: str | None) -> None:
+    """Print a pipeline file for a source or a sink, with every setting, its default and its description.
 
     Blanks are marked as ${NAME}. `headrace connect lint` reports those that are left.
     """
     from headrace.cli.connecting import pipelines  # noqa: PLC0415
 
-    click.echo(pipelines.template(plugin), nl=False)
+    click.echo(pipelines.template(plugin, kind), nl=False)
 
 
 @app.command()
@@ -140,14 +142,15 @@ def plugins(form: Form) -> None:
     type=WholeNumber(1, 100_000),
     default=10,
     show_default=True,
-    help="Maximum number of records of each source.",
+    help="Maximum number of records of each source, and of messages of each topic of a sink.",
 )
 @with_form
 def test_(file: Path, records_max: int, form: Form) -> None:
-    """Open the sources of a pipeline file, poll each once, and show where its records would go.
+    """Poll the sources of a pipeline file, and show where records would go; show what its sinks would write.
 
-    Nothing is stored, committed or created. A source that has no records within 5 seconds is reported. The exit status
-    is 1 if a source could not be tried, or would refuse a record.
+    Nothing is stored, committed, written or created. A source that has no records within 5 seconds is reported. Of
+    sinks, the next messages are decoded and transformed; if there are none, the last ones. The exit status is 1 if a
+    connector could not be tried, would refuse a record, or a message is invalid.
     """
     from headrace.cli.connecting import pipelines  # noqa: PLC0415
 
@@ -261,7 +264,7 @@ def _print_outcomes(found: list[ConformanceDocument]) -> None:
 
 
 def _refused(trial: TrialDocument) -> bool:
-    return any(record["outcome"] == "refused" for record in trial["records"])
+    return any(record["outcome"] in {"refused", "invalid"} for record in trial["records"])
 
 
 def _print_connectors(connectors: list[ConnectorDocument]) -> None:
@@ -303,21 +306,36 @@ def _print_destinations(found: list[DestinationDocument]) -> None:
 
 def _print_trials(trials: list[TrialDocument]) -> None:
     if not trials:
-        click.echo("no source is enabled")
+        click.echo("no connector is enabled")
     rows = [
         (trial["key"], record["outcome"], *_place(record), _shortened(record["payload"]))
         for trial in trials
+        if trial["kind"] == "source"
         for record in trial["records"]
     ]
     if rows:
         output.print_table(("source", "outcome", "destination", "partition", "record"), rows)
+    read = [
+        (
+            trial["key"],
+            record["outcome"],
+            f"{record['stream']}/{record['topic']}, {record['partition']}:{record['offset']}",
+            _shortened(record["payload"]) if record["reason"] is None else record["reason"],
+        )
+        for trial in trials
+        if trial["kind"] == "sink"
+        for record in trial["records"]
+    ]
+    if read:
+        output.print_table(("sink", "outcome", "message", "record"), read)
     for trial in trials:
         for topic in trial["new_topics"]:
             click.echo(f"{trial['key']}: the topic {topic['stream']}/{topic['topic']} would be created")
         if trial["error"] is not None:
             click.echo(f"{output.coloured('fail', 'red')}  {trial['key']}: {output.harmless(trial['error'])}")
         elif not trial["records"]:
-            click.echo(f"{trial['key']}: the poll has returned no records")
+            text = "the poll has returned no records" if trial["kind"] == "source" else "its topics have no messages"
+            click.echo(f"{trial['key']}: {text}")
 
 
 def _place(record: TriedRecordDocument) -> tuple[str, str]:

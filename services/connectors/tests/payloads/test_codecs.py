@@ -192,7 +192,7 @@ def test_a_compiled_module_and_other_types():
 
 def test_released_schemas_can_be_used():
     """A set of descriptors as `buf build` makes it."""
-    path = Path(__file__).parents[3] / "proto/released.binpb"
+    path = Path(__file__).parents[4] / "proto/released.binpb"
     codec = ProtobufCodec(ProtobufSettings(descriptor_set=str(path), message="headrace.catalog.v1.Stream"))
     assert codec.decode(b"") == {}
 
