@@ -29,6 +29,7 @@ _RETRY_SECONDS: Final = 0.2
 _TOPIC_BYTES_MAX: Final = 4 << 30
 _SNAPSHOT_BYTES: Final = 4 << 20
 _REFUSED_MAX: Final = 4096
+_READ_MESSAGES: Final = 1000
 
 
 class LedgerTopic:
@@ -64,14 +65,31 @@ class LedgerTopic:
             HeadraceError: The server cannot be reached, or refuses it.
         """
         await self._ensure()
-        pointer = await self._client.offset(self._stream, self._topic, 0, consumer=_POINTER)
-        if pointer is not None:
-            self._early, self._snapshot_at = [], pointer.stored_offset + 1
-            self._next_offset = self._snapshot_at
+        await self._begin()
         async with self._client.direct_producer(delivery_timeout=self._timeout) as producer:
             self._producer = producer
             async with background(self._following(), "ledger"):
                 yield self
+
+    async def read_once(self) -> Ledger:
+        """Return the ledger as it is now; an empty one if there is no topic. Nothing is created or followed.
+
+        Raises:
+            HeadraceError: The server cannot be reached, or refuses it.
+            ConnectorError: The ledger is of another release.
+        """
+        try:
+            await self._client.topic(self._stream, self._topic)
+        except NotFound:
+            return self.ledger
+        await self._begin()
+        while messages := list(
+            await self._client.read(self._stream, self._topic, start=at_offset(self._next_offset), count=_READ_MESSAGES)
+        ):
+            for message in messages:
+                self._read(message.offset, message.payload)
+                self._next_offset = message.offset + 1
+        return self.ledger
 
     async def append(self, entry: Entry) -> bool:
         """Append an entry, and wait until it was read back; return False if it had no effect.
@@ -124,6 +142,12 @@ class LedgerTopic:
             await self._client.store_offset(self._stream, self._topic, 0, snapshot.next_offset - 1, consumer=_POINTER)
         except HeadraceError as error:
             raise Unavailable(f"{self._stream}/{self._topic}: {error}") from error
+
+    async def _begin(self) -> None:
+        pointer = await self._client.offset(self._stream, self._topic, 0, consumer=_POINTER)
+        if pointer is not None:
+            self._early, self._snapshot_at = [], pointer.stored_offset + 1
+            self._next_offset = self._snapshot_at
 
     async def _ensure(self) -> None:
         try:
