@@ -279,8 +279,8 @@ class _Reader:
         if isinstance(http, HttpSettings) and http.configuration.enabled and sharing.group is not None:
             self._tables.report(
                 ("http", "configuration", "enabled"),
-                "changes would reach one process of the group alone: change the file of all of them, or remove "
-                "sharing.group",
+                "changes would reach one process of the group alone: change the file of all of them,"
+                " or remove sharing.group",
             )
         if state.kind == "topic" and sharing.group is None:
             self._tables.report(("state", "kind"), "states in a topic belong to a group: set sharing.group")
