@@ -39,51 +39,79 @@ def programs() -> Path:
     raise PostgresqlMissing("there is no initdb: `.ci/postgresql` installs PostgreSQL")
 
 
+class PostgresqlServer:
+    """An empty server, which can crash and start again. `close` removes it."""
+
+    def __init__(self) -> None:
+        self._programs = programs()
+        # The server refuses to run as root, and another user may not enter the directories of tests.
+        self._owner = pwd.getpwnam("postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name)
+        self._directory = Path(tempfile.mkdtemp(prefix="headrace-postgresql-"))
+        os.chown(self._directory, self._owner.pw_uid, self._owner.pw_gid)
+        self.port = free_port()
+        try:
+            self._run("initdb", "--auth", "trust", "--username", USER, "--no-sync", "--encoding", "UTF8")
+        except AssertionError:
+            self.close()
+            raise
+
+    def start(self) -> None:
+        """Start it, and wait until it accepts connections."""
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": self.port,
+            "unix_socket_directories": self._directory,
+            "fsync": "off",
+            # For clients that read changes from the write-ahead log.
+            "wal_level": "logical",
+        }
+        options = " ".join(f"-c {name}={value}" for name, value in settings.items())
+        self._run("pg_ctl", "start", "--wait", "--silent", "--options", options)
+
+    def crash(self) -> None:
+        """End it at once: the next start recovers from the log."""
+        self._run("pg_ctl", "stop", "--wait", "--silent", "--mode", "immediate")
+
+    def stop(self) -> None:
+        """Shut it down when it has sent what its replication connections need."""
+        self._run("pg_ctl", "stop", "--wait", "--silent", "--mode", "fast")
+
+    def close(self) -> None:
+        """Remove its data; it has ended."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        log = self._directory / "log"
+        try:
+            # A file: a pipe would stay open in the server.
+            with log.open("ab") as output:
+                subprocess.run(
+                    [self._programs / program, "--pgdata", self._directory / "data", *arguments],
+                    check=True,
+                    cwd=self._directory,
+                    user=self._owner.pw_uid,
+                    group=self._owner.pw_gid,
+                    extra_groups=[],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                )
+        except subprocess.CalledProcessError as error:
+            raise AssertionError(f"{error}\n{log.read_text(errors='replace')}") from error
+
+
 @contextmanager
 def postgresql() -> Generator[dict[str, str]]:
     """Run an empty server during a ``with`` block; the value is what libpq's variables have to be."""
-    where = programs()
-    # The server refuses to run as root, and another user may not enter the directories of tests.
-    owner = pwd.getpwnam("postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name)
-    directory = Path(tempfile.mkdtemp(prefix="headrace-postgresql-"))
-    os.chown(directory, owner.pw_uid, owner.pw_gid)
-    data, port = directory / "data", free_port()
-
-    def run(program: str, *arguments: str) -> None:
-        subprocess.run(
-            [where / program, "--pgdata", data, *arguments],
-            check=True,
-            cwd=directory,
-            user=owner.pw_uid,
-            group=owner.pw_gid,
-            extra_groups=[],
-            stdin=subprocess.DEVNULL,
-            # A file: a pipe would stay open in the server.
-            stdout=log,
-            stderr=log,
-        )
-
-    with (directory / "log").open("wb") as log:
+    server = PostgresqlServer()
+    try:
+        server.start()
         try:
-            run("initdb", "--auth", "trust", "--username", USER, "--no-sync", "--encoding", "UTF8")
-            settings = {
-                "listen_addresses": "127.0.0.1",
-                "port": port,
-                "unix_socket_directories": directory,
-                "fsync": "off",
-                # For clients that read changes from the write-ahead log.
-                "wal_level": "logical",
-            }
-            options = " ".join(f"-c {name}={value}" for name, value in settings.items())
-            run("pg_ctl", "start", "--wait", "--silent", "--options", options)
-            try:
-                yield {"PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": USER, "PGDATABASE": "postgres"}
-            finally:
-                run("pg_ctl", "stop", "--wait", "--silent", "--mode", "immediate")
-        except subprocess.CalledProcessError as error:
-            raise AssertionError(f"{error}\n{(directory / 'log').read_text(errors='replace')}") from error
+            yield {"PGHOST": "127.0.0.1", "PGPORT": str(server.port), "PGUSER": USER, "PGDATABASE": "postgres"}
         finally:
-            shutil.rmtree(directory, ignore_errors=True)
+            server.crash()
+    finally:
+        server.close()
 
 
 @contextmanager

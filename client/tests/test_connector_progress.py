@@ -16,7 +16,7 @@ def test_rates_are_those_since_the_lines_before() -> None:
     status = Status(state=State.RUNNING)
     source: Any = SimpleNamespace(key="orders", status=status)
     progress = Progress(itertools.count(0, 2).__next__)
-    progress.show([source])
+    progress.show(lambda: [source])
     shown = []
     for records_count in (100, 3_100, 3_100):
         status.records_count = records_count

@@ -13,13 +13,14 @@ from typing import Any
 from headrace.aio.consumer import Consumer
 from headrace_chassis import directories
 from headrace_connectors import process
+from headrace_connectors.runtime.delivery import Delivery
 from headrace_connectors.runtime.source_loop import SourceLoop
 from headrace_connectors.sinks.parquet import partition
 from headrace_connectors.sinks.parquet.sink import ParquetSink
 from headrace_connectors.sinks.postgres.sink import PostgresSink
 from headrace_connectors.sinks.sqlite.database import Offsets
 from headrace_connectors.sinks.sqlite.sink import SqliteSink
-from headrace_connectors.sources.postgres import cdc
+from headrace_connectors.sources.postgres.streaming import ChangeStream
 from headrace_connectors.state import store
 from headrace_connectors.state.topic import TopicStates
 
@@ -87,13 +88,12 @@ def _stopped_before(kind: type[Any], method: str) -> Callable[[], None]:
 def _failing_commit() -> None:
     """The server of the source refuses to advance the slot."""
 
-    async def advance(self: cdc.PostgresCdc, lsn: int) -> None:
+    async def advance(self: ChangeStream, *_arguments: Any, **_named: Any) -> None:
         # Position 0 is refused by PostgreSQL itself.
-        del lsn
         statement = "SELECT pg_replication_slot_advance(%s, '0/0')"
-        await self._database.rows("advancing the slot", statement, (self._settings.slot,))
+        await self._slot._database.rows("advancing the slot", statement, (self._slot._settings.slot,))
 
-    cdc.PostgresCdc._advance = advance  # type: ignore[method-assign]
+    ChangeStream.advance = advance  # type: ignore[method-assign]
 
 
 def _killed_at_third(kind: type[Any], method: str, *, is_after: bool) -> None:
@@ -163,6 +163,13 @@ POINTS: dict[str, Callable[[], None]] = {
     "failing-commit": _failing_commit,
     "third-save": _at([store.StateStore], "save"),
     "after-third-save": _at([store.StateStore], "save", is_after=True),
+    "source-after-polling": _at([ChangeStream], "poll", is_after=True),
+    "source-before-delivering": _at([Delivery], "deliver"),
+    "source-after-delivering": _at([Delivery], "deliver", is_after=True),
+    "source-before-saving": _at([store.StateStore], "save"),
+    "source-after-saving": _at([store.StateStore], "save", is_after=True),
+    "source-before-advancing": _at([ChangeStream], "advance"),
+    "source-after-advancing": _at([ChangeStream], "advance", is_after=True),
     "sink-before-writing": _at(_SINKS, "write"),
     "sink-before-flushing": _at(_SINKS, "flush"),
     "sink-within-flushing": _within_transaction,

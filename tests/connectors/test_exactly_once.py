@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace
+from headrace_connectors.sinks.parquet.partition import PartitionFiles
 from tests.connectors.process import Connectors, until
 from tests.connectors.test_sinks import FAST
 from tests.sdk.conftest import url_of
@@ -116,12 +116,13 @@ def test_files_have_each_message_once_whatever_is_killed(
     until(lambda: len(ids(tmp_path)) >= len(written(range(120))))
     assert connectors.stop() == 0
     assert sorted(ids(tmp_path)) == written(range(120))
-    named = [
-        file["name"]
-        for manifest in tmp_path.glob("files/*/*/*/manifest.json")
-        for file in json.loads(manifest.read_text(encoding="utf-8"))["files"]
-    ]
-    assert len(named) == len(list(tmp_path.glob("files/*/*/*/*.parquet")))
+    named = [file for directory in directories(tmp_path) for file in PartitionFiles(directory, "zstd").paths()]
+    assert sorted(named) == sorted(tmp_path.glob("files/*/*/*/*.parquet"))
+
+
+def directories(path: Path) -> list[Path]:
+    """Directories of the partitions."""
+    return [manifest.parent for manifest in path.glob("files/*/*/*/manifest.json")]
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -149,9 +150,9 @@ def test_rows_of_sqlite_are_written_once_whatever_is_killed(
 def ids(path: Path) -> list[int]:
     """Column `id` of all files of all partitions that count."""
     found: list[int] = []
-    for manifest in path.glob("files/*/*/*/manifest.json"):
-        for file in json.loads(manifest.read_text(encoding="utf-8"))["files"]:
-            found += pq.read_table(manifest.parent / file["name"], partitioning=None).column("id").to_pylist()
+    for directory in directories(path):
+        for file in PartitionFiles(directory, "zstd").paths():
+            found += pq.read_table(file, partitioning=None).column("id").to_pylist()
     return found
 
 

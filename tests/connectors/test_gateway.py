@@ -106,7 +106,7 @@ async def test_refusals_reach_the_user(
 async def test_connectors_that_do_not_answer(
     known: tuple[ServerProcess, Connectors], start_server: StartServer
 ) -> None:
-    """CON-34: no answer, a wrong token and no connectors at all are told apart, and none logs a user out."""
+    """CON-34: no answer, a wrong token and no connectors at all are distinguished, and none logs a user out."""
     server, connectors = known
     async with aiohttp.ClientSession() as session:
         root = await Api(session, server.http_url).login()

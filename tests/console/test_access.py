@@ -43,6 +43,7 @@ def places(shared_server: Any) -> dict[str, str]:
         "topic-settings": f"{path}/settings",
         "groups": "groups",
         "clients": "clients",
+        "connectors": "connectors",
         "cluster": "cluster",
         "users": "users",
         "user": f"users/{user['id']}",

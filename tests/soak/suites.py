@@ -122,6 +122,16 @@ def _sdk_faults(seed: int, seconds: int) -> Round:
     return Round((sys.executable, *given))
 
 
+def _changes(seed: int, seconds: int) -> Round:
+    amount = ("--changes", str(400 * seconds), "--kills", str(max(3, seconds // 8)))
+    return Round((sys.executable, "-m", "tests.connectors.soak", *amount, "--seed", str(seed)))
+
+
+def _postgresql() -> str:
+    found = shutil.which("initdb") or list(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return "" if found else "PostgreSQL is not installed: .ci/postgresql"
+
+
 def _faults(part: str) -> Callable[[int, int], Round]:
     def round_of(seed: int, seconds: int) -> Round:
         rounds = str(max(1, seconds // 3))
@@ -202,6 +212,14 @@ SUITES: Final = (
         "producers and consumers of the SDK, whose connections are cut and whose server is killed and paused",
         _sdk_faults,
         seconds_min=20,
+    ),
+    Suite(
+        "changes",
+        "changes of PostgreSQL to a copy and to files, with connectors, server and database killed",
+        _changes,
+        _postgresql,
+        seconds=120,
+        seconds_min=40,
     ),
     Suite("metadata-faults", "replicas that are killed, paused and cut off, and their power", _faults("metadata")),
     Suite(

@@ -84,7 +84,7 @@ async def test_a_caller_who_has_gone_leaves_nothing_behind():
         call.cancel()
         while source._waiting:
             await asyncio.sleep(0)
-        assert source._waiting_bytes == 0
+        assert source._held_bytes == source._held_requests == 0
 
 
 @pytest.mark.parametrize(
@@ -120,3 +120,45 @@ async def test_an_address_in_use_is_reported():
         with pytest.raises(ConnectorError, match="cannot listen on"):
             await other.open(None)
         await other.close()
+
+
+async def test_requests_are_counted_while_their_bodies_arrive():
+    """CON-24: a body that arrives slowly holds its size from the beginning; without a length, the maximum."""
+
+    async def slow(begun, rest):
+        begun.set()
+        yield b"["
+        await rest.wait()
+        yield b"1]"
+
+    async with webhook(max_waiting=2048, max_body=1024) as (source, session):
+        begun, rest = [asyncio.Event(), asyncio.Event()], asyncio.Event()
+        calls = [post(session, slow(one, rest)) for one in begun]
+        while source._held_requests < 2:
+            await asyncio.sleep(0)
+        assert (await post(session, b"2"))[0] == 429
+        rest.set()
+        stored = 0
+        while stored < 2:
+            stored += len((await source.poll()).records)
+            await source.commit()
+        assert [(await call)[0] for call in calls] == [200, 200]
+        assert source._held_bytes == 0
+
+
+async def test_a_batch_that_is_being_stored_counts():
+    async with webhook(max_requests=2) as (source, session):
+        calls = [post(session, b"1"), post(session, b"2")]
+        while source._held_requests < 2:
+            await asyncio.sleep(0)
+        await source.poll()
+        assert (await post(session, b"3"))[0] == 429
+        while len(source._pending) < 2:
+            await source.commit()
+            await source.poll()
+        await source.commit()
+        assert [(await call)[0] for call in calls] == [200, 200]
+        again = post(session, b"3")
+        await source.poll()
+        await source.commit()
+        assert (await again)[0] == 200

@@ -12,6 +12,8 @@ import { Users } from "./pages/access/users.tsx";
 import { ClientPage } from "./pages/client.tsx";
 import { Clients } from "./pages/clients.tsx";
 import { Cluster } from "./pages/cluster.tsx";
+import { ConnectorPage } from "./pages/connectors/connector.tsx";
+import { Connectors } from "./pages/connectors/list.tsx";
 import { Groups } from "./pages/groups.tsx";
 import { Logs } from "./pages/logs.tsx";
 import { Overview } from "./pages/overview.tsx";
@@ -31,6 +33,7 @@ const NAVIGATION = [
     ["streams", "Streams"],
     ["groups", "Consumer groups"],
     ["clients", "Clients"],
+    ["connectors", "Connectors"],
     ["cluster", "Cluster"],
   ],
   [
@@ -173,6 +176,8 @@ function pageOf({ parts }: Place): JSX.Element {
       return <StreamPage id={second} />;
     case "clients":
       return second === undefined ? <Clients /> : <ClientPage id={second} />;
+    case "connectors":
+      return second === undefined ? <Connectors /> : <ConnectorPage id={second} />;
     case "cluster":
       return <Cluster />;
     case "groups":

@@ -5,7 +5,7 @@ docs/schemas has the JSON schemas, which are generated from the types here. A fi
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 
 class StateChangeDocument(TypedDict):
@@ -31,6 +31,25 @@ class TopicReadDocument(TypedDict):
 
     stream: str
     topic: str
+
+
+class LagDocument(TypedDict):
+    """Distance of a connector from the end of what it reads."""
+
+    behind: int
+    unit: Literal["bytes", "messages", "rows"]
+
+
+class FailureDocument(TypedDict):
+    """An error of a connector. Times are in RFC 3339."""
+
+    first_at: str
+    at: str
+    """Time of the last repetition."""
+    code: str | None
+    message: str
+    count: int
+    """Number of repetitions without another error in between."""
 
 
 class ConnectorDocument(TypedDict):
@@ -61,6 +80,14 @@ class ConnectorDocument(TypedDict):
     """Messages that a sink could not decode, transform or write."""
     dead_letters_count: NotRequired[int]
     """Messages that a sink has sent to a dead-letter topic."""
+    transforms: NotRequired[dict[str, dict[str, Any]]]
+    """State of transforms that have one, such as the epoch of `route`."""
+    records_per_second: NotRequired[float | None]
+    """None: not known yet."""
+    lag: NotRequired[LagDocument | None]
+    """None: not known."""
+    errors: NotRequired[list[FailureDocument]]
+    """Newest errors, the oldest first."""
     error_code: str | None
     last_error: str | None
     last_error_at: str | None
@@ -89,6 +116,56 @@ class DestinationDocument(TypedDict):
     messages_count: int
     """Messages that were stored in this run."""
     last_error: str | None
+
+
+class VersionDocument(TypedDict):
+    """A version of a configuration, which never changes."""
+
+    number: int
+    at: str
+    """Time in RFC 3339."""
+    author: str
+    comment: str
+    origin: Literal["file", "http"]
+    """`file`: found in the pipeline file at a start."""
+    kind: Literal["source", "sink", "mapping"]
+    definition: dict[str, Any] | None
+    """Table as in a pipeline file, without secrets; None: a deletion."""
+
+
+class ActivationDocument(TypedDict):
+    """A version that became the active one."""
+
+    at: str
+    number: int
+    author: str
+    comment: str
+
+
+class VersionsDocument(TypedDict):
+    """Versions of `connect versions`, `activate` and `rollback`."""
+
+    key: str
+    epoch: int
+    """Number of changes of the active version."""
+    active: int | None
+    is_deleted: bool
+    is_changeable: bool
+    """False: the pipeline file does not allow changes."""
+    versions: list[VersionDocument]
+    """The newest first."""
+    activations: list[ActivationDocument]
+    """The newest first."""
+
+
+class AppliedDocument(TypedDict):
+    """A table of `connect apply`."""
+
+    kind: Literal["source", "sink", "mapping"]
+    key: str
+    action: Literal["created", "changed", "unchanged"]
+    version: int | None
+    """Version that was made; None: none."""
 
 
 class PluginDocument(TypedDict):

@@ -209,6 +209,11 @@ def size(size_bytes: float) -> str:
     return f"{size_bytes:,.1f} TB"
 
 
+def local_date(text: str | None) -> str:
+    """Format a time in RFC 3339 in the local time zone; a dash for None."""
+    return "-" if text is None else date(round(datetime.datetime.fromisoformat(text).timestamp() * 1_000_000))
+
+
 def date(micros: int) -> str:
     """Return microseconds since the epoch as local time to the second, for tables."""
     return datetime.datetime.fromtimestamp(micros / 1_000_000).isoformat(sep=" ", timespec="seconds")  # noqa: DTZ006

@@ -42,12 +42,12 @@ class Progress:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._connectors: tuple[Connector, ...] = ()
+        self._connectors: Callable[[], Iterable[Connector]] = tuple
         self._seen: dict[str, _Seen] = {}
 
-    def show(self, connectors: Iterable[Connector]) -> None:
-        """Show these connectors from now on."""
-        self._connectors = tuple(connectors)
+    def show(self, connectors: Callable[[], Iterable[Connector]]) -> None:
+        """Show these connectors from now on; they may change over HTTP."""
+        self._connectors = connectors
 
     def lines(self) -> Table:
         """Return a line for each connector; the rate is that since the call before."""
@@ -55,7 +55,7 @@ class Progress:
         for justify in ("left", "left", "right", "right"):
             table.add_column(justify=justify)
         now = self._clock()
-        for connector in self._connectors:
+        for connector in self._connectors():
             status = connector.status
             rate = self._rate(connector.key, status.records_count, now)
             table.add_row(
@@ -89,7 +89,7 @@ def run(pipeline: Pipeline) -> None:
 
     def on_started(connectors: RunningConnectors) -> None:
         connectors.log_addresses()
-        progress.show(connectors.supervisor.connectors)
+        progress.show(lambda: connectors.supervisor.connectors)
 
     with contextlib.ExitStack() as stack:
         if console.is_terminal:

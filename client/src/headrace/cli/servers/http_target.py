@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Final
 
 from headrace.cli.errors import CommandError
@@ -27,6 +28,11 @@ def url_of(target: Target) -> str:
 class HttpError(CommandError):
     """The HTTP API is unreachable, or has refused a request. The message contains the reason."""
 
+    def __init__(self, message: str, *, status: int = 1, http_status: int | None = None) -> None:
+        super().__init__(message, status=status)
+        self.http_status = http_status
+        """Status of the refusal; None: there was no answer."""
+
 
 class Api:
     """The HTTP API with a logged-in user, or that of another process with a fixed token.
@@ -36,10 +42,17 @@ class Api:
         name: What it is called in messages.
         variable: Variable of the environment with the address, for messages.
         token: Bearer token; not needed before `log_in`.
+        timeout_seconds: Time for an answer.
     """
 
     def __init__(
-        self, url: str, *, name: str = "the HTTP API", variable: str = "HEADRACE_URL", token: str = ""
+        self,
+        url: str,
+        *,
+        name: str = "the HTTP API",
+        variable: str = "HEADRACE_URL",
+        token: str = "",
+        timeout_seconds: float = _TIMEOUT_SECONDS,
     ) -> None:
         if not url.startswith(("http://", "https://")):
             raise HttpError(
@@ -49,6 +62,7 @@ class Api:
         self._url = url.rstrip("/")
         self._name, self._variable = name, variable
         self._token = token
+        self._timeout_seconds = timeout_seconds
 
     def log_in(self, credentials: Credentials | Token) -> None:
         """Log in; later requests are sent as this user."""
@@ -60,23 +74,35 @@ class Api:
         answer = json.loads(self.ask(*given))
         self._token = answer["access_token"]["token"]
 
-    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> bytes:
         """Return the body of an answer.
+
+        Args:
+            method: Method.
+            path: Path, with the query.
+            body: Body, sent as JSON.
+            headers: More headers.
 
         Raises:
             HttpError: The answer is an error, or there was no answer.
         """
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json", **headers}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(self._url + path, data, headers, method=method)  # noqa: S310 - see __init__
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:  # noqa: S310 - see __init__
+            with urllib.request.urlopen(request, timeout=self._timeout_seconds) as response:  # noqa: S310 - see __init__
                 answer: bytes = response.read()
                 return answer
         except urllib.error.HTTPError as error:
-            raise HttpError(f"{self._url} refused {method} {path}: {_reason(error)}") from error
+            raise HttpError(f"{self._url} refused {method} {path}: {_reason(error)}", http_status=error.code) from error
         except OSError as error:
             reason = getattr(error, "reason", error)
             raise HttpError(

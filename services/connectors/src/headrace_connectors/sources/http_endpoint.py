@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final
 
 import aiohttp
@@ -27,7 +27,9 @@ class EndpointSettings(Settings):
     max_body: Annotated[Size, Between(Size(1), Size.parse("64 MiB"))] = Size.parse("1 MiB")
     """Maximum size of a request."""
     max_waiting: Annotated[Size, Between(Size(1024), Size.parse("16 GiB"))] = Size.parse("64 MiB")
-    """Maximum size of all requests that wait to be stored; further ones are answered 429."""
+    """Maximum size of all requests that are received or wait to be stored; further ones are answered 429."""
+    max_requests: Annotated[int, Between(1, 1_000_000)] = 2000
+    """Maximum number of such requests."""
     batch_size: Annotated[int, Between(1, 100_000)] = 1000
     """Maximum number of requests in a batch."""
 
@@ -48,11 +50,10 @@ class RequestRefused(Exception):
 
 
 class _Request:
-    __slots__ = ("answer", "records", "size_bytes")
+    __slots__ = ("answer", "records")
 
-    def __init__(self, records: Sequence[Record], size_bytes: int) -> None:
+    def __init__(self, records: Sequence[Record]) -> None:
         self.records = records
-        self.size_bytes = size_bytes
         self.answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
 
@@ -64,7 +65,9 @@ class HttpEndpoint(Source):
         self._configured_address = address
         self._limits = limits
         self._waiting: deque[_Request] = deque()
-        self._waiting_bytes = 0
+        # Of all requests from their headers until their answers, also while their bodies arrive.
+        self._held_bytes = 0
+        self._held_requests = 0
         self._arrived = asyncio.Event()
         self._pending: list[_Request] = []
         self._runner: web.AppRunner | None = None
@@ -131,9 +134,7 @@ class HttpEndpoint(Source):
             self._arrived.clear()
             await self._arrived.wait()
         while self._waiting and len(self._pending) < self._limits.batch_size:
-            request = self._waiting.popleft()
-            self._waiting_bytes -= request.size_bytes
-            self._pending.append(request)
+            self._pending.append(self._waiting.popleft())
         return Batch([record for request in self._pending for record in request.records])
 
     async def commit(self) -> None:
@@ -165,22 +166,32 @@ class HttpEndpoint(Source):
     async def _received(self, http: web.Request) -> int:
         """Return the number of records that are stored."""
         self.authorize(http)
-        self._check_space(http.content_length or 0)
+        # Without a length, the body may have the maximum.
+        size_bytes = self._limits.max_body.bytes if http.content_length is None else http.content_length
+        if size_bytes > self._limits.max_body.bytes:
+            raise RequestRefused(413, f"a request has at most {self._limits.max_body}")
+        with self._held(size_bytes, 1):
+            body = await self._body(http)
+            # A body that was compressed has grown.
+            with self._held(max(0, len(body) - size_bytes), 0):
+                return await self._stored(http, body)
+
+    async def _body(self, http: web.Request) -> bytes:
         try:
-            body = await http.read()
+            return await http.read()
         except web.HTTPRequestEntityTooLarge:
             raise RequestRefused(413, f"a request has at most {self._limits.max_body}") from None
         except (aiohttp.ClientPayloadError, web.RequestPayloadError) as error:
             raise RequestRefused(400, f"the body cannot be read: {error}") from error
+
+    async def _stored(self, http: web.Request, body: bytes) -> int:
         records = self.records(http, body)
         if not records:
             return 0
-        request = _Request(records, len(body))
+        request = _Request(records)
         if self._is_closing:
             raise RequestRefused(503, "the source is stopping", AGAIN)
-        self._check_space(request.size_bytes)
         self._waiting.append(request)
-        self._waiting_bytes += request.size_bytes
         self._arrived.set()
         try:
             status = await request.answer
@@ -188,12 +199,28 @@ class HttpEndpoint(Source):
             # The caller has gone. What waits still may be stored: the caller has to send it again, and expect that.
             with contextlib.suppress(ValueError):
                 self._waiting.remove(request)
-                self._waiting_bytes -= request.size_bytes
             raise
         if status != 200:
             raise RequestRefused(status, "the records could not be stored now", AGAIN)
         return len(records)
 
-    def _check_space(self, size_bytes: int) -> None:
-        if self._waiting_bytes + size_bytes > self._limits.max_waiting.bytes:
+    @contextlib.contextmanager
+    def _held(self, size_bytes: int, requests_count: int) -> Iterator[None]:
+        """Count a request during a ``with`` block.
+
+        Raises:
+            RequestRefused: There are too many already.
+        """
+        limits = self._limits
+        is_full = self._held_requests + requests_count > limits.max_requests
+        # A request that is alone is never too large.
+        others = self._held_requests - (0 if requests_count else 1)
+        if is_full or (others and self._held_bytes + size_bytes > limits.max_waiting.bytes):
             raise RequestRefused(429, "too many requests wait to be stored", AGAIN)
+        self._held_bytes += size_bytes
+        self._held_requests += requests_count
+        try:
+            yield
+        finally:
+            self._held_bytes -= size_bytes
+            self._held_requests -= requests_count

@@ -6,16 +6,15 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
-from functools import wraps
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import click
 
 from headrace.cli import output
 from headrace.cli.asking import confirm, counted, with_yes
+from headrace.cli.commands.operating import connect_changes
 from headrace.cli.connector_documents import (
     ConformanceDocument,
     ConnectorDocument,
@@ -26,13 +25,13 @@ from headrace.cli.connector_documents import (
 )
 from headrace.cli.family import family
 from headrace.cli.options.arguments import STREAM_ARGUMENT, TOPIC_ARGUMENT
+from headrace.cli.options.connectors_options import with_connectors
 from headrace.cli.options.server_options import with_target
 from headrace.cli.output import Form, with_form
 from headrace.cli.parameters import Pattern, WholeNumber
 from headrace.cli.servers.http_target import Api
 from headrace.cli.servers.target import Target
 
-_URL: Final = "http://127.0.0.1:8120"
 _FAILING: Final = frozenset({"degraded", "error"})
 _SHOWN_CHARACTERS: Final = 60
 _PIPELINE_ARGUMENT: Final = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
@@ -71,32 +70,8 @@ def run(file: Path) -> None:
     foreground.run(pipelines.read(file))
 
 
-def _with_api(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options for a process with connectors to a command, which gets a parameter `api`."""
-
-    @click.option(
-        "--url",
-        envvar="HEADRACE_CONNECTORS_URL",
-        default=_URL,
-        show_default=True,
-        help="Address of the connectors' HTTP interface, the setting http.address.",
-    )
-    @click.option(
-        "--token",
-        envvar="HEADRACE_CONNECTORS_TOKEN",
-        default="",
-        help="Token of the interface, the setting http.token. Prefer HEADRACE_CONNECTORS_TOKEN.",
-    )
-    @wraps(function)
-    def command(*, url: str, token: str, **arguments: Any) -> None:
-        api = Api(url, name="the connectors' HTTP interface", variable="HEADRACE_CONNECTORS_URL", token=token)
-        function(api=api, **arguments)
-
-    return command
-
-
 @app.command()
-@_with_api
+@with_connectors
 @with_form
 def status(api: Api, form: Form) -> None:
     """Show the connectors of a process: state, records and the last error of each.
@@ -111,12 +86,16 @@ def status(api: Api, form: Form) -> None:
 
 @app.command()
 @click.argument("key", metavar="KEY")
-@_with_api
+@with_connectors
 @with_form
 def destinations(key: str, api: Api, form: Form) -> None:
     """Show the topics that a connector writes to: circuit breaker, messages and the last error of each."""
     found: list[DestinationDocument] = json.loads(api.ask("GET", f"/connectors/{quote(key, safe='')}/destinations"))
     output.show(form, found, lambda: _print_destinations(found))
+
+
+for _command in (connect_changes.versions, connect_changes.activate, connect_changes.rollback, connect_changes.apply):
+    app.add_command(_command)
 
 
 @app.command()
@@ -297,16 +276,12 @@ def _print_connectors(connectors: list[ConnectorDocument]) -> None:
                 one["records_count"],
                 one["batches_count"],
                 output.or_dash(one.get("destinations_count")),
-                _local(one["last_commit_at"]),
+                output.local_date(one["last_commit_at"]),
                 output.or_dash(one["last_error"]),
             )
             for one in connectors
         ],
     )
-
-
-def _local(time: str | None) -> str:
-    return "-" if time is None else output.date(round(datetime.fromisoformat(time).timestamp() * 1_000_000))
 
 
 def _print_destinations(found: list[DestinationDocument]) -> None:

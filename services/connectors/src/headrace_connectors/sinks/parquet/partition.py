@@ -1,10 +1,14 @@
-"""Files of one partition, and the manifest that says which of them count."""
+"""Files of one partition, and the manifests that say which of them count.
+
+`manifest.json` has the position and the newest files. When it has many, the oldest ones become a part of their own,
+`_manifests/OFFSET.json`, which never changes again: a flush writes as much after a year as on the first day.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -15,8 +19,13 @@ from headrace_chassis.directories import locked, make_directory, replace_file, s
 from headrace_connectors.contract import ConnectorError
 from headrace_connectors.sinks.parquet.columns import OFFSET
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
+_FORMATS_READ: Final = (1, 2)
 MANIFEST: Final = "manifest.json"
+PARTS: Final = "_manifests"
+"""Directory of the older parts. Readers of Parquet leave names with this beginning out."""
+PART_FILES: Final = 1000
+"""Number of files of a part."""
 
 
 class File(msgspec.Struct):
@@ -28,20 +37,30 @@ class File(msgspec.Struct):
     last_offset: int
 
 
+class Part(msgspec.Struct):
+    """Older files of a partition."""
+
+    format: int = _FORMAT
+    files: list[File] = msgspec.field(default_factory=list)
+
+
 class Manifest(msgspec.Struct):
-    """Files of a partition that count, and its position."""
+    """Position of a partition, and its newest files. Format 1 had all files here."""
 
     format: int = _FORMAT
     next_offset: int = 0
     """Offset to continue at."""
+    parts_end: int = 0
+    """Files that begin before this offset are in parts; a part that begins at it or after it does not count."""
     files: list[File] = msgspec.field(default_factory=list)
 
 
 class PartitionFiles:
     """The directory of a partition.
 
-    A file is complete, synced and named before the manifest is replaced, and counts from then on. The directory is
-    locked meanwhile, and messages below the offset of the manifest are left out: two processes write nothing twice.
+    A file is complete, synced and named before the manifest is replaced, and counts from then on; likewise a part. The
+    directory is locked meanwhile, and messages below the offset of the manifest are left out: two processes write
+    nothing twice.
     """
 
     def __init__(self, directory: Path, compression: str) -> None:
@@ -60,11 +79,19 @@ class PartitionFiles:
             return None
         with locked(self._directory):
             manifest = self._manifest()
-            names = {file.name for file in manifest.files}
             for path in self._directory.iterdir():
-                if path.suffix == ".unfinished" or (path.suffix == ".parquet" and path.name not in names):
+                if path.suffix == ".unfinished" or _begins_at_or_after(path, manifest.next_offset):
                     path.unlink()
         return manifest.next_offset or None
+
+    def paths(self) -> list[Path]:
+        """Return all files that count, in the order of their offsets. Raises as `position`."""
+        manifest = self._manifest()
+        parts = [
+            path for path in sorted((self._directory / PARTS).glob("*.json")) if int(path.stem) < manifest.parts_end
+        ]
+        files = [file for path in parts for file in _decoded(path, path.read_bytes(), Part).files]
+        return [self._directory / file.name for file in (*files, *manifest.files)]
 
     def store(self, table: pa.Table | None, next_offset: int) -> None:
         """Write a file and the manifest. Raises as `position`."""
@@ -77,19 +104,27 @@ class PartitionFiles:
                 table = table.filter(pc.field(OFFSET) >= manifest.next_offset)
             if table is not None and table.num_rows:
                 manifest.files.append(self._written(table))
+            while len(manifest.files) > PART_FILES:
+                self._separate(manifest)
             manifest.next_offset = next_offset
-            replace_file(self._directory / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)).decode())
+            _replace(self._directory / MANIFEST, manifest)
+
+    def _separate(self, manifest: Manifest) -> None:
+        """Make a part of the oldest files. It counts when the manifest is replaced, and is written again otherwise."""
+        files, manifest.files = manifest.files[:PART_FILES], manifest.files[PART_FILES:]
+        directory = self._directory / PARTS
+        make_directory(directory)
+        _replace(directory / f"{files[0].first_offset:020}.json", Part(files=files))
+        manifest.parts_end = manifest.files[0].first_offset
 
     def _manifest(self) -> Manifest:
         path = self._directory / MANIFEST
         try:
-            manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+            encoded = path.read_bytes()
         except FileNotFoundError:
             return Manifest()
-        except msgspec.MsgspecError as error:
-            raise ConnectorError(f"{path} is no manifest: {error}; restore it, or move the directory away") from error
-        if manifest.format != _FORMAT:
-            raise ConnectorError(f"{path} has format {manifest.format}, this release reads format {_FORMAT}")
+        manifest = _decoded(path, encoded, Manifest)
+        manifest.format = _FORMAT
         return manifest
 
     def _written(self, table: pa.Table) -> File:
@@ -104,3 +139,27 @@ class PartitionFiles:
         unfinished.rename(path)
         sync_directory(self._directory)
         return File(path.name, table.num_rows, first, last)
+
+
+def _begins_at_or_after(path: Path, offset: int) -> bool:
+    """Return True if this is a file of messages that are not in the manifest: a killed process has left it."""
+    return path.suffix == ".parquet" and path.stem.isdecimal() and int(path.stem) >= offset
+
+
+def _replace(path: Path, content: Manifest | Part) -> None:
+    replace_file(path, msgspec.json.format(msgspec.json.encode(content)).decode())
+
+
+Content = TypeVar("Content", Manifest, Part)
+
+
+def _decoded(path: Path, encoded: bytes, kind: type[Content]) -> Content:
+    try:
+        content = msgspec.json.decode(encoded, type=kind)
+    except msgspec.MsgspecError as error:
+        raise ConnectorError(f"{path} is no manifest: {error}; restore it, or move the directory away") from error
+    if content.format not in _FORMATS_READ:
+        raise ConnectorError(
+            f"{path} has format {content.format}, this release reads formats {', '.join(map(str, _FORMATS_READ))}"
+        )
+    return content

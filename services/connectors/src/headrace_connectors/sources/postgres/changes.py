@@ -29,6 +29,10 @@ class Transaction(NamedTuple):
     positions of single changes do not, as transactions overlap.
     """
     changes: list[Change]
+    lsn: int
+    """Position that names it: of its commit, or after it, as the output plugin has it."""
+    first: int = 0
+    """Number of the first of `changes` among all changes of the transaction."""
 
 
 def parse_lsn(text: str) -> int:

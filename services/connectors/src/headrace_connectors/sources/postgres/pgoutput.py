@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from headrace_connectors.sources.postgres.changes import Change, MalformedChange, Row, Transaction
 from headrace_connectors.sources.postgres.values import of_oid
@@ -16,19 +16,57 @@ _BEGIN: Final = struct.Struct(">QqI")
 _COMMIT: Final = struct.Struct(">BQQq")
 _U32: Final = struct.Struct(">I")
 _U16: Final = struct.Struct(">H")
+_ROWS: Final = (b"I", b"U", b"D")
 
 
-class _Relation(NamedTuple):
+class Begin(NamedTuple):
+    """Begin of a transaction."""
+
+    xid: int
+    commit_lsn: int
+
+    @classmethod
+    def of(cls, message: bytes) -> Self:
+        """Decode it. Raises `struct.error`."""
+        commit_lsn, _, xid = _BEGIN.unpack_from(message, 1)
+        return cls(xid, commit_lsn)
+
+
+def end_of_commit(message: bytes) -> int:
+    """Return the position after a transaction, from its commit. Raises `struct.error`."""
+    _, _, end_lsn, _ = _COMMIT.unpack_from(message, 1)
+    return int(end_lsn)
+
+
+def changes_count(message: bytes) -> int:
+    """Return the number of changes in a message, which is not decoded. Raises `struct.error`."""
+    kind = message[:1]
+    if kind == b"T":
+        (count,) = _U32.unpack_from(message, 1)
+        return int(count)
+    return 1 if kind in _ROWS else 0
+
+
+class Relation(NamedTuple):
+    """Description of a table."""
+
     table: str
     columns: list[tuple[str, int]]
     """Name and type of each."""
 
 
-class Decoder:
-    """Decodes messages in their order. It keeps the descriptions of tables, which come before their first change."""
+Relations = dict[int, Relation]
 
-    def __init__(self) -> None:
-        self._relations: dict[int, _Relation] = {}
+
+class Decoder:
+    """Decodes messages in their order. It keeps the descriptions of tables, which come before their first change.
+
+    Args:
+        relations: Descriptions that came before.
+    """
+
+    def __init__(self, relations: Relations | None = None) -> None:
+        self.relations = dict(relations or {})
 
     def transactions(self, messages: Iterable[bytes]) -> Iterator[Transaction]:
         """Group messages by transaction.
@@ -37,24 +75,36 @@ class Decoder:
             MalformedChange: A message cannot be understood.
         """
         changes: list[Change] = []
-        xid = 0
+        begin = Begin(0, 0)
         for message in messages:
             try:
                 kind = message[:1]
                 if kind == b"B":
-                    _, _, xid = _BEGIN.unpack_from(message, 1)
-                    changes = []
+                    begin, changes = Begin.of(message), []
                 elif kind == b"C":
-                    _, _, end_lsn, _ = _COMMIT.unpack_from(message, 1)
-                    yield Transaction(xid, end_lsn, changes)
+                    yield Transaction(begin.xid, end_of_commit(message), changes, begin.commit_lsn)
                     changes = []
-                elif kind == b"R":
-                    self._relation(_Reader(message, 1))
-                elif kind in b"IUDT":
-                    changes += self._changes(kind, _Reader(message, 1))
-                # Origins, types and messages of programs say nothing about rows.
-            except (struct.error, IndexError, UnicodeDecodeError) as error:
-                raise MalformedChange(f"a message {message[:1]!r} of pgoutput ends early: {error}") from error
+                else:
+                    changes += self.changes(message)
+            except struct.error as error:
+                raise _ends_early(message, error) from error
+
+    def changes(self, message: bytes) -> list[Change]:
+        """Return the changes of a message; none of one that describes a table, or says nothing about rows.
+
+        Raises:
+            MalformedChange: The message cannot be understood.
+        """
+        kind = message[:1]
+        try:
+            if kind == b"R":
+                self._relation(_Reader(message, 1))
+            elif kind == b"T" or kind in _ROWS:
+                return self._changes(kind, _Reader(message, 1))
+        except (struct.error, IndexError, UnicodeDecodeError) as error:
+            raise _ends_early(message, error) from error
+        # Origins, types and messages of programs say nothing about rows.
+        return []
 
     def _relation(self, reader: _Reader) -> None:
         oid = reader.u32()
@@ -66,7 +116,7 @@ class Decoder:
             column = reader.text()
             columns.append((column, reader.u32()))
             reader.skip(4)
-        self._relations[oid] = _Relation(f"{schema or 'pg_catalog'}.{name}", columns)
+        self.relations[oid] = Relation(f"{schema or 'pg_catalog'}.{name}", columns)
 
     def _changes(self, kind: bytes, reader: _Reader) -> list[Change]:
         if kind == b"T":
@@ -86,13 +136,13 @@ class Decoder:
         row = self._row(relation, reader, is_key=False)
         return [Change("insert" if kind == b"I" else "update", relation.table, row, old)]
 
-    def _known(self, oid: int) -> _Relation:
-        relation = self._relations.get(oid)
+    def _known(self, oid: int) -> Relation:
+        relation = self.relations.get(oid)
         if relation is None:
             raise MalformedChange(f"a change names table {oid}, which was not described before")
         return relation
 
-    def _row(self, relation: _Relation, reader: _Reader, *, is_key: bool) -> Row:
+    def _row(self, relation: Relation, reader: _Reader, *, is_key: bool) -> Row:
         row: Row = {}
         count = reader.u16()
         if count != len(relation.columns):
@@ -108,6 +158,10 @@ class Decoder:
             elif kind != b"u":
                 raise MalformedChange(f"column {name} of {relation.table} has the form {kind!r}")
         return row
+
+
+def _ends_early(message: bytes, error: Exception) -> MalformedChange:
+    return MalformedChange(f"a message {message[:1]!r} of pgoutput ends early: {error}")
 
 
 class _Reader:

@@ -43,7 +43,7 @@ def transactions(lines: Iterable[tuple[int, int, str]]) -> Iterable[Transaction]
         elif text.startswith("BEGIN"):
             changes = []
         elif text.startswith("COMMIT"):
-            yield Transaction(xid, lsn, changes)
+            yield Transaction(xid, lsn, changes, lsn)
             changes = []
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from headrace_chassis.directories import locked
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Record, Unavailable
+from headrace_connectors.sinks.parquet import partition
 from headrace_connectors.sinks.parquet.sink import ParquetSettings, ParquetSink
 
 PLACE = Place("s", "t", 0)
@@ -33,9 +34,9 @@ def directory(path, place="stream=s/topic=t/partition=0"):
 
 
 def rows(path):
-    """Rows of the files that the manifest names."""
-    manifest = json.loads((directory(path) / "manifest.json").read_text())
-    return [row for file in manifest["files"] for row in pq.read_table(directory(path) / file["name"]).to_pylist()]
+    """Rows of the files that count."""
+    files = partition.PartitionFiles(directory(path), "zstd").paths()
+    return [row for file in files for row in pq.read_table(file).to_pylist()]
 
 
 async def test_payloads_are_json_without_columns(tmp_path):
@@ -127,7 +128,7 @@ async def test_a_flush_that_fails_is_repeated_as_a_whole(tmp_path):
     assert [row["payload"] for row in rows(tmp_path)] == ["0"]
 
 
-@pytest.mark.parametrize(("text", "message"), [("{", "is no manifest"), ('{"format": 2}', "has format 2")])
+@pytest.mark.parametrize(("text", "message"), [("{", "is no manifest"), ('{"format": 3}', "has format 3")])
 async def test_a_manifest_that_cannot_be_read_stops_the_sink(tmp_path, text, message):
     sink = await opened(tmp_path)
     directory(tmp_path).mkdir(parents=True)
@@ -140,3 +141,70 @@ async def test_a_path_that_is_no_directory_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConnectorError, match="correct settings"):
         await opened(tmp_path / "file" / "more")
+
+
+async def flushed(sink, offset):
+    await sink.write(messages(offset, first=offset))
+    await sink.flush({PLACE: offset + 1})
+
+
+async def test_a_manifest_stays_small(tmp_path, monkeypatch):
+    """CON-22: older files are in parts, which are written once; each file counts once, whatever is read first."""
+    monkeypatch.setattr(partition, "PART_FILES", 5)
+    sink = await opened(tmp_path)
+    sizes = []
+    for offset in range(33):
+        await flushed(sink, offset)
+        sizes.append((directory(tmp_path) / "manifest.json").stat().st_size)
+        assert [row["payload"] for row in rows(tmp_path)] == [str(number) for number in range(offset + 1)]
+    assert max(sizes[10:]) == max(sizes[-10:])
+    assert len(list(directory(tmp_path).glob("_manifests/*.json"))) == 6
+    assert await (await opened(tmp_path)).positions([PLACE]) == {PLACE: 33}
+    assert len(list(directory(tmp_path).glob("*.parquet"))) == 33
+
+
+@pytest.mark.parametrize("call", range(1, 8))
+async def test_a_part_counts_when_the_manifest_does(tmp_path, monkeypatch, call):
+    """Killed at any replacement of a file, each message is there once; the sink writes what is missing again."""
+    monkeypatch.setattr(partition, "PART_FILES", 2)
+    sink = await opened(tmp_path)
+    replace, calls = partition.replace_file, []
+
+    def killed(path, text):
+        calls.append(path)
+        if len(calls) == call:
+            raise OSError("killed")
+        replace(path, text)
+
+    monkeypatch.setattr(partition, "replace_file", killed)
+
+    async def all_flushed():
+        for offset in range(9):
+            await flushed(sink, offset)
+
+    with pytest.raises(Unavailable):
+        await all_flushed()
+    monkeypatch.setattr(partition, "replace_file", replace)
+    other = await opened(tmp_path)
+    position = (await other.positions([PLACE])).get(PLACE, 0)
+    assert [row["payload"] for row in rows(tmp_path)] == [str(number) for number in range(position)]
+    for offset in range(position, 9):
+        await flushed(other, offset)
+    assert [row["payload"] for row in rows(tmp_path)] == [str(number) for number in range(9)]
+
+
+async def test_a_manifest_of_the_first_format_is_taken_over(tmp_path, monkeypatch):
+    sink = await opened(tmp_path)
+    for offset in range(10):
+        await flushed(sink, offset)
+    path = directory(tmp_path) / "manifest.json"
+    written = json.loads(path.read_text())
+    path.write_text(json.dumps({"format": 1, "next_offset": 10, "files": written["files"]}))
+    monkeypatch.setattr(partition, "PART_FILES", 3)
+    assert await sink.positions([PLACE]) == {PLACE: 10}
+    assert len(rows(tmp_path)) == 10
+    await flushed(sink, 10)
+    assert [row["payload"] for row in rows(tmp_path)] == [str(number) for number in range(11)]
+    assert json.loads(path.read_text())["format"] == 2
+    assert len(json.loads(path.read_text())["files"]) <= 3
+    assert len(list(directory(tmp_path).glob("_manifests/*.json"))) == 3

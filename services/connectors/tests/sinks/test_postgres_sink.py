@@ -6,7 +6,8 @@ import psycopg
 import pytest
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Record, Unavailable
-from headrace_connectors.sinks.postgres.sink import PostgresSink, PostgresSinkSettings
+from headrace_connectors.sinks.postgres.settings import PostgresSinkSettings
+from headrace_connectors.sinks.postgres.sink import PostgresSink
 
 PLACE = Place("s", "t", 0)
 OTHER = Place("s", "t", 1)

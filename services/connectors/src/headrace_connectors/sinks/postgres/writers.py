@@ -1,0 +1,149 @@
+"""Writing of messages to tables: what the modes of the sink have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, Final, NamedTuple, Protocol
+
+from psycopg import sql
+
+from headrace_connectors.contract import ConnectorError, InvalidRecord
+from headrace_connectors.postgresql.connection import Connection, failures
+from headrace_connectors.postgresql.tables import TableName
+from headrace_connectors.sinks.postgres.rows import RowShape
+
+_COLUMNS: Final = """SELECT attname AS name, format_type(atttypid, atttypmod) AS type,
+coalesce(attnum = ANY(indkey), false) AS is_key
+FROM pg_attribute LEFT JOIN pg_index ON indrelid = attrelid AND indisprimary
+WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
+
+
+class Columns(NamedTuple):
+    """Columns of a table, as the catalog has them."""
+
+    types: dict[str, str]
+    """Name of the type by column."""
+    primary_key: tuple[str, ...]
+
+
+async def columns_of(connection: Connection, table: str, setting: str) -> Columns:
+    """Look a table up.
+
+    Args:
+        connection: Connection for the query.
+        table: The table, as ``schema.table``.
+        setting: Setting that names it, for the message.
+
+    Raises:
+        ConnectorError: It does not exist.
+        Unavailable: PostgreSQL is not reached.
+    """
+    with failures(f"reading the columns of {table}"):
+        cursor = await connection.execute(_COLUMNS, (TableName.parse(table).identifier.as_string(),))
+        rows = await cursor.fetchall()
+    if not rows:
+        raise ConnectorError(f"there is no table {table}: create it, or correct {setting}")
+    return Columns({row["name"]: row["type"] for row in rows}, tuple(row["name"] for row in rows if row["is_key"]))
+
+
+class Writer(Protocol):
+    """A mode of the sink."""
+
+    what: str
+    """Tables that are written to, for messages."""
+
+    async def open(self, connection: Connection) -> None:
+        """Look at the tables. Raises as `columns_of`."""
+
+    async def prepared(self, connection: Connection, payloads: Sequence[tuple[int, Any]]) -> list[Any]:
+        """Return what `execute` gets for payloads, each with its number in the batch.
+
+        Raises:
+            InvalidRecord: A payload cannot be written.
+            ConnectorError: As `columns_of`.
+        """
+
+    async def execute(self, connection: Connection, prepared: Sequence[Any]) -> None:
+        """Write. Raises `psycopg.Error`."""
+
+
+class RowWriter:
+    """Inserts a row for each message, or replaces the one with the same key.
+
+    Args:
+        table: The table, as ``schema.table``.
+        paths: Paths in the payload by column; empty: fields have the names of columns.
+        key_columns: Columns that identify a row that is replaced; empty: rows are added.
+        ignores_unknown: True: fields that are no columns are left out.
+    """
+
+    def __init__(
+        self, table: str, paths: dict[str, str], key_columns: tuple[str, ...], *, ignores_unknown: bool
+    ) -> None:
+        self.what = table
+        self._table = TableName.parse(table)
+        self._paths = paths
+        self._key_columns = key_columns
+        self._ignores_unknown = ignores_unknown
+        self._shape: RowShape | None = None
+        self._statements: dict[tuple[str, ...], sql.Composed] = {}
+
+    async def open(self, connection: Connection) -> None:
+        """Look at the columns. Raises as `columns_of`."""
+        types = (await columns_of(connection, self.what, "settings.table")).types
+        missing = sorted({*self._paths, *self._key_columns} - set(types))
+        if missing:
+            raise ConnectorError(f"{self.what} has no column {', '.join(missing)}; it has {', '.join(types)}")
+        self._shape = RowShape(self.what, types, self._paths, ignores_unknown=self._ignores_unknown)
+
+    async def prepared(self, connection: Connection, payloads: Sequence[tuple[int, Any]]) -> list[dict[str, Any]]:
+        """Return rows."""
+        del connection
+        return [self._row(index, payload) for index, payload in payloads]
+
+    def _row(self, index: int, payload: Any) -> dict[str, Any]:
+        if self._shape is None:
+            raise AssertionError("`open` has succeeded")
+        try:
+            row = self._shape.row(payload)
+            missing = [name for name in self._key_columns if row.get(name) is None]
+            if missing:
+                raise InvalidRecord(f"the payload has no value for the key {', '.join(missing)}")
+        except InvalidRecord as error:
+            raise InvalidRecord(str(error), index=index) from error
+        return row
+
+    async def execute(self, connection: Connection, prepared: Sequence[dict[str, Any]]) -> None:
+        """Write rows."""
+        async with connection.cursor() as cursor:
+            for columns, group in groupby(prepared, tuple):
+                await cursor.executemany(self._statement(columns), [tuple(row.values()) for row in group])
+
+    def _statement(self, columns: tuple[str, ...]) -> sql.Composed:
+        found = self._statements.get(columns)
+        if found is None:
+            found = self._statements[columns] = upsert(self._table, columns, self._key_columns)
+        return found
+
+
+def upsert(table: TableName, columns: Sequence[str], keys: Sequence[str]) -> sql.Composed:
+    """Return a statement that inserts a row, or replaces the columns of the one with the same key.
+
+    Args:
+        table: The table.
+        columns: Columns of the row, in the order of the parameters.
+        keys: Columns that identify a row; empty: it is inserted in any case.
+    """
+    names = [sql.Identifier(column) for column in columns]
+    statement = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
+        table.identifier, sql.SQL(", ").join(names), sql.SQL(", ").join([sql.Placeholder()] * len(names))
+    )
+    if not keys:
+        return statement
+    conflict = sql.SQL(", ").join(map(sql.Identifier, keys))
+    changed = [sql.Identifier(column) for column in columns if column not in keys]
+    if not changed:
+        return sql.SQL("{} ON CONFLICT ({}) DO NOTHING").format(statement, conflict)
+    values = sql.SQL(", ").join(sql.SQL("{} = excluded.{}").format(column, column) for column in changed)
+    return sql.SQL("{} ON CONFLICT ({}) DO UPDATE SET {}").format(statement, conflict, values)

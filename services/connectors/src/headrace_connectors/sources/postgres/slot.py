@@ -1,0 +1,200 @@
+"""The server's side of a source of changes: tables, publication, and slot."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from psycopg import sql
+
+from headrace_connectors.contract import ConnectorError
+from headrace_connectors.postgresql.connection import Database
+from headrace_connectors.postgresql.tables import TableName
+from headrace_connectors.sources.postgres.changes import parse_lsn, print_lsn
+from headrace_connectors.sources.postgres.replication import ReplicationConnection
+from headrace_connectors.sources.postgres.settings import CdcSettings
+
+_VERSION_MIN: Final = 110_000
+_VERSION_OF_FAILOVER: Final = 170_000
+_NO_TIMEOUT_SECONDS: Final = 3600.0
+
+
+class Slot:
+    """The slot of a source, and what it needs at the server.
+
+    Args:
+        settings: Settings of the source.
+        database: Connection for queries.
+    """
+
+    def __init__(self, settings: CdcSettings, database: Database) -> None:
+        self._settings = settings
+        self._database = database
+        self._version = 0
+
+    @property
+    def application(self) -> str:
+        """Name of the connections."""
+        return f"headrace {self._settings.slot}"
+
+    async def check(self) -> None:
+        """Check the server and the tables.
+
+        Raises:
+            ConnectorError: The server cannot be used, or a table is missing.
+            Unavailable: The server is not reached.
+        """
+        database = self._database
+        (version,) = await database.rows(
+            "reading its version", "SELECT current_setting('server_version_num')::int AS n"
+        )
+        self._version = version["n"]
+        if self._version < _VERSION_MIN:
+            raise ConnectorError(
+                f"PostgreSQL {self._version // 10_000} is too old: slots can be advanced since version 11"
+            )
+        (level,) = await database.rows("reading wal_level", "SELECT current_setting('wal_level') AS level")
+        if level["level"] != "logical":
+            raise ConnectorError(
+                f"wal_level is {level['level']}: set wal_level = logical in postgresql.conf, and restart PostgreSQL"
+            )
+        rows = await database.rows(
+            "looking for the tables",
+            "SELECT n.nspname || '.' || c.relname AS name "
+            "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p')",
+        )
+        missing = sorted(set(self._settings.tables) - {row["name"] for row in rows})
+        if missing:
+            raise ConnectorError(f"PostgreSQL has no table {', '.join(missing)}: correct `tables`, or create it")
+
+    async def create_publication(self) -> None:
+        """Create the publication if it is missing.
+
+        Raises:
+            ConnectorError: It lacks a table, or cannot be created.
+            Unavailable: The server is not reached.
+        """
+        name = self._settings.publication_name
+        found = await self._database.rows(
+            "looking for the publication", "SELECT pubname FROM pg_publication WHERE pubname = %s", (name,)
+        )
+        if not found:
+            tables = sql.SQL(", ").join(TableName.parse(table).identifier for table in self._settings.tables)
+            statement = sql.SQL("CREATE PUBLICATION {} FOR TABLE {}").format(sql.Identifier(name), tables)
+            await self._database.rows("creating the publication", statement)
+            return
+        rows = await self._database.rows(
+            "reading the publication",
+            "SELECT schemaname || '.' || tablename AS name FROM pg_publication_tables WHERE pubname = %s",
+            (name,),
+        )
+        missing = sorted(set(self._settings.tables) - {row["name"] for row in rows})
+        if missing:
+            raise ConnectorError(
+                f"the publication {name} has no table {', '.join(missing)}: ALTER PUBLICATION {name} ADD TABLE "
+                f"{', '.join(missing)}"
+            )
+
+    async def create(self) -> bool:
+        """Create the slot if it is missing; return True if it was.
+
+        Raises:
+            ConnectorError: There is one of another output plugin, or it cannot be created.
+            Unavailable: The server is not reached.
+        """
+        slot, decoder = self._settings.slot, self._settings.decoder
+        plugin = await self.plugin()
+        if plugin is None:
+            statement, parameters = "SELECT pg_create_logical_replication_slot(%s, %s)", (slot, decoder)
+            if self._settings.failover:
+                if self._version < _VERSION_OF_FAILOVER:
+                    raise ConnectorError(
+                        f"PostgreSQL {self._version // 10_000} does not copy slots to standby servers: "
+                        "version 17 does; remove `failover`"
+                    )
+                statement = "SELECT pg_create_logical_replication_slot(%s, %s, failover => true)"
+            await self._database.rows("creating the slot", statement, parameters)
+            return True
+        if plugin != decoder:
+            raise ConnectorError(
+                f"the slot {slot} is of {plugin}, not of {decoder}: set decoder, or choose another slot"
+            )
+        return False
+
+    async def plugin(self) -> str | None:
+        """Return the output plugin of the slot; None if there is no slot."""
+        found = await self._database.rows(
+            "looking for the slot",
+            "SELECT plugin FROM pg_replication_slots WHERE slot_name = %s",
+            (self._settings.slot,),
+        )
+        return found[0]["plugin"] if found else None
+
+    async def user(self) -> int | None:
+        """Return the process of PostgreSQL that uses the slot; None if none does."""
+        found = await self._database.rows(
+            "looking at the slot",
+            "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s",
+            (self._settings.slot,),
+        )
+        return found[0]["active_pid"] if found else None
+
+    async def check_position(self, lsn: int) -> None:
+        """Refuse a server whose log ends before a position, as one that was restored from a backup.
+
+        Raises:
+            ConnectorError: It does.
+            Unavailable: The server is not reached.
+        """
+        (row,) = await self._database.rows(
+            "reading its position",
+            "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() "
+            "ELSE pg_current_wal_insert_lsn() END::text AS lsn",
+        )
+        if row["lsn"] is not None and parse_lsn(row["lsn"]) < lsn:
+            raise ConnectorError(
+                f"the log of PostgreSQL ends at {row['lsn']}, before {print_lsn(lsn)}, which is stored already: this "
+                "is an older copy of the server, or another one. Remove the state deliberately to start over with a "
+                "snapshot, or correct the url"
+            )
+
+    async def confirmed_lsn(self) -> int:
+        """Return the position up to which the server may forget its log.
+
+        Raises:
+            ConnectorError: There is no slot.
+            Unavailable: The server is not reached.
+        """
+        found = await self._database.rows(
+            "looking at the slot",
+            "SELECT confirmed_flush_lsn::text AS lsn FROM pg_replication_slots WHERE slot_name = %s",
+            (self._settings.slot,),
+        )
+        if not found:
+            raise ConnectorError(
+                f"the slot {self._settings.slot} does not exist any more, and changes are lost: remove the state "
+                "deliberately to start over with a snapshot"
+            )
+        return parse_lsn(found[0]["lsn"] or "0/0")
+
+    async def advance(self, lsn: int) -> None:
+        """Let the server forget its log up to a position, by a function. Failures as of `Database.rows`."""
+        await self._database.rows(
+            "advancing the slot",
+            "SELECT pg_replication_slot_advance(slot_name, %s::pg_lsn) FROM pg_replication_slots "
+            "WHERE slot_name = %s AND confirmed_flush_lsn < %s::pg_lsn",
+            (print_lsn(lsn), self._settings.slot, print_lsn(lsn)),
+        )
+
+    async def sender_timeout_seconds(self) -> float:
+        """Return the time after which the server ends a connection that is silent."""
+        (row,) = await self._database.rows(
+            "reading wal_sender_timeout", "SELECT setting::int AS ms FROM pg_settings WHERE name = 'wal_sender_timeout'"
+        )
+        return row["ms"] / 1000 or _NO_TIMEOUT_SECONDS
+
+    async def stream(self, lsn: int) -> ReplicationConnection:
+        """Stream the changes after a position. Raises as `ReplicationConnection.start`."""
+        settings = self._settings
+        return await ReplicationConnection.start(
+            settings.url.reveal(), self.application, settings.slot, settings.publication_name, lsn
+        )
