@@ -88,7 +88,6 @@ class LedgerTopic:
         ):
             for message in messages:
                 self._read(message.offset, message.payload)
-                self._next_offset = message.offset + 1
         return self.ledger
 
     async def append(self, entry: Entry) -> bool:
@@ -170,7 +169,6 @@ class LedgerTopic:
                     while (batch := await consumer.poll()) is not None:
                         for message in batch:
                             self._read(message.offset, message.payload)
-                            self._next_offset = message.offset + 1
                         async with self._changed:
                             self._changed.notify_all()
                 finally:
@@ -185,6 +183,12 @@ class LedgerTopic:
                 return
 
     def _read(self, offset: int, payload: bytes) -> None:
+        if offset != self._next_offset:
+            raise ConnectorError(
+                f"{self._stream}/{self._topic}: the entries from offset {self._next_offset} to {offset - 1} were "
+                "removed before they were read: start this process again, and let the topic keep more"
+            )
+        self._next_offset = offset + 1
         self._bytes_since += len(payload)
         try:
             entry = decode(payload)
