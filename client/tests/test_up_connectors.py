@@ -3,12 +3,15 @@
 import json
 import signal
 import subprocess
+import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.connectors.process import until
+from tests.ports import free_port
 from tests.up_process import ENVIRONMENT, PROGRAM, SMALL, up
 
 import headrace
@@ -70,6 +73,36 @@ def test_connectors_write_to_the_server_and_stop_before_it(tmp_path: Path, pipel
     assert "orders: stopped" in rest
     assert "attempt" not in rest
     assert (tmp_path / "local_connectors" / "orders.state.json").exists()
+
+
+def test_users_of_the_server_see_the_connectors(tmp_path: Path, pipeline: Path) -> None:
+    """The console and the HTTP API show them without another setting; the token of the file stays in the server."""
+    address = f"127.0.0.1:{free_port()}"
+    text = pipeline.read_text(encoding="utf-8").replace("127.0.0.1:0", address)
+    pipeline.write_text(text.replace("[http]\n", '[http]\ntoken = "hidden-token"\n'), encoding="utf-8")
+    with up(tmp_path / "data", "--connectors", str(pipeline), **ROOT) as (_, printed):
+        url = next(line.split()[1] for line in printed.splitlines() if line.startswith("  http"))
+
+        def asked(path: str, body: dict[str, str] | None = None, **headers: str) -> Any:
+            data = None if body is None else json.dumps(body).encode()
+            request = urllib.request.Request(url + path, data, {"Content-Type": "application/json", **headers})
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.load(answer)
+
+        login = asked("/users/login", {"username": "root", "password": "hunter22"})
+        bearer = f"Bearer {login['access_token']['token']}"
+        until(lambda: has_connectors(lambda: asked("/connectors", Authorization=bearer)))
+        config = (tmp_path / "data" / "runtime" / "current_config.toml").read_text(encoding="utf-8")
+        assert f'url = "http://{address}"' in config
+        assert "hidden-token" not in config + printed
+
+
+def has_connectors(ask: Callable[[], Any]) -> bool:
+    """Return True if the source is shown; the connectors start a moment after the server."""
+    try:
+        return [one["key"] for one in ask()] == ["orders"]
+    except urllib.error.HTTPError:
+        return False
 
 
 def test_mistakes_of_the_file_are_reported_before_anything_starts(tmp_path: Path, pipeline: Path) -> None:

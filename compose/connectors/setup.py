@@ -52,7 +52,7 @@ def topics() -> None:
         with contextlib.suppress(headrace.AlreadyExists):
             client.create_topic(DATABASE, "orders", partitions=2)
         with contextlib.suppress(headrace.AlreadyExists):
-            client.create_topic(LEASES, DATABASE, message_expiry="never")
+            client.create_topic(LEASES, DATABASE, message_expiry="never", max_size_bytes=4 << 30)
         rights = StreamPermissions(read_topics=True, poll_messages=True, send_messages=True)
         permissions = Permissions(
             everywhere=GlobalPermissions(),

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
@@ -22,7 +23,9 @@ PLUGIN = """
 import os
 import time
 
-from headrace_connectors.contract import Batch, Polling, Record, Settings, Source, decode_state, encode_state
+from headrace_connectors.contract import (
+    Batch, Cdc, Record, Settings, Source, Unavailable, decode_state, encode_state
+)
 
 
 class OddSettings(Settings):
@@ -38,7 +41,7 @@ class Odd(Source):
         self.settings, self.next, self.polled = settings, 0, 0
 
     def mode(self):
-        return Polling(destructive=False)
+        return Cdc()
 
     async def open(self, state):
         if state is not None:
@@ -57,7 +60,14 @@ class Odd(Source):
         return Batch([Record({"n": self.next})], encode_state(1, self.polled))
 
     async def commit(self):
+        if os.path.exists(os.path.join(self.settings.directory, "no-commit")):
+            raise Unavailable("not now")
         self.next = self.polled
+
+    async def abandon(self):
+        os.remove(os.path.join(self.settings.directory, "no-commit"))
+        self.next = self.polled
+        return f"position {self.polled}"
 """
 
 
@@ -197,6 +207,22 @@ def test_a_plugin_that_blocks_the_loop_is_shown_and_delays_no_other(
     (tmp_path / "go-on").touch()
     process.becomes("odd", "running")
     goes_on(process, "odd")
+
+
+def test_calls_reach_its_process_and_answers_come_back(process: Process, stream: str, tmp_path: Path) -> None:
+    """A batch is given up there; a source that keeps none refuses with its own reason."""
+    more = neighbour(stream).replace("[sources.calm]", "[sources.calm]\nisolation = 'process'", 1)
+    process.start(odd(stream, tmp_path) + more)
+    goes_on(process, "odd")
+    (tmp_path / "no-commit").touch()
+    until(lambda: process.status("odd")["last_error"] == "not now")
+    answer = process.post("/sources/odd/cdc/abandon-batch")
+    assert answer["abandoned"].startswith("position ")
+    until(lambda: process.status("odd")["last_abandoned"] == answer["abandoned"])
+    goes_on(process, "odd")
+    with pytest.raises(HTTPError) as refused:
+        process.post("/sources/calm/cdc/abandon-batch")
+    assert json.load(refused.value)["code"] == "not_abandonable"
 
 
 def test_its_process_ends_with_the_parent(process: Process, stream: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import sys
@@ -15,8 +16,11 @@ import pytest
 
 import headrace
 from headrace import aio
+from headrace_connectors.app import tried
 from headrace_connectors.leases.ledger import NO_FENCE, Claim, Renewal, Saved
 from headrace_connectors.leases.topic import LedgerTopic
+from headrace_connectors.pipeline_file.pipeline import read_pipeline
+from headrace_connectors.plugins.discovery import Plugins
 from tests.conftest import TWO_SHARDS
 from tests.connectors.process import Connectors, until
 from tests.sdk.conftest import url_of
@@ -116,6 +120,10 @@ def test_two_processes_share_the_connectors_and_take_them_over(
         until(partial(is_complete, name))
         assert read(client, stream, name) == sorted(set(read(client, stream, name)))
     assert one.stop() == 0
+    # `headrace connect test` continues after the states in the topic, too.
+    insert()
+    trials = asyncio.run(tried(read_pipeline(one.file, Plugins(), {}), records_max=1, seconds=30))
+    assert [json.loads(trial.records[0].payload)["id"] for trial in trials] == [count + 1] * len(names)
 
 
 @pytest.mark.parametrize("point", ["stopped-before-saving", "stopped-before-committing"])
@@ -209,6 +217,12 @@ async def test_a_ledger_is_read_from_its_snapshot(shared_server: ServerProcess, 
                 assert second.ledger.states["a"].state == b"last"
                 assert second.ledger.leases == first.ledger.leases
                 assert set(second.ledger.members) == {"m", "n"}
+            once = await LedgerTopic(client, stream, "g", timeout=10).read_once()
+            assert (once.states, once.leases) == (second.ledger.states, second.ledger.leases)
+            nothing = await LedgerTopic(client, stream, "other", timeout=10).read_once()
+            assert nothing.next_offset == 0
+            with pytest.raises(headrace.NotFound):
+                await client.topic(stream, "other")
         await client.delete_stream(stream)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace_connectors.contract import Unavailable
+from headrace_connectors.contract import ConnectorError, Unavailable
 from headrace_connectors.leases.balance import changes
 from headrace_connectors.leases.ledger import (
     NO_FENCE,
@@ -25,6 +25,7 @@ from headrace_connectors.leases.ledger import (
     encode,
 )
 from headrace_connectors.leases.member import GroupMember, LeaseLost
+from headrace_connectors.leases.topic import LedgerTopic
 
 LEASE_SECONDS = 10.0
 NAMES = ("a", "b", "c")
@@ -230,3 +231,14 @@ def test_a_group_recovers_when_two_of_three_members_end():
             await gone.save("a", "random", b"1")
 
     asyncio.run(work())
+
+
+def test_entries_that_were_removed_before_they_were_read_are_an_error():
+    """A ledger with a hole would differ from those of other processes."""
+    topic = LedgerTopic(None, "s", "g", timeout=1.0)
+    topic._read(0, encode(alive("x")))
+    topic._read(1, b"no entry")
+    with pytest.raises(ConnectorError, match="from offset 2 to 6 were removed"):
+        topic._read(7, encode(alive("y")))
+    assert set(topic.ledger.members) == {"x"}
+    assert topic.ledger.next_offset == 2

@@ -34,8 +34,8 @@ from headrace_connectors.runtime.source_connector import SourceConnector
 from headrace_connectors.runtime.supervisor import Supervisor
 from headrace_connectors.runtime.trial import Trial, try_source
 from headrace_connectors.runtime.unusable_connector import UnusableConnector
-from headrace_connectors.state.store import States, StateStore
-from headrace_connectors.state.topic import TopicStates
+from headrace_connectors.state.store import LoadState, States, StateStore
+from headrace_connectors.state.topic import LedgerStates, TopicStates
 from headrace_settings import Address
 
 _log = logging.getLogger(__name__)
@@ -123,8 +123,8 @@ async def tried(pipeline: Pipeline, *, records_max: int, seconds: float) -> list
     Raises:
         HeadraceError: The server cannot be reached, or refuses the login.
     """
-    store = StateStore.unlocked(pipeline.state_directory)
     async with client_of(pipeline.server) as client:
+        store = await _states_now(pipeline, client)
         sources = [
             await try_source(
                 spec,
@@ -142,6 +142,17 @@ async def tried(pipeline: Pipeline, *, records_max: int, seconds: float) -> list
             if spec.settings.enabled
         ]
         return [*sources, *sinks]
+
+
+async def _states_now(pipeline: Pipeline, client: aio.Client) -> LoadState:
+    """Return the states as they are, without creating anything."""
+    files = StateStore.unlocked(pipeline.state_directory)
+    sharing = pipeline.sharing
+    if sharing.group is None:
+        return files
+    topic = LedgerTopic(client, sharing.stream, sharing.group, timeout=pipeline.server.timeout.seconds)
+    ledger = await topic.read_once()
+    return LedgerStates(lambda: ledger.states, files)
 
 
 def _connector(spec: Spec | Unusable, server: ServerSettings, client: aio.Client, store: States) -> Connector:

@@ -8,7 +8,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NoReturn, Protocol
 
 from headrace_connectors.contract import ConnectorError, Unavailable
@@ -204,9 +204,10 @@ class GroupMember:
 
     # ---- states
 
-    def state(self, connector: str) -> SavedState | None:
-        """Return the state of a source; None if there is none."""
-        return self._topic.ledger.states.get(connector)
+    @property
+    def states(self) -> Mapping[str, SavedState]:
+        """States of the sources of the group."""
+        return self._topic.ledger.states
 
     async def save(self, connector: str, plugin: str, state: bytes) -> None:
         """Save the state of a source.

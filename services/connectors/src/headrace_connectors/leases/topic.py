@@ -29,6 +29,7 @@ _RETRY_SECONDS: Final = 0.2
 _TOPIC_BYTES_MAX: Final = 4 << 30
 _SNAPSHOT_BYTES: Final = 4 << 20
 _REFUSED_MAX: Final = 4096
+_READ_MESSAGES: Final = 1000
 
 
 class LedgerTopic:
@@ -64,14 +65,30 @@ class LedgerTopic:
             HeadraceError: The server cannot be reached, or refuses it.
         """
         await self._ensure()
-        pointer = await self._client.offset(self._stream, self._topic, 0, consumer=_POINTER)
-        if pointer is not None:
-            self._early, self._snapshot_at = [], pointer.stored_offset + 1
-            self._next_offset = self._snapshot_at
+        await self._begin()
         async with self._client.direct_producer(delivery_timeout=self._timeout) as producer:
             self._producer = producer
             async with background(self._following(), "ledger"):
                 yield self
+
+    async def read_once(self) -> Ledger:
+        """Return the ledger as it is now; an empty one if there is no topic. Nothing is created or followed.
+
+        Raises:
+            HeadraceError: The server cannot be reached, or refuses it.
+            ConnectorError: The ledger is of another release.
+        """
+        try:
+            await self._client.topic(self._stream, self._topic)
+        except NotFound:
+            return self.ledger
+        await self._begin()
+        while messages := list(
+            await self._client.read(self._stream, self._topic, start=at_offset(self._next_offset), count=_READ_MESSAGES)
+        ):
+            for message in messages:
+                self._read(message.offset, message.payload)
+        return self.ledger
 
     async def append(self, entry: Entry) -> bool:
         """Append an entry, and wait until it was read back; return False if it had no effect.
@@ -125,6 +142,12 @@ class LedgerTopic:
         except HeadraceError as error:
             raise Unavailable(f"{self._stream}/{self._topic}: {error}") from error
 
+    async def _begin(self) -> None:
+        pointer = await self._client.offset(self._stream, self._topic, 0, consumer=_POINTER)
+        if pointer is not None:
+            self._early, self._snapshot_at = [], pointer.stored_offset + 1
+            self._next_offset = self._snapshot_at
+
     async def _ensure(self) -> None:
         try:
             await self._client.topic(self._stream, self._topic)
@@ -146,7 +169,6 @@ class LedgerTopic:
                     while (batch := await consumer.poll()) is not None:
                         for message in batch:
                             self._read(message.offset, message.payload)
-                            self._next_offset = message.offset + 1
                         async with self._changed:
                             self._changed.notify_all()
                 finally:
@@ -161,6 +183,12 @@ class LedgerTopic:
                 return
 
     def _read(self, offset: int, payload: bytes) -> None:
+        if offset != self._next_offset:
+            raise ConnectorError(
+                f"{self._stream}/{self._topic}: the entries from offset {self._next_offset} to {offset - 1} were "
+                "removed before they were read: start this process again, and let the topic keep more"
+            )
+        self._next_offset = offset + 1
         self._bytes_since += len(payload)
         try:
             entry = decode(payload)

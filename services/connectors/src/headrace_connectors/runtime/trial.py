@@ -15,7 +15,7 @@ from headrace_connectors.contract import Batch, Codec, ConnectorError, Record, S
 from headrace_connectors.pipeline_file.pipeline import SourceSpec
 from headrace_connectors.runtime.counters import Counters
 from headrace_connectors.runtime.delivery import Delivery
-from headrace_connectors.state.store import StateStore
+from headrace_connectors.state.store import LoadState
 
 _RETRY_SECONDS = 0.2
 
@@ -56,7 +56,7 @@ class Trial:
 
 async def try_source(
     spec: SourceSpec,
-    store: StateStore,
+    store: LoadState,
     partitions_count: Callable[[Name], Awaitable[int | None]],
     *,
     records_max: int,
@@ -93,7 +93,7 @@ async def try_source(
     return Trial(spec.key, spec.source.name, records, new_topics=sorted(new_topics))
 
 
-async def _tried(spec: SourceSpec, store: StateStore, table: AdmissionTable, records_max: int) -> list[TriedRecord]:
+async def _tried(spec: SourceSpec, store: LoadState, table: AdmissionTable, records_max: int) -> list[TriedRecord]:
     source: Source = spec.source.create()
     transforms = [transform.create() for transform in spec.transforms]
     codec = spec.codec.create()

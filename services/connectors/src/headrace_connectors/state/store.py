@@ -16,11 +16,15 @@ from headrace_connectors.contract import ConnectorError
 _FORMAT: Final = 1
 
 
-class States(Protocol):
-    """Storage of the states of sources."""
+class LoadState(Protocol):
+    """Reading of the states of sources."""
 
     async def load(self, key: str, plugin: str) -> bytes | None:
         """Return the state of a source; None if there is none."""
+
+
+class States(LoadState, Protocol):
+    """Storage of the states of sources."""
 
     async def save(self, key: str, plugin: str, state: bytes) -> None:
         """Replace the state of a source; it is durable when this returns."""

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from headrace_connectors.contract import ConnectorError
+from headrace_connectors.leases.ledger import SavedState
 from headrace_connectors.leases.member import GroupMember
 from headrace_connectors.state.store import StateStore
 
 
-class TopicStates:
-    """States of the sources of a group.
-
-    A state is one message: it is stored as a whole or not at all.
+class LedgerStates:
+    """States in a ledger, for `load` alone.
 
     Args:
-        member: The own process.
-        files: Where states were before the group was made: a source without a state in the ledger continues there.
+        states: Return those of the ledger.
+        files: Storage before the group was made: a source without a state in the ledger continues there.
     """
 
-    def __init__(self, member: GroupMember, files: StateStore) -> None:
-        self._member = member
+    def __init__(self, states: Callable[[], Mapping[str, SavedState]], files: StateStore) -> None:
+        self._states = states
         self._files = files
 
     async def load(self, key: str, plugin: str) -> bytes | None:
@@ -27,7 +28,7 @@ class TopicStates:
         Raises:
             ConnectorError: It is the state of another plugin.
         """
-        found = self._member.state(key)
+        found = self._states().get(key)
         if found is None:
             return await self._files.load(key, plugin)
         if found.plugin != plugin:
@@ -36,6 +37,19 @@ class TopicStates:
                 "now: give the source another name"
             )
         return found.state
+
+
+class TopicStates(LedgerStates):
+    """States of the sources of a group. A state is one message: it is stored as a whole or not at all.
+
+    Args:
+        member: The own process.
+        files: As of `LedgerStates`.
+    """
+
+    def __init__(self, member: GroupMember, files: StateStore) -> None:
+        super().__init__(lambda: member.states, files)
+        self._member = member
 
     async def save(self, key: str, plugin: str, state: bytes) -> None:
         """Replace the state of a source.

@@ -92,7 +92,12 @@ def app(
         options.update({setting: ("--port", address) for setting, address in moved(loaded, port).items()})
         loaded = load_config(file, os.environ, options)
     # Before anything starts: a mistake in the file must not leave a server behind that has to be stopped.
-    pipeline = None if pipeline_file is None else _pipeline(pipeline_file)
+    pipeline = None
+    if pipeline_file is not None:
+        pipeline = _pipeline(pipeline_file)
+        if shown := _shown_connectors(loaded, pipeline):
+            options.update({setting: ("--connectors", text) for setting, text in shown.items()})
+            loaded = load_config(file, os.environ, options)
     log_output.configure(loaded.config.system.logging)
     try:
         asyncio.run(_serve(loaded, pipeline, fresh=fresh, default_root=default_root))
@@ -161,6 +166,19 @@ def _pipeline(file: Path) -> Pipeline:
     from headrace.cli.connecting import pipelines  # noqa: PLC0415 - most servers run without connectors
 
     return pipelines.read(file)
+
+
+def _shown_connectors(loaded: Loaded[EmbeddedConfig], pipeline: Pipeline) -> dict[str, str]:
+    """Return the settings with which the console and the HTTP API show the connectors, unless others are configured."""
+    address = pipeline.http.address
+    origins = (loaded.origin(("http", "connectors", name)) for name in ("url", "token"))
+    if address is None or address.port == 0 or not all(isinstance(origin, DefaultOrigin) for origin in origins):
+        return {}
+    host = address if not address.ip.is_unspecified else f"127.0.0.1:{address.port}"
+    shown = {"http.connectors.url": f"http://{host}"}
+    if pipeline.http.token is not None:
+        shown["http.connectors.token"] = pipeline.http.token.reveal()
+    return shown
 
 
 async def _serve(loaded: Loaded[EmbeddedConfig], pipeline: Pipeline | None, *, fresh: bool, default_root: bool) -> None:
