@@ -93,6 +93,9 @@ def app(
         loaded = load_config(file, os.environ, options)
     # Before anything starts: a mistake in the file must not leave a server behind that has to be stopped.
     pipeline = None if pipeline_file is None else _pipeline(pipeline_file)
+    if pipeline is not None and loaded.config.http.connectors.url is None and (known := _known_to(pipeline)):
+        options.update({setting: ("--connectors", text) for setting, text in known.items()})
+        loaded = load_config(file, os.environ, options)
     log_output.configure(loaded.config.system.logging)
     try:
         asyncio.run(_serve(loaded, pipeline, fresh=fresh, default_root=default_root))
@@ -161,6 +164,18 @@ def _pipeline(file: Path) -> Pipeline:
     from headrace.cli.connecting import pipelines  # noqa: PLC0415 - most servers run without connectors
 
     return pipelines.read(file)
+
+
+def _known_to(pipeline: Pipeline) -> dict[str, str]:
+    """Return the settings by which the server offers these connectors in its console; none with a free port."""
+    address, token = pipeline.http.address, pipeline.http.token
+    if address is None or address.port == 0:
+        return {}
+    host = str(address).rpartition(":")[0]
+    if address.ip.is_unspecified:
+        host = "[::1]" if address.ip.version == 6 else "127.0.0.1"
+    found = {"http.connectors.url": f"http://{host}:{address.port}"}
+    return found if token is None else {**found, "http.connectors.token": token.reveal()}
 
 
 async def _serve(loaded: Loaded[EmbeddedConfig], pipeline: Pipeline | None, *, fresh: bool, default_root: bool) -> None:
