@@ -1,5 +1,6 @@
 """CON-52: `headrace up --connectors`: server and connectors in one process."""
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -130,3 +131,34 @@ def test_an_encrypted_listener_needs_a_url(tmp_path: Path, pipeline: Path) -> No
     status, _, errors = failed(tmp_path / "data", pipeline, HEADRACE_TCP_ENABLED="false", **ROOT)
     assert status == 1
     assert "set server.url, since the server's TCP listener is not enabled" in errors
+
+
+def test_the_server_offers_them_to_its_users(tmp_path: Path, pipeline: Path) -> None:
+    """CON-34: address and token are those of the pipeline file, and the token is shown nowhere."""
+    text = pipeline.read_text(encoding="utf-8").replace("127.0.0.1:0", f"127.0.0.1:{free_port()}")
+    pipeline.write_text(
+        text.replace("[sources.orders]\n", 'token = "of-them"\n[sources.orders]\n', 1), encoding="utf-8"
+    )
+    with up(tmp_path / "data", "--connectors", str(pipeline), **ROOT) as (process, printed):
+        url = next(line.split()[1] for line in printed.splitlines() if line.startswith("  http"))
+
+        def ask(path: str, body: Any = None, token: str = "") -> Any:
+            headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+            data = None if body is None else json.dumps(body).encode()
+            with urllib.request.urlopen(urllib.request.Request(url + path, data, headers), timeout=60) as answer:
+                return json.load(answer)
+
+        login = ask("/users/login", {"username": "root", "password": "hunter22"})["access_token"]["token"]
+
+        def connectors() -> Any:
+            with contextlib.suppress(urllib.error.HTTPError):
+                # 502 until they listen.
+                return ask("/connectors", token=login)
+            return None
+
+        (found,) = until(connectors)
+        assert (found["key"], found["plugin"]) == ("orders", "random")
+        settings = {one["name"]: one for one in ask("/settings", token=login)}
+        assert settings["http.connectors.url"]["origin"] == "option --connectors"
+        assert "of-them" not in json.dumps(settings)
+        process.kill()

@@ -201,7 +201,8 @@ def test_a_mapping_changes_while_records_are_routed(
         f'[sources.made.transforms.route.default]\nstream = "{stream}"\ntopic = "first"\n'
     )
     until(lambda: count(client, stream, "first") > 0)
-    message = client.read(stream, "first", partition=0, count=1)[0]
+    # Messages are counted before they can be read.
+    message = until(lambda: client.read(stream, "first", partition=0, count=1))[0]
     first = message.headers["mapping_epoch"]
     ware = json.loads(message.payload)["ware"]
     changed = changeable.get("/mappings/kinds", "PUT", {ware: {"stream": stream, "topic": "second"}}, If_Match='"1"')

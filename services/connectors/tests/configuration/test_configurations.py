@@ -350,3 +350,37 @@ async def test_mappings_have_versions_too(configurations: Callable[..., Configur
     with pytest.raises(NotFound, match="there is no mapping 'events'"):
         found.mapping("events")
     assert applied.specs == []
+
+
+# ---- plugins that use the machine
+
+
+@pytest.mark.parametrize(
+    ("kind", "table", "setting"),
+    [
+        ("sources", definition() | {"transforms": {"python": {"function": "os:system"}}}, "transforms.python"),
+        ("sources", definition() | {"transforms": {"x": {"plugin": "python", "function": "os:abort"}}}, "transforms.x"),
+        ("sources", {"plugin": "files", "stream": "s", "topic": "t", "settings": {"paths": ["/etc/*"]}}, "plugin"),
+        ("sinks", {"plugin": "parquet", "stream": "s", "topic": "t", "settings": {"path": "/etc"}}, "plugin"),
+        ("sinks", {"plugin": "sqlite", "stream": "s", "topic": "t", "settings": {"path": "/etc/x"}}, "plugin"),
+    ],
+)
+async def test_a_change_runs_no_code_and_uses_no_files(
+    configurations: Callable[..., Configurations], applied: Applied, kind: Any, table: dict[str, Any], setting: str
+) -> None:
+    """CON-31: plugins that do are refused before their settings are used, unless the pipeline file allows them."""
+    with pytest.raises(SettingsError, match=r"add it to http\.configuration\.plugins") as caught:
+        await configurations().change(kind, "new", table, ANNA, ANY_STATE, applied)
+    assert [one.setting for one in caught.value.problems] == [f"{kind}.new.{setting}"]
+    assert applied.specs == []
+
+
+async def test_a_plugin_that_the_file_allows(configurations: Callable[..., Configurations], applied: Applied) -> None:
+    """CON-31: what is not allowed any more does not run at the next start."""
+    table = definition() | {"transforms": {"python": {"function": "copy:copy"}}}
+    allowing = TOP + 'plugins = ["python"]\n'
+    await configurations(top=allowing).change("sources", "new", table, ANNA, ANY_STATE, applied)
+    assert [type(one).__name__ for one in configurations(top=allowing).opened] == ["SourceSpec", "SourceSpec"]
+    (_, unusable) = configurations().opened
+    assert isinstance(unusable, Unusable)
+    assert "python runs code" in unusable.reason

@@ -14,7 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from headrace_connectors.configuration.errors import ChangedMeanwhile, NotChangeable, NotFound, WrongKind
-from headrace_connectors.configuration.secrets import forbidden_references, redacted, variables_in, written_out
+from headrace_connectors.configuration.limits import Limits, variables_in
+from headrace_connectors.configuration.secrets import redacted, written_out
 from headrace_connectors.configuration.store import Family, VersionStore
 from headrace_connectors.configuration.versions import Author, Kind, Version, VersionLog
 from headrace_connectors.pipeline_file.models import ConfigurationSettings, TableDestination
@@ -75,10 +76,11 @@ class Configurations:
         self._clock = clock
         self._is_enabled = settings.enabled
         of_file = (definitions.tables(kind) for kind in ("sources", "sinks", "mappings"))
-        self._variables = (*settings.variables, *(name for tables in of_file for name in variables_in(tables)))
         directory = settings.secrets_directory
-        self._secrets_directory = (
-            None if directory is None else definitions.file.absolute().parent / Path(directory).expanduser()
+        self._limits = Limits(
+            (*settings.variables, *(name for tables in of_file for name in variables_in(tables))),
+            None if directory is None else definitions.file.absolute().parent / Path(directory).expanduser(),
+            settings.plugins,
         )
         self._logs: dict[Family, dict[str, VersionLog]] = {"connectors": {}, "mappings": {}}
         self._mappings: dict[str, Mapping[str, TableDestination]] = {}
@@ -278,7 +280,7 @@ class Configurations:
             raise WrongKind(f"{key} is in {active.kind}, and not in {kind}: choose another name, or delete it first")
         problems = [
             *written_out(kind, key, definition, self._definitions.plugins),
-            *forbidden_references(kind, key, definition, self._variables, self._secrets_directory),
+            *self._limits.problems(kind, key, definition, self._definitions.plugins),
         ]
         if problems:
             raise SettingsError(problems)
@@ -287,8 +289,8 @@ class Configurations:
     def _accepted(self, key: str, version: Version) -> Any:
         definition = version.definition or {}
         if version.origin == "http":
-            # The pipeline file may allow fewer references than when the version was made.
-            problems = forbidden_references(version.kind, key, definition, self._variables, self._secrets_directory)
+            # The pipeline file may allow less than when the version was made.
+            problems = self._limits.problems(version.kind, key, definition, self._definitions.plugins)
             if problems:
                 raise SettingsError(problems)
         return self._valid(version.kind, key, definition)

@@ -1,10 +1,9 @@
-"""Secrets in definitions: which texts are secrets, what is shown of them, and what changes may refer to."""
+"""Secrets in definitions: which texts are secrets, and what is shown of them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path as FilePath
+from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 from urllib.parse import urlsplit
 
@@ -20,18 +19,6 @@ _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PASSWORD_PARAMETER: Final = re.compile(r"(?i)(?:^|[?&\s;])(?:password|sslpassword|token|secret)\s*=\s*([^&\s;]*)")
 _SETTINGS: Final = (("settings", "plugin"), ("codec_settings", "codec"))
 _PLUGINS_OF: Final = {"plugin": "", "codec": "codecs"}
-
-
-def variables_in(value: Any) -> Iterator[str]:
-    """Return the names of the variables that a value refers to."""
-    if isinstance(value, str):
-        yield from _VARIABLE.findall(value)
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from variables_in(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from variables_in(inner)
 
 
 def is_by_reference(text: str) -> bool:
@@ -84,46 +71,6 @@ def written_out(kind: str, key: str, definition: Mapping[str, Any], plugins: Plu
 
     _mapped(kind, definition, plugins, noted)
     return problems
-
-
-def forbidden_references(
-    kind: str, key: str, definition: Mapping[str, Any], variables: Sequence[str], secrets_directory: FilePath | None
-) -> list[Problem]:
-    """Return a problem for each variable and file that a change may not refer to."""
-    problems = []
-    for path, value in _leaves(definition):
-        name = ".".join((kind, key, *path))
-        if path and path[-1].endswith("_file") and isinstance(value, str) and not _is_within(value, secrets_directory):
-            where = "it is not set" if secrets_directory is None else f"it is {secrets_directory}"
-            problems.append(
-                Problem(name, f"{value} is not in the directory http.configuration.secrets_directory ({where})")
-            )
-        problems += [
-            Problem(
-                name,
-                f"the variable {variable} may not be used over HTTP: add it to http.configuration.variables of the "
-                "pipeline file",
-            )
-            for variable in variables_in(value)
-            if not any(_matches(variable, pattern) for pattern in variables)
-        ]
-    return problems
-
-
-def _matches(name: str, pattern: str) -> bool:
-    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
-
-
-def _is_within(text: str, directory: FilePath | None) -> bool:
-    return directory is not None and (directory / text).resolve().is_relative_to(directory.resolve())
-
-
-def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _leaves(inner, (*path, str(name)))
-    else:
-        yield path, value
 
 
 def _mapped(

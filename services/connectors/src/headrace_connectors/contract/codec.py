@@ -13,6 +13,10 @@ class Codec(ABC):
 
     settings_type: ClassVar[type[Section]] = Section
     """Model of the settings, of which the constructor gets an instance."""
+    uses_host: ClassVar[bool] = False
+    """True if its settings name code or files of the machine: changes over HTTP may use it only if the pipeline file
+    allows it.
+    """
 
     @abstractmethod
     def encode(self, payload: Any) -> bytes:

@@ -44,6 +44,10 @@ class Sink(ABC):
 
     settings_type: ClassVar[type[Section]] = Section
     """Model of the settings, of which the constructor gets an instance."""
+    uses_host: ClassVar[bool] = False
+    """True if its settings name code or files of the machine: changes over HTTP may use it only if the pipeline file
+    allows it.
+    """
 
     async def open(self) -> None:  # noqa: B027 - optional
         """Connect.

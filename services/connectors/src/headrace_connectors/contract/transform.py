@@ -15,6 +15,10 @@ class Transform(ABC):
 
     settings_type: ClassVar[type[Section]] = Section
     """Model of the settings, of which the constructor gets an instance."""
+    uses_host: ClassVar[bool] = False
+    """True if its settings name code or files of the machine: changes over HTTP may use it only if the pipeline file
+    allows it.
+    """
     is_routing: ClassVar[bool] = False
     """True if it sets destinations. A source has one way to set them: `routing`, or such a transform."""
 

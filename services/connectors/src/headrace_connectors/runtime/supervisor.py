@@ -22,6 +22,8 @@ class Supervisor:
     def __init__(self, connectors: Iterable[Connector]) -> None:
         self.connectors = tuple(connectors)
         """The connectors, in the order of the pipeline file."""
+        self._successors: dict[str, Connector | None] = {}
+        self._swapping: dict[str, asyncio.Task[None]] = {}
 
     def find(self, key: str) -> Connector | None:
         """Return the connector with this name; None if there is none."""
@@ -44,19 +46,31 @@ class Supervisor:
             seconds: Time for the stop.
 
         Raises:
-            StillEnding: It has not ended in that time; nothing has changed.
+            StillEnding: It has not ended in that time. Its successor follows when it has.
         """
+        # Of several successors that wait for the same end, the last one follows.
+        self._successors[key] = successor
+        swapping = self._swapping.get(key)
+        if swapping is None:
+            swapping = self._swapping[key] = asyncio.create_task(self._swap(key), name=f"swap-{key}")
+        await asyncio.wait({swapping}, timeout=seconds)
+        if not swapping.done():
+            raise StillEnding(
+                f"{key} has not ended within {seconds:g} s: its new configuration is stored, and takes effect as soon "
+                "as it has"
+            )
+        if not swapping.cancelled():
+            swapping.result()
+
+    async def _swap(self, key: str) -> None:
         found = self.find(key)
         was_stopped = found is not None and found.is_enabled and found.status.state is State.STOPPED
-        if found is not None:
-            stopping = asyncio.create_task(found.stop())
-            _, late = await asyncio.wait({stopping}, timeout=seconds)
-            if late:
-                stopping.cancel()
-                raise StillEnding(
-                    f"{key} has not ended within {seconds:g} s: its new configuration is stored, and takes effect when "
-                    "the process is started again"
-                )
+        try:
+            if found is not None:
+                await found.stop()
+        finally:
+            successor = self._successors.pop(key)
+            del self._swapping[key]
         if successor is None:
             self.connectors = tuple(one for one in self.connectors if one.key != key)
             return
@@ -77,6 +91,9 @@ class Supervisor:
         Returns:
             Names of those that have not ended in that time.
         """
+        for swapping in self._swapping.values():
+            # Nothing is started any more.
+            swapping.cancel()
         stopping = {asyncio.create_task(one.stop()): one.key for one in self.connectors}
         if not stopping:
             return []

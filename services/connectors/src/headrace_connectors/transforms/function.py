@@ -78,6 +78,7 @@ class Function(Transform):
     """Calls a Python function with each record."""
 
     settings_type: ClassVar[type[Settings]] = FunctionSettings
+    uses_host: ClassVar[bool] = True
 
     def __init__(self, settings: FunctionSettings) -> None:
         """Import the function."""

@@ -174,8 +174,10 @@ def _shown_connectors(loaded: Loaded[EmbeddedConfig], pipeline: Pipeline) -> dic
     origins = (loaded.origin(("http", "connectors", name)) for name in ("url", "token"))
     if address is None or address.port == 0 or not all(isinstance(origin, DefaultOrigin) for origin in origins):
         return {}
-    host = address if not address.ip.is_unspecified else f"127.0.0.1:{address.port}"
-    shown = {"http.connectors.url": f"http://{host}"}
+    host = str(address).rpartition(":")[0]
+    if address.ip.is_unspecified:
+        host = "[::1]" if address.ip.version == 6 else "127.0.0.1"
+    shown = {"http.connectors.url": f"http://{host}:{address.port}"}
     if pipeline.http.token is not None:
         shown["http.connectors.token"] = pipeline.http.token.reveal()
     return shown

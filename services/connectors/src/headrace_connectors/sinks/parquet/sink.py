@@ -47,6 +47,7 @@ class ParquetSink(Sink):
     """Writes a file for each partition and flush; its manifest has the offset to continue at."""
 
     settings_type: ClassVar[type[Settings]] = ParquetSettings
+    uses_host: ClassVar[bool] = True
 
     def __init__(self, settings: ParquetSettings) -> None:
         """Write nothing yet."""

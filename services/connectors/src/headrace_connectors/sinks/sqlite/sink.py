@@ -78,6 +78,7 @@ class SqliteSink(Sink):
     """
 
     settings_type: ClassVar[type[Settings]] = SqliteSettings
+    uses_host: ClassVar[bool] = True
 
     def __init__(self, settings: SqliteSettings) -> None:
         """Open nothing yet."""

@@ -47,6 +47,7 @@ class FilesSource(Source):
     """
 
     settings_type: ClassVar[type[Settings]] = FilesSettings
+    uses_host: ClassVar[bool] = True
 
     def __init__(self, settings: FilesSettings) -> None:
         """Open no file yet."""

@@ -1,0 +1,100 @@
+"""Limits of changes over HTTP: what they may refer to, and which plugins they may use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any, Final
+
+from headrace_connectors.contract import ConnectorError
+from headrace_connectors.plugins.discovery import Plugins
+from headrace_settings import Path, Problem
+
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Everything that the pipeline file allows to changes."""
+
+    variables: Sequence[str] = ()
+    """Names of variables of the environment; `*` at the end of a name stands for any rest."""
+    secrets_directory: FilePath | None = None
+    """Directory of the files that settings `x_file` may name; None: there is none."""
+    plugins: Sequence[str] = ()
+    """Names of plugins that use the machine of the process."""
+
+    def problems(self, kind: str, key: str, definition: Mapping[str, Any], installed: Plugins) -> list[Problem]:
+        """Return a problem for each part of a definition that is not allowed. Nothing of its settings is used."""
+        return [*self._references(kind, key, definition), *self._plugins(kind, key, definition, installed)]
+
+    def _references(self, kind: str, key: str, definition: Mapping[str, Any]) -> Iterator[Problem]:
+        for path, value in _leaves(definition):
+            name = ".".join((kind, key, *path))
+            if path and path[-1].endswith("_file") and isinstance(value, str) and not self._has(value):
+                directory = self.secrets_directory
+                where = "it is not set" if directory is None else f"it is {directory}"
+                text = f"{value} is not in the directory http.configuration.secrets_directory ({where})"
+                yield Problem(name, text)
+            for variable in variables_in(value):
+                if not any(_matches(variable, pattern) for pattern in self.variables):
+                    yield Problem(
+                        name,
+                        f"the variable {variable} may not be used over HTTP: add it to http.configuration.variables of "
+                        "the pipeline file",
+                    )
+
+    def _has(self, file: str) -> bool:
+        directory = self.secrets_directory
+        return directory is not None and (directory / file).resolve().is_relative_to(directory.resolve())
+
+    def _plugins(self, kind: str, key: str, definition: Mapping[str, Any], installed: Plugins) -> Iterator[Problem]:
+        if kind == "mappings":
+            return
+        for path, family, name in _plugins_of(kind, definition):
+            try:
+                uses_host = installed.load(family, name).uses_host
+            except ConnectorError:
+                # The check of the definition reports it.
+                continue
+            if uses_host and name not in self.plugins:
+                yield Problem(
+                    ".".join((kind, key, *path)),
+                    f"{name} runs code, or uses files, of the machine of the process, so it may not be used over HTTP: "
+                    "add it to http.configuration.plugins of the pipeline file",
+                )
+
+
+def variables_in(value: Any) -> Iterator[str]:
+    """Return the names of the variables that a value refers to."""
+    if isinstance(value, str):
+        yield from _VARIABLE.findall(value)
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from variables_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from variables_in(inner)
+
+
+def _plugins_of(kind: str, definition: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
+    yield ("plugin",), kind, str(definition.get("plugin", ""))
+    yield ("codec",), "codecs", str(definition.get("codec", "json"))
+    transforms = definition.get("transforms")
+    for name, table in (transforms if isinstance(transforms, Mapping) else {}).items():
+        plugin = table.get("plugin", name) if isinstance(table, Mapping) else name
+        yield ("transforms", name), "transforms", str(plugin)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+
+
+def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _leaves(inner, (*path, str(name)))
+    else:
+        yield path, value
