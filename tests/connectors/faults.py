@@ -15,6 +15,7 @@ from headrace_chassis import directories
 from headrace_connectors import process
 from headrace_connectors.runtime.delivery import Delivery
 from headrace_connectors.runtime.source_loop import SourceLoop
+from headrace_connectors.sinks.opensearch import OpenSearchSink
 from headrace_connectors.sinks.parquet import partition
 from headrace_connectors.sinks.parquet.sink import ParquetSink
 from headrace_connectors.sinks.postgres.sink import PostgresSink
@@ -151,7 +152,7 @@ def _within_transaction() -> None:
     _before_manifest()
 
 
-_SINKS: Sequence[type[Any]] = (ParquetSink, PostgresSink, SqliteSink)
+_SINKS: Sequence[type[Any]] = (OpenSearchSink, ParquetSink, PostgresSink, SqliteSink)
 
 POINTS: dict[str, Callable[[], None]] = {
     "before-saving": _before_saving,
