@@ -17,6 +17,9 @@ from tests.connectors.conformance import good, payloads, planted, sinks, sources
 CASES: Mapping[str, Callable[[], Case[Any]]] = {
     "random": sources.RandomCase,
     "webhook": sources.WebhookCase,
+    "influxdb": sources.InfluxCase,
+    "files": partial(sources.FilesCase, {}),
+    "files-deleted": partial(sources.FilesCase, {"delete_after_read": True}),
     "stdout": sinks.StdoutCase,
     "http": sinks.HttpCase,
     "parquet": sinks.ParquetCase,
@@ -24,7 +27,17 @@ CASES: Mapping[str, Callable[[], Case[Any]]] = {
     "json": payloads.JsonCase,
     "text": payloads.TextCase,
     "raw": payloads.RawCase,
+    "arrow": payloads.ArrowCase,
+    "avro": payloads.AvroCase,
+    "protobuf": payloads.ProtobufCase,
     "route": payloads.RouteCase,
+    "add": payloads.transform("add_fields", {"fields": {"order.at": [1]}, "copies": {"who": "user"}}),
+    "delete": payloads.transform("delete_fields", {"fields": ["user.mail", "order"]}),
+    "filter": payloads.transform("filter_fields", {"fields": ["user.name", "order.items"]}),
+    "mask": payloads.transform("mask_fields", {"redact": ["user.mail"], "keep_last": {"card": 2}}),
+    "python": payloads.transform("python", {"function": "tests.connectors.conformance.payloads:shouted"}),
+    "rename": payloads.transform("rename_fields", {"fields": {"user.mail": "mail", "order.id": "number"}}),
+    "split": payloads.transform("split", {"field": "items"}),
 }
 WITH_POSTGRESQL: Mapping[str, Callable[..., Case[Any]]] = {
     "polling-cursor": partial(sources.PostgresCase, way={"cursor_column": "id"}),
