@@ -23,6 +23,7 @@ CASES: Mapping[str, Callable[[], Case[Any]]] = {
     "stdout": sinks.StdoutCase,
     "http": sinks.HttpCase,
     "parquet": sinks.ParquetCase,
+    "delta": sinks.DeltaCase,
     "sqlite": sinks.SqliteCase,
     "json": payloads.JsonCase,
     "text": payloads.TextCase,
