@@ -273,12 +273,16 @@ define run_tests
 @$(PYTEST) --ignore tests/containers -m alone $(1) $(ARGS) || (($$? == $(NO_TESTS)))
 endef
 
+.PHONY: opensearch
+opensearch: ## Fetch OpenSearch for the tests of its connectors if it is not there
+	@.ci/opensearch
+
 .PHONY: postgresql
 postgresql: ## Install PostgreSQL for the tests of guides if there is none
 	@.ci/postgresql
 
 .PHONY: test-python
-test-python: setup browser postgresql .venv/.lossy-disk-current ## Python packages, formats, compatibility and fault suites
+test-python: setup browser opensearch postgresql .venv/.lossy-disk-current ## Python packages, formats, compatibility and fault suites
 	$(call run_tests)
 
 .PHONY: setup-spark

@@ -17,7 +17,7 @@ from release.building import PYTHON_DISTRIBUTIONS, Target
 from release.checkout import ROOT
 
 EXTRAS: Final = {
-    "headrace": {"avro", "jobs", "otel", "postgres", "spark", "tables", "tracing"},
+    "headrace": {"avro", "delta", "jobs", "otel", "postgres", "spark", "tables", "tracing"},
     "headrace-core": set[str](),
     "pyspark-headrace": {"jobs", "pyspark"},
 }

@@ -15,6 +15,9 @@ from headrace_chassis import directories
 from headrace_connectors import process
 from headrace_connectors.runtime.delivery import Delivery
 from headrace_connectors.runtime.source_loop import SourceLoop
+from headrace_connectors.sinks import delta
+from headrace_connectors.sinks.delta import DeltaSink
+from headrace_connectors.sinks.opensearch import OpenSearchSink
 from headrace_connectors.sinks.parquet import partition
 from headrace_connectors.sinks.parquet.sink import ParquetSink
 from headrace_connectors.sinks.postgres.sink import PostgresSink
@@ -144,14 +147,27 @@ def _before_commit_of_sqlite() -> None:
     Offsets.store = stored  # type: ignore[method-assign]
 
 
+def _after_commit_of_delta() -> None:
+    """The rows count, and the answer has not come."""
+    original, calls = delta.write_deltalake, itertools.count(1)
+
+    def written(*arguments: Any, **named: Any) -> None:
+        original(*arguments, **named)
+        if next(calls) == 3:
+            _killed()
+
+    delta.write_deltalake = written  # type: ignore[attr-defined]
+
+
 def _within_transaction() -> None:
     """Everything is in the transaction, or in the file, and nothing counts yet."""
     _killed_at_third(PostgresSink, "_commit", is_after=False)
     _before_commit_of_sqlite()
+    _after_commit_of_delta()
     _before_manifest()
 
 
-_SINKS: Sequence[type[Any]] = (ParquetSink, PostgresSink, SqliteSink)
+_SINKS: Sequence[type[Any]] = (DeltaSink, OpenSearchSink, ParquetSink, PostgresSink, SqliteSink)
 
 POINTS: dict[str, Callable[[], None]] = {
     "before-saving": _before_saving,

@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 import headrace
 from headrace_connectors.sinks.parquet.partition import PartitionFiles
@@ -145,6 +146,29 @@ def test_rows_of_sqlite_are_written_once_whatever_is_killed(
         until(lambda: len(database.execute("SELECT id FROM rows").fetchall()) >= len(written(range(120))))
         assert connectors.stop() == 0
         assert sorted(row[0] for row in database.execute("SELECT id FROM rows")) == written(range(120))
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_delta_tables_have_each_message_once_whatever_is_killed(
+    client: headrace.Client, connectors: Connectors, topic: str, tmp_path: Path, point: str
+) -> None:
+    send(client, topic, range(100))
+    connectors.run(
+        f'[sinks.a]\nplugin = "delta"\nstream = "{topic}"\ntopic = "t"\nlinger = "5 ms"\nbatch_size = 5\n'
+        f'[sinks.a.settings]\npath = "{tmp_path}/table"\ncolumns = {{ id = "int64" }}\n{FAST}',
+        fault=(point,),
+    )
+    assert connectors.wait() == -9
+
+    def found() -> list[int]:
+        return sorted(DeltaTable(tmp_path / "table").to_pyarrow_table(columns=["id"])["id"].to_pylist())
+
+    assert len(found()) < 90
+    send(client, topic, range(100, 120))
+    connectors.run()
+    until(lambda: len(found()) >= len(written(range(120))))
+    assert connectors.stop() == 0
+    assert found() == written(range(120))
 
 
 def ids(path: Path) -> list[int]:

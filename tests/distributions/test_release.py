@@ -136,7 +136,7 @@ def test_incomplete_wheels_are_found(tmp_path: Path) -> None:
     assert "it does not contain the license" in found
     assert "it contains tests or compiled files" in found
     assert "its metadata have no description" in found
-    assert "its extras are [], not ['avro', 'jobs', 'otel', 'postgres', 'spark', 'tables', 'tracing']" in found
+    assert "its extras are [], not ['avro', 'delta', 'jobs', 'otel', 'postgres', 'spark', 'tables', 'tracing']" in found
 
 
 def test_invalid_metadata_are_found(tmp_path: Path) -> None:

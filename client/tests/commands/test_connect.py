@@ -64,7 +64,7 @@ def test_every_mistake_is_reported_with_its_line(headrace: Shell, tmp_path: Path
     assert "did you mean batch_size?" in message
 
 
-@pytest.mark.parametrize("plugin", ["postgres", "postgres_cdc", "random", "webhook"])
+@pytest.mark.parametrize("plugin", ["opensearch", "postgres", "postgres_cdc", "random", "webhook"])
 def test_a_new_file_is_valid_when_its_blanks_are_filled(headrace: Shell, tmp_path: Path, plugin: str) -> None:
     text = headrace("connect", "new", plugin)
     file = tmp_path / "new.toml"
@@ -72,7 +72,9 @@ def test_a_new_file_is_valid_when_its_blanks_are_filled(headrace: Shell, tmp_pat
     blank = headrace.run("connect", "lint", str(file))
     assert blank.returncode == 1
     assert "the environment variable STREAM is not set" in blank.stderr.decode()
-    filled = text.replace("${STREAM}", "shop").replace("${TOPIC}", "orders").replace("${URL}", "postgresql:///x")
+    filled = text.replace("${STREAM}", "shop").replace("${TOPIC}", "orders").replace("${INDEX}", "orders")
+    url = "http://search:9200" if plugin == "opensearch" else "postgresql:///x"
+    filled = filled.replace("${URL}", url).replace("${CURSOR_FIELD}", "at")
     filled = (
         filled.replace("${SLOT}", "shop").replace("${TABLES}", "public.orders").replace("${TABLE}", "public.orders")
     )

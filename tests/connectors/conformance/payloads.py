@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -41,6 +45,75 @@ class RawCase(CodecCase):
 
     def payloads(self) -> Any:
         return st.binary()
+
+
+class ArrowCase(CodecCase):
+    """Rows whose columns are numbers and texts."""
+
+    name = "arrow"
+    bad_bytes = (b"", b"ARROW1", b"\xff" * 40)
+
+    def payloads(self) -> Any:
+        row = st.fixed_dictionaries({"id": st.integers(-(2**63), 2**63 - 1), "name": st.text() | st.none()})
+        return st.lists(row, min_size=1, max_size=5)
+
+
+class _WithSchema:
+    """A directory with a schema."""
+
+    def __init__(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="headrace-conformance-"))
+
+    async def clean(self) -> None:
+        shutil.rmtree(self.directory)
+
+
+class AvroCase(_WithSchema, CodecCase):
+    name = "avro"
+    bad_bytes = (b"", b"\x02", b"\x02\x02")
+
+    def settings(self) -> Mapping[str, Any]:
+        fields = [{"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"]}]
+        file = self.directory / "order.avsc"
+        file.write_text(json.dumps({"type": "record", "name": "Order", "fields": fields}), encoding="utf-8")
+        return {"schema_file": str(file)}
+
+    def payloads(self) -> Any:
+        return st.fixed_dictionaries({"id": st.integers(-(2**63), 2**63 - 1), "name": st.text() | st.none()})
+
+
+class ProtobufCase(CodecCase):
+    """A message of the standard library of Protocol Buffers, with a field of bytes and a text."""
+
+    name = "protobuf"
+    bad_bytes = (b"\x0a\xff", b"\xff")
+
+    def settings(self) -> Mapping[str, Any]:
+        return {"message": "google.protobuf.SourceContext", "module": "google.protobuf.source_context_pb2"}
+
+    def payloads(self) -> Any:
+        return st.fixed_dictionaries({"file_name": st.text(min_size=1)})
+
+
+def transform(plugin: str, settings: Mapping[str, Any]) -> type[TransformCase]:
+    """Return the case of a transform that needs nothing but settings."""
+
+    class Case(TransformCase):
+        name = plugin
+
+        def settings(self) -> Mapping[str, Any]:
+            return settings
+
+        def records(self) -> Sequence[Record]:
+            person = {"user": {"name": "Anna", "mail": "anna@example.com"}, "items": [{"id": 1}, 2], "card": "4000123"}
+            return [*super().records(), Record(person, id=9, table="t", destination=Destination("s", "t"))]
+
+    return Case
+
+
+def shouted(record: Record) -> Record:
+    """Return a record with the payload as a text in capitals."""
+    return Record(str(record.payload).upper(), id=record.id, headers=record.headers)
 
 
 class RouteCase(TransformCase):

@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 import pyarrow.parquet as pq
 from aiohttp import web
+from deltalake import DeltaTable
 
 from headrace_connectors.conformance import SinkCase
 from tests.ports import free_port
@@ -147,3 +148,22 @@ class SqliteCase(SinkCase):
     async def written(self) -> Sequence[int]:
         with contextlib.closing(sqlite3.connect(self._path)) as database:
             return [row[0] for row in database.execute("SELECT id FROM rows")]
+
+
+class DeltaCase(SinkCase):
+    name = "delta"
+
+    def __init__(self) -> None:
+        self._path = Path(tempfile.mkdtemp(prefix="headrace-conformance-"))
+
+    def settings(self) -> Mapping[str, Any]:
+        return {"path": str(self._path / "table"), "columns": {"id": "int64"}}
+
+    def invalid_payload(self) -> Any:
+        return {"id": "five"}
+
+    async def clean(self) -> None:
+        shutil.rmtree(self._path)
+
+    async def written(self) -> Sequence[int]:
+        return DeltaTable(str(self._path / "table")).to_pyarrow_table(columns=["id"])["id"].to_pylist()

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
+import shutil
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -30,13 +34,13 @@ class WebhookCase(SourceCase):
     name = "webhook"
 
     def __init__(self) -> None:
-        self._port = free_port()
+        self.port = free_port()
         self._fed = 0
         self._callers: list[asyncio.Task[None]] = []
         self._session: aiohttp.ClientSession | None = None
 
     def settings(self) -> Mapping[str, Any]:
-        return {"address": f"127.0.0.1:{self._port}"}
+        return {"address": f"127.0.0.1:{self.port}"}
 
     async def prepare(self) -> None:
         self._session = aiohttp.ClientSession()
@@ -55,14 +59,59 @@ class WebhookCase(SourceCase):
 
     async def _call(self, number: int) -> None:
         assert self._session is not None
-        headers = {"Idempotency-Key": str(number)}
         while True:
             with contextlib.suppress(aiohttp.ClientError, OSError):
-                url = f"http://127.0.0.1:{self._port}/"
-                async with self._session.post(url, json={"id": number}, headers=headers) as answer:
-                    if answer.status == 200:
-                        return
+                if await self.send(self._session, number):
+                    return
             await asyncio.sleep(0.005)
+
+    async def send(self, session: aiohttp.ClientSession, number: int) -> bool:
+        """Send a record; return True if it is stored."""
+        headers = {"Idempotency-Key": str(number)}
+        async with session.post(f"http://127.0.0.1:{self.port}/", json={"id": number}, headers=headers) as answer:
+            return answer.status == 200
+
+
+class InfluxCase(WebhookCase):
+    """Clients that write one point each; a point that is written again has the same id."""
+
+    name = "influxdb"
+
+    async def send(self, session: aiohttp.ClientSession, number: int) -> bool:
+        body = f"orders id={number}i {1_700_000_000_000_000_000 + number}"
+        async with session.post(f"http://127.0.0.1:{self.port}/write?db=shop", data=body) as answer:
+            return answer.status == 204
+
+
+class FilesCase(SourceCase):
+    """A new file with each call."""
+
+    name = "files"
+
+    def __init__(self, way: Mapping[str, Any]) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix="headrace-conformance-"))
+        self._way = way
+        self._files = itertools.count()
+        self._numbers = itertools.count()
+
+    def settings(self) -> Mapping[str, Any]:
+        own = {"paths": [f"{self._directory}/*.log"], "poll_interval": "1 ms", "complete_after": "10 ms"}
+        return {**own, "format": "json_lines", "batch_size": 2, **self._way}
+
+    async def clean(self) -> None:
+        shutil.rmtree(self._directory)
+
+    async def feed(self, count: int) -> None:
+        file = self._directory / f"{next(self._files)}.log"
+        text = "".join(f'{{"id": {number}}}\n' for number in itertools.islice(self._numbers, count))
+        # Under another name at first: a file is not seen before it is complete.
+        file.with_suffix(".new").write_text(text, encoding="utf-8")
+        file.with_suffix(".new").rename(file)
+
+    async def kept(self) -> int | None:
+        if "delete_after_read" not in self._way:
+            return None
+        return sum(len(path.read_bytes().splitlines()) for path in self._directory.glob("*.log"))
 
 
 class PostgresCase(SourceCase):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import msgspec
@@ -27,6 +27,7 @@ from headrace_connectors.contract import (
 
 _FED: Final = 3
 _RETRY_SECONDS: Final = 0.01
+_MOMENT_SECONDS: Final = 0.05
 
 
 class _Envelope(msgspec.Struct):
@@ -210,13 +211,16 @@ async def missed_commit_is_made_up_for(case: SourceCase) -> None:
         if identities(following.records) & identities(pending.records):
             raise Violation("records that the state covers come again after a restart with it")
         await reader.commit(following)
-        while kept := await case.kept():
-            try:
-                await reader.commit(await reader.poll())
-            except Violation as error:
-                raise Violation(
-                    f"{kept} records stay at the other side: the commit that was missed was not made after the restart"
-                ) from error
+        try:
+            async with asyncio.timeout(case.seconds):
+                # What a commit has asked for may take the other side a moment.
+                while await case.kept():
+                    with suppress(TimeoutError):
+                        await reader.commit(await asyncio.wait_for(reader.poll(), _MOMENT_SECONDS))
+        except TimeoutError as error:
+            raise Violation(
+                f"{await case.kept()} records stay at the other side: the missed commit was not made after the restart"
+            ) from error
 
 
 @rule

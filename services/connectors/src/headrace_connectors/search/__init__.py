@@ -1,0 +1,1 @@
+"""OpenSearch and Elasticsearch, as their source and sink use them: settings, requests, failures."""

@@ -1,0 +1,179 @@
+"""The source `opensearch`: documents of an index, read again and again after a growing field."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Final
+from urllib.parse import quote
+
+import msgspec
+from pydantic import Field
+
+from headrace_connectors.contract import (
+    Batch,
+    ConnectorError,
+    Polling,
+    Record,
+    Settings,
+    Source,
+    Unavailable,
+    decode_state,
+    encode_state,
+    stable_id,
+)
+from headrace_connectors.search.server import SearchServer, ServerSettings
+from headrace_settings import Between, Duration
+
+_STATE_VERSION: Final = 1
+_RESULTS_MAX: Final = 10_000
+"""Documents that servers return at once, unless an index is configured otherwise."""
+
+
+class OpenSearchSourceSettings(ServerSettings):
+    """`settings` of the source `opensearch`."""
+
+    index: str = Field(min_length=1)
+    """Index, alias or pattern, as `orders` or `logs-*`."""
+    cursor_field: str
+    """Field that grows with each new or changed document: a number, a time or a keyword. Documents are read in its
+    order, and those after the last one only; one that becomes visible late with a smaller value is not seen.
+    """
+    query: dict[str, Any] = Field(default_factory=dict)
+    """Query of the server's language that documents have to match, such as `{ term = { state = "paid" } }`; empty: all.
+    """
+    batch_size: Annotated[int, Between(1, 5000)] = 1000
+    """Maximum number of documents of a batch."""
+    poll_interval: Annotated[Duration, Between(Duration.parse("1 ms"), Duration.parse("1 day"))] = Duration.parse("1 s")
+    """Pause after a poll without documents."""
+
+
+class _State(msgspec.Struct):
+    """Position: all documents up to a value of the field, and some of those that have the value after it."""
+
+    after: Any = None
+    """Value of the field; None: there is none yet."""
+    last: Any = None
+    """The value after it."""
+    names: list[str] = []
+    """Documents that were read and have that value."""
+
+
+class OpenSearchSource(Source):
+    """Reads documents in batches. Several may have the same value of the field: those that were read are left out."""
+
+    settings_type: ClassVar[type[Settings]] = OpenSearchSourceSettings
+
+    def __init__(self, settings: OpenSearchSourceSettings) -> None:
+        """Connect to nothing yet."""
+        self._settings = settings
+        self._server = SearchServer(settings)
+        self._state = _State()
+        self._polled = _State()
+
+    def mode(self) -> Polling:
+        """Documents stay where they are."""
+        return Polling(destructive=False)
+
+    async def open(self, state: bytes | None) -> None:
+        """Continue after the state.
+
+        Raises:
+            Unavailable: The server does not answer, or no document has the field yet.
+            ConnectorError: There is no such index, or the login is refused.
+        """
+        if state is not None:
+            self._state = self._polled = decode_state(state, _STATE_VERSION, _State)
+        await self._server.open()
+        settings = self._settings
+        index, field = quote(settings.index, safe="*,"), quote(settings.cursor_field, safe="*")
+        answer = await self._server.ask("GET", f"/{index}/_field_caps?fields={field}")
+        if answer.status == 404:
+            raise ConnectorError(f"there is no index {settings.index}: create it, or correct settings.index")
+        self._check(answer.status, answer.reason)
+        if settings.cursor_field not in answer.document["fields"]:
+            raise Unavailable(
+                f"{settings.index} has no field {settings.cursor_field} yet: correct cursor_field if it never has"
+            )
+
+    async def poll(self) -> Batch | None:
+        """Return the next documents."""
+        hits = await self._hits()
+        if not hits:
+            await asyncio.sleep(self._settings.poll_interval.seconds)
+            return None
+        self._polled = _following(self._state, hits)
+        records = [
+            Record(
+                hit["_source"],
+                id=stable_id(*_version(hit)),
+                headers={"document_id": hit["_id"]},
+                table=hit["_index"],
+            )
+            for hit in hits
+        ]
+        return Batch(records, encode_state(_STATE_VERSION, self._polled))
+
+    async def commit(self) -> None:
+        """Go on after these documents."""
+        self._state = self._polled
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self._server.close()
+
+    async def _hits(self) -> list[dict[str, Any]]:
+        settings, state = self._settings, self._state
+        size = settings.batch_size + len(state.names)
+        if size > _RESULTS_MAX:
+            raise ConnectorError(
+                f"more than {_RESULTS_MAX - settings.batch_size} documents of {settings.index} have the same "
+                f"{settings.cursor_field}: choose a field with finer values, such as a time with milliseconds"
+            )
+        conditions: list[dict[str, Any]] = [{"exists": {"field": settings.cursor_field}}]
+        if settings.query:
+            conditions.append(settings.query)
+        search: dict[str, Any] = {
+            "size": size,
+            "query": {"bool": {"filter": conditions}},
+            "sort": [{settings.cursor_field: {"order": "asc"}}],
+            "seq_no_primary_term": True,
+            "track_total_hits": False,
+        }
+        if state.after is not None:
+            search["search_after"] = [state.after]
+        index = quote(settings.index, safe="*,")
+        # An answer without one of the shards would leave documents out for ever.
+        path = f"/{index}/_search?allow_partial_search_results=false"
+        answer = await self._server.ask("POST", path, msgspec.json.encode(search))
+        self._check(answer.status, answer.reason)
+        read = set(state.names)
+        hits = [hit for hit in answer.document["hits"]["hits"] if _name(hit) not in read]
+        return hits[: settings.batch_size]
+
+    def _check(self, status: int, reason: str) -> None:
+        if status != 200:
+            raise ConnectorError(
+                f"reading {self._settings.index} is refused with {status}: {reason}; correct cursor_field or query"
+            )
+
+
+def _version(hit: dict[str, Any]) -> tuple[str, str, int, int]:
+    """Return what identifies a document as it is: the sequence number is another one when it is changed."""
+    return (hit["_index"], hit["_id"], hit["_primary_term"], hit["_seq_no"])
+
+
+def _name(hit: dict[str, Any]) -> str:
+    return "/".join(map(str, _version(hit)))
+
+
+def _following(state: _State, hits: Sequence[dict[str, Any]]) -> _State:
+    """Return the position after these documents, which are in the order of the field."""
+    last = hits[-1]["sort"][0]
+    names = [_name(hit) for hit in hits if hit["sort"][0] == last]
+    before = [hit["sort"][0] for hit in hits if hit["sort"][0] != last]
+    if before:
+        return _State(before[-1], last, names)
+    if state.names and last == state.last:
+        return _State(state.after, last, [*state.names, *names])
+    return _State(state.last, last, names)
