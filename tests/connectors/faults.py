@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.aio.client import Client
 from headrace.aio.consumer import Consumer
 from headrace_chassis import directories
 from headrace_connectors import process
@@ -99,26 +100,26 @@ def _failing_commit() -> None:
     ChangeStream.advance = advance  # type: ignore[method-assign]
 
 
-def _killed_at_third(kind: type[Any], method: str, *, is_after: bool) -> None:
-    """Kill the process before or after the third call of a coroutine method."""
+def _killed_at(kind: type[Any], method: str, number: int, *, is_after: bool) -> None:
+    """Kill the process before or after a call of a coroutine method."""
     original, calls = getattr(kind, method), itertools.count(1)
 
     async def counted(*arguments: Any, **named: Any) -> Any:
-        is_third = next(calls) == 3
-        if is_third and not is_after:
+        is_here = next(calls) == number
+        if is_here and not is_after:
             _killed()
         result = await original(*arguments, **named)
-        if is_third:
+        if is_here:
             _killed()
         return result
 
     setattr(kind, method, counted)
 
 
-def _at(kinds: Sequence[type[Any]], method: str, *, is_after: bool = False) -> Callable[[], None]:
+def _at(kinds: Sequence[type[Any]], method: str, number: int = 3, *, is_after: bool = False) -> Callable[[], None]:
     def arm() -> None:
         for kind in kinds:
-            _killed_at_third(kind, method, is_after=is_after)
+            _killed_at(kind, method, number, is_after=is_after)
 
     return arm
 
@@ -161,7 +162,7 @@ def _after_commit_of_delta() -> None:
 
 def _within_transaction() -> None:
     """Everything is in the transaction, or in the file, and nothing counts yet."""
-    _killed_at_third(PostgresSink, "_commit", is_after=False)
+    _killed_at(PostgresSink, "_commit", 3, is_after=False)
     _before_commit_of_sqlite()
     _after_commit_of_delta()
     _before_manifest()
@@ -186,6 +187,13 @@ POINTS: dict[str, Callable[[], None]] = {
     "source-after-saving": _at([store.StateStore], "save", is_after=True),
     "source-before-advancing": _at([ChangeStream], "advance"),
     "source-after-advancing": _at([ChangeStream], "advance", is_after=True),
+    **{
+        f"{'after' if is_after else 'before'}-transaction-{number}": _at(
+            [Client], "commit_transaction", number, is_after=is_after
+        )
+        for is_after in (False, True)
+        for number in (1, 2, 3, 4)
+    },
     "sink-before-writing": _at(_SINKS, "write"),
     "sink-before-flushing": _at(_SINKS, "flush"),
     "sink-within-flushing": _within_transaction,

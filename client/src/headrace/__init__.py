@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from headrace.sdk.options import ClientOptions, ConsumerOptions, DirectProducerOptions, ProducerOptions
     from headrace.sdk.producer import Producer, ProducerCounters
     from headrace.sdk.results import Deliveries, Delivery, Gap
+    from headrace.sdk.stages import Stage
     from headrace.sdk.starts import END, FIRST, Start, at_offset, at_time
     from headrace.sdk.telemetry import ReadBatch, SentBatch, Telemetry
     from headrace_core import (
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         Topic,
         TopicPermissions,
         Transaction,
+        TransactionResult,
         User,
     )
 
@@ -90,6 +92,7 @@ _PLACES: Final = {
     "headrace.sdk.options": ("ClientOptions", "ConsumerOptions", "DirectProducerOptions", "ProducerOptions"),
     "headrace.sdk.producer": ("Producer", "ProducerCounters"),
     "headrace.sdk.results": ("Deliveries", "Delivery", "Gap"),
+    "headrace.sdk.stages": ("Stage",),
     "headrace.sdk.starts": ("END", "FIRST", "Start", "at_offset", "at_time"),
     "headrace.sdk.telemetry": ("ReadBatch", "SentBatch", "Telemetry"),
     "headrace_core": (
@@ -115,6 +118,7 @@ _PLACES: Final = {
         "Topic",
         "TopicPermissions",
         "Transaction",
+        "TransactionResult",
         "User",
     ),
 }
@@ -167,6 +171,7 @@ __all__ = [
     "ReadBatch",
     "RequestRefused",
     "SentBatch",
+    "Stage",
     "Start",
     "Stats",
     "Stream",
@@ -175,6 +180,7 @@ __all__ = [
     "Topic",
     "TopicPermissions",
     "Transaction",
+    "TransactionResult",
     "User",
     "at_offset",
     "at_time",

@@ -786,6 +786,11 @@ class Requester:
             repeats: Whether it may be executed twice, and so is sent again if its connection breaks.
             timeout_seconds: Time for the answer, connecting included.
         """
+    def take_notifications(self) -> list[bytes]:
+        """Take what `encode_watch_partitions` has brought so far, for `decode_watched_partitions`; the oldest may be lost.
+
+        Those that were sent before an answer are there when the answer is.
+        """
     def close(self) -> None:
         """End the session; requests without an answer fail."""
 
@@ -946,6 +951,22 @@ class DirectProducer:
         turn: int,
     ) -> tuple[int, Deliveries]:
         """Send messages, as `push_many`: tuples of payload, key, partition, headers, and id (0: none yet)."""
+    def stage_each(
+        self,
+        stream: int | str,
+        topic: int | str,
+        messages: list[Any],
+        start: int,
+        *,
+        partitions_count: int,
+        turn: int,
+        lifetime_seconds: int,
+    ) -> tuple[int, list[tuple[int, int, Pending]]]:
+        """Store messages, as of `push_each`, in a stage of each partition, which a transaction can commit.
+
+        Returns the number of messages, and for each stage its partition, its number of messages, and its answer, for
+        `decode_staged_messages`.
+        """
     def close(self) -> None:
         """End the session; messages without an answer fail."""
 

@@ -21,6 +21,7 @@ from headrace_connectors.contract import (
 from headrace_connectors.pipeline_file.models import DeliverySettings
 from headrace_connectors.runtime.source_loop import NotAbandonable, SourceLoop
 from headrace_connectors.runtime.status import State, Status
+from headrace_connectors.runtime.storing import AtLeastOnce
 
 FAST = {"backoff_min": "1 ms", "backoff_max": "2 ms", "commit_failure_threshold": 3, "commit_stop_grace": "50 ms"}
 MODES = {"cdc": Cdc(), "polling": Polling(destructive=False), "opaque": Opaque()}
@@ -85,6 +86,9 @@ class Target:
             raise self.failures["deliver"].pop(0)
         return len(records)
 
+    async def recover(self):
+        return None
+
     async def save(self, state):
         self.source.steps.append("save")
         if self.failures.get("save"):
@@ -95,7 +99,7 @@ class Target:
 async def running(source, target, **settings):
     status = Status()
     loop = SourceLoop("a", source, DeliverySettings(**{**FAST, **settings}), status)
-    task = asyncio.create_task(loop.run(None, target, target.save))
+    task = asyncio.create_task(loop.run(AtLeastOnce(target, target.save, target.recover)))
     try:
         yield loop, status, task
     finally:

@@ -6,12 +6,14 @@ Made by `client/generate_aio.py` from `headrace.sdk.admin`: change it there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal, TypeVar
 
 import headrace_core as core
 from headrace.sdk.admin import micros
 from headrace.sdk.calls import Call, Name, changing, encoded, found, nothing, reading
+from headrace.sdk.stages import Stage, references
 from headrace.sdk.starts import FIRST, StartLike, start_of
 
 Value = TypeVar("Value")
@@ -369,6 +371,56 @@ class Admin(ABC):
         """Get the last commit under the name of a transaction; None if there is none."""
         encode = encoded(lambda: core.encode_get_transaction(stream=stream, transaction=name))
         return await self.call(reading(encode, core.decode_transaction))
+
+    async def commit_transaction(
+        self,
+        stream: Name,
+        transaction: str,
+        query_id: str,
+        batch_id: int,
+        stages: Sequence[Stage],
+        *,
+        fence: bool = False,
+    ) -> core.TransactionResult:
+        """Commit stages of any topics of a stream, of `DirectProducer.stage`: all of them at once, or none.
+
+        A caller that does not know the outcome repeats the call: a batch is committed once. Readers see the messages
+        soon after the answer. A refusal has committed nothing.
+
+        Args:
+            stream: The stream.
+            transaction: Name that the writer keeps over its restarts.
+            query_id: Identity of the present writer of that name. Another one is refused with the code 20300.
+            batch_id: Number of the batch, which grows from batch to batch.
+            stages: The stages, those of one partition in their order; none for an empty batch.
+            fence: Become the writer: the earlier one is refused from then on.
+        """
+        encode = encoded(
+            lambda: core.encode_commit_transaction(
+                stream=stream,
+                transaction=transaction,
+                query_id=query_id,
+                batch_id=batch_id,
+                stages=references(stages),
+                fence=fence,
+            )
+        )
+        return await self.call(changing(encode, core.decode_transaction_result))
+
+    async def abort_transaction(
+        self, stream: Name, transaction: str, query_id: str, batch_id: int, stages: Sequence[Stage]
+    ) -> core.TransactionResult:
+        """Discard stages that were not committed, before they expire. Arguments as of `commit_transaction`."""
+        encode = encoded(
+            lambda: core.encode_abort_transaction(
+                stream=stream,
+                transaction=transaction,
+                query_id=query_id,
+                batch_id=batch_id,
+                stages=references(stages),
+            )
+        )
+        return await self.call(changing(encode, core.decode_transaction_result))
 
     async def delete_transaction(self, stream: Name, name: str) -> None:
         """Delete the record of the last commit under a name; its messages stay."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator, Mapping
+from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from headrace.aio.bridge import bridge
 from headrace.sdk.calls import Name
-from headrace.sdk.direct import Destination, DirectSteps, Messages, Runs, Steps, bound_only
+from headrace.sdk.direct import Destination, DirectSteps, Messages, Runs, bound_only
 from headrace.sdk.errors import HeadraceError, native
 from headrace.sdk.options import DirectProducerOptions
 from headrace.sdk.producer import Headers
+from headrace.sdk.stages import Stage, Steps
 from headrace.sdk.telemetry import Hooks
 from headrace_core import SessionConfig
 
@@ -52,6 +55,18 @@ class DirectProducer:
         """Send messages to several topics at a time. As `headrace.DirectProducer.send_groups`."""
         return await run_steps(self._steps.send_groups(groups))
 
+    async def stage(
+        self, stream: Name, topic: Name, messages: Messages, *, lifetime: timedelta | None = None
+    ) -> list[Stage]:
+        """Store messages of a topic in stages, until a commit. As `headrace.DirectProducer.stage`."""
+        return await run_steps(self._steps.stage((stream, topic), messages, lifetime))
+
+    async def stage_groups(
+        self, groups: Mapping[Destination, Messages], *, lifetime: timedelta | None = None
+    ) -> dict[Destination, list[Stage] | HeadraceError]:
+        """Store messages of several topics in stages. As `headrace.DirectProducer.stage_groups`."""
+        return await run_steps(self._steps.stage_groups(groups, lifetime))
+
     async def close(self) -> None:
         """Close the connection. Calls of other tasks that wait fail."""
         self._steps.native.close()
@@ -87,6 +102,10 @@ async def run_steps(steps: Steps[Value]) -> Value:
     """Wait for each step, and return the result."""
     try:
         while True:
-            await bridge().ended(next(steps))
+            step = next(steps)
+            if isinstance(step, float):
+                await asyncio.sleep(step)
+            else:
+                await bridge().ended(step)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return] # the value of these steps

@@ -9,10 +9,11 @@ from typing import Final
 
 import headrace_core as core
 from headrace.sdk.calls import Name, encoded, found
-from headrace.sdk.direct import DirectSteps, Outgoing, Steps
+from headrace.sdk.direct import DirectSteps, Outgoing
 from headrace.sdk.errors import AlreadyExists, InvalidArgument, NotFound, PermissionDenied, native
 from headrace.sdk.options import ConsumerOptions, DirectProducerOptions
 from headrace.sdk.results import value_of
+from headrace.sdk.stages import Steps
 from headrace_core import Delivered, Message, SessionConfig
 
 _LOG: Final = logging.getLogger("headrace")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self, TypeVar
 
@@ -15,14 +16,14 @@ from headrace.sdk.errors import HeadraceError, InvalidArgument, NotFound, native
 from headrace.sdk.options import KEY_HEADER, DirectProducerOptions, key_bytes
 from headrace.sdk.producer import KEY_WITHOUT_EFFECT, Headers, HeaderValue, header_dict, refused
 from headrace.sdk.results import Deliveries, finished, value_of
+from headrace.sdk.stages import Incarnations, Stage, Step, Steps
 from headrace.sdk.telemetry import Hooks, SentBatch
 from headrace_core import Delivered, Pending, SessionConfig
 from headrace_core import Deliveries as NativeDeliveries
 from headrace_core import DirectProducer as NativeDirectProducer
+from headrace_proto.limits import STAGE_LIFETIME_SECONDS_MAX
 
 Value = TypeVar("Value")
-Steps = Generator[Pending, None, Value]
-"""A call as its waits: each operation that it yields has to end before it goes on."""
 Destination = tuple[Name, Name]
 """Stream and topic."""
 Runs = list[tuple[Delivered, int]]
@@ -59,13 +60,21 @@ Messages = bytes | Outgoing | Iterable[bytes] | Iterable[Outgoing]
 class _Known:
     """Knowledge of a destination."""
 
-    __slots__ = ("due_at", "partitions_count", "refresh", "turn")
+    __slots__ = ("due_at", "incarnations", "refresh", "topic", "turn")
 
-    def __init__(self, partitions_count: int) -> None:
-        self.partitions_count = partitions_count
+    def __init__(self, topic: core.Topic) -> None:
+        self.topic = topic
+        # Of the partitions, as far as stages needed them.
+        self.incarnations: list[int] = []
         self.turn = 0
         self.due_at = time.monotonic() + _REFRESH_SECONDS
         self.refresh: Pending | None = None
+
+    def become(self, topic: core.Topic) -> None:
+        """Take what a new look-up has found."""
+        if (topic.id, topic.created_at_micros) != (self.topic.id, self.topic.created_at_micros):
+            self.incarnations = []
+        self.topic = topic
 
 
 class DirectSteps:
@@ -81,6 +90,7 @@ class DirectSteps:
             delivery_timeout=options.delivery_timeout,
             stores_key=options.store_key,
         )
+        self._config = config
         self._lock = threading.Lock()
         self._known: OrderedDict[Destination, _Known] = OrderedDict()
 
@@ -173,11 +183,16 @@ class DirectSteps:
 
     def send_groups(self, groups: Mapping[Destination, Messages]) -> Steps[dict[Destination, Runs | HeadraceError]]:
         """Steps of `DirectProducer.send_groups`."""
-        results: dict[Destination, Runs | HeadraceError] = {}
-        waiting = iter(groups.items())
-        running: deque[tuple[Destination, Steps[Runs], Pending]] = deque()
+        return self._concurrently(groups, lambda name, messages: self.send_to(name, messages, None, None, None))
 
-        def advance(destination: Destination, steps: Steps[Runs]) -> None:
+    def _concurrently(
+        self, groups: Mapping[Destination, Messages], begin: Callable[[Destination, Messages], Steps[Value]]
+    ) -> Steps[dict[Destination, Value | HeadraceError]]:
+        results: dict[Destination, Value | HeadraceError] = {}
+        waiting = iter(groups.items())
+        running: deque[tuple[Destination, Steps[Value], Step]] = deque()
+
+        def advance(destination: Destination, steps: Steps[Value]) -> None:
             try:
                 running.append((destination, steps, next(steps)))
             except StopIteration as end:
@@ -190,31 +205,106 @@ class DirectSteps:
                 group = next(waiting, None)
                 if group is None:
                     break
-                advance(group[0], self.send_to(*group, None, None, None))
+                advance(group[0], begin(*group))
             if not running:
                 return {destination: results[destination] for destination in groups}
-            destination, steps, pending = running.popleft()
-            yield pending
+            destination, steps, step = running.popleft()
+            yield step
             advance(destination, steps)
+
+    def stage_groups(
+        self, groups: Mapping[Destination, Messages], lifetime: timedelta | None
+    ) -> Steps[dict[Destination, list[Stage] | HeadraceError]]:
+        """Steps of `DirectProducer.stage_groups`."""
+        lifetime_seconds = _lifetime_seconds(lifetime)
+        incarnations = Incarnations(self._config)
+        try:
+            return (
+                yield from self._concurrently(
+                    groups, lambda name, messages: self._stage(name, messages, lifetime_seconds, incarnations)
+                )
+            )
+        finally:
+            incarnations.close()
+
+    def stage(self, destination: Destination, messages: Messages, lifetime: timedelta | None) -> Steps[list[Stage]]:
+        """Steps of `DirectProducer.stage`."""
+        incarnations = Incarnations(self._config)
+        try:
+            return (yield from self._stage(destination, messages, _lifetime_seconds(lifetime), incarnations))
+        finally:
+            incarnations.close()
+
+    def _stage(
+        self, destination: Destination, messages: Messages, lifetime_seconds: int, incarnations: Incarnations
+    ) -> Steps[list[Stage]]:
+        for what, name in zip(("stream", "topic"), destination, strict=True):
+            check_name(what, name)
+        waiting = _outgoing(messages)
+        if self._hooks is not None and waiting and (added := self._hooks.headers(*destination, None)):
+            waiting = [_with_headers(message, added) for message in waiting]
+        stages: list[Stage] = []
+        start = 0
+        try:
+            while start < len(waiting):
+                known, turn = yield from self._known_topic(destination)
+                yield from self._identify(destination, known, incarnations)
+                topic, numbers = known.topic, known.incarnations
+                try:
+                    taken, requests = native(
+                        self.native.stage_each,
+                        *destination,
+                        waiting,
+                        start,
+                        partitions_count=len(numbers),
+                        turn=turn,
+                        lifetime_seconds=lifetime_seconds,
+                    )
+                except (OverflowError, TypeError, ValueError) as error:
+                    raise refused(error, [message.payload for message in waiting], None, 0) from None
+                for partition, count, pending in requests:
+                    yield pending
+                    staged = core.decode_staged_messages(value_of(pending))
+                    stages.append(Stage(topic.id, partition, numbers[partition], staged.stage, count))
+                start += taken
+        except HeadraceError:
+            # The topic may have changed.
+            self._forget(destination)
+            raise
+        return stages
+
+    def _identify(self, destination: Destination, known: _Known, incarnations: Incarnations) -> Steps[None]:
+        while len(known.incarnations) != known.topic.partitions_count:
+            topic = known.topic
+            numbers = yield from incarnations.find(
+                *destination, topic.id, range(topic.partitions_count), self.options.delivery_timeout
+            )
+            # A look-up of another call may have found another topic meanwhile.
+            if known.topic is topic:
+                known.incarnations = numbers
 
     def _partitions(self, destination: Destination) -> Steps[tuple[int, int]]:
         """Number of partitions, and the turn of messages that may go to any of them."""
+        known, turn = yield from self._known_topic(destination)
+        return known.topic.partitions_count, turn
+
+    def _known_topic(self, destination: Destination) -> Steps[tuple[_Known, int]]:
         with self._lock:
             known = self._known.get(destination)
             if known is not None:
                 self._known.move_to_end(destination)
                 self._refresh(destination, known)
                 known.turn += 1
-                return known.partitions_count, known.turn
+                return known, known.turn
         # The first messages for this topic, or the first ones after a refusal.
         pending = self._look_up(destination)
         yield pending
-        count = _partitions_count(destination, pending)
+        known = _Known(_topic_of(destination, pending))
         with self._lock:
-            self._known[destination] = _Known(count)
+            self._known[destination] = known
             if len(self._known) > _DESTINATIONS_MAX:
                 self._known.popitem(last=False)
-        return count, 0
+        return known, 0
 
     def _refresh(self, destination: Destination, known: _Known) -> None:
         """Look from time to time whether partitions were added, without waiting for it."""
@@ -227,7 +317,7 @@ class DirectSteps:
         refresh, known.refresh = known.refresh, None
         known.due_at = time.monotonic() + _REFRESH_SECONDS
         try:
-            known.partitions_count = _partitions_count(destination, refresh)
+            known.become(_topic_of(destination, refresh))
         except HeadraceError:
             # The answer to the messages has the reason.
             return
@@ -241,13 +331,30 @@ class DirectSteps:
             self._known.pop(destination, None)
 
 
-def _partitions_count(destination: Destination, answer: Pending) -> int:
+def _topic_of(destination: Destination, answer: Pending) -> core.Topic:
     stream, topic = destination
     decode = found(core.decode_topic, f"topic {topic!r} in stream {stream!r}")
-    count = decode(value_of(answer)).partitions_count
-    if count == 0:
+    known = decode(value_of(answer))
+    if known.partitions_count == 0:
         raise NotFound(f"topic {topic!r} in stream {stream!r} has no partitions", retryable=False)
-    return count
+    return known
+
+
+def _lifetime_seconds(lifetime: timedelta | None) -> int:
+    if lifetime is None:
+        return 0
+    seconds = lifetime.days * 86_400 + lifetime.seconds
+    if seconds < 1 or seconds > STAGE_LIFETIME_SECONDS_MAX:
+        raise InvalidArgument(f"lifetime: {lifetime} is not between a second and a week")
+    return seconds
+
+
+def _outgoing(messages: Messages) -> list[Outgoing]:
+    waiting: list[Any] = [messages] if isinstance(messages, bytes | Outgoing) else list(messages)
+    if waiting and isinstance(waiting[0], Outgoing):
+        _check_outgoing(waiting, {})
+        return waiting
+    return [Outgoing(payload) for payload in waiting]
 
 
 def _check_outgoing(messages: list[Any], shared: Mapping[str, object]) -> None:
@@ -363,6 +470,57 @@ class DirectProducer:
         """
         return run_steps(self._steps.send_groups(groups))
 
+    def stage(self, stream: Name, topic: Name, messages: Messages, *, lifetime: timedelta | None = None) -> list[Stage]:
+        """Store messages of a topic in stages, where no reader sees them until `Client.commit_transaction`.
+
+        A stage is on the disk of its server when this returns. One that is not committed is removed when its lifetime
+        is over, or by `Client.abort_transaction`.
+
+        Args:
+            stream: The stream.
+            topic: The topic.
+            messages: As of `send_to`.
+            lifetime: Time within which stages can be committed, a week at most; None: a day.
+
+        Returns:
+            The stages. Those of one partition are in the order of its messages, and are committed in this order.
+
+        Raises:
+            NotFound: The stream or the topic does not exist.
+            RequestRefused: The server refused messages. The user needs the permissions to send and to poll.
+            DeadlineExceeded: Not sent within `delivery_timeout`.
+            OutcomeUnknown: A stage may be stored, and expires.
+            InvalidArgument: A message cannot be sent.
+
+        Examples:
+            >>> with client.direct_producer() as producer:
+            ...     stages = producer.stage("shop", "orders", [b"tea", b"milk"])
+            ...     done = client.commit_transaction("shop", "import", "run-1", 1, stages)
+            >>> done.already_committed
+            False
+        """
+        return run_steps(self._steps.stage((stream, topic), messages, lifetime))
+
+    def stage_groups(
+        self, groups: Mapping[Destination, Messages], *, lifetime: timedelta | None = None
+    ) -> dict[Destination, list[Stage] | HeadraceError]:
+        """Store messages of several topics in stages, `max_concurrent_destinations` of them at a time.
+
+        Args:
+            groups: Messages as of `send_to`, by stream and topic.
+            lifetime: As of `stage`.
+
+        Returns:
+            For each stream and topic what `stage` would return or raise.
+
+        Examples:
+            >>> with client.direct_producer() as producer:
+            ...     staged = producer.stage_groups({("shop", "orders"): [b"tea"], ("shop", "missing"): [b"milk"]})
+            >>> [type(result).__name__ for result in staged.values()]
+            ['list', 'NotFound']
+        """
+        return run_steps(self._steps.stage_groups(groups, lifetime))
+
     def close(self) -> None:
         """Close the connection. Calls of other threads that wait fail."""
         self._steps.native.close()
@@ -391,6 +549,10 @@ def run_steps(steps: Steps[Value]) -> Value:
     """Wait for each step, and return the result."""
     try:
         while True:
-            native(next(steps).wait)
+            step = next(steps)
+            if isinstance(step, float):
+                time.sleep(step)
+            else:
+                native(step.wait)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return] # the value of these steps

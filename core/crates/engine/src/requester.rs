@@ -1,7 +1,10 @@
 //! Requests and their answers.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use bytes::Bytes;
 
 use headrace_session::{
     DirectBatch, Failure, Outcome, OwnedIdentifier, Request, SendFailure, Stored,
@@ -15,6 +18,28 @@ use crate::promise::Promise;
 
 type Answer = Arc<Promise<Outcome>>;
 
+/// Number of notifications that are kept; older ones are dropped.
+const NOTIFICATIONS_MAX: usize = 1024;
+
+/// Notifications that are not taken yet, oldest first.
+#[derive(Debug, Default)]
+struct Notifications(Mutex<VecDeque<Bytes>>);
+
+impl Notifications {
+    fn push(&self, payload: Bytes) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() == NOTIFICATIONS_MAX {
+            kept.pop_front();
+        }
+        kept.push_back(payload);
+    }
+
+    fn take(&self) -> Vec<Bytes> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.drain(..).collect()
+    }
+}
+
 /// A session for single requests. Dropping it ends the session.
 #[derive(Debug)]
 pub struct Requester {
@@ -22,6 +47,7 @@ pub struct Requester {
     opened: Arc<Promise<Result<(), Failure>>>,
     /// Reason of the session's end.
     ended: Arc<Promise<Failure>>,
+    notifications: Arc<Notifications>,
 }
 
 impl Requester {
@@ -31,18 +57,27 @@ impl Requester {
         let (requests, receiver) = unbounded_channel();
         let opened = Arc::new(Promise::default());
         let ended = Arc::new(Promise::default());
+        let notifications = Arc::new(Notifications::default());
         let task = run(
             Driver::new(settings),
             receiver,
             Arc::clone(&opened),
             Arc::clone(&ended),
+            Arc::clone(&notifications),
         );
         engine.spawn(task);
         Self {
             requests,
             opened,
             ended,
+            notifications,
         }
+    }
+
+    /// Take the notifications about watched partitions that have arrived. Those of a request are there before the answer
+    /// to a later one, if they were sent before it.
+    pub fn take_notifications(&self) -> Vec<Bytes> {
+        self.notifications.take()
     }
 
     /// The result of the first attempt to connect and to log in.
@@ -84,6 +119,23 @@ impl Requester {
         });
         sent.collect()
     }
+
+    /// Store messages for a topic in stages, one of each partition. Returns partitions, numbers of messages, and answers.
+    pub fn stage(
+        &self,
+        batch: DirectBatch,
+        stream: &OwnedIdentifier,
+        topic: &OwnedIdentifier,
+        timeout: Duration,
+        lifetime_seconds: u32,
+    ) -> Vec<(u32, u32, Arc<Promise<Outcome>>)> {
+        let groups = batch.into_stages(stream, topic, timeout, lifetime_seconds);
+        let staged = groups.into_iter().map(|group| {
+            let answer = self.submit(group.request);
+            (group.partition, group.messages_count, answer)
+        });
+        staged.collect()
+    }
 }
 
 async fn run(
@@ -91,6 +143,7 @@ async fn run(
     mut requests: UnboundedReceiver<(Request, Answer)>,
     opened: Arc<Promise<Result<(), Failure>>>,
     ended: Arc<Promise<Failure>>,
+    notifications: Arc<Notifications>,
 ) {
     let failure = loop {
         tokio::select! {
@@ -98,7 +151,8 @@ async fn run(
                 Event::Opened(_) => opened.fulfil(Ok(())),
                 Event::Answered { token, outcome } => token.fulfil(outcome),
                 Event::Failed(failure) => break failure,
-                Event::Lost | Event::Notified(_) => {}
+                Event::Notified(payload) => notifications.push(payload),
+                Event::Lost => {}
             },
             request = requests.recv() => match request {
                 Some((request, answer)) => driver.submit(request, answer),

@@ -151,6 +151,69 @@ impl DirectProducer {
         partitions_count: u32,
         turn: u32,
     ) -> PyResult<(usize, Deliveries)> {
+        let (batch, taken, refused) = self.batch_each(&messages, start, partitions_count, turn)?;
+        self.send(stream, topic, batch, taken, refused)
+    }
+
+    /// Store messages with properties of their own in stages, as many as fit a batch. Returns their number, and of each
+    /// stage partition, number of messages, and answer.
+    #[expect(clippy::too_many_arguments, reason = "arguments by name")]
+    #[pyo3(signature = (stream, topic, messages, start, *, partitions_count, turn, lifetime_seconds))]
+    fn stage_each(
+        &self,
+        stream: Name,
+        topic: Name,
+        messages: Vec<Bound<'_, PyAny>>,
+        start: usize,
+        partitions_count: u32,
+        turn: u32,
+        lifetime_seconds: u32,
+    ) -> PyResult<(usize, Vec<(u32, u32, Pending)>)> {
+        let (batch, taken, refused) = self.batch_each(&messages, start, partitions_count, turn)?;
+        if let Some(refused) = refused.filter(|refused| *refused != PushRefused::BufferFull) {
+            return Err(push_error(&refused));
+        }
+        let (stream, topic) = (owned("stream", &stream)?, owned("topic", &topic)?);
+        let staged = self.with(|requester| {
+            requester.stage(batch, &stream, &topic, self.timeout, lifetime_seconds)
+        })?;
+        let stages = staged
+            .into_iter()
+            .map(|(partition, count, answer)| (partition, count, Pending::new(answer)));
+        Ok((taken, stages.collect()))
+    }
+
+    /// End the session; messages without an answer fail.
+    fn close(&self) {
+        if let Ok(session) = self.session.get() {
+            drop(
+                session
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take(),
+            );
+        }
+    }
+}
+
+impl DirectProducer {
+    fn with<T>(&self, work: impl FnOnce(&Requester) -> T) -> PyResult<T> {
+        let session = self.session.get().map_err(elsewhere)?;
+        let session = session.lock().unwrap_or_else(PoisonError::into_inner);
+        let requester = session
+            .as_ref()
+            .ok_or_else(|| push_error(&PushRefused::Closed))?;
+        Ok(work(requester))
+    }
+
+    /// Take messages from `start` on, as many as fit a batch. Returns their number, and why the next one does not fit.
+    fn batch_each(
+        &self,
+        messages: &[Bound<'_, PyAny>],
+        start: usize,
+        partitions_count: u32,
+        turn: u32,
+    ) -> PyResult<(DirectBatch, usize, Option<PushRefused>)> {
         let mut batch = DirectBatch::new(partitions_count, turn, self.batch_bytes);
         let now = micros_since_epoch();
         let (mut taken, mut refused) = (0, None);
@@ -180,30 +243,7 @@ impl DirectProducer {
             }
             taken += 1;
         }
-        self.send(stream, topic, batch, taken, refused)
-    }
-
-    /// End the session; messages without an answer fail.
-    fn close(&self) {
-        if let Ok(session) = self.session.get() {
-            drop(
-                session
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .take(),
-            );
-        }
-    }
-}
-
-impl DirectProducer {
-    fn with<T>(&self, work: impl FnOnce(&Requester) -> T) -> PyResult<T> {
-        let session = self.session.get().map_err(elsewhere)?;
-        let session = session.lock().unwrap_or_else(PoisonError::into_inner);
-        let requester = session
-            .as_ref()
-            .ok_or_else(|| push_error(&PushRefused::Closed))?;
-        Ok(work(requester))
+        Ok((batch, taken, refused))
     }
 
     fn send(

@@ -6,7 +6,7 @@ use headrace_engine::{
     Engine, Requester as NativeRequester,
     session::{Failure, Repeat, Request},
 };
-use pyo3::{exceptions::PyOSError, prelude::*};
+use pyo3::{exceptions::PyOSError, prelude::*, types::PyBytes};
 
 use super::{
     failures::{elsewhere, request_error},
@@ -67,6 +67,19 @@ impl Requester {
             .as_ref()
             .ok_or_else(|| request_error(&Failure::Closed))?;
         Ok(Pending::new(requester.submit(request)))
+    }
+
+    /// Take the notifications about watched partitions that have arrived.
+    fn take_notifications<'py>(&self, python: Python<'py>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let session = self.session.get().map_err(elsewhere)?;
+        let requester = session.lock().unwrap_or_else(PoisonError::into_inner);
+        let requester = requester
+            .as_ref()
+            .ok_or_else(|| request_error(&Failure::Closed))?;
+        let taken = requester.take_notifications().into_iter();
+        Ok(taken
+            .map(|payload| PyBytes::new(python, &payload))
+            .collect())
     }
 
     /// End the session. A child of a fork has none.

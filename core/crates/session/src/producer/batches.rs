@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use headrace_wire::batch::BatchBuilder;
 use headrace_wire::frame::{REQUEST_HEADER_BYTES, RequestHeader};
-use headrace_wire::{Command, CommandCode, Partitioning, SendMessages};
+use headrace_wire::{Command, Partitioning, SendMessages};
 
 use super::ProducerConfig;
 use crate::{Backoff, Frame, OwnedIdentifier};
@@ -110,22 +110,35 @@ pub(super) fn batch_frame(
     partition: u32,
     batch: BatchBuilder,
 ) -> Frame {
+    framed(stream, topic, partition, batch, |batch| {
+        Command::SendMessages(batch)
+    })
+}
+
+/// Frame a batch as the end of a command that carries messages.
+pub(super) fn framed(
+    stream: &OwnedIdentifier,
+    topic: &OwnedIdentifier,
+    partition: u32,
+    batch: BatchBuilder,
+    command: impl for<'a> FnOnce(SendMessages<'a>) -> Command<'a>,
+) -> Frame {
     let messages_count = batch.messages_count();
     let (indexes, messages) = batch.into_parts();
     let mut front = Vec::new();
-    Command::SendMessages(SendMessages {
+    let command = command(SendMessages {
         stream: stream.as_identifier(),
         topic: topic.as_identifier(),
         partitioning: Partitioning::PartitionId(partition),
         messages_count,
         indexes: &[],
         messages: &[],
-    })
-    .try_encode_frame(&mut front)
-    .expect("the names were checked");
+    });
+    command
+        .try_encode_frame(&mut front)
+        .expect("the names were checked");
     let payload = front.len() - REQUEST_HEADER_BYTES + indexes.len() + messages.len();
-    let header = RequestHeader::new(CommandCode::SendMessages.code(), payload)
-        .expect("a batch fits a frame");
+    let header = RequestHeader::new(command.code().code(), payload).expect("a batch fits a frame");
     front[..REQUEST_HEADER_BYTES].copy_from_slice(&header.encode());
     [front.into(), Bytes::from(indexes), Bytes::from(messages)]
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use headrace_wire::batch::BatchBuilder;
+use headrace_wire::command::StageMessages;
 use headrace_wire::message::HEADER_BYTES;
-use headrace_wire::{CommandCode, Partitioning};
+use headrace_wire::{Command, CommandCode, Partitioning};
 
-use super::batches::batch_frame;
+use super::batches::{batch_frame, framed};
 use super::{Place, PushRefused};
 use crate::{OwnedIdentifier, Repeat, Request};
 
@@ -83,6 +84,37 @@ impl DirectBatch {
         Ok(())
     }
 
+    /// Return one request for each partition, which stores its messages in a complete stage of their own. They are
+    /// invisible until a transaction commits the stage, which the answer names.
+    pub fn into_stages(
+        self,
+        stream: &OwnedIdentifier,
+        topic: &OwnedIdentifier,
+        timeout: Duration,
+        lifetime_seconds: u32,
+    ) -> Vec<DirectGroup> {
+        let groups = self.groups.into_iter();
+        let requests = groups.map(|(partition, batch)| DirectGroup {
+            partition,
+            messages_count: batch.messages_count(),
+            request: Request {
+                code: CommandCode::StageMessages.code(),
+                frame: framed(stream, topic, partition, batch, |batch| {
+                    Command::StageMessages(StageMessages {
+                        stage: 0,
+                        lifetime_seconds,
+                        chunk: 0,
+                        is_last: true,
+                        batch,
+                    })
+                }),
+                repeat: Repeat::IfUnsent,
+                timeout: Some(timeout),
+            },
+        });
+        requests.collect()
+    }
+
     /// Return one request for each partition.
     pub fn into_groups(
         self,
@@ -107,11 +139,38 @@ impl DirectBatch {
 
 #[cfg(test)]
 mod tests {
+    use headrace_wire::frame::REQUEST_HEADER_BYTES;
+
     use super::*;
 
     fn names() -> (OwnedIdentifier, OwnedIdentifier) {
         let named = |name| OwnedIdentifier::named(name).expect("a name");
         (named("shop"), named("orders"))
+    }
+
+    #[test]
+    fn a_stage_is_complete_and_has_the_messages_of_one_partition() {
+        let mut batch = DirectBatch::new(2, 0, 1 << 20);
+        for (partition, payload) in [(1, b"a"), (0, b"b"), (1, b"c")] {
+            batch
+                .push(Place::Partition(partition), 7, 1, payload, &[])
+                .expect("there is room");
+        }
+        let (stream, topic) = names();
+        let groups = batch.into_stages(&stream, &topic, Duration::from_secs(1), 60);
+        let counts: Vec<_> = groups.iter().map(|group| group.messages_count).collect();
+        assert_eq!(counts, [1, 2]);
+        let frame = groups.last().expect("a group").request.frame.concat();
+        let payload = &frame[REQUEST_HEADER_BYTES..];
+        let command = Command::decode(CommandCode::StageMessages.code(), payload);
+        let Ok(Command::StageMessages(staged)) = command else {
+            panic!("{command:?}");
+        };
+        assert_eq!((staged.stage, staged.lifetime_seconds), (0, 60));
+        assert_eq!((staged.chunk, staged.is_last), (0, true));
+        assert_eq!(staged.batch.partitioning, Partitioning::PartitionId(1));
+        assert_eq!(staged.batch.messages_count, 2);
+        assert!(staged.batch.messages.ends_with(b"c"));
     }
 
     #[test]

@@ -149,6 +149,23 @@ class DeliverySettings(RetrySettings):
     """Maximum number of destinations that are sent to at a time; 1 keeps the order across topics."""
     timeout: _Delay = Duration.parse("30 s")
     """Time for the answer of the server to the records of one destination."""
+    guarantee: Literal["at_least_once", "exactly_once"] = "at_least_once"
+    """After a crash records of the last batch may be in their topics twice, or never are: each batch is a transaction.
+    """
+    transaction: str | None = None
+    """Name of these transactions at the server; `connector-` and the name of the source if not set."""
+    stage_lifetime: Annotated[Duration, Between(Duration.parse("1 min"), Duration.parse("7 days"))] = Duration.parse(
+        "1 day"
+    )
+    """Time within which a batch has to be committed; sources whose batches go to several streams have to be started
+    again within it after a crash.
+    """
+
+    @model_validator(mode="after")
+    def _transactions_are_used(self) -> Self:
+        if self.transaction is not None and self.guarantee == "at_least_once":
+            raise ValueError('transaction has no effect with guarantee = "at_least_once": remove it')
+        return self
 
 
 class ConnectorSettings(Section):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any, Final, Literal, Protocol
 
 from headrace.sdk.direct import Outgoing, Runs
@@ -77,13 +77,30 @@ class Delivery:
             Unavailable: At least one destination failed; nothing of the batch counts as stored.
             ConnectorError: Records are invalid or not admitted, and may not be dropped.
         """
+        outgoing = await self.prepare(records)
+        if not outgoing:
+            return 0
+        self.check(outgoing, await self._producer.send_groups(outgoing))
+        return self.stored(sum(map(len, outgoing.values())))
+
+    async def prepare(self, records: Sequence[Record]) -> dict[Name, list[Outgoing]]:
+        """Return the messages of each topic, which exists.
+
+        Raises:
+            Unavailable: A topic cannot be looked up or created.
+            ConnectorError: Records are invalid or not admitted, and may not be dropped.
+        """
         groups = self._grouped(self._prepared(self._readable(records)))
         admitted, refusals = await self._admitted(groups)
         self._judge(refusals)
-        outgoing = {name: messages for name, group in admitted.items() if (messages := self._encoded(group))}
-        if not outgoing:
-            return 0
-        results = await self._producer.send_groups(outgoing)
+        return {name: messages for name, group in admitted.items() if (messages := self._encoded(group))}
+
+    def check(self, outgoing: Mapping[Name, Sized], results: Mapping[Name, Any]) -> None:
+        """Note which destinations have taken their messages, and which have failed.
+
+        Raises:
+            Undelivered: At least one has failed.
+        """
         failures = []
         for name, result in results.items():
             if isinstance(result, HeadraceError):
@@ -94,9 +111,11 @@ class Delivery:
         if failures:
             more = f" (and {len(failures) - 1} more destinations)" if len(failures) > 1 else ""
             raise Undelivered(f"{failures[0]}{more}")
-        stored = sum(map(len, outgoing.values()))
-        self._counters.routed += stored
-        return stored
+
+    def stored(self, count: int) -> int:
+        """Note a number of records that are stored, and return it."""
+        self._counters.routed += count
+        return count
 
     def _readable(self, records: Sequence[Record]) -> Sequence[Record]:
         """Return the records that their source could read."""

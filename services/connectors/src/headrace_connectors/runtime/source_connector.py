@@ -5,19 +5,24 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from headrace.aio.client import Client
+from headrace.aio.direct import DirectProducer
 from headrace.sdk.errors import HeadraceError
 from headrace_connectors.admission.table import AdmissionTable
 from headrace_connectors.admission.topics import Topics
-from headrace_connectors.contract import ConnectorError, Lag, Polling, Source
+from headrace_connectors.contract import ConnectorError, Lag, Opaque, Polling, Source
 from headrace_connectors.pipeline_file.pipeline import SourceSpec
 from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.counters import Counters
 from headrace_connectors.runtime.delivery import Delivery
+from headrace_connectors.runtime.exactly_once import ExactlyOnce
 from headrace_connectors.runtime.source_loop import NotAbandonable, SourceLoop
+from headrace_connectors.runtime.storing import AtLeastOnce, Storing
+from headrace_connectors.state.progress import Stored
 from headrace_connectors.state.store import States
 
 _log = logging.getLogger(__name__)
@@ -42,12 +47,11 @@ class SourceConnector(Connector):
         self._store = store
         self._table = self._new_table()
         self._loop: SourceLoop | None = None
-        self._source: Source | None = None
 
     @property
     def source(self) -> Source | None:
         """The plugin's object, while the source runs."""
-        return self._source
+        return None if self._loop is None else self._loop.source
 
     @property
     def table(self) -> AdmissionTable:
@@ -81,7 +85,7 @@ class SourceConnector(Connector):
 
     async def lag(self) -> Lag | None:
         """Return the distance from the end of what the source reads; None: it does not run, or does not know."""
-        return None if self._source is None else await self._source.lag()
+        return None if self._loop is None else await self._loop.source.lag()
 
     def destinations(self) -> list[dict[str, Any]]:
         """Describe the destinations of this run, or of the last one."""
@@ -107,7 +111,7 @@ class SourceConnector(Connector):
         _check_mode(source, spec)
         transforms = await self._open_transforms(spec.transforms)
         codec = spec.codec.create()
-        state = await self._store.load(self.key, spec.source.name)
+        stored = Stored.decode(await self._store.load(self.key, spec.source.name))
         self._table = self._new_table()
         late = await self._table.prewarm()
         if late:
@@ -117,19 +121,43 @@ class SourceConnector(Connector):
             delivery_timeout=delivery.timeout.seconds,
         )
         try:
-            stored = Delivery(spec.settings, source.mode(), transforms, codec, self._table, producer, self.counters)
-            self._source = source
-            self._loop = SourceLoop(self.key, source, delivery, self.status, may_go_on=self._may_go_on)
-            await self._loop.run(state, stored, partial(self._store.save, self.key, spec.source.name))
+            sending = Delivery(spec.settings, source.mode(), transforms, codec, self._table, producer, self.counters)
+            self._loop = SourceLoop(
+                self.key, source, delivery, self.status, may_go_on=self._may_go_on, create=spec.source.create
+            )
+            await self._loop.run(self._storing(stored, sending, producer))
         finally:
-            self._loop = self._source = None
+            self._loop = None
             with contextlib.suppress(HeadraceError):
                 await producer.close()
+
+    def _storing(self, stored: Stored, sending: Delivery, producer: DirectProducer) -> Storing:
+        delivery = self.spec.settings.delivery
+        save = partial(self._store.save, self.key, self.spec.source.name)
+        exactly_once = ExactlyOnce(
+            stored,
+            sending,
+            producer,
+            self._client,
+            save,
+            name=delivery.transaction or f"connector-{self.key}",
+            lifetime=timedelta(seconds=delivery.stage_lifetime.seconds),
+        )
+        if delivery.guarantee == "exactly_once":
+            return exactly_once
+        if stored.delivery is not None:
+            # A batch of an earlier run may be pending, and its writer keeps its identity.
+            return AtLeastOnce(sending, exactly_once.save_settled, exactly_once.recover)
+        return AtLeastOnce(sending, save, partial(_value, stored.state))
 
     def _new_table(self) -> AdmissionTable:
         settings = self.spec.settings
         topics = Topics(self._client, settings.topic_defaults, self.counters.created)
         return AdmissionTable(settings.admission, settings.circuit_breaker, topics.ensure, time.monotonic)
+
+
+async def _value(value: bytes | None) -> bytes | None:
+    return value
 
 
 def _check_mode(source: Source, spec: SourceSpec) -> None:
@@ -145,4 +173,10 @@ def _check_mode(source: Source, spec: SourceSpec) -> None:
         raise ConnectorError(
             f"sources.{spec.key}.settings.{destructive[0]} changes rows, and the plugin {spec.source.name} does not "
             "declare this (`Polling(destructive=True)`): remove the setting, or correct the plugin"
+        )
+    if isinstance(mode, Opaque) and spec.settings.delivery.guarantee == "exactly_once":
+        raise ConnectorError(
+            f'sources.{spec.key}.delivery.guarantee = "exactly_once" needs a source that continues after a state, and '
+            f"the senders of the plugin {spec.source.name} may send twice: remove the setting, and let readers drop "
+            "messages with the same id"
         )

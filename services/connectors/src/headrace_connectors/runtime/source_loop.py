@@ -5,24 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final
 
-from headrace_connectors.contract import Abandonable, Cdc, ConnectorError, Opaque, Record, Source, Unavailable
+from headrace_connectors.contract import Abandonable, Batch, Cdc, ConnectorError, Opaque, Source, Unavailable
 from headrace_connectors.pipeline_file.models import DeliverySettings
 from headrace_connectors.runtime.attempts import Attempts
 from headrace_connectors.runtime.status import State, Status
 from headrace_connectors.runtime.stopping import GraceOver, until_stop, with_grace
+from headrace_connectors.runtime.storing import InDoubt, Storing
 
 _log = logging.getLogger(__name__)
-
-
-class Deliver(Protocol):
-    """Storage of the records of a batch: `Delivery.deliver`."""
-
-    async def deliver(self, records: Sequence[Record]) -> int:
-        """Store records."""
 
 
 class NotAbandonable(ConnectorError):
@@ -31,19 +25,13 @@ class NotAbandonable(ConnectorError):
     code = "not_abandonable"
 
 
-class SaveState(Protocol):
-    """Storage of a state."""
-
-    def __call__(self, state: bytes) -> Awaitable[None]:
-        """Save it."""
-
-
 class SourceLoop:
     """Runs one source until it is stopped or fails.
 
     Args:
         key: Name of the source.
         source: The source, not opened yet.
+        create: Makes it anew, for reading again from the last state on.
         settings: Pauses and limits.
         status: Receives progress and failures.
         draw: Random numbers for pauses.
@@ -59,9 +47,11 @@ class SourceLoop:
         draw: random.Random | None = None,
         *,
         may_go_on: Callable[[], bool] = lambda: True,
+        create: Callable[[], Source] | None = None,
     ) -> None:
         self._key = key
         self._source = source
+        self._create = create
         self._settings = settings
         self._status = status
         self._may_go_on = may_go_on
@@ -71,11 +61,16 @@ class SourceLoop:
         self._busy = asyncio.Lock()
         self._abandoned = False
 
+    @property
+    def source(self) -> Source:
+        """The source that runs."""
+        return self._source
+
     def stop(self) -> None:
         """Ask the loop to end: pauses and polls end at once, a commit in progress gets its grace."""
         self._stop.set()
 
-    async def run(self, state: bytes | None, deliver: Deliver, save: SaveState) -> None:
+    async def run(self, storing: Storing) -> None:
         """Run the source.
 
         Raises:
@@ -83,36 +78,65 @@ class SourceLoop:
             Exception: The plugin failed in another way.
         """
         try:
-            if not await self._attempts.opened(partial(self._source.open, state)):
+            if not await self._attempts.opened(partial(self._begin, storing)):
                 return
             self._status.become(State.RUNNING)
             while not self._stop.is_set():
-                await self._round(deliver, save)
+                await self._round(storing)
         finally:
+            await storing.give_up_held()
             await self._source.close()
 
-    async def _round(self, deliver: Deliver, save: SaveState) -> None:
+    async def _begin(self, storing: Storing) -> None:
+        await self._source.open(await storing.recover())
+
+    async def _round(self, storing: Storing) -> None:
         self._abandoned = False
         try:
             async with self._busy:
                 batch = await until_stop(self._source.poll(), self._stop)
-                if batch is None or self._is_over():
-                    return
-                stored = await deliver.deliver(batch.records)
                 if self._is_over():
                     return
-                if batch.state is not None:
-                    await save(batch.state)
+                if batch is None:
+                    await storing.rest()
+                    return
+                sent = await storing.send(batch)
+            if self._is_over():
+                await storing.discard(sent)
+                return
+            stored = await self._settled(storing, batch, sent)
         except Unavailable as error:
-            await self._attempts.failed(error)
+            await self._failed(storing, error)
             return
         except ConnectorError as error:
             # Not admitted, or invalid, and not to be dropped: what it needs may be corrected at any time.
             if isinstance(self._source.mode(), Opaque) or not _is_curable(error):
                 raise
-            await self._attempts.failed(error)
+            await self._failed(storing, error)
             return
-        await self._commit(stored)
+        if stored is not None:
+            await self._commit(stored)
+
+    async def _settled(self, storing: Storing, batch: Batch, sent: Any) -> int | None:
+        """Settle a batch, however often it takes; return None if a stop was requested before."""
+        while True:
+            try:
+                async with self._busy:
+                    return await storing.settle(batch, sent)
+            except InDoubt as error:
+                await self._attempts.failed(error)
+                if self._stop.is_set():
+                    return None
+
+    async def _failed(self, storing: Storing, error: Exception) -> None:
+        has_lost = await storing.give_up_held()
+        await self._attempts.failed(error)
+        if not has_lost or self._create is None:
+            return
+        # The source has gone on behind records that do not count: it begins again after the last state.
+        await self._source.close()
+        self._source = self._create()
+        await self._attempts.opened(partial(self._source.open, storing.state))
 
     async def _commit(self, stored: int) -> None:
         mode = self._source.mode()

@@ -15,6 +15,7 @@ from headrace_connectors.contract import Batch, Codec, ConnectorError, Record, S
 from headrace_connectors.pipeline_file.pipeline import SourceSpec
 from headrace_connectors.runtime.counters import Counters
 from headrace_connectors.runtime.delivery import Delivery
+from headrace_connectors.state.progress import Stored
 from headrace_connectors.state.store import LoadState
 
 _RETRY_SECONDS = 0.2
@@ -100,7 +101,7 @@ async def _tried(spec: SourceSpec, store: LoadState, table: AdmissionTable, reco
     try:
         for transform in transforms:
             await transform.open()
-        await source.open_read_only(await store.load(spec.key, spec.source.name))
+        await source.open_read_only(Stored.decode(await store.load(spec.key, spec.source.name)).state)
         batch = await _records(source)
         tried: list[TriedRecord] = []
         # One at a time, so that each has an outcome of its own.
