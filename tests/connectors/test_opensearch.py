@@ -1,4 +1,4 @@
-"""CON-60: documents of OpenSearch into topics, and messages into documents, with a real server."""
+"""CON-47: documents of OpenSearch into topics, and messages into documents, with a real server."""
 
 from __future__ import annotations
 
