@@ -11,6 +11,7 @@ mod pending;
 mod producer;
 mod reports;
 mod requester;
+mod sender;
 mod settings;
 mod virtual_time;
 
@@ -24,10 +25,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pending::Pending>()?;
     module.add_class::<settings::SessionConfig>()?;
     module.add_class::<requester::Requester>()?;
-    module.add_class::<deliveries::Delivered>()?;
-    module.add_class::<deliveries::Delivery>()?;
-    module.add_class::<deliveries::Deliveries>()?;
+    deliveries::register(module)?;
     module.add_class::<producer::Producer>()?;
+    module.add_class::<sender::Sender>()?;
     module.add_class::<reports::Reports>()?;
     module.add_class::<virtual_time::VirtualTime>()?;
     module.add_class::<direct::DirectProducer>()?;
