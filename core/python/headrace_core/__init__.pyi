@@ -6,7 +6,7 @@ that uses them.
 
 import datetime
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Self, TypeAlias, final
+from typing import Any, Literal, Protocol, Self, TypeAlias, final
 
 from typing_extensions import Buffer, disjoint_base
 
@@ -1051,6 +1051,23 @@ class BatchMessages:
     @property
     def next_offset(self) -> int:
         """Offset after the last message that was returned."""
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Message: ...
+    def end(self) -> None:
+        """Return none of the messages that are left."""
+
+class _Refills(Protocol):
+    def _messages_after(self, before: BatchMessages | None, /) -> BatchMessages: ...
+
+@final
+class ConsumerMessages:
+    """The messages of a consumer of the package `headrace`, without end.
+
+    `_messages_after` of the consumer is called for each batch: it takes the messages that have ended, and waits for
+    those that follow. The first exception is the end.
+    """
+
+    def __new__(cls, consumer: _Refills) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Message: ...
 

@@ -7,6 +7,7 @@ mod deliveries;
 mod direct;
 mod failures;
 mod headers;
+mod iteration;
 mod pending;
 mod producer;
 mod reports;
@@ -33,5 +34,6 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<direct::DirectProducer>()?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<batch::BatchMessages>()?;
+    module.add_class::<iteration::ConsumerMessages>()?;
     module.add_class::<consumer::Consumer>()
 }
