@@ -185,7 +185,7 @@ def test_values_of_all_types_are_sent(
     ("payload", "message", "problem"),
     [
         ("text", {}, "payload: a str is not bytes"),
-        (memoryview(b"x"), {}, "payload: a memoryview is not bytes"),
+        (bytearray(b"x"), {}, "payload: a bytearray is not bytes"),
         (b"x", {"key": ""}, "key"),
         (b"x", {"key": "k" * 256}, "key"),
         (b"x", {"key": "\ud800"}, "key"),

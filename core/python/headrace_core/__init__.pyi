@@ -972,6 +972,24 @@ class Sender:
         """Send by this producer from now on; until then everything is left to `_send_in_python`."""
 
 @final
+class AwaitableSender:
+    """The same for asyncio, behind a method of Python."""
+
+    def __new__(cls, producer: Producer, stores_key: bool) -> Self: ...
+    def send(
+        self,
+        payload: object,
+        key: object,
+        partition: object,
+        headers: object,
+        message_id: object,
+    ) -> AwaitableDelivery | None:
+        """Hand a message over at once, or return None without having done anything.
+
+        There is no room, the producer is not open, a value cannot be sent, or is of an unusual type.
+        """
+
+@final
 class DirectProducer:
     """A producer without a topic, on a connection of its own."""
 

@@ -23,7 +23,7 @@ from headrace.sdk.producer import (
 from headrace.sdk.results import Deliveries as BlockingDeliveries
 from headrace.sdk.telemetry import Hooks
 from headrace_core import AwaitableDelivery as Delivery
-from headrace_core import Delivered, Pending, SessionConfig, wait_for_deliveries
+from headrace_core import AwaitableSender, Delivered, Pending, SessionConfig, wait_for_deliveries
 from headrace_core import Deliveries as NativeDeliveries
 
 __all__ = ["Deliveries", "Delivery", "Producer"]
@@ -97,6 +97,7 @@ class Producer:
         self._hooks = hooks
         self._is_open = False
         self._native = native_producer(config, stream, topic, options, hooks)
+        self._hand_over = AwaitableSender(self._native, options.store_key).send
 
     async def send(
         self,
@@ -112,6 +113,10 @@ class Producer:
         Returns:
             The delivery, which can be awaited.
         """
+        if self._hooks is None:
+            handed_over = self._hand_over(payload, key, partition, headers, message_id)
+            if handed_over is not None:
+                return handed_over
         if not self._is_open:
             await self._open()
         if self._hooks is not None:

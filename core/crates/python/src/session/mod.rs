@@ -29,6 +29,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     deliveries::register(module)?;
     module.add_class::<producer::Producer>()?;
     module.add_class::<sender::Sender>()?;
+    module.add_class::<sender::AwaitableSender>()?;
     module.add_class::<reports::Reports>()?;
     module.add_class::<virtual_time::VirtualTime>()?;
     module.add_class::<direct::DirectProducer>()?;

@@ -9,7 +9,7 @@ use pyo3::{
 };
 
 use super::{
-    deliveries::Delivery,
+    deliveries::{AwaitableDelivery, Delivery},
     headers::{self, KEY_HEADER},
     producer::{Producer, place},
 };
@@ -41,28 +41,31 @@ impl<'py> Arguments<'_, 'py> {
     }
 }
 
-/// The way to the session's buffer.
-struct Way {
-    producer: Py<Producer>,
-    stores_key: bool,
-}
+/// The way to the session's buffer: a producer, and whether it stores keys. Everything is left to Python without it.
+#[derive(Default)]
+struct Way(OnceLock<(Py<Producer>, bool)>);
 
 impl Way {
+    fn set(&self, producer: Py<Producer>, stores_key: bool) {
+        let _ = self.0.set((producer, stores_key));
+    }
+
     /// Hand a message over. Everything out of the ordinary gives `None`: other types, a full buffer, a failure. Nothing
     /// was taken then, and the same call in Python waits, or says what is wrong.
     fn pushed(&self, given: &Arguments<'_, '_>) -> Option<(Arc<NativeDelivery>, u32)> {
-        let producer = self.producer.get().handle().ok()?;
+        let (producer, stores_key) = self.0.get()?;
+        let producer = producer.get().handle().ok()?;
         let payload = given.payload.cast_exact::<PyBytes>().ok()?;
         let partition = match given.partition {
             Some(partition) => Some(partition.cast_exact::<PyInt>().ok()?.extract().ok()?),
             None => None,
         };
         let id = match given.message_id {
-            Some(id) => id.cast_exact::<PyInt>().ok()?.extract().ok()?,
+            Some(id) => number(id.cast_exact::<PyInt>().ok()?)?,
             None => 0,
         };
         let key = match given.key {
-            Some(_) if partition.is_some() && !self.stores_key => return None,
+            Some(_) if partition.is_some() && !stores_key => return None,
             Some(key) => Some(bytes_of(key)?),
             None => None,
         };
@@ -75,7 +78,7 @@ impl Way {
             if headers.is_some_and(|headers| headers.contains(KEY_HEADER).unwrap_or(true)) {
                 return None;
             }
-            headers::encode(key.filter(|_| self.stores_key), headers, &mut encoded).ok()?;
+            headers::encode(key.filter(|_| *stores_key), headers, &mut encoded).ok()?;
         }
         let message = Outgoing {
             place: place(partition, key),
@@ -90,6 +93,14 @@ impl Way {
     }
 }
 
+/// An id, which is usually a short one.
+fn number(id: &Bound<'_, PyInt>) -> Option<u128> {
+    match id.extract::<u64>() {
+        Ok(short) => Some(u128::from(short)),
+        Err(_) => id.extract().ok(),
+    }
+}
+
 /// A key as bytes, if it is one that can be stored.
 fn bytes_of<'a>(key: &'a Bound<'_, PyAny>) -> Option<&'a [u8]> {
     let bytes = match key.cast_exact::<PyBytes>() {
@@ -101,26 +112,19 @@ fn bytes_of<'a>(key: &'a Bound<'_, PyAny>) -> Option<&'a [u8]> {
 
 /// Base class of producers: `send`, in front of a method of Python that has the same arguments.
 #[pyclass(frozen, subclass, module = "headrace_core")]
-pub(super) struct Sender {
-    way: OnceLock<Way>,
-}
+pub(super) struct Sender(Way);
 
 #[pymethods]
 impl Sender {
     #[new]
     #[pyo3(signature = (*_arguments, **_options))]
     fn new(_arguments: &Bound<'_, PyTuple>, _options: Option<&Bound<'_, PyDict>>) -> Self {
-        Self {
-            way: OnceLock::new(),
-        }
+        Self(Way::default())
     }
 
     /// Send by this producer from now on.
     fn _send_by(&self, producer: Py<Producer>, stores_key: bool) {
-        let _ = self.way.set(Way {
-            producer,
-            stores_key,
-        });
+        self.0.set(producer, stores_key);
     }
 
     /// Send a message; waits only while the buffer is full. See `headrace.Producer.send`.
@@ -145,8 +149,7 @@ impl Sender {
             headers,
             message_id,
         };
-        let taken = (this.get().way.get()).and_then(|way| way.pushed(&given));
-        if let Some((batch, index)) = taken {
+        if let Some((batch, index)) = this.get().0.pushed(&given) {
             return Ok(Bound::new(python, Delivery::new(batch, index))?.into_any());
         }
         let named = given.named(python)?;
@@ -154,5 +157,39 @@ impl Sender {
             named.set_item("timeout", timeout)?;
         }
         this.call_method("_send_in_python", (payload,), Some(&named))
+    }
+}
+
+/// The same for asyncio, where the method of Python comes first: a coroutine of Python costs less than a native one.
+#[pyclass(frozen, module = "headrace_core")]
+pub(super) struct AwaitableSender(Way);
+
+#[pymethods]
+impl AwaitableSender {
+    #[new]
+    fn new(producer: Py<Producer>, stores_key: bool) -> Self {
+        let way = Way::default();
+        way.set(producer, stores_key);
+        Self(way)
+    }
+
+    /// Hand a message over at once, or return `None` without having done anything.
+    fn send(
+        &self,
+        payload: &Bound<'_, PyAny>,
+        key: Option<&Bound<'_, PyAny>>,
+        partition: Option<&Bound<'_, PyAny>>,
+        headers: Option<&Bound<'_, PyAny>>,
+        message_id: Option<&Bound<'_, PyAny>>,
+    ) -> Option<AwaitableDelivery> {
+        let given = Arguments {
+            payload,
+            key,
+            partition,
+            headers,
+            message_id,
+        };
+        let (batch, index) = self.0.pushed(&given)?;
+        Some(AwaitableDelivery::new(batch, index))
     }
 }
