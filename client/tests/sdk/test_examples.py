@@ -11,6 +11,7 @@ import pytest
 
 import headrace
 import headrace.aio
+import headrace_core
 from headrace.embedded import Server
 
 MODULES: tuple[ModuleType, ...] = (
@@ -20,6 +21,7 @@ MODULES: tuple[ModuleType, ...] = (
     *(import_module(f"headrace.sdk.{name}") for name in ("client", "consumer", "errors", "options", "producer")),
     *(import_module(f"headrace.sdk.{name}") for name in ("direct", "results", "starts", "telemetry")),
     import_module("headrace.otel"),
+    headrace_core,
 )
 FINDER = doctest.DocTestFinder(exclude_empty=True)
 EXAMPLES = {test.name: test for module in MODULES for test in FINDER.find(module) if test.examples}

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Iterator
+from enum import IntEnum
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -145,3 +147,71 @@ def test_options_that_exclude_each_other_are_refused(client: headrace.Client) ->
         client.consumer("messages", "t", partitions=[-1])
     with pytest.raises(headrace.InvalidArgument, match="partitions: "):
         client.consumer("messages", "t", partitions=[0, 0])
+
+
+class Text(str):
+    """A text of a user's own type."""
+
+    __slots__ = ()
+
+
+class Place(IntEnum):
+    """Partitions by name."""
+
+    FIRST = 0
+
+
+@pytest.mark.parametrize(
+    ("message", "key", "headers"),
+    [
+        ({}, None, {}),
+        ({"key": "ü"}, "ü".encode(), {}),
+        ({"key": b"k" * 255, "headers": {"name": 1}}, b"k" * 255, {"name": 1}),
+        ({"key": Text("k"), "partition": Place.FIRST}, b"k", {}),
+        ({"headers": MappingProxyType({"name": Text("x")}), "partition": False}, None, {"name": "x"}),
+        ({"headers": {}, "message_id": True, "timeout": 10}, None, {}),
+    ],
+    ids=repr,
+)
+def test_values_of_all_types_are_sent(
+    client: headrace.Client, producer: headrace.Producer, message: dict[str, Any], key: bytes | None, headers: Any
+) -> None:
+    found = stored(client, producer, **message)
+    assert (found.payload, found.key, found.headers) == (b"payload", key, headers)
+    assert found.id == 1 or "message_id" not in message
+
+
+@pytest.mark.parametrize(
+    ("payload", "message", "problem"),
+    [
+        ("text", {}, "payload: a str is not bytes"),
+        (bytearray(b"x"), {}, "payload: a bytearray is not bytes"),
+        (b"x", {"key": ""}, "key"),
+        (b"x", {"key": "k" * 256}, "key"),
+        (b"x", {"key": "\ud800"}, "key"),
+        (b"x", {"key": 7}, "key: a int is neither bytes nor text"),
+        (b"x", {"partition": -1}, "partition: -1 is no id"),
+        (b"x", {"partition": 1.0}, "partition: 1.0 is no id"),
+        (b"x", {"partition": 1}, "the topic has 1 partitions, and no partition 1"),
+        (b"x", {"message_id": 2**128}, "message_id"),
+    ],
+    ids=repr,
+)
+def test_values_that_cannot_be_sent_are_refused(
+    producer: headrace.Producer, payload: Any, message: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(headrace.InvalidArgument, match=problem):
+        producer.send(payload, **message)
+
+
+@pytest.mark.parametrize(("arguments", "named"), [((), {}), ((b"x", 0), {}), ((b"x",), {"topic": "t"})])
+def test_calls_with_other_arguments_are_type_errors(producer: Any, arguments: Any, named: Any) -> None:
+    with pytest.raises(TypeError):
+        producer.send(*arguments, **named)
+
+
+def test_a_message_is_handed_over_without_python(producer: headrace.Producer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(producer), "_send_in_python", None)
+    delivery = producer.send(b"payload", key="k", headers={"name": 1})
+    assert isinstance(delivery, headrace.Delivery)
+    assert delivery.result(10).partition_id == 0

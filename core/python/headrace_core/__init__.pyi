@@ -5,10 +5,10 @@ that uses them.
 """
 
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Self, TypeAlias, final
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, Self, TypeAlias, final
 
-from typing_extensions import Buffer
+from typing_extensions import Buffer, disjoint_base
 
 __version__: str
 
@@ -832,13 +832,57 @@ class Delivered:
 
 @final
 class Delivery:
-    """Result of one message."""
+    """The result of one message: a future for threads.
 
-    def done(self) -> bool: ...
+    Examples:
+        >>> with client.producer("shop", "orders") as producer:
+        ...     delivery = producer.send(b"one book", partition=0)
+        >>> delivery.done(), delivery.result().offset
+        (True, 0)
+    """
+
+    @property
+    def native(self) -> Delivery:
+        """The delivery itself."""
+    def done(self) -> bool:
+        """Return whether the result is there."""
     def result(self, timeout: float | None = None) -> Delivered:
-        """Wait for the result. Raises `SessionError` if the message failed, `TimeoutError` if it is not there yet."""
-    def notify(self, completions: Completions, number: int) -> None:
-        """Put `number` into the queue when the result is there."""
+        """Wait for the result: partition and offset of the stored message.
+
+        Args:
+            timeout: Seconds; None: as long as it takes.
+
+        Raises:
+            DeadlineExceeded: The result is not there yet.
+            NotDelivered: The message was not stored.
+            OutcomeUnknown: The message may be stored.
+            RequestRefused: The server refused the message.
+        """
+
+@final
+class AwaitableDelivery:
+    """The result of one message: await it for partition and offset of the stored message.
+
+    Examples:
+        >>> async def order():
+        ...     async with headrace.aio.connect(url) as client, client.producer("shop", "orders") as producer:
+        ...         delivery = await producer.send(b"one book", partition=1)
+        ...         return await delivery
+        >>> asyncio.run(order())
+        Delivered(partition_id=1, offset=0)
+    """
+
+    def __new__(cls, delivery: Delivery) -> Self:
+        """The same result, for asyncio."""
+    def done(self) -> bool:
+        """Return whether the result is there."""
+    def __await__(self) -> Generator[Any, None, Delivered]: ...
+
+def wait_for_deliveries(waiting: Callable[[Pending], Coroutine[Any, Any, Delivered]]) -> None:
+    """Have results of messages wait with a coroutine function, which takes the operation."""
+
+def translate_failures(translation: Callable[[BaseException], BaseException]) -> None:
+    """Have `Delivery` and `AwaitableDelivery` raise what a function returns for their exceptions."""
 
 @final
 class Deliveries:
@@ -912,6 +956,43 @@ class Producer:
     def partitions_count(self) -> int: ...
     def counters(self) -> tuple[int, int, int, int]:
         """Bytes that are buffered; batches that were delivered, have failed, were sent."""
+
+@disjoint_base
+class Sender:
+    """Base class of producers, with a `send` in front of the method `_send_in_python`, which has the same arguments."""
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self: ...
+    def send(
+        self,
+        payload: bytes,
+        *,
+        key: bytes | str | None = None,
+        partition: int | None = None,
+        headers: Mapping[str, str | bytes | bool | int | float] | None = None,
+        message_id: int = 0,
+        timeout: float | None = None,
+    ) -> Delivery:
+        """Send a message; waits only while the buffer is full. See `headrace.Producer.send`."""
+    def _send_by(self, producer: Producer, stores_key: bool) -> None:
+        """Send by this producer from now on; until then everything is left to `_send_in_python`."""
+
+@final
+class AwaitableSender:
+    """The same for asyncio, behind a method of Python."""
+
+    def __new__(cls, producer: Producer, stores_key: bool) -> Self: ...
+    def send(
+        self,
+        payload: object,
+        key: object,
+        partition: object,
+        headers: object,
+        message_id: object,
+    ) -> AwaitableDelivery | None:
+        """Hand a message over at once, or return None without having done anything.
+
+        There is no room, the producer is not open, a value cannot be sent, or is of an unusual type.
+        """
 
 @final
 class DirectProducer:
@@ -1009,6 +1090,23 @@ class BatchMessages:
     @property
     def next_offset(self) -> int:
         """Offset after the last message that was returned."""
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Message: ...
+    def end(self) -> None:
+        """Return none of the messages that are left."""
+
+class _Refills(Protocol):
+    def _messages_after(self, before: BatchMessages | None, /) -> BatchMessages: ...
+
+@final
+class ConsumerMessages:
+    """The messages of a consumer of the package `headrace`, without end.
+
+    `_messages_after` of the consumer is called for each batch: it takes the messages that have ended, and waits for
+    those that follow. The first exception is the end.
+    """
+
+    def __new__(cls, consumer: _Refills) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Message: ...
 

@@ -88,23 +88,24 @@ class Consumer:
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         """Iterate over messages, and wait for more, without end."""
+        messages: BatchMessages | None = None
         while True:
-            if self._is_polled:
-                await self._finish_open()
-            if self._open is None:
-                batch = await self._next_batch(None)
-                if batch is None:
-                    return
-                self._open = (batch, iter(batch))
-            batch, messages = opened = self._open
+            messages = await self._messages_after(messages)
             for message in messages:
                 yield message
-                if self._open is not opened:
-                    # The position was changed meanwhile.
-                    break
-            else:
-                self._open = None
-                self._progress.note_batch(batch)
+
+    async def _messages_after(self, before: BatchMessages | None) -> BatchMessages:
+        """Return messages to hand out, one after the other, once those before have ended."""
+        if self._open is not None and self._open[1] is before:
+            processed, self._open = self._open[0], None
+            self._progress.note_batch(processed)
+        if self._is_polled:
+            await self._finish_open()
+        while self._open is None:
+            batch = await self._next_batch(None)
+            if batch is not None:
+                self._open = (batch, iter(batch))
+        return self._open[1]
 
     async def batches(self) -> AsyncIterator[Batch]:
         """Iterate over batches of messages of one partition each, and wait for more, without end."""
@@ -144,6 +145,7 @@ class Consumer:
             self._progress.note_batch(batch)
             return
         partition, next_offset = batch.partition_id, messages.next_offset
+        messages.end()
         self._progress.note(partition, next_offset)
         if next_offset < batch.next_offset:
             await bridge().finished(native(self._native.seek, partition, "offset", next_offset))
@@ -267,6 +269,7 @@ class Consumer:
         self._check_open()
         place = start_of(start)
         if self._open is not None and self._open[0].partition_id == partition:
+            self._open[1].end()
             self._open, self._is_polled = None, False
         self._progress.forget([partition])
         if not await bridge().finished(native(self._native.seek, partition, place.kind, place.value)):

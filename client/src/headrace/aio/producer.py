@@ -12,51 +12,30 @@ from headrace.sdk.calls import Name
 from headrace.sdk.errors import native
 from headrace.sdk.options import ProducerOptions
 from headrace.sdk.producer import (
-    PUSH_ERRORS,
     Headers,
     ProducerCounters,
     direct_only,
     fail,
     native_producer,
-    push_refused,
     pushed,
     pushed_many,
 )
 from headrace.sdk.results import Deliveries as BlockingDeliveries
-from headrace.sdk.results import Delivery as BlockingDelivery
 from headrace.sdk.telemetry import Hooks
-from headrace_core import Delivered, SessionConfig
+from headrace_core import AwaitableDelivery as Delivery
+from headrace_core import AwaitableSender, Delivered, Pending, SessionConfig, wait_for_deliveries
 from headrace_core import Deliveries as NativeDeliveries
-from headrace_core import Delivery as NativeDelivery
+
+__all__ = ["Deliveries", "Delivery", "Producer"]
 
 
-class Delivery:
-    """The result of one message: await it for partition and offset of the stored message.
+async def _delivered(message: Pending) -> Delivered:
+    """Wait for the place of a message."""
+    delivered: Delivered = await bridge().finished(message)
+    return delivered
 
-    Examples:
-        >>> async def order():
-        ...     async with connect(url) as client, client.producer("shop", "orders") as producer:
-        ...         delivery = await producer.send(b"one book", partition=1)
-        ...         return await delivery
-        >>> asyncio.run(order())
-        Delivered(partition_id=1, offset=0)
-    """
 
-    __slots__ = ("_native",)
-
-    def __init__(self, native: NativeDelivery) -> None:
-        self._native = native
-
-    def done(self) -> bool:
-        """Return whether the result is there."""
-        return native(self._native.done)
-
-    async def _result(self) -> Delivered:
-        await bridge().ended(self._native)
-        return BlockingDelivery(self._native).result(0)
-
-    def __await__(self) -> Generator[Any, None, Delivered]:
-        return self._result().__await__()
+wait_for_deliveries(_delivered)
 
 
 class Deliveries:
@@ -118,7 +97,7 @@ class Producer:
         self._hooks = hooks
         self._is_open = False
         self._native = native_producer(config, stream, topic, options, hooks)
-        self._push = self._native.push
+        self._hand_over = AwaitableSender(self._native, options.store_key).send
 
     async def send(
         self,
@@ -134,18 +113,14 @@ class Producer:
         Returns:
             The delivery, which can be awaited.
         """
+        if self._hooks is None:
+            handed_over = self._hand_over(payload, key, partition, headers, message_id)
+            if handed_over is not None:
+                return handed_over
         if not self._is_open:
             await self._open()
         if self._hooks is not None:
             headers = self._hooks.headers(*self._topic, headers)
-        if key is None and not headers:
-            # Without another call, which costs as much as all of this.
-            try:
-                delivery = self._push(payload, partition, None, None, message_id or None)
-            except PUSH_ERRORS as error:
-                raise push_refused(error, payload, partition, message_id) from None
-            if delivery is not None:
-                return Delivery(delivery)
         while True:
             delivery = pushed(self._native, payload, partition, key, headers, message_id, self._stores_key)
             if delivery is not None:

@@ -27,7 +27,7 @@ from headrace.sdk.options import (
     checked_direct_options,
     checked_options,
 )
-from headrace.sdk.producer import Producer
+from headrace.sdk.producer import ClientProducer, Producer
 from headrace.sdk.results import finished
 from headrace.sdk.starts import FIRST, StartLike, start_of
 from headrace.sdk.telemetry import hooks_of
@@ -122,7 +122,7 @@ class Client(Admin):
             2
         """
         timeout = self._options.request_timeout or None
-        return Producer(
+        return ClientProducer(
             self._config,
             stream,
             topic,

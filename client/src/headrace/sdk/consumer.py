@@ -17,7 +17,7 @@ from headrace.sdk.progress import Progress
 from headrace.sdk.results import finished
 from headrace.sdk.starts import Start, StartLike, start_of
 from headrace.sdk.telemetry import Hooks
-from headrace_core import Batch, BatchMessages, Delivered, Message, Pending, SessionConfig
+from headrace_core import Batch, BatchMessages, ConsumerMessages, Delivered, Message, Pending, SessionConfig
 from headrace_core import Consumer as NativeConsumer
 
 if TYPE_CHECKING:
@@ -132,23 +132,20 @@ class Consumer:
 
     def __iter__(self) -> Iterator[Message]:
         """Iterate over messages, and wait for more, without end."""
-        while True:
-            if self._is_polled:
-                self._finish_open()
-            if self._open is None:
-                batch = self._next_batch(None)
-                if batch is None:
-                    return
+        return ConsumerMessages(self)
+
+    def _messages_after(self, before: BatchMessages | None) -> BatchMessages:
+        """Return messages to hand out, one after the other, once those before have ended."""
+        if self._open is not None and self._open[1] is before:
+            processed, self._open = self._open[0], None
+            self._progress.note_batch(processed)
+        if self._is_polled:
+            self._finish_open()
+        while self._open is None:
+            batch = self._next_batch(None)
+            if batch is not None:
                 self._open = (batch, iter(batch))
-            batch, messages = opened = self._open
-            for message in messages:
-                yield message
-                if self._open is not opened:
-                    # The position was changed meanwhile.
-                    break
-            else:
-                self._open = None
-                self._progress.note_batch(batch)
+        return self._open[1]
 
     def batches(self) -> Iterator[Batch]:
         """Iterate over batches of messages of one partition each, and wait for more, without end."""
@@ -206,6 +203,7 @@ class Consumer:
             self._progress.note_batch(batch)
             return
         partition, next_offset = batch.partition_id, messages.next_offset
+        messages.end()
         self._progress.note(partition, next_offset)
         if next_offset < batch.next_offset:
             finished(native(self._native.seek, partition, "offset", next_offset))
@@ -374,6 +372,7 @@ class Consumer:
         self._check_open()
         place = start_of(start)
         if self._open is not None and self._open[0].partition_id == partition:
+            self._open[1].end()
             self._open, self._is_polled = None, False
         self._progress.forget([partition])
         if not finished(native(self._native.seek, partition, place.kind, place.value)):

@@ -5,20 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
 
 from headrace.sdk.calls import Name, check_name
-from headrace.sdk.errors import BufferFull, DeadlineExceeded, HeadraceError, InvalidArgument, native, translated
+from headrace.sdk.errors import BufferFull, DeadlineExceeded, InvalidArgument, native, translated
 from headrace.sdk.options import KEY_HEADER, ProducerOptions, key_bytes
 from headrace.sdk.results import Deliveries, Delivery, finished
 from headrace.sdk.telemetry import Hooks
 from headrace_core import Deliveries as NativeDeliveries
-from headrace_core import Delivery as NativeDelivery
 from headrace_core import Producer as NativeProducer
-from headrace_core import SessionConfig, SessionError
-
-PUSH_ERRORS: Final = (SessionError, OverflowError, TypeError, ValueError)
-"""Exceptions of the native producer for a message."""
+from headrace_core import Sender, SessionConfig, SessionError
 
 HeaderValue = str | bytes | bool | int | float
 Headers = Mapping[str, HeaderValue]
@@ -76,11 +72,8 @@ def pushed(
     headers: Headers | None,
     message_id: int,
     stores_key: bool,
-) -> NativeDelivery | None:
-    """Hand a message to the native producer; None if there is no room for it.
-
-    Arguments have no names here, because names cost more for each message than the rest of this function.
-    """
+) -> Delivery | None:
+    """Hand a message to the native producer; None if there is no room for it."""
     if key is not None:
         if partition is not None and not stores_key:
             raise InvalidArgument(KEY_WITHOUT_EFFECT)
@@ -89,15 +82,10 @@ def pushed(
         return producer.push(
             payload, partition, key, header_dict(headers) if headers else None, message_id or None, stores_key
         )
-    except PUSH_ERRORS as error:
-        raise push_refused(error, payload, partition, message_id) from None
-
-
-def push_refused(error: Exception, payload: object, partition: object, message_id: object) -> HeadraceError:
-    """Return the exception for a message that the native producer has not taken."""
-    if isinstance(error, SessionError):
-        return translated(error)
-    return refused(error, [payload], partition, message_id)
+    except SessionError as error:
+        raise translated(error) from None
+    except (OverflowError, TypeError, ValueError) as error:
+        raise refused(error, [payload], partition, message_id) from None
 
 
 def pushed_many(
@@ -196,7 +184,6 @@ class Producer:
         self._topic = (stream, topic)
         self._hooks = hooks
         self._native = native_producer(config, stream, topic, options, hooks)
-        self._push = self._native.push
         finished(native(self._native.opened), open_timeout)
 
     def send(
@@ -235,19 +222,11 @@ class Producer:
         """
         if self._hooks is not None:
             headers = self._hooks.headers(*self._topic, headers)
-        if key is None and not headers:
-            # Without another call, which costs as much as all of this.
-            try:
-                delivery = self._push(payload, partition, None, None, message_id or None)
-            except PUSH_ERRORS as error:
-                raise push_refused(error, payload, partition, message_id) from None
-            if delivery is not None:
-                return Delivery(delivery)
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             delivery = pushed(self._native, payload, partition, key, headers, message_id, self._stores_key)
             if delivery is not None:
-                return Delivery(delivery)
+                return delivery
             self._await_room(until)
 
     def send_many(
@@ -359,3 +338,18 @@ class Producer:
         def send_to(self, *_arguments: object, **_options: object) -> NoReturn:
             """Refuse the call."""
             direct_only(*self._topic)
+
+
+class ClientProducer(Sender, Producer):
+    """The producer that a client hands out: the native `send` comes first.
+
+    It leaves to `Producer.send` what is out of the ordinary: a full buffer, hooks, values that cannot be sent.
+    """
+
+    _send_in_python = Producer.send
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        """Open the producer. Arguments as of `Producer`."""
+        Producer.__init__(self, *arguments, **options)
+        if self._hooks is None:
+            self._send_by(self._native, self._stores_key)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from headrace.sdk.errors import DeadlineExceeded, native, translated
-from headrace_core import Delivered, Pending, SessionError
+from headrace_core import Delivered, Delivery, Pending, SessionError, translate_failures
 from headrace_core import Deliveries as NativeDeliveries
-from headrace_core import Delivery as NativeDelivery
+
+__all__ = ["Deliveries", "Delivery", "Gap", "finished", "value_of"]
 
 Result = TypeVar("Result")
 
@@ -27,45 +28,6 @@ class Gap(NamedTuple):
     first_offset: int
     next_offset: int
     """First offset after them."""
-
-
-class Delivery:
-    """The result of one message: a future for threads.
-
-    Examples:
-        >>> with client.producer("shop", "orders") as producer:
-        ...     delivery = producer.send(b"one book", partition=0)
-        >>> delivery.done(), delivery.result().offset
-        (True, 0)
-    """
-
-    __slots__ = ("_native",)
-
-    def __init__(self, native: NativeDelivery) -> None:
-        self._native = native
-
-    @property
-    def native(self) -> NativeDelivery:
-        """The delivery of the native module."""
-        return self._native
-
-    def done(self) -> bool:
-        """Return whether the result is there."""
-        return native(self._native.done)
-
-    def result(self, timeout: float | None = None) -> Delivered:
-        """Wait for the result: partition and offset of the stored message.
-
-        Args:
-            timeout: Seconds; None: as long as it takes.
-
-        Raises:
-            DeadlineExceeded: The result is not there yet.
-            NotDelivered: The message was not stored.
-            OutcomeUnknown: The message may be stored.
-            RequestRefused: The server refused the message.
-        """
-        return _result_of(self._native.result, timeout)
 
 
 class Deliveries:
@@ -110,11 +72,21 @@ class Deliveries:
 def _result_of(result: Callable[[float | None], Result], timeout: float | None) -> Result:
     try:
         return result(timeout)
-    except SessionError as error:
-        raise translated(error) from None
-    except TimeoutError as error:
+    except (SessionError, TimeoutError) as error:
+        raise _documented(error) from None
+
+
+def _documented(error: BaseException) -> BaseException:
+    """Return the documented exception in place of one of the native module; any other stays."""
+    if isinstance(error, SessionError):
+        return translated(error)
+    if isinstance(error, TimeoutError):
         # The message is still being sent: to send it again would be a second one.
-        raise DeadlineExceeded(str(error), retryable=False) from None
+        return DeadlineExceeded(str(error), retryable=False)
+    return error
+
+
+translate_failures(_documented)
 
 
 def finished(pending: Pending, timeout: float | None = None) -> Any:

@@ -6,18 +6,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use headrace_session::{Effect, Failure, Outcome, Request, Session};
 use headrace_wire::frame::{RESPONSE_HEADER_BYTES, ResponseHeader};
 use tokio::time::{Instant, sleep_until};
 
 use crate::engine::{Change, SessionSettings};
+use crate::inbox::{INBOX_BYTES, Inbox};
 use crate::outbox::Outbox;
 use crate::transport::{Progress, Transport};
 use crate::virtual_time::Watched;
 
-/// Room for short answers.
-const INBOX_BYTES: usize = 64 * 1024;
 /// Longest answer that is accepted: a batch of messages as large as a server sends, with a margin.
 const ANSWER_BYTES_MAX: usize = 1 << 30;
 /// Longest refusal that is accepted. The first bytes of an HTTP response would be one of 800 MB.
@@ -42,7 +41,7 @@ pub(crate) struct Driver<T> {
     began: Instant,
     opening: Option<Opening>,
     transport: Option<Transport>,
-    inbox: BytesMut,
+    inbox: Inbox,
     outbox: Outbox,
     /// State for virtual time, if time is virtual.
     watched: Option<Watched>,
@@ -57,7 +56,7 @@ impl<T> Driver<T> {
             began: Instant::now(),
             opening: None,
             transport: None,
-            inbox: BytesMut::with_capacity(INBOX_BYTES),
+            inbox: Inbox::new(),
             outbox: Outbox::default(),
             watched: crate::virtual_time::active().map(|_| Watched::default()),
         }
@@ -152,12 +151,13 @@ impl<T> Driver<T> {
         self.opening = None;
         self.transport = None;
         self.outbox.clear();
-        self.inbox = BytesMut::with_capacity(INBOX_BYTES);
+        self.inbox = Inbox::new();
     }
 
     /// Hand a frame to the session if one has arrived. Returns whether something has happened.
     fn take_frame(&mut self) -> bool {
-        let Some(header) = self.inbox.first_chunk::<RESPONSE_HEADER_BYTES>() else {
+        let received = self.inbox.bytes();
+        let Some(header) = received.first_chunk::<RESPONSE_HEADER_BYTES>() else {
             return false;
         };
         let now = self.began.elapsed();
@@ -177,12 +177,12 @@ impl<T> Driver<T> {
             return true;
         }
         let end = RESPONSE_HEADER_BYTES + length;
-        if self.inbox.len() < end {
-            let missing = end - self.inbox.len();
-            self.inbox.reserve(missing);
+        let received = received.len();
+        if received < end {
+            self.inbox.reserve(end - received);
             return false;
         }
-        let mut frame = self.inbox.split_to(end).freeze();
+        let mut frame = self.inbox.take(end).freeze();
         let payload = frame.split_off(RESPONSE_HEADER_BYTES);
         self.session.received(header, payload, now);
         true
@@ -197,11 +197,12 @@ impl<T> Driver<T> {
             return self.session.tick(now);
         }
         let until = deadline.map(|deadline| self.began + deadline);
-        if self.inbox.capacity() == self.inbox.len() {
+        let received = self.inbox.bytes();
+        if received.capacity() == received.len() {
             self.inbox.reserve(INBOX_BYTES);
         }
         let (opening, transport) = (&mut self.opening, &mut self.transport);
-        let (outbox, inbox) = (&mut self.outbox, &mut self.inbox);
+        let (outbox, inbox) = (&mut self.outbox, self.inbox.bytes());
         tokio::select! {
             biased;
             opened = async { opening.as_mut().expect("checked").await }, if opening.is_some() => {

@@ -11,6 +11,7 @@ mod address;
 mod consumer;
 mod driver;
 mod engine;
+mod inbox;
 mod outbox;
 mod producer;
 mod promise;

@@ -150,10 +150,9 @@ impl ProducerHandle {
     pub fn push<'a>(
         &self,
         messages: impl Iterator<Item = Outgoing<'a>>,
-        mut report: impl FnMut(&Handle, u32),
+        mut report: impl FnMut(Handle, u32),
     ) -> (usize, Option<PushRefused>) {
         let shared = &*self.shared;
-        let now = shared.now();
         let origin_timestamp = micros_since_epoch();
         let mut state = shared.lock();
         let is_closing = state.is_closing;
@@ -170,12 +169,12 @@ impl ProducerHandle {
                 origin_timestamp,
                 message.payload,
                 message.headers,
-                now,
+                || shared.now(),
             );
             match pushed {
                 Ok((handle, index)) => {
                     taken += 1;
-                    report(&handle, index);
+                    report(handle, index);
                 }
                 Err(error) => {
                     refused = Some(error);

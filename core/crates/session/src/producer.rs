@@ -120,7 +120,7 @@ impl<H: Clone + Default> Producer<H> {
     /// Take a message. Returns the handle of its batch and its place within it.
     ///
     /// `id` 0 leaves the id to the server, `origin_timestamp` is in microseconds since the Unix epoch, `headers` are
-    /// encoded.
+    /// encoded. `now` is asked for the time if the message begins a batch: a clock costs as much as the rest of this.
     pub fn push(
         &mut self,
         place: Place<'_>,
@@ -128,7 +128,7 @@ impl<H: Clone + Default> Producer<H> {
         origin_timestamp: u64,
         payload: &[u8],
         headers: &[u8],
-        now: Duration,
+        now: impl FnOnce() -> Duration,
     ) -> Result<(H, u32), PushRefused> {
         let message_bytes = headrace_wire::message::HEADER_BYTES + payload.len() + headers.len();
         if self.buffered_bytes > 0 && self.buffered_bytes + message_bytes > self.config.buffer_bytes
@@ -152,7 +152,7 @@ impl<H: Clone + Default> Producer<H> {
         let lane = &mut self.lanes[index];
         if lane.open.is_none() {
             self.batches += 1;
-            lane.open = Some(Batch::new(self.batches, self.spares.take(), now));
+            lane.open = Some(Batch::new(self.batches, self.spares.take(), now()));
             self.has_news = true;
         }
         let open = lane.open.as_mut().expect("a batch was opened");
@@ -165,7 +165,9 @@ impl<H: Clone + Default> Producer<H> {
         }
         let taken = (open.handle.clone(), open.messages.messages_count() - 1);
         self.buffered_bytes += message_bytes;
-        self.active.insert(index);
+        if taken.1 == 0 {
+            self.active.insert(index);
+        }
         if lane.must_seal(&self.config, 0) {
             lane.seal();
             self.has_news = true;

@@ -368,7 +368,7 @@ fn a_producer_delivers_over_a_lost_connection_and_closes() {
     let mut handle = None;
     let pushed = producer.push([message(1), message(2)].into_iter(), |batch, index| {
         assert_eq!(index, 0);
-        handle = Some(Arc::clone(batch));
+        handle = Some(batch);
     });
     let no_partition = PushRefused::NoPartition {
         partition: 2,

@@ -144,6 +144,17 @@ impl BatchMessages {
     }
 
     fn __next__(&mut self, python: Python<'_>) -> PyResult<Option<Message>> {
+        self.take(python)
+    }
+
+    /// Return none of the messages that are left.
+    fn end(&mut self) {
+        self.position = self.batch.get().batch.messages.len();
+    }
+}
+
+impl BatchMessages {
+    pub(super) fn take(&mut self, python: Python<'_>) -> PyResult<Option<Message>> {
         let batch = &self.batch.get().batch;
         let rest = (batch.messages.get(self.position..))
             .ok_or_else(|| PyIndexError::new_err("the batch has ended"))?;

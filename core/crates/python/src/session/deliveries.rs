@@ -3,14 +3,25 @@
 use std::{sync::Arc, time::Duration};
 
 use headrace_engine::{Delivery as NativeDelivery, session::Stored};
-use pyo3::{exceptions::PyTimeoutError, prelude::*};
+use pyo3::{
+    exceptions::{PyRuntimeError, PyTimeoutError},
+    prelude::*,
+    sync::PyOnceLock,
+};
 
 use super::{
-    completions::Completions,
-    failures::{elsewhere, send_error},
+    failures::{elsewhere, for_users, send_error},
     pending::{Ends, Pending, wait},
 };
 use crate::forked::Homebound;
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Delivered>()?;
+    module.add_class::<Delivery>()?;
+    module.add_class::<AwaitableDelivery>()?;
+    module.add_class::<Deliveries>()?;
+    module.add_function(wrap_pyfunction!(wait_for_deliveries, module)?)
+}
 
 /// Place of a stored message.
 #[pyclass(frozen, get_all, eq, module = "headrace_core")]
@@ -40,49 +51,147 @@ fn delivered(stored: Stored, index: u32) -> Delivered {
     }
 }
 
-/// Result of one message.
-#[pyclass(frozen, module = "headrace_core")]
-pub(super) struct Delivery {
-    batch: Homebound<Arc<NativeDelivery>>,
+/// Place of one message within its batch.
+struct Message {
+    batch: Arc<NativeDelivery>,
     index: u32,
 }
 
-impl Delivery {
-    fn batch(&self) -> PyResult<&Arc<NativeDelivery>> {
-        self.batch.get().map_err(elsewhere)
+impl Message {
+    fn outcome(&self) -> PyResult<Delivered> {
+        match self.batch.get() {
+            Some(Ok(stored)) => Ok(delivered(stored, self.index)),
+            Some(Err(failure)) => Err(send_error(&failure)),
+            None => Err(not_delivered_yet()),
+        }
+    }
+}
+
+impl Ends for Message {
+    fn has_ended(&self) -> bool {
+        self.batch.is_fulfilled()
     }
 
-    pub(super) fn new(batch: &Arc<NativeDelivery>, index: u32) -> Self {
-        Self {
-            batch: Homebound::new(Arc::clone(batch)),
-            index,
-        }
+    fn wait(&self, timeout: Duration) -> bool {
+        self.batch.wait(timeout)
+    }
+
+    fn on_end(&self, listener: Box<dyn FnOnce() + Send>) {
+        self.batch.on_fulfilled(listener);
+    }
+
+    fn result(&self, python: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(self.outcome()?.into_pyobject(python)?.into_any().unbind())
+    }
+}
+
+fn not_delivered_yet() -> PyErr {
+    PyTimeoutError::new_err("the message is not delivered yet")
+}
+
+/// The result of one message: a future for threads.
+///
+/// Examples:
+///     >>> with client.producer("shop", "orders") as producer:
+///     ...     delivery = producer.send(b"one book", partition=0)
+///     >>> delivery.done(), delivery.result().offset
+///     (True, 0)
+#[expect(clippy::doc_markdown, reason = "the example is in Python")]
+#[pyclass(frozen, module = "headrace_core")]
+pub(super) struct Delivery(Homebound<Message>);
+
+impl Delivery {
+    pub(super) fn new(batch: Arc<NativeDelivery>, index: u32) -> Self {
+        Self(Homebound::new(Message { batch, index }))
+    }
+
+    fn message(&self) -> PyResult<&Message> {
+        self.0.get().map_err(elsewhere)
     }
 }
 
 #[pymethods]
 impl Delivery {
+    /// Return whether the result is there.
     fn done(&self) -> PyResult<bool> {
-        Ok(self.batch()?.is_fulfilled())
+        Ok(self.message().map_err(for_users)?.has_ended())
     }
 
+    /// Wait for the result: partition and offset of the stored message.
     #[pyo3(signature = (timeout = None))]
     fn result(&self, python: Python<'_>, timeout: Option<f64>) -> PyResult<Delivered> {
-        let batch = self.batch()?;
-        if !wait(python, timeout, |slice| batch.wait(slice))? {
-            return Err(PyTimeoutError::new_err("the message is not delivered yet"));
-        }
-        match batch.get() {
-            Some(Ok(stored)) => Ok(delivered(stored, self.index)),
-            Some(Err(failure)) => Err(send_error(&failure)),
-            None => Err(PyTimeoutError::new_err("the message is not delivered yet")),
-        }
+        let outcome = || {
+            let message = self.message()?;
+            if !wait(python, timeout, |slice| message.wait(slice))? {
+                return Err(not_delivered_yet());
+            }
+            message.outcome()
+        };
+        outcome().map_err(for_users)
     }
 
-    fn notify(&self, completions: &Completions, number: u64) -> PyResult<()> {
-        let queue = Arc::clone(&completions.queue);
-        self.batch()?.on_fulfilled(move || queue.push(number));
-        Ok(())
+    /// The delivery itself.
+    #[getter]
+    fn native(this: Py<Self>) -> Py<Self> {
+        this
+    }
+}
+
+/// Coroutine function of the package `headrace` that waits for an operation.
+static WAITING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// Have results of messages wait with a coroutine function, which takes the operation.
+#[pyfunction]
+fn wait_for_deliveries(python: Python<'_>, waiting: Py<PyAny>) {
+    let _ = WAITING.set(python, waiting);
+}
+
+/// The result of one message: await it for partition and offset of the stored message.
+///
+/// Examples:
+///     >>> async def order():
+///     ...     async with headrace.aio.connect(url) as client, client.producer("shop", "orders") as producer:
+///     ...         delivery = await producer.send(b"one book", partition=1)
+///     ...         return await delivery
+///     >>> asyncio.run(order())
+///     Delivered(partition_id=1, offset=0)
+#[expect(clippy::doc_markdown, reason = "the example is in Python")]
+#[pyclass(frozen, module = "headrace_core")]
+pub(super) struct AwaitableDelivery(Homebound<Message>);
+
+impl AwaitableDelivery {
+    pub(super) fn new(batch: Arc<NativeDelivery>, index: u32) -> Self {
+        Self(Homebound::new(Message { batch, index }))
+    }
+
+    fn message(&self) -> PyResult<&Message> {
+        self.0.get().map_err(|fork| for_users(elsewhere(fork)))
+    }
+}
+
+#[pymethods]
+impl AwaitableDelivery {
+    /// The same result, for asyncio.
+    #[new]
+    fn of(delivery: &Delivery) -> PyResult<Self> {
+        let Message { batch, index } = delivery.message().map_err(for_users)?;
+        Ok(Self::new(Arc::clone(batch), *index))
+    }
+
+    /// Return whether the result is there.
+    fn done(&self) -> PyResult<bool> {
+        Ok(self.message()?.has_ended())
+    }
+
+    fn __await__<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let Message { batch, index } = self.message()?;
+        let (batch, index) = (Arc::clone(batch), *index);
+        let pending = Pending::of(Arc::new(Message { batch, index }));
+        let waiting = WAITING.get(python).ok_or_else(|| {
+            PyRuntimeError::new_err("import headrace.aio before a delivery is awaited")
+        })?;
+        let coroutine = waiting.bind(python).call1((pending,))?;
+        coroutine.call_method0("__await__")
     }
 }
 
@@ -98,10 +207,10 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    pub(super) fn add(&mut self, batch: &Arc<NativeDelivery>, index: u32) {
+    pub(super) fn add(&mut self, batch: Arc<NativeDelivery>, index: u32) {
         match self.batches.last_mut() {
-            Some((last, _, count)) if Arc::ptr_eq(last, batch) => *count += 1,
-            _ => self.batches.push((Arc::clone(batch), index, 1)),
+            Some((last, _, count)) if Arc::ptr_eq(last, &batch) => *count += 1,
+            _ => self.batches.push((batch, index, 1)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use headrace_engine::session::{Failure, PushRefused, SendFailure};
 use headrace_wire::Status;
-use pyo3::{create_exception, prelude::*};
+use pyo3::{create_exception, prelude::*, sync::PyOnceLock};
 
 use crate::{errors::CoreError, forked::Elsewhere};
 
@@ -14,7 +14,28 @@ create_exception!(
 );
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(translate_failures, module)?)?;
     module.add("SessionError", module.py().get_type::<SessionError>())
+}
+
+/// Function of the package `headrace` that returns an exception of its own for one of this module.
+static TRANSLATION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// Have objects that users work with raise what a function returns for their exceptions.
+#[pyfunction]
+fn translate_failures(python: Python<'_>, translation: Py<PyAny>) {
+    let _ = TRANSLATION.set(python, translation);
+}
+
+/// The exception that users see.
+pub(super) fn for_users(error: PyErr) -> PyErr {
+    Python::attach(|python| match TRANSLATION.get(python) {
+        None => error,
+        Some(translation) => match translation.bind(python).call1((error.value(python),)) {
+            Ok(translated) => PyErr::from_value(translated),
+            Err(failure) => failure,
+        },
+    })
 }
 
 fn raised(text: String, kind: &str, code: Option<u32>, name: Option<&str>) -> PyErr {

@@ -8,7 +8,7 @@ use pyo3::{
 };
 
 /// User header that holds the key of a message.
-const KEY_HEADER: &str = headrace_columns::KEY_HEADER;
+pub(super) const KEY_HEADER: &str = headrace_columns::KEY_HEADER;
 
 /// Encode a key and headers.
 pub(super) fn encode(

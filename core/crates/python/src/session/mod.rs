@@ -7,10 +7,12 @@ mod deliveries;
 mod direct;
 mod failures;
 mod headers;
+mod iteration;
 mod pending;
 mod producer;
 mod reports;
 mod requester;
+mod sender;
 mod settings;
 mod virtual_time;
 
@@ -24,14 +26,15 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pending::Pending>()?;
     module.add_class::<settings::SessionConfig>()?;
     module.add_class::<requester::Requester>()?;
-    module.add_class::<deliveries::Delivered>()?;
-    module.add_class::<deliveries::Delivery>()?;
-    module.add_class::<deliveries::Deliveries>()?;
+    deliveries::register(module)?;
     module.add_class::<producer::Producer>()?;
+    module.add_class::<sender::Sender>()?;
+    module.add_class::<sender::AwaitableSender>()?;
     module.add_class::<reports::Reports>()?;
     module.add_class::<virtual_time::VirtualTime>()?;
     module.add_class::<direct::DirectProducer>()?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<batch::BatchMessages>()?;
+    module.add_class::<iteration::ConsumerMessages>()?;
     module.add_class::<consumer::Consumer>()
 }

@@ -119,7 +119,7 @@ impl Producer {
             headers: &encoded,
         };
         let mut delivery = None;
-        let report = |batch: &_, index| delivery = Some(Delivery::new(batch, index));
+        let report = |batch, index| delivery = Some(Delivery::new(batch, index));
         match producer.push(std::iter::once(message), report) {
             (_, None | Some(PushRefused::BufferFull)) => Ok(delivery),
             (_, Some(PushRefused::Closed)) => Err(ended(producer)),
@@ -202,7 +202,7 @@ impl Producer {
 }
 
 impl Producer {
-    fn handle(&self) -> PyResult<&ProducerHandle> {
+    pub(super) fn handle(&self) -> PyResult<&ProducerHandle> {
         self.producer.get().map_err(elsewhere)
     }
 }

@@ -49,7 +49,7 @@ fn producer(config: ProducerConfig, partitions_count: u32) -> Producer<Handle> {
 
 fn push(producer: &mut Producer<Handle>, partition: u32, now: Duration) -> Handle {
     let place = Place::Partition(partition);
-    let pushed = producer.push(place, 0, 0, b"payload", b"", now);
+    let pushed = producer.push(place, 0, 0, b"payload", b"", || now);
     pushed.expect("there is room").0
 }
 
@@ -141,8 +141,8 @@ fn a_batch_waits_for_more_messages_until_it_is_full_or_old() {
 #[test]
 fn a_frame_has_the_messages_and_the_partition() {
     let mut producer = producer(config(), 3);
-    let (_, first) = (producer.push(Place::Partition(2), 7, 8, b"one", b"", MS)).expect("room");
-    let (_, second) = (producer.push(Place::Partition(2), 9, 8, b"two", b"", MS)).expect("room");
+    let (_, first) = (producer.push(Place::Partition(2), 7, 8, b"one", b"", || MS)).expect("room");
+    let (_, second) = (producer.push(Place::Partition(2), 9, 8, b"two", b"", || MS)).expect("room");
     assert_eq!((first, second), (0, 1));
     let sent = producer.next_transmission(6 * MS).expect("it is due");
     let frame = sent.frame.concat();
@@ -164,7 +164,7 @@ fn keys_select_partitions_as_servers_do() {
     let mut producer = producer(config(), 5);
     for key in [&b"a"[..], b"b", b"c", b"dd"] {
         producer
-            .push(Place::Key(key), 0, 0, b"x", b"", MS)
+            .push(Place::Key(key), 0, 0, b"x", b"", || MS)
             .expect("room");
         let sent = producer.next_transmission(6 * MS).expect("it is due");
         answer(&mut producer, sent.batch, Ok(Bytes::new()), 6 * MS);
@@ -176,7 +176,7 @@ fn keys_select_partitions_as_servers_do() {
         };
         assert_eq!(request.partitioning, Partitioning::PartitionId(expected));
     }
-    let refused = producer.push(Place::Partition(5), 0, 0, b"x", b"", MS);
+    let refused = producer.push(Place::Partition(5), 0, 0, b"x", b"", || MS);
     let no_partition = PushRefused::NoPartition {
         partition: 5,
         partitions_count: 5,
@@ -200,7 +200,7 @@ fn balanced_batches_take_turns() {
     );
     for _ in 0..6 {
         producer
-            .push(Place::Balanced, 0, 0, &[0; 36], b"", MS)
+            .push(Place::Balanced, 0, 0, &[0; 36], b"", || MS)
             .expect("room");
     }
     assert_eq!(producer.active.len(), 3);
@@ -223,7 +223,7 @@ fn the_buffer_is_bounded_and_a_full_one_does_not_wait() {
     push(&mut producer, 0, MS);
     assert!(!producer.is_full());
     assert_eq!(send(&mut producer, 2 * MS), []);
-    let refused = producer.push(Place::Partition(0), 0, 0, b"x", b"", MS);
+    let refused = producer.push(Place::Partition(0), 0, 0, b"x", b"", || MS);
     assert_eq!(refused.expect_err("no room"), PushRefused::BufferFull);
     assert!(producer.is_full());
     assert_eq!(producer.next_deadline(true), Some(Duration::ZERO));
@@ -232,12 +232,12 @@ fn the_buffer_is_bounded_and_a_full_one_does_not_wait() {
     assert!(!producer.is_full());
     assert_eq!((producer.buffered_bytes(), producer.is_idle()), (0, true));
     // One message may exceed the buffer.
-    let big = producer.push(Place::Partition(0), 0, 0, &[0; 1000], b"", MS);
+    let big = producer.push(Place::Partition(0), 0, 0, &[0; 1000], b"", || MS);
     assert!(big.is_ok());
     let limit = headrace_model::limits::PAYLOAD_SIZE_BYTES_MAX;
     let too_big = vec![0; usize::try_from(limit).expect("64 bits") + 1];
     let mut empty = self::producer(config(), 1);
-    let refused = empty.push(Place::Partition(0), 0, 0, &too_big, b"", MS);
+    let refused = empty.push(Place::Partition(0), 0, 0, &too_big, b"", || MS);
     assert!(matches!(refused, Err(PushRefused::TooBig(_))));
     assert!(empty.is_idle());
 }

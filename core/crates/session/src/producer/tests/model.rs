@@ -117,7 +117,7 @@ impl World {
                 let id = self.messages.len() as u128 + 1;
                 let pushed = self
                     .producer
-                    .push(place, id, 0, &vec![0; bytes], b"", self.now);
+                    .push(place, id, 0, &vec![0; bytes], b"", || self.now);
                 match pushed {
                     Ok((handle, index)) => {
                         assert_eq!(handle.result(), None);
