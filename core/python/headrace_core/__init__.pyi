@@ -787,7 +787,7 @@ class Requester:
             timeout_seconds: Time for the answer, connecting included.
         """
     def take_notifications(self) -> list[bytes]:
-        """Take the answers to `encode_watch_partitions` so far, for `decode_watched_partitions`; the oldest may be lost.
+        """Take the answers to `encode_watch_partitions` so far, for `decode_watched_partitions`; old ones may be lost.
 
         Those that were sent before an answer are there when the answer is.
         """
