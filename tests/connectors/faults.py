@@ -14,7 +14,6 @@ from headrace.aio.client import Client
 from headrace.aio.consumer import Consumer
 from headrace_chassis import directories
 from headrace_connectors import process
-from headrace_connectors.runtime.delivery import Delivery
 from headrace_connectors.runtime.source_loop import SourceLoop
 from headrace_connectors.sinks import delta
 from headrace_connectors.sinks.delta import DeltaSink
@@ -27,6 +26,7 @@ from headrace_connectors.sinks.sqlite.sink import SqliteSink
 from headrace_connectors.sources.postgres.streaming import ChangeStream
 from headrace_connectors.state import store
 from headrace_connectors.state.topic import TopicStates
+from headrace_connectors.storing.delivery import Delivery
 
 
 def _killed(*_arguments: Any) -> None:

@@ -21,7 +21,7 @@ from headrace_connectors.contract import (
 from headrace_connectors.pipeline_file.models import DeliverySettings
 from headrace_connectors.runtime.source_loop import NotAbandonable, SourceLoop
 from headrace_connectors.runtime.status import State, Status
-from headrace_connectors.runtime.storing import AtLeastOnce
+from headrace_connectors.storing.steps import AtLeastOnce
 
 FAST = {"backoff_min": "1 ms", "backoff_max": "2 ms", "commit_failure_threshold": 3, "commit_stop_grace": "50 ms"}
 MODES = {"cdc": Cdc(), "polling": Polling(destructive=False), "opaque": Opaque()}

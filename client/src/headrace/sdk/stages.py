@@ -32,7 +32,7 @@ class Stage(NamedTuple):
     """Number of the topic."""
     partition_id: int
     incarnation: int
-    """Which partition of these numbers it is: a commit of another one's stage is refused."""
+    """Number of the partition that is never reused: a stage of an earlier partition with these ids is refused."""
     stage_id: int
     """Number of 128 bits; the upper half is the time at which it expires, in microseconds since the Unix epoch."""
     messages_count: int

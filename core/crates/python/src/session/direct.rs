@@ -68,6 +68,9 @@ type Message<'py> = (
     u128,
 );
 
+/// Partition, number of messages, and answer.
+type StageRequest = (u32, u32, Pending);
+
 #[pymethods]
 impl DirectProducer {
     #[new]
@@ -168,19 +171,19 @@ impl DirectProducer {
         partitions_count: u32,
         turn: u32,
         lifetime_seconds: u32,
-    ) -> PyResult<(usize, Vec<(u32, u32, Pending)>)> {
+    ) -> PyResult<(usize, Vec<StageRequest>)> {
         let (batch, taken, refused) = self.batch_each(&messages, start, partitions_count, turn)?;
         if let Some(refused) = refused.filter(|refused| *refused != PushRefused::BufferFull) {
             return Err(push_error(&refused));
         }
         let (stream, topic) = (owned("stream", &stream)?, owned("topic", &topic)?);
-        let staged = self.with(|requester| {
+        let answers = self.with(|requester| {
             requester.stage(batch, &stream, &topic, self.timeout, lifetime_seconds)
         })?;
-        let stages = staged
+        let requests = answers
             .into_iter()
             .map(|(partition, count, answer)| (partition, count, Pending::new(answer)));
-        Ok((taken, stages.collect()))
+        Ok((taken, requests.collect()))
     }
 
     /// End the session; messages without an answer fail.

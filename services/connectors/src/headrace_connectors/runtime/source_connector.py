@@ -18,12 +18,12 @@ from headrace_connectors.contract import ConnectorError, Lag, Opaque, Polling, S
 from headrace_connectors.pipeline_file.pipeline import SourceSpec
 from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.counters import Counters
-from headrace_connectors.runtime.delivery import Delivery
-from headrace_connectors.runtime.exactly_once import ExactlyOnce
 from headrace_connectors.runtime.source_loop import NotAbandonable, SourceLoop
-from headrace_connectors.runtime.storing import AtLeastOnce, Storing
-from headrace_connectors.state.progress import Stored
 from headrace_connectors.state.store import States
+from headrace_connectors.storing.delivery import Delivery
+from headrace_connectors.storing.exactly_once import ExactlyOnce
+from headrace_connectors.storing.progress import Stored
+from headrace_connectors.storing.steps import AtLeastOnce, Storing
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from headrace_connectors.pipeline_file.models import DeliverySettings
 from headrace_connectors.runtime.attempts import Attempts
 from headrace_connectors.runtime.status import State, Status
 from headrace_connectors.runtime.stopping import GraceOver, until_stop, with_grace
-from headrace_connectors.runtime.storing import InDoubt, Storing
+from headrace_connectors.storing.steps import InDoubt, Storing
 
 _log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from headrace_connectors.admission.table import AdmissionTable, Name
 from headrace_connectors.contract import Batch, Codec, ConnectorError, Record, Source, Transform, Unavailable
 from headrace_connectors.pipeline_file.pipeline import SourceSpec
 from headrace_connectors.runtime.counters import Counters
-from headrace_connectors.runtime.delivery import Delivery
-from headrace_connectors.state.progress import Stored
 from headrace_connectors.state.store import LoadState
+from headrace_connectors.storing.delivery import Delivery
+from headrace_connectors.storing.progress import Stored
 
 _RETRY_SECONDS = 0.2
 

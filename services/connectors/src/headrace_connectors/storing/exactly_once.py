@@ -27,9 +27,9 @@ from headrace.sdk.errors import (
 )
 from headrace.sdk.stages import Stage
 from headrace_connectors.contract import Batch, ConnectorError, Unavailable
-from headrace_connectors.runtime.delivery import Delivery, Undelivered
-from headrace_connectors.runtime.storing import InDoubt, SaveState
-from headrace_connectors.state.progress import Pending, Progress, Stored
+from headrace_connectors.storing.delivery import Delivery, Undelivered
+from headrace_connectors.storing.progress import Pending, Progress, Stored
+from headrace_connectors.storing.steps import InDoubt, SaveState
 from headrace_proto.errors import Status
 
 _log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ class Pending(msgspec.Struct, omit_defaults=True):
     state: msgspec.Raw
     """State of the source behind this batch."""
     stages: dict[str, list[_Encoded]]
-    """Its stages by stream. Numbers of 128 bits are texts, since JSON has none."""
+    """Stages by stream. Numbers of 128 bits are texts, since JSON has none."""
     is_committed: bool = False
     """True if it is known to be committed in the home."""
 
