@@ -14,6 +14,7 @@ import headrace
 from tests.connectors.process import Connectors
 from tests.postgresql import empty_database, postgresql_address
 from tests.sdk.conftest import url_of
+from tests.sdk.proxy import Proxy
 from tests.server_process import ServerProcess
 
 _numbers = itertools.count()
@@ -63,3 +64,11 @@ def connectors(shared_server: ServerProcess, tmp_path: Path) -> Iterator[Connect
     yield process
     process.kill()
     sys.stdout.write(process.tail())
+
+
+@pytest.fixture
+def proxy(shared_server: ServerProcess, connectors: Connectors) -> Iterator[Proxy]:
+    """A proxy between the connectors and the server."""
+    with Proxy(shared_server.address) as proxy:
+        connectors.server_url = url_of(proxy.address)
+        yield proxy

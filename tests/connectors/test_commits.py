@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -13,9 +12,7 @@ import pytest
 import headrace
 from headrace_connectors.sources.postgres.changes import parse_lsn
 from tests.connectors.process import Connectors, until
-from tests.sdk.conftest import url_of
 from tests.sdk.proxy import Proxy
-from tests.server_process import ServerProcess
 
 FAST = (
     '[sources.a.delivery]\nbackoff_min = "5 ms"\nbackoff_max = "20 ms"\ncommit_failure_threshold = 3\n'
@@ -195,14 +192,6 @@ def test_a_state_of_another_version_is_an_error_and_not_a_reset(
     assert "has version 2, this plugin reads version 1" in status["last_error"]
     assert state.read_text(encoding="utf-8") == changed
     assert len(messages(client, stream)) == 10
-
-
-@pytest.fixture
-def proxy(shared_server: ServerProcess, connectors: Connectors) -> Iterator[Proxy]:
-    """A proxy between the connectors and the server."""
-    with Proxy(shared_server.address) as proxy:
-        connectors._server_url = url_of(proxy.address)
-        yield proxy
 
 
 @pytest.fixture

@@ -6,32 +6,22 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 import headrace
-from tests.connectors.process import Connectors, until
+from tests.connectors.process import Connectors
 from tests.ports import free_port
-from tests.sdk.conftest import url_of
 from tests.sdk.proxy import Proxy
-from tests.server_process import ServerProcess
 
 CALLERS = 150
 BODY_BYTES = 40_000
 MAX_WAITING_BYTES = 2 * 2**20
 GROWTH_BYTES_MAX = 64 * 2**20
 """Waiting requests, what is decoded and sent of them, and the buffers of all connections."""
-
-
-@pytest.fixture
-def proxy(shared_server: ServerProcess, connectors: Connectors) -> Iterator[Proxy]:
-    """A proxy between the connectors and the server."""
-    with Proxy(shared_server.address) as proxy:
-        connectors._server_url = url_of(proxy.address)
-        yield proxy
 
 
 def resident_bytes(process: int) -> int:
@@ -85,11 +75,15 @@ class Flood:
             while status != 200:
                 self.sent_bytes += len(body)
                 headers = {"Content-Type": "application/json", "Idempotency-Key": name}
-                async with session.post(self._url, data=body, headers=headers) as response:
-                    status = response.status
-                    self.answers[status] += 1
-                    if status != 200:
-                        assert response.headers["Retry-After"] == "1"
+                try:
+                    async with session.post(self._url, data=body, headers=headers) as response:
+                        status = response.status
+                        if status != 200:
+                            assert response.headers["Retry-After"] == "1"
+                except aiohttp.ClientConnectionError:
+                    # A refusal does not wait for the body, and the connection may be closed while it is sent.
+                    status = 0
+                self.answers[status] += 1
                 await asyncio.sleep(0)
             self.stored.add(name)
 
@@ -106,17 +100,14 @@ def test_a_flood_is_refused_and_nothing_acknowledged_is_lost(
         '[sources.a.delivery]\nbackoff_min = "5 ms"\nbackoff_max = "50 ms"\ntimeout = "1 s"\n'
     )
     connectors.becomes("a", "running")
-    assert connectors._process is not None
-    before = resident_bytes(connectors._process.pid)
-    flood = Flood(f"http://127.0.0.1:{port}/", connectors._process.pid)
+    before = resident_bytes(connectors.pid)
+    flood = Flood(f"http://127.0.0.1:{port}/", connectors.pid)
     asyncio.run(flood.run(proxy))
     growth = flood.resident_max - before
     sys.stdout.write(f"{dict(flood.answers)}, {flood.sent_bytes >> 20} MiB sent, {growth >> 20} MiB more memory\n")
-    assert set(flood.answers) == {200, 429, 503}
+    assert set(flood.answers) - {0} == {200, 429, 503}
     assert flood.sent_bytes > 4 * MAX_WAITING_BYTES
     assert growth < GROWTH_BYTES_MAX
 
-    def stored() -> set[str]:
-        return {json.loads(message.payload)["name"] for message in client.read(stream, "t", count=10**6)}
-
-    until(lambda: flood.stored <= stored())
+    stored = {json.loads(message.payload)["name"] for message in client.read(stream, "t", count=10**6)}
+    assert flood.stored <= stored
