@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.ports import free_port
 
 from headrace_connectors.admission.table import NotCreated
-from headrace_connectors.runtime.trial import Trial, try_source
+from headrace_connectors.runtime.trials.source_trial import Trial, try_source
 from headrace_connectors.state.store import StateStore
 
 TOPIC = 'stream = "s"\ntopic = "t"\n'

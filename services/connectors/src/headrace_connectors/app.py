@@ -29,10 +29,10 @@ from headrace_connectors.runtime.metrics import ConnectorCollector
 from headrace_connectors.runtime.server_client import client_of
 from headrace_connectors.runtime.sharing import Sharing
 from headrace_connectors.runtime.sink_connector import SinkConnector
-from headrace_connectors.runtime.sink_trial import try_sink
 from headrace_connectors.runtime.source_connector import SourceConnector
 from headrace_connectors.runtime.supervisor import Supervisor
-from headrace_connectors.runtime.trial import Trial, try_source
+from headrace_connectors.runtime.trials.sink_trial import try_sink
+from headrace_connectors.runtime.trials.source_trial import Trial, try_source
 from headrace_connectors.runtime.unusable_connector import UnusableConnector
 from headrace_connectors.state.store import LoadState, States, StateStore
 from headrace_connectors.state.topic import LedgerStates, TopicStates

@@ -14,7 +14,7 @@ from headrace_connectors.contract import ConnectorError, InvalidRecord, Place
 from headrace_connectors.pipeline_file.models import TopicName
 from headrace_connectors.pipeline_file.pipeline import SinkSpec
 from headrace_connectors.runtime.sink_batch import Decoding
-from headrace_connectors.runtime.trial import Trial, TriedRecord
+from headrace_connectors.runtime.trials.source_trial import Trial, TriedRecord
 from headrace_core import Message
 
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="string", enc_hook=str)

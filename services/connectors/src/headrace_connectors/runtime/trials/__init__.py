@@ -1,0 +1,1 @@
+"""Trials of connectors: what they would do, without doing it."""
