@@ -110,6 +110,24 @@ async def test_a_refused_row_leaves_the_earlier_ones(sink_of, database, payload,
     assert rows(database) == [(1,), (3,)]
 
 
+async def test_a_field_chooses_the_table(sink_of, database):
+    database.execute("CREATE TABLE returns (id INTEGER)")
+    database.execute("CREATE TABLE kinds (id INTEGER, kind TEXT)")
+    sink = await sink_of(table_field="kind", tables=["returns", "kinds"])
+    await sink.write(
+        messages({"id": 1}, {"id": 2, "kind": "returns"}, {"id": 3, "kind": "kinds"}, {"id": 4, "kind": None})
+    )
+    with pytest.raises(InvalidRecord, match=r"kind is 'headrace_offsets', and not one of settings\.tables") as caught:
+        await sink.write(messages({"id": 5, "kind": "returns"}, {"id": 6, "kind": "headrace_offsets"}, first=4))
+    assert caught.value.index == 1
+    await sink.flush({PLACE: 6})
+    assert rows(database) == [(1,), (4,)]
+    assert database.execute("SELECT id FROM returns").fetchall() == [(2,)]
+    assert database.execute("SELECT id, kind FROM kinds").fetchall() == [(3, "kinds")]
+    with pytest.raises(ConnectorError, match="has no table missing"):
+        await sink_of(table_field="kind", tables=["missing"])
+
+
 async def test_a_file_that_another_program_locks_is_tried_again(sink_of, database):
     sink = await sink_of(busy_timeout="5 ms")
     database.execute("BEGIN IMMEDIATE")
@@ -159,6 +177,9 @@ async def test_a_table_that_disappears_is_no_fault_of_a_row(sink_of, database):
         ({"key_columns": ["id"]}, "belong together"),
         ({"mode": "upsert", "key_columns": ["id"], "columns": {"ware": "w"}}, "columns does not fill"),
         ({"columns": {"id": "a..b"}}, "is not a path"),
+        ({"tables": ["a"]}, "table_field and tables belong together"),
+        ({"table_field": "kind"}, "table_field and tables belong together"),
+        ({"table_field": "kind", "tables": ["Headrace_Offsets"]}, "is the table with the offsets"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(settings, message):

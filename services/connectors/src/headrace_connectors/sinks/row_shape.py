@@ -26,6 +26,10 @@ class RowShape(ABC):
         self._paths = {column: parse_path(path) for column, path in paths.items()}
         self._ignores_unknown = ignores_unknown
 
+    def has(self, name: str) -> bool:
+        """Return True if the table has this column."""
+        return name in self._names
+
     def row(self, payload: Any) -> dict[str, Any]:
         """Return values by column; columns without a value are left to their defaults.
 

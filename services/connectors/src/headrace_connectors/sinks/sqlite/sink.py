@@ -12,7 +12,7 @@ import msgspec
 from pydantic import AfterValidator, Field, model_validator
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Settings, Sink
-from headrace_connectors.routing.paths import parse_path
+from headrace_connectors.routing.paths import MISSING, parse_path, value_at
 from headrace_connectors.sinks.row_shape import RowShape
 from headrace_connectors.sinks.sqlite.database import Database, Offsets, failures, quoted
 from headrace_settings import Between, Duration
@@ -32,6 +32,10 @@ class SqliteSettings(Settings):
     """File of the database. It has to exist."""
     table: str
     """Table that rows are written to. It has to exist."""
+    table_field: Annotated[str, AfterValidator(_path)] | None = None
+    """Path of the field with the name of the table: one of `tables`. Messages without it go to `table`."""
+    tables: tuple[str, ...] = ()
+    """Tables that `table_field` may name. They have to exist."""
     mode: Literal["insert", "upsert"] = "insert"
     """Add a row for each message, or replace the columns of the row with the same key."""
     key_columns: tuple[str, ...] = ()
@@ -55,6 +59,15 @@ class SqliteSettings(Settings):
             raise ValueError('mode = "upsert" and key_columns belong together: set both')
         if self.columns and not set(self.key_columns) <= set(self.columns):
             raise ValueError("key_columns names columns that columns does not fill: add their paths there")
+        return self
+
+    @model_validator(mode="after")
+    def _tables_are_chosen(self) -> Self:
+        if (self.table_field is None) != (not self.tables):
+            raise ValueError("table_field and tables belong together: set both")
+        # SQLite's names are the same in capitals.
+        if self.offsets_table.lower() in (name.lower() for name in (self.table, *self.tables)):
+            raise ValueError(f"{self.offsets_table} is the table with the offsets: choose another offsets_table")
         return self
 
 
@@ -85,7 +98,8 @@ class SqliteSink(Sink):
         self._settings = settings
         self._database = Database(settings.path.expanduser(), settings.busy_timeout.seconds)
         self._offsets = Offsets(settings.offsets_table, settings.offsets_name or settings.table)
-        self._shape: RowShape | None = None
+        self._shapes: dict[str, RowShape] = {}
+        self._table_path = None if settings.table_field is None else parse_path(settings.table_field)
 
     async def open(self) -> None:
         """Open the file, create the table with the offsets, and look at the columns.
@@ -98,17 +112,21 @@ class SqliteSink(Sink):
 
     def _look(self, connection: sqlite3.Connection) -> None:
         settings = self._settings
-        with failures(f"reading the columns of {settings.table}"):
-            found = connection.execute(f"PRAGMA table_info({quoted(settings.table)})").fetchall()
-        names = [row[1] for row in found]
-        if not names:
-            raise ConnectorError(f"{settings.path} has no table {settings.table}: create it, or correct settings.table")
-        missing = sorted({*settings.columns, *settings.key_columns} - set(names))
-        if missing:
-            raise ConnectorError(f"{settings.table} has no column {', '.join(missing)}; it has {', '.join(names)}")
-        self._shape = _Shape(settings.table, names, settings.columns, ignores_unknown=settings.ignore_unknown)
+        self._shapes = {table: self._shape_of(connection, table) for table in (settings.table, *settings.tables)}
         with failures(f"opening {settings.offsets_table}"):
             self._offsets.create(connection)
+
+    def _shape_of(self, connection: sqlite3.Connection, table: str) -> RowShape:
+        settings = self._settings
+        with failures(f"reading the columns of {table}"):
+            found = connection.execute(f"PRAGMA table_info({quoted(table)})").fetchall()
+        names = [row[1] for row in found]
+        if not names:
+            raise ConnectorError(f"{settings.path} has no table {table}: create it, or correct the settings")
+        missing = sorted({*settings.columns, *settings.key_columns} - set(names))
+        if missing:
+            raise ConnectorError(f"{table} has no column {', '.join(missing)}; it has {', '.join(names)}")
+        return _Shape(table, names, settings.columns, ignores_unknown=settings.ignore_unknown)
 
     async def positions(self, places: Sequence[Place]) -> Mapping[Place, int]:
         """Return the offsets that are stored with the rows."""
@@ -159,8 +177,7 @@ class SqliteSink(Sink):
     # ---- in the thread of the database
 
     def _insert(self, connection: sqlite3.Connection, messages: Sequence[Received]) -> None:
-        table = self._settings.table
-        with failures(f"writing to {table}"):
+        with failures(f"writing to {self._settings.table}"):
             _begin(connection)
             continued = self._offsets.stored(connection, list({message.place for message in messages}))
             connection.execute("SAVEPOINT messages")
@@ -177,21 +194,38 @@ class SqliteSink(Sink):
             connection.execute("RELEASE messages")
 
     def _insert_row(self, connection: sqlite3.Connection, payload: Any) -> None:
-        assert self._shape is not None  # noqa: S101 - `open` has succeeded
-        row = self._shape.row(payload)
+        table = self._table_of(payload)
+        row = self._shapes[table].row(self._without_table(payload, table))
         missing = [name for name in self._settings.key_columns if row.get(name) is None]
         if missing:
             raise InvalidRecord(f"the payload has no value for the key {', '.join(missing)}")
         try:
-            connection.execute(self._statement(tuple(row)), tuple(row.values()))
+            connection.execute(self._statement(table, tuple(row)), tuple(row.values()))
         except (sqlite3.IntegrityError, sqlite3.DataError, OverflowError, UnicodeEncodeError) as error:
-            raise InvalidRecord(f"{self._settings.table} refuses the row: {error}") from error
+            raise InvalidRecord(f"{table} refuses the row: {error}") from error
 
-    def _statement(self, columns: tuple[str, ...]) -> str:
+    def _table_of(self, payload: Any) -> str:
+        if self._table_path is None:
+            return self._settings.table
+        value = value_at(payload, self._table_path)
+        if value is MISSING or value is None:
+            return self._settings.table
+        if value not in self._settings.tables:
+            raise InvalidRecord(f"{self._settings.table_field} is {value!r}, and not one of settings.tables")
+        return str(value)
+
+    def _without_table(self, payload: Any, table: str) -> Any:
+        """Leave the name of the table out of a row, unless it is a column, too."""
+        path = self._table_path
+        if path is None or len(path) > 1 or not isinstance(payload, dict) or self._shapes[table].has(path[0]):
+            return payload
+        return {name: value for name, value in payload.items() if name != path[0]}
+
+    def _statement(self, table: str, columns: tuple[str, ...]) -> str:
         # The connection keeps prepared statements by their text.
         names = ", ".join(map(quoted, columns))
         places = ", ".join("?" * len(columns))
-        statement = f"INSERT INTO {quoted(self._settings.table)} ({names}) VALUES ({places})"  # noqa: S608 - quoted
+        statement = f"INSERT INTO {quoted(table)} ({names}) VALUES ({places})"  # noqa: S608 - quoted
         if self._settings.mode == "insert":
             return statement
         keys = ", ".join(map(quoted, self._settings.key_columns))
