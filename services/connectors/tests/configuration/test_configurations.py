@@ -362,6 +362,7 @@ async def test_mappings_have_versions_too(configurations: Callable[..., Configur
         ("sources", definition() | {"transforms": {"x": {"plugin": "python", "function": "os:abort"}}}, "transforms.x"),
         ("sources", {"plugin": "files", "stream": "s", "topic": "t", "settings": {"paths": ["/etc/*"]}}, "plugin"),
         ("sinks", {"plugin": "parquet", "stream": "s", "topic": "t", "settings": {"path": "/etc"}}, "plugin"),
+        ("sinks", {"plugin": "delta", "stream": "s", "topic": "t", "settings": {"path": "/etc/x"}}, "plugin"),
         ("sinks", {"plugin": "sqlite", "stream": "s", "topic": "t", "settings": {"path": "/etc/x"}}, "plugin"),
     ],
 )

@@ -78,6 +78,7 @@ class DeltaSink(Sink):
     """
 
     settings_type: ClassVar[type[Settings]] = DeltaSettings
+    uses_host: ClassVar[bool] = True
 
     def __init__(self, settings: DeltaSettings) -> None:
         """Write nothing yet."""
