@@ -26,7 +26,6 @@ from headrace_connectors.pipeline_file.pipeline import Pipeline, SinkSpec, Sourc
 from headrace_connectors.runtime.connector import Connector
 from headrace_connectors.runtime.isolation.connector import ProcessConnector
 from headrace_connectors.runtime.metrics import ConnectorCollector
-from headrace_connectors.runtime.server_client import client_of
 from headrace_connectors.runtime.sharing import Sharing
 from headrace_connectors.runtime.sink_connector import SinkConnector
 from headrace_connectors.runtime.source_connector import SourceConnector
@@ -34,6 +33,7 @@ from headrace_connectors.runtime.supervisor import Supervisor
 from headrace_connectors.runtime.trials.sink_trial import try_sink
 from headrace_connectors.runtime.trials.source_trial import Trial, try_source
 from headrace_connectors.runtime.unusable_connector import UnusableConnector
+from headrace_connectors.server_client import client_of
 from headrace_connectors.state.store import LoadState, States, StateStore
 from headrace_connectors.state.topic import LedgerStates, TopicStates
 from headrace_settings import Address

@@ -38,10 +38,10 @@ from headrace_connectors.runtime.isolation.messages import (
     from_bytes,
     to_bytes,
 )
-from headrace_connectors.runtime.server_client import client_of
 from headrace_connectors.runtime.sink_connector import SinkConnector
 from headrace_connectors.runtime.source_connector import SourceConnector
 from headrace_connectors.runtime.status import Change
+from headrace_connectors.server_client import client_of
 
 ORPHANED: Final = 70
 """Exit status of a process whose parent is gone."""
