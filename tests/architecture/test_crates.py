@@ -21,6 +21,7 @@ BELOW: dict[str, set[str]] = {
 BELOW["headrace-ticket"] = {"headrace-model"}
 BELOW["headrace-wire"] = BELOW["headrace-buffer"] | {"headrace-buffer"}
 BELOW["headrace-columns"] = BELOW["headrace-wire"] | {"headrace-wire"}
+BELOW["headrace-tables"] = BELOW["headrace-columns"] | {"headrace-columns"}
 BELOW["headrace-catalog"] = BELOW["headrace-wire"] | {"headrace-wire", "headrace-proto"}
 BELOW["headrace-log"] = BELOW["headrace-wire"] | {"headrace-wire"}
 BELOW["headrace-partition"] = BELOW["headrace-log"] | {"headrace-log"}
@@ -49,6 +50,7 @@ BELOW["headrace-python"] = (
         "headrace-engine",
         "headrace-session",
         "headrace-columns",
+        "headrace-tables",
         "headrace-replica",
         "headrace-ticket",
         "headrace-websocket",
@@ -63,6 +65,7 @@ PURE = (
     "websocket",
     "session",
     "columns",
+    "tables",
     "log",
     "catalog",
     "partition",

@@ -10,9 +10,11 @@ LOCK = Path(__file__).resolve().parents[2] / "core" / "Cargo.lock"
 HELD_BY = {
     "bit-vec": "yasna (rcgen, in tests) needs 0.9, proptest 0.10",
     "foldhash": "hashbrown 0.15",
-    "getrandom": "ring needs 0.2",
+    "getrandom": "ring needs 0.2, ahash (arrow) 0.3",
     "hashbrown": "petgraph (prost-build) needs 0.15",
     "itertools": "criterion (benchmarks) needs 0.13, prost 0.15",
+    "num-bigint": "der-parser (x509-parser) needs 0.4, arrow 0.5",
+    "r-efi": "getrandom 0.3 (ahash) needs 5; not built on Linux",
     "syn": "derive macros of prost, zerocopy, logos and others need 2, those of pyo3, serde and thiserror 3",
     "windows-sys": "ring needs 0.52; not built on Linux",
 }

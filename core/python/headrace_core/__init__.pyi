@@ -8,7 +8,7 @@ import datetime
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, Self, TypeAlias, final
 
-from typing_extensions import Buffer, disjoint_base
+from typing_extensions import Buffer, CapsuleType, disjoint_base
 
 __version__: str
 
@@ -942,6 +942,8 @@ class Producer:
         stores_key: bool = True,
     ) -> tuple[int, Deliveries]:
         """Hand over messages from `start` on; returns the number that there was room for."""
+    def push_rows(self, rows: TableRows, start: int) -> tuple[int, Deliveries]:
+        """Hand over rows of a table from `start` on; returns the number that there was room for."""
     def room(self) -> Pending:
         """Operation that ends when the buffer may have room again."""
     def flush(self) -> Pending:
@@ -1082,6 +1084,59 @@ class Batch:
         batch_rows: int = ...,
     ) -> list[RecordColumns]:
         """Decode the messages to columns, as `RecordDecoder` does."""
+    def __arrow_c_schema__(self) -> CapsuleType:
+        """Return the schema that the batch has for Arrow libraries, unless they ask for another."""
+    def __arrow_c_array__(self, requested_schema: CapsuleType | None = None) -> tuple[CapsuleType, CapsuleType]:
+        """Export the messages as a record batch, without copying its columns again.
+
+        The columns are `partition`, `offset`, `timestamp`, `key` and `value`, or those of the requested schema, in its
+        types. Raises `ValueError` if there is no such column or it cannot have the type, and `RecordError` if a message
+        is damaged.
+        """
+    def __arrow_c_stream__(self, requested_schema: CapsuleType | None = None) -> CapsuleType:
+        """Export the messages as a stream, as `__arrow_c_array__`."""
+
+@final
+class TableReader:
+    """Rows of a table of an Arrow library as messages, read as they are sent."""
+
+    def __new__(
+        cls,
+        table: object,
+        *,
+        codec: str | None = None,
+        payload: str | None = None,
+        key: str | None = None,
+        headers: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name of the column
+        partition: str | None = None,
+        added: dict[str, str | bytes | bool | int | float] | None = None,
+        stores_key: bool = True,
+    ) -> Self:
+        """Find the columns by their names, and check their types.
+
+        `added` are headers of every message. Raises `ValueError` for columns that no messages can be made of, and
+        `TypeError` for an object that is no table.
+        """
+    def next(self) -> TableRows | None:
+        """Read the next rows, and encode them; None after the last ones.
+
+        Raises `ValueError` if a row cannot be a message, or if the table cannot be read.
+        """
+
+@final
+class TableRows:
+    """Some rows of a table, encoded."""
+
+    def __len__(self) -> int: ...
+
+def batch_stream(
+    batches: Iterable[Batch], *, stream: str, topic: str, requested_schema: CapsuleType | None = None
+) -> CapsuleType:
+    """Return batches as a stream of record batches, each of which is taken when the stream is read.
+
+    `stream` and `topic` are the values of these columns. Errors as of `Batch.__arrow_c_array__`.
+    """
 
 @final
 class BatchMessages:

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 
+import pyarrow as pa
 from apache_iggy import IggyClient, PollingStrategy, SendMessage
 
 import headrace
@@ -49,6 +50,19 @@ def _produce_many(address: str, payload: bytes, count: int) -> Result:
         clock = Clock()
         for _ in range(count // BATCH):
             producer.send_many(batch, partition=0)
+        producer.flush()
+        return clock.result(count)
+
+
+def _produce_arrow(address: str, payload: bytes, count: int) -> Result:
+    table = pa.table({"value": [payload] * BATCH, "partition": pa.array([0] * BATCH, pa.int32())})
+    with (
+        headrace.connect(address, username=USERNAME, password=PASSWORD) as client,
+        client.producer(STREAM, TOPIC) as producer,
+    ):
+        clock = Clock()
+        for _ in range(count // BATCH):
+            producer.write_arrow(table)
         producer.flush()
         return clock.result(count)
 
@@ -208,6 +222,7 @@ async def _wait_async(address: str, _payload: bytes, idle_seconds: int) -> Waiti
 LOADS: dict[str, Load] = {
     "produce headrace": _produce_blocking,
     "produce headrace, send_many": _produce_many,
+    "produce headrace, write_arrow": _produce_arrow,
     "produce headrace.aio": _produce_async,
     "produce apache-iggy": _produce_official,
     "consume headrace": _consume_blocking,

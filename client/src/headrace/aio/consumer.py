@@ -107,9 +107,25 @@ class Consumer:
                 self._open = (batch, iter(batch))
         return self._open[1]
 
-    async def batches(self) -> AsyncIterator[Batch]:
-        """Iterate over batches of messages of one partition each, and wait for more, without end."""
-        while (batch := await self.poll()) is not None:
+    async def batches(self, timeout: float | None = None) -> AsyncIterator[Batch]:  # noqa: ASYNC109 - as of `poll`
+        """Iterate over batches of messages of one partition each. As `headrace.Consumer.batches`.
+
+        A batch is a record batch for every library that takes Arrow's C interface. The iterator is no stream of them,
+        because these libraries wait for the next one; `Client.scan` makes one.
+
+        Examples:
+            >>> import pyarrow
+            >>> async def values():
+            ...     async with connect(url) as client:
+            ...         async with client.producer("shop", "orders") as producer:
+            ...             await producer.send_many([b"1", b"2"], partition=0)
+            ...         async with client.consumer("shop", "orders") as consumer:
+            ...             async for batch in consumer.batches(timeout=1):
+            ...                 return pyarrow.record_batch(batch).column("value").to_pylist()
+            >>> asyncio.run(values())
+            [b'1', b'2']
+        """
+        while (batch := await self.poll(timeout)) is not None:
             yield batch
 
     async def poll(self, timeout: float | None = None) -> Batch | None:  # noqa: ASYNC109 - as of `headrace.Consumer`

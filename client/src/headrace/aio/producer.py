@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from headrace.aio.bridge import bridge
+from headrace.sdk.arrow_tables import ArrowTable, Codec
 from headrace.sdk.calls import Name
 from headrace.sdk.errors import native
 from headrace.sdk.options import ProducerOptions
@@ -17,8 +18,10 @@ from headrace.sdk.producer import (
     direct_only,
     fail,
     native_producer,
+    outgoing_table,
     pushed,
     pushed_many,
+    pushed_rows,
 )
 from headrace.sdk.results import Deliveries as BlockingDeliveries
 from headrace.sdk.telemetry import Hooks
@@ -158,6 +161,51 @@ class Producer:
             if start == len(waiting):
                 return Deliveries(parts)
             await bridge().finished(native(self._native.room))
+
+    async def write_arrow(
+        self,
+        table: ArrowTable,
+        *,
+        codec: Codec | None = None,
+        payload: str | None = None,
+        key: str | None = None,
+        headers: str | None = None,
+        message_id: str | None = None,
+        partition: str | None = None,
+    ) -> Deliveries:
+        """Send the rows of a table. Arguments and errors as of `headrace.Producer.write_arrow`.
+
+        The table is read and encoded on a thread, because it may wait: that of a scan reads from the server.
+
+        Examples:
+            >>> import pyarrow
+            >>> async def orders():
+            ...     async with connect(url) as client, client.producer("shop", "orders") as producer:
+            ...         table = pyarrow.table({"payload": ["tea", "milk"], "partition": [0, 0]})
+            ...         return await (await producer.write_arrow(table))
+            >>> asyncio.run(orders())
+            [(Delivered(partition_id=0, offset=0), 2)]
+        """
+        if not self._is_open:
+            await self._open()
+        outgoing = outgoing_table(
+            table,
+            codec=codec,
+            columns={"payload": payload, "key": key, "headers": headers, "id": message_id, "partition": partition},
+            added=None if self._hooks is None else self._hooks.headers(*self._topic, None),
+            stores_key=self._stores_key,
+        )
+        parts: list[NativeDeliveries] = []
+        while (rows := await asyncio.to_thread(outgoing.rows)) is not None:
+            start = 0
+            while True:
+                taken, delivered = pushed_rows(self._native, rows, start)
+                start += taken
+                parts.append(delivered)
+                if start == len(rows):
+                    break
+                await bridge().finished(native(self._native.room))
+        return Deliveries(parts)
 
     async def flush(self) -> None:
         """Send everything at once, and wait until it is delivered.

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from headrace.sdk.arrow_tables import Batches
 from headrace.sdk.calls import Name, check_name
 from headrace.sdk.dead_letters import DeadLetters
 from headrace.sdk.direct import run_steps
@@ -147,10 +148,28 @@ class Consumer:
                 self._open = (batch, iter(batch))
         return self._open[1]
 
-    def batches(self) -> Iterator[Batch]:
-        """Iterate over batches of messages of one partition each, and wait for more, without end."""
-        while (batch := self.poll()) is not None:
-            yield batch
+    def batches(self, timeout: float | None = None) -> Batches:
+        """Iterate over batches of messages of one partition each. The one before counts as processed.
+
+        A batch is a record batch, and the iterator a stream of them, for every library that takes Arrow's C interface:
+        pyarrow, Polars, DuckDB, nanoarrow. The columns are those of `poll_arrow`, unless the library asks for others.
+
+        Args:
+            timeout: Seconds to wait for messages before the iterator ends; None: wait for more, without end.
+
+        Examples:
+            >>> import pyarrow
+            >>> with client.producer("shop", "orders") as producer:
+            ...     deliveries = producer.send_many([b"1", b"2"], partition=0)
+            >>> with client.consumer("shop", "orders") as consumer:
+            ...     for batch in consumer.batches(timeout=1):
+            ...         pyarrow.record_batch(batch).column("value").to_pylist()
+            [b'1', b'2']
+            >>> with client.consumer("shop", "orders") as consumer:
+            ...     pyarrow.table(consumer.batches(timeout=1)).num_rows
+            2
+        """
+        return Batches(lambda: self.poll(timeout), self._stream, self._topic)
 
     def poll(self, timeout: float | None = None) -> Batch | None:
         """Return the next batch; the one before counts as processed.

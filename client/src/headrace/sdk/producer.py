@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
 
+from headrace.sdk.arrow_tables import ArrowTable, Codec, OutgoingTable
 from headrace.sdk.calls import Name, check_name
 from headrace.sdk.errors import BufferFull, DeadlineExceeded, InvalidArgument, native, translated
 from headrace.sdk.options import KEY_HEADER, ProducerOptions, key_bytes
@@ -14,7 +15,7 @@ from headrace.sdk.results import Deliveries, Delivery, finished
 from headrace.sdk.telemetry import Hooks
 from headrace_core import Deliveries as NativeDeliveries
 from headrace_core import Producer as NativeProducer
-from headrace_core import Sender, SessionConfig, SessionError
+from headrace_core import Sender, SessionConfig, SessionError, TableRows
 
 HeaderValue = str | bytes | bool | int | float
 Headers = Mapping[str, HeaderValue]
@@ -112,6 +113,26 @@ def pushed_many(
         raise translated(error) from None
     except (OverflowError, TypeError, ValueError) as error:
         raise refused(error, payloads, partition, 0) from None
+
+
+def outgoing_table(
+    table: ArrowTable,
+    *,
+    codec: Codec | None,
+    columns: dict[str, str | None],
+    added: Headers | None,
+    stores_key: bool,
+) -> OutgoingTable:
+    """Find the columns of a table, and check their types. Arguments and errors as of `Producer.write_arrow`."""
+    return OutgoingTable(table, codec=codec, columns=columns, added=header_dict(added), stores_key=stores_key)
+
+
+def pushed_rows(producer: NativeProducer, rows: TableRows, start: int) -> tuple[int, NativeDeliveries]:
+    """Hand rows from `start` on to the native producer; returns the number that it had room for."""
+    try:
+        return producer.push_rows(rows, start)
+    except SessionError as error:
+        raise translated(error) from None
 
 
 def header_dict(headers: Headers | None) -> dict[str, HeaderValue] | None:
@@ -281,6 +302,73 @@ class Producer:
             if start == len(waiting):
                 return Deliveries(parts)
             self._await_room(until)
+
+    def write_arrow(
+        self,
+        table: ArrowTable,
+        *,
+        codec: Codec | None = None,
+        payload: str | None = None,
+        key: str | None = None,
+        headers: str | None = None,
+        message_id: str | None = None,
+        partition: str | None = None,
+        timeout: float | None = None,
+    ) -> Deliveries:
+        """Send the rows of a table: of pyarrow, Polars, DuckDB, or anything else with Arrow's C interface.
+
+        Rows are read, checked and encoded without Python, some at a time. Without a codec, each row is a message, and
+        `payload`, `key`, `headers`, `message_id` and `partition` name columns for its parts. A part that is not named
+        is taken from the column `value` or `payload`, `key`, `headers`, `id` or `partition` if there is one, so that a
+        table of `Client.scan` can be sent as it is. What the server writes (`stream`, `topic`, `offset`, `timestamp`,
+        `origin_timestamp`) is left out; another column is refused, because it would be lost.
+
+        Args:
+            table: The table. One with `__arrow_c_stream__` is read while it is sent.
+            codec: `"json"`: the payload of each row is a JSON object of all columns but those of `headers`,
+                `message_id` and `partition`. `"arrow"`: each message is an Arrow IPC stream of many rows, with all
+                columns. With a codec, only columns that are named here have a part of their own.
+            payload: Column of payloads: binary or string.
+            key: Column of keys, binary or string, as of `send`; null: none.
+            headers: Column of user headers: lists of structs of name and value, or maps. Values that are strings
+                become texts, others bytes.
+            message_id: Column of ids, binary of 16 bytes or integers; null: the server draws one.
+            partition: Column of ids of partitions, integers; null: as the key selects, or in turns.
+            timeout: Seconds to wait for room in the buffer, in all; None: as long as it takes; 0: not at all.
+
+        Raises:
+            InvalidArgument: It is no table; a column is missing, or has a type that is not taken; or a row cannot be a
+                message. Rows before it may be sent all the same.
+            BufferFull: There is no room, in time. Rows for which there was room are sent all the same.
+            ClientClosed: The producer is closed.
+
+        Examples:
+            >>> import pyarrow
+            >>> orders = pyarrow.table({"customer": ["anna", "ben"], "price": [3, 4], "to": [0, 0]})
+            >>> with client.producer("shop", "orders") as producer:
+            ...     deliveries = producer.write_arrow(orders, codec="json", key="customer", partition="to")
+            >>> [message.payload for message in client.read("shop", "orders", partition=0, count=2)]
+            [b'{"customer":"anna","price":3}', b'{"customer":"ben","price":4}']
+        """
+        outgoing = outgoing_table(
+            table,
+            codec=codec,
+            columns={"payload": payload, "key": key, "headers": headers, "id": message_id, "partition": partition},
+            added=None if self._hooks is None else self._hooks.headers(*self._topic, None),
+            stores_key=self._stores_key,
+        )
+        parts: list[NativeDeliveries] = []
+        until = None if timeout is None else time.monotonic() + timeout
+        while (rows := outgoing.rows()) is not None:
+            start = 0
+            while True:
+                taken, deliveries = pushed_rows(self._native, rows, start)
+                start += taken
+                parts.append(deliveries)
+                if start == len(rows):
+                    break
+                self._await_room(until)
+        return Deliveries(parts)
 
     def _await_room(self, until: float | None) -> None:
         try:

@@ -29,6 +29,17 @@ async def read(consumer: aio.Consumer, count: int) -> list[bytes]:
     return found
 
 
+async def copied(client: aio.Client) -> int:
+    """Copy orders as tables: each batch as it arrives."""
+    count = 0
+    async with client.producer("awaited", "copies") as producer, client.consumer("awaited", "orders") as consumer:
+        async for batch in consumer.batches(timeout=1):
+            deliveries: aio.Deliveries = await producer.write_arrow(batch, key="key")
+            runs: list[tuple[headrace.Delivered, int]] = await deliveries
+            count += sum(length for _, length in runs)
+    return count
+
+
 async def run(url: str) -> list[bytes]:
     """Place orders and read them."""
     assigned: list[int] = []
@@ -51,6 +62,8 @@ async def run(url: str) -> list[bytes]:
             await consumer.seek(0, headrace.FIRST)
             batch: headrace.Batch | None = await consumer.poll(timeout=0)
             assert batch is None or batch.partition_id == 0
+        await client.create_topic("awaited", "copies", partitions=2)
+        assert await copied(client) == 4
     assert sorted(assigned) == [0, 1]
     return found
 

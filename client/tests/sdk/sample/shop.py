@@ -82,6 +82,22 @@ def bulk(producer: Producer, orders: Sequence[bytes]) -> int:
     return sum(count for _, count in runs) if deliveries.done() else len(deliveries)
 
 
+def copied(client: Client) -> int:
+    """Copy orders as tables: those of a scan, those of a consumer, and a single batch."""
+    with client.producer("shop", "copies") as producer:
+        deliveries: Deliveries = producer.write_arrow(
+            client.scan("shop", "orders", columns=["key", "value"]), timeout=10
+        )
+        with client.consumer("shop", "orders") as consumer:
+            again: Deliveries = producer.write_arrow(consumer.batches(timeout=1))
+        with client.consumer("shop", "orders") as consumer:
+            for batch in consumer.batches():
+                packed: Deliveries = producer.write_arrow(batch, codec="arrow")
+                assert len(packed) == 1
+                break
+    return len(deliveries) + len(again)
+
+
 def orders_of(consumer: Consumer, count: int, report: Report) -> Iterator[Message]:
     """Read a number of orders."""
     for number, message in enumerate(consumer, 1):
@@ -139,6 +155,8 @@ def run(url: str) -> Report:
         capabilities: headrace.Capabilities = client.capabilities()
         me: headrace.Connection = client.me()
         LOG.info("%s %s %s %s %s %s", len(described), offset, cluster, stats, capabilities, me)
+        client.create_topic("shop", "copies", partitions=2)
+        assert copied(client) == 8
         permitted(client)
         try:
             client.delete_stream("missing")

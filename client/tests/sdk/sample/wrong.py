@@ -16,6 +16,8 @@ def mistakes(client: headrace.Client) -> None:
         producer.send("text")  # mistake
         producer.send(b"x", headers={"name": None})  # mistake
         producer.send(b"x").result().offset + 1  # mistake: there may be none
+        producer.write_arrow([b"x"])  # mistake: a list is no table
+        producer.write_arrow(client.scan("shop", "orders"), codec="avro")  # mistake
         producer.send_to("shop", "orders", b"x")  # mistake: it has a topic
     with client.direct_producer() as direct:
         direct.send(b"x")  # mistake: it has none

@@ -18,6 +18,7 @@ mod readable;
 mod records;
 mod replica;
 mod session;
+mod tables;
 mod tickets;
 mod traces;
 mod watcher;
@@ -66,6 +67,7 @@ fn headrace_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     tickets::register(module)?;
     websocket::register(module)?;
     session::register(module)?;
+    tables::register(module)?;
     module.add_function(wrap_pyfunction!(owner_shard, module)?)?;
     module.add_function(wrap_pyfunction!(keep_freed_memory, module)?)?;
     module.add_function(wrap_pyfunction!(bench::bench_run, module)?)?;

@@ -1,6 +1,6 @@
 //! Memory that Python and Rust share through the buffer protocol.
 //!
-//! The protocol uses pointers, so this is the only file of the module with `unsafe` code.
+//! The protocol uses pointers, so this file has `unsafe` code, as `tables/capsules.rs` has.
 
 use std::ffi::c_int;
 

@@ -2,20 +2,21 @@
 
 use headrace_columns::{
     Column,
-    decode::{Decoder, Settings},
+    decode::{Batch as DecodedBatch, Decoder, Settings},
 };
 use headrace_engine::session::Batch as NativeBatch;
 use headrace_wire::message::{MessageView, Messages};
 use pyo3::{
     exceptions::{PyIndexError, PyValueError},
     prelude::*,
-    types::{PyBytes, PyList},
+    types::{PyBytes, PyCapsule, PyList},
 };
 
 use crate::{
     columns::{RecordColumns, column, handed_over, record_error},
     errors::core_error,
     records::Message,
+    tables::{array_capsules, asked_columns, one_record_batch, schema_capsule, stream_of},
 };
 
 /// Messages of one partition.
@@ -27,6 +28,48 @@ pub(crate) struct Batch {
 impl Batch {
     pub(super) fn new(batch: NativeBatch) -> Self {
         Self { batch }
+    }
+
+    /// Decode all messages to columns.
+    pub(crate) fn decoded(
+        &self,
+        python: Python<'_>,
+        columns: Vec<Column>,
+        stream: &str,
+        topic: &str,
+    ) -> PyResult<Vec<DecodedBatch>> {
+        self.decode(python, columns, stream, topic, true, i32::MAX as usize)
+    }
+
+    fn decode(
+        &self,
+        python: Python<'_>,
+        columns: Vec<Column>,
+        stream: &str,
+        topic: &str,
+        verify: bool,
+        batch_rows: usize,
+    ) -> PyResult<Vec<DecodedBatch>> {
+        let settings = Settings {
+            columns,
+            start: self.batch.first_offset,
+            end: self.batch.next_offset,
+            verify,
+            batch_rows,
+            batch_bytes: i32::MAX as usize,
+            stream: stream.to_owned(),
+            topic: topic.to_owned(),
+            partition: self.batch.partition,
+        };
+        let mut decoder =
+            Decoder::new(settings).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let batches = python.detach(|| {
+            decoder.feed(&self.batch.polled)?;
+            let mut batches = decoder.take_full();
+            batches.extend(decoder.finish());
+            Ok(batches)
+        });
+        batches.map_err(record_error)
     }
 }
 
@@ -100,26 +143,37 @@ impl Batch {
         batch_rows: usize,
     ) -> PyResult<Vec<Py<RecordColumns>>> {
         let columns = columns.iter().map(|name| column(name));
-        let settings = Settings {
-            columns: columns.collect::<PyResult<Vec<Column>>>()?,
-            start: self.batch.first_offset,
-            end: self.batch.next_offset,
-            verify,
-            batch_rows,
-            batch_bytes: i32::MAX as usize,
-            stream: stream.to_owned(),
-            topic: topic.to_owned(),
-            partition: self.batch.partition,
-        };
-        let mut decoder =
-            Decoder::new(settings).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let batches = python.detach(|| {
-            decoder.feed(&self.batch.polled)?;
-            let mut batches = decoder.take_full();
-            batches.extend(decoder.finish());
-            Ok(batches)
-        });
-        handed_over(python, batches.map_err(record_error)?)
+        let columns = columns.collect::<PyResult<_>>()?;
+        let batches = self.decode(python, columns, stream, topic, verify, batch_rows)?;
+        handed_over(python, batches)
+    }
+
+    /// Columns that the batch is read with, unless others are asked for.
+    #[expect(clippy::unused_self, reason = "a method of the protocol")]
+    fn __arrow_c_schema__<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        schema_capsule(python)
+    }
+
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        python: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyCapsule>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        let asked = asked_columns(requested_schema, false)?;
+        let batches = self.decoded(python, asked.columns.clone(), "", "")?;
+        array_capsules(python, one_record_batch(&asked, batches)?)
+    }
+
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        python: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let asked = asked_columns(requested_schema, false)?;
+        let batches = self.decoded(python, asked.columns.clone(), "", "")?;
+        stream_of(python, &asked, batches)
     }
 }
 

@@ -9,11 +9,12 @@ use headrace_engine::{
     Requester, SessionSettings,
     session::{DirectBatch, PushRefused, Repeat, Request},
 };
+use headrace_wire::message::HEADER_BYTES;
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
     pybacked::{PyBackedBytes, PyBackedStr},
-    types::PyDict,
+    types::{PyDict, PyList},
 };
 
 use super::{
@@ -118,7 +119,7 @@ impl DirectProducer {
         python: Python<'_>,
         stream: Name,
         topic: Name,
-        payloads: Vec<PyBackedBytes>,
+        payloads: &Bound<'_, PyList>,
         start: usize,
         partitions_count: u32,
         turn: u32,
@@ -131,14 +132,21 @@ impl DirectProducer {
         headers::encode(key.filter(|_| self.stores_key), headers, &mut encoded)?;
         let mut batch = DirectBatch::new(partitions_count, turn, self.batch_bytes);
         let place = place(partition, key);
+        // Only what this batch has room for is converted: a long list is sent as many batches.
+        let (mut some, mut bytes) = (Vec::<PyBackedBytes>::new(), 0);
+        while bytes <= self.batch_bytes && start + some.len() < payloads.len() {
+            let payload: PyBackedBytes = payloads.get_item(start + some.len())?.extract()?;
+            bytes += HEADER_BYTES + payload.len() + encoded.len();
+            some.push(payload);
+        }
         let (taken, refused) = python.detach(|| {
             let now = micros_since_epoch();
-            for (taken, payload) in payloads.iter().skip(start).enumerate() {
+            for (taken, payload) in some.iter().enumerate() {
                 if let Err(refused) = batch.push(place, 0, now, payload, &encoded) {
                     return (taken, Some(refused));
                 }
             }
-            (payloads.len().saturating_sub(start), None)
+            (some.len(), None)
         });
         self.send(stream, topic, batch, taken, refused)
     }
@@ -149,12 +157,12 @@ impl DirectProducer {
         &self,
         stream: Name,
         topic: Name,
-        messages: Vec<Bound<'_, PyAny>>,
+        messages: &Bound<'_, PyList>,
         start: usize,
         partitions_count: u32,
         turn: u32,
     ) -> PyResult<(usize, Deliveries)> {
-        let (batch, taken, refused) = self.batch_each(&messages, start, partitions_count, turn)?;
+        let (batch, taken, refused) = self.batch_each(messages, start, partitions_count, turn)?;
         self.send(stream, topic, batch, taken, refused)
     }
 
@@ -166,13 +174,13 @@ impl DirectProducer {
         &self,
         stream: Name,
         topic: Name,
-        messages: Vec<Bound<'_, PyAny>>,
+        messages: &Bound<'_, PyList>,
         start: usize,
         partitions_count: u32,
         turn: u32,
         lifetime_seconds: u32,
     ) -> PyResult<(usize, Vec<StageRequest>)> {
-        let (batch, taken, refused) = self.batch_each(&messages, start, partitions_count, turn)?;
+        let (batch, taken, refused) = self.batch_each(messages, start, partitions_count, turn)?;
         if let Some(refused) = refused.filter(|refused| *refused != PushRefused::BufferFull) {
             return Err(push_error(&refused));
         }
@@ -212,7 +220,7 @@ impl DirectProducer {
     /// Take messages from `start` on, as many as fit a batch. Returns their number, and why the next one does not fit.
     fn batch_each(
         &self,
-        messages: &[Bound<'_, PyAny>],
+        messages: &Bound<'_, PyList>,
         start: usize,
         partitions_count: u32,
         turn: u32,
@@ -221,7 +229,8 @@ impl DirectProducer {
         let now = micros_since_epoch();
         let (mut taken, mut refused) = (0, None);
         let mut encoded = Vec::new();
-        for message in messages.iter().skip(start) {
+        while start + taken < messages.len() {
+            let message = messages.get_item(start + taken)?;
             let (payload, key, partition, headers, id): Message<'_> = message
                 .extract()
                 .map_err(|error| PyTypeError::new_err(format!("messages: {error}")))?;

@@ -88,6 +88,11 @@ pub(super) fn push_error(refused: &PushRefused) -> PyErr {
     raised(refused.to_string(), kind, None, None)
 }
 
+/// The error of a row of a table that is not taken.
+pub(super) fn row_error(row: u64, refused: &PushRefused) -> PyErr {
+    raised(format!("row {row}: {refused}"), "invalid", None, None)
+}
+
 /// The error of an object that belongs to another process.
 pub(super) fn elsewhere(elsewhere: Elsewhere) -> PyErr {
     raised(elsewhere.to_string(), "closed", None, None)

@@ -11,7 +11,7 @@ use pyo3::{
 pub(super) const KEY_HEADER: &str = headrace_columns::KEY_HEADER;
 
 /// Encode a key and headers.
-pub(super) fn encode(
+pub(crate) fn encode(
     key: Option<&[u8]>,
     given: Option<&Bound<'_, PyDict>>,
     out: &mut Vec<u8>,

@@ -18,7 +18,8 @@ mod virtual_time;
 
 use pyo3::prelude::*;
 
-pub(crate) use headers::{headers_dict, key_of};
+pub(crate) use batch::Batch;
+pub(crate) use headers::{encode as encoded_headers, headers_dict, key_of};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     failures::register(module)?;
@@ -33,7 +34,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<reports::Reports>()?;
     module.add_class::<virtual_time::VirtualTime>()?;
     module.add_class::<direct::DirectProducer>()?;
-    module.add_class::<batch::Batch>()?;
+    module.add_class::<Batch>()?;
     module.add_class::<batch::BatchMessages>()?;
     module.add_class::<iteration::ConsumerMessages>()?;
     module.add_class::<consumer::Consumer>()

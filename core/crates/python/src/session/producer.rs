@@ -4,18 +4,26 @@ use headrace_engine::{
     Outgoing, ProducerHandle,
     session::{OwnedIdentifier, Place, ProducerConfig, PushRefused},
 };
-use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes, types::PyDict};
+use pyo3::{
+    exceptions::PyValueError,
+    prelude::*,
+    pybacked::PyBackedBytes,
+    types::{PyDict, PyList},
+};
 
 use super::{
     deliveries::{Deliveries, Delivery, Parts},
-    failures::{elsewhere, push_error, request_error, send_error},
+    failures::{elsewhere, push_error, request_error, row_error, send_error},
     headers,
     pending::Pending,
     reports::Reports,
     requester::engine,
     settings::{SessionConfig, seconds},
 };
-use crate::{codec::Name, forked::Homebound};
+use crate::{codec::Name, forked::Homebound, tables::TableRows};
+
+/// Number of payloads that are converted before there has to be room for them.
+const CONVERTED_MAX: usize = 4096;
 
 /// A producer for one topic.
 #[pyclass(frozen, module = "headrace_core")]
@@ -132,7 +140,7 @@ impl Producer {
     fn push_many(
         &self,
         python: Python<'_>,
-        payloads: Vec<PyBackedBytes>,
+        payloads: &Bound<'_, PyList>,
         start: usize,
         partition: Option<u32>,
         key: Option<PyBackedBytes>,
@@ -144,19 +152,58 @@ impl Producer {
         let key: Option<&[u8]> = key.as_deref();
         headers::encode(key.filter(|_| stores_key), headers, &mut encoded)?;
         let mut parts = Parts::default();
+        let (mut taken, mut refused) = (0, None);
+        // A list that the buffer has no room for is not converted as a whole, and again for each part of it.
+        while refused.is_none() {
+            let some = converted(payloads, start + taken)?;
+            if some.is_empty() {
+                break;
+            }
+            let (more, problem) = python.detach(|| {
+                let messages = some.iter().map(|payload| Outgoing {
+                    place: place(partition, key),
+                    id: 0,
+                    payload,
+                    headers: &encoded,
+                });
+                producer.push(messages, |batch, index| parts.add(batch, index))
+            });
+            taken += more;
+            refused = problem;
+        }
+        match refused {
+            None | Some(PushRefused::BufferFull) => Ok((taken, Deliveries::new(parts))),
+            Some(PushRefused::Closed) => Err(ended(producer)),
+            Some(refused) => Err(push_error(&refused)),
+        }
+    }
+
+    /// Take rows of a table from `start` on, as many as there is room for.
+    fn push_rows(
+        &self,
+        python: Python<'_>,
+        rows: &Bound<'_, TableRows>,
+        start: usize,
+    ) -> PyResult<(usize, Deliveries)> {
+        let producer = self.handle()?;
+        let TableRows { rows, first_row } = rows.get();
+        let mut parts = Parts::default();
         let (taken, refused) = python.detach(|| {
-            let messages = payloads.iter().skip(start).map(|payload| Outgoing {
-                place: place(partition, key),
-                id: 0,
-                payload,
-                headers: &encoded,
+            let messages = (start..rows.len()).map(|row| {
+                let row = rows.get(row);
+                Outgoing {
+                    place: place(row.partition, row.key),
+                    id: row.id,
+                    payload: row.payload,
+                    headers: row.headers,
+                }
             });
             producer.push(messages, |batch, index| parts.add(batch, index))
         });
         match refused {
             None | Some(PushRefused::BufferFull) => Ok((taken, Deliveries::new(parts))),
             Some(PushRefused::Closed) => Err(ended(producer)),
-            Some(refused) => Err(push_error(&refused)),
+            Some(refused) => Err(row_error(first_row + (start + taken) as u64, &refused)),
         }
     }
 
@@ -205,6 +252,13 @@ impl Producer {
     pub(super) fn handle(&self) -> PyResult<&ProducerHandle> {
         self.producer.get().map_err(elsewhere)
     }
+}
+
+/// Convert some payloads of a list, from `start` on.
+fn converted(payloads: &Bound<'_, PyList>, start: usize) -> PyResult<Vec<PyBackedBytes>> {
+    let end = payloads.len().min(start.saturating_add(CONVERTED_MAX));
+    let some = (start..end).map(|index| Ok(payloads.get_item(index)?.extract()?));
+    some.collect()
 }
 
 fn ended(producer: &ProducerHandle) -> PyErr {
