@@ -116,7 +116,9 @@ def pages(*sections: str) -> list[Page]:
 
 
 def _places(entry: Any) -> Iterator[str]:
-    if isinstance(entry, str):
+    if isinstance(entry, str) and "*" in entry:
+        yield from sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob(entry))
+    elif isinstance(entry, str):
         yield entry
     elif isinstance(entry, dict):
         for inner in entry.values():

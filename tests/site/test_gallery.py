@@ -16,6 +16,7 @@ import headrace
 from headrace_connectors.plugins.discovery import Plugins
 from tests.connectors.process import until
 from tests.forked_process import ForkedProcess
+from tests.opensearch import opensearch
 from tests.ports import free_port
 from tests.postgresql import postgresql
 from tests.sdk.conftest import url_of
@@ -86,6 +87,9 @@ def test_an_example_does_what_its_comment_says(
             server = stack.enter_context(postgresql())
             address = f"{server['PGUSER']}@{server['PGHOST']}:{server['PGPORT']}/{server['PGDATABASE']}"
             environment["DATABASE_URL"] = f"postgresql://{address}"
+        if "OPENSEARCH_URL" in example.path.read_text(encoding="utf-8"):
+            (tmp_path / "opensearch").mkdir()
+            environment["OPENSEARCH_URL"] = stack.enter_context(opensearch(tmp_path / "opensearch")).url
         output = stack.enter_context(log.open("wb"))
         commands(example.before, check=True)
         # A forked process starts in the directory of the test.
