@@ -160,7 +160,7 @@ async def test_what_clients_ask_before_they_write():
 
 
 async def test_points_that_are_not_stored_are_to_be_sent_again():
-    source = InfluxEndpoint(InfluxEndpointSettings(address="127.0.0.1:0", max_waiting=2048))
+    source = InfluxEndpoint(InfluxEndpointSettings(address="127.0.0.1:0", max_waiting=1536))
     assert source.mode() == Opaque()
     await source.open(None)
     url = f"http://{source.address}"
