@@ -27,6 +27,7 @@ CASES = (
     "waiting",
     "browsers",
     "sdk",
+    "connectors",
     "rivals",
     "scan",
     "spark",
