@@ -47,7 +47,7 @@ def test_a_direct_producer_converts_what_its_batch_has_room_for(
 ) -> None:
     payloads = [b"%06d" % number for number in range(COUNT)]
     with blocking.direct_producer(batch_bytes=70 * 500) as producer:
-        # What one part costs is not visible from outside.
+        # The cost of one part is not visible from outside.
         native = producer._steps.native
         place: dict[str, Any] = {"partitions_count": 2, "turn": 0}
         if with_properties:

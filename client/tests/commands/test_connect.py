@@ -93,7 +93,7 @@ def test_a_new_file_of_a_sink_is_valid_when_its_blanks_are_filled(headrace: Shel
     for name, value in {
         "STREAM": "shop",
         "TOPIC": "orders",
-        "PATH": "/tmp/x",
+        "PATH": str(tmp_path / "written"),
         "TABLE": "public.orders",
         "URL": "http://localhost/x",
     }.items():

@@ -91,7 +91,7 @@ class VersionLog(msgspec.Struct, frozen=True):
     def activated(self, at: datetime, author: Author, number: int) -> Self:
         """Return the log with another active version."""
         activation = Activation(at, number, author.name, author.comment)
-        # What a later start compares the file with is kept, too.
+        # Versions that a later start compares the file with are kept, too.
         of_file = self.newest_of_file
         pinned = {number, of_file.number if of_file is not None else number}
         oldest = self.last_number - VERSIONS_MAX

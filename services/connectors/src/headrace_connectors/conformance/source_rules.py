@@ -213,7 +213,7 @@ async def missed_commit_is_made_up_for(case: SourceCase) -> None:
         await reader.commit(following)
         try:
             async with asyncio.timeout(case.seconds):
-                # What a commit has asked for may take the other side a moment.
+                # The other side may need a moment for the work of a commit.
                 while await case.kept():
                     with suppress(TimeoutError):
                         await reader.commit(await asyncio.wait_for(reader.poll(), _MOMENT_SECONDS))

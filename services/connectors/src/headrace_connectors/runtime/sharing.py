@@ -84,7 +84,7 @@ class Sharing:
         await self._member.remove_silent()
         wanted = self._member.wanted()
         for key in wanted.claims:
-            # What runs still, under a lease that was lost, ends first.
+            # Connectors that still run under a lost lease end first.
             if key not in self._ending and not self._connectors[key].is_running:
                 await self._member.claim(key)
         for key in wanted.releases:

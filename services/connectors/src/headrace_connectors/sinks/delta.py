@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
-from typing import Annotated, ClassVar, Final, Self, TypeVar
+from typing import ClassVar, Final, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from headrace_connectors.contract import ConnectorError, Place, Received, Settings, Sink, Unavailable
-from headrace_connectors.routing.paths import parse_path
+from headrace_connectors.routing.paths import FieldPath
 from headrace_connectors.sinks.parquet.columns import OFFSET, ColumnType, TableShape
 from headrace_settings import Secret
 
@@ -31,17 +31,12 @@ _PLACE: Final = pa.schema(
 )
 
 
-def _path(text: str) -> str:
-    parse_path(text)
-    return text
-
-
 class DeltaSettings(Settings):
     """`settings` of the sink `delta`."""
 
     path: str
     """Directory of the table, or its address in an object store, as `s3://lake/orders`. It is created if missing."""
-    columns: Mapping[Annotated[str, AfterValidator(_path)], ColumnType] = Field(default_factory=dict)
+    columns: Mapping[FieldPath, ColumnType] = Field(default_factory=dict)
     """Type of a column by its path in the payload, such as `{ id = "int64", "customer.name" = "string" }`; empty: one
     column `payload` with JSON. The columns `_stream`, `_topic`, `_partition`, `_offset`, `_timestamp` and `_key` are
     always there.

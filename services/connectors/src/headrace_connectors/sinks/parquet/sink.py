@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, Literal, TypeVar
+from typing import ClassVar, Final, Literal, TypeVar
 from urllib.parse import quote
 
 import pyarrow as pa
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from headrace_chassis.directories import make_directory
 from headrace_chassis.errors import DirectoryInUse
 from headrace_connectors.contract import ConnectorError, Place, Received, Settings, Sink, Unavailable
-from headrace_connectors.routing.paths import parse_path
+from headrace_connectors.routing.paths import FieldPath
 from headrace_connectors.sinks.parquet.columns import ColumnType, TableShape
 from headrace_connectors.sinks.parquet.partition import PartitionFiles
 
@@ -25,17 +25,12 @@ Value = TypeVar("Value")
 _PLAIN: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 
-def _path(text: str) -> str:
-    parse_path(text)
-    return text
-
-
 class ParquetSettings(Settings):
     """`settings` of the sink `parquet`."""
 
     path: Path
     """Directory of the files: `stream=S/topic=T/partition=N/OFFSET.parquet`, with `manifest.json` beside them."""
-    columns: Mapping[Annotated[str, AfterValidator(_path)], ColumnType] = Field(default_factory=dict)
+    columns: Mapping[FieldPath, ColumnType] = Field(default_factory=dict)
     """Type of a column by its path in the payload, such as `{ id = "int64", "customer.name" = "string" }`; empty: one
     column `payload` with JSON. The columns `_offset`, `_timestamp` and `_key` are always there.
     """

@@ -9,20 +9,15 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 import msgspec
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Settings, Sink
-from headrace_connectors.routing.paths import MISSING, parse_path, value_at
+from headrace_connectors.routing.paths import MISSING, FieldPath, parse_path, value_at
 from headrace_connectors.sinks.row_shape import RowShape
 from headrace_connectors.sinks.sqlite.database import Database, Offsets, failures, quoted
 from headrace_settings import Between, Duration
 
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="string")
-
-
-def _path(text: str) -> str:
-    parse_path(text)
-    return text
 
 
 class SqliteSettings(Settings):
@@ -32,7 +27,7 @@ class SqliteSettings(Settings):
     """File of the database. It has to exist."""
     table: str
     """Table that rows are written to. It has to exist."""
-    table_field: Annotated[str, AfterValidator(_path)] | None = None
+    table_field: FieldPath | None = None
     """Path of the field with the name of the table: one of `tables`. Messages without it go to `table`."""
     tables: tuple[str, ...] = ()
     """Tables that `table_field` may name. They have to exist."""
@@ -40,7 +35,7 @@ class SqliteSettings(Settings):
     """Add a row for each message, or replace the columns of the row with the same key."""
     key_columns: tuple[str, ...] = ()
     """Columns of a primary key or unique index that identify a row, for `upsert`."""
-    columns: Mapping[str, Annotated[str, AfterValidator(_path)]] = Field(default_factory=dict)
+    columns: Mapping[str, FieldPath] = Field(default_factory=dict)
     """Path in the payload by column, such as `{ id = "order.id" }`; empty: fields have the names of columns."""
     ignore_unknown: bool = False
     """Leave fields out that are no columns; otherwise such a message is invalid."""

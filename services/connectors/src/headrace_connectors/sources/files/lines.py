@@ -61,7 +61,7 @@ class LineShape:
                 is_within, position = False, after
             start, buffer = start + position, buffer[position:]
             if len(buffer) > size_max + len(self.newline):
-                # What is known to be too long is not kept, and not read again.
+                # A line that is known to be too long is not kept, and not read again.
                 yield Line(start, start + size_max, b"", "rest" if is_within else "too_long", has_end=False)
                 is_within, start, buffer = True, start + size_max, buffer[size_max:]
         if is_complete and buffer:

@@ -49,7 +49,7 @@ class PostgresCdc(Source):
         self._state = State("0/0", "needed" if settings.snapshot == "initial" else "done")
         self._changes: Changes = self._new_changes()
         self._snapshot = Snapshot(self._database, settings.tables, settings.batch_size)
-        # What the next commit makes of the state, and how far the server may forget its log then.
+        # State after the next commit, and the position that the server may forget its log up to then.
         self._pending: Polled | None = None
         self._pending_state: State | None = None
         # Rows of the snapshot that are not known to be stored.

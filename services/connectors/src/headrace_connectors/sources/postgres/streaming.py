@@ -235,7 +235,7 @@ class ChangeStream:
             self._forget()
             self._relations = {}
             lsn = parse_lsn(state.lsn)
-            # What is in the state is durable: a commit that was not made is made up for.
+            # The state is durable: a commit that was not made is made up for.
             self._flushed = max(self._flushed, lsn, await self._slot.confirmed_lsn())
             interval = min(_STATUS_SECONDS_MAX, await self._slot.sender_timeout_seconds() / 4)
             self._connection = await self._started(lsn)
