@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -47,6 +48,31 @@ def written(numbers: range) -> list[int]:
     return [number for number in numbers if number % 10 != 9]
 
 
+def written_once(
+    client: headrace.Client,
+    connectors: Connectors,
+    topic: str,
+    point: str,
+    plugin: str,
+    settings: str,
+    found: Callable[[], list[int]],
+) -> None:
+    """Check that a sink is killed at a point before it has written everything, and then writes each message once."""
+    send(client, topic, range(100))
+    connectors.run(
+        f'[sinks.a]\nplugin = "{plugin}"\nstream = "{topic}"\ntopic = "t"\nlinger = "5 ms"\nbatch_size = 5\n'
+        f"[sinks.a.settings]\n{settings}\n{FAST}",
+        fault=(point,),
+    )
+    assert connectors.wait() == -9
+    assert len(found()) < 90
+    send(client, topic, range(100, 120))
+    connectors.run()
+    until(lambda: len(found()) >= len(written(range(120))))
+    assert connectors.stop() == 0
+    assert sorted(found()) == written(range(120))
+
+
 @pytest.mark.parametrize("point", POINTS)
 def test_rows_are_written_once_whatever_is_killed(
     client: headrace.Client,
@@ -58,20 +84,12 @@ def test_rows_are_written_once_whatever_is_killed(
 ) -> None:
     """The table has no key that would hide a repetition."""
     database.execute("CREATE TABLE rows (id int)")
-    send(client, topic, range(100))
-    connectors.run(
-        f'[sinks.a]\nplugin = "postgres"\nstream = "{topic}"\ntopic = "t"\nlinger = "5 ms"\nbatch_size = 5\n'
-        f'[sinks.a.settings]\nurl = "{database_url}"\ntable = "public.rows"\n{FAST}',
-        fault=(point,),
-    )
-    assert connectors.wait() == -9
-    assert len(database.execute("SELECT id FROM rows").fetchall()) < 90
-    send(client, topic, range(100, 120))
-    connectors.run()
-    until(lambda: len(database.execute("SELECT id FROM rows").fetchall()) >= len(written(range(120))))
-    assert connectors.stop() == 0
-    found = sorted(row[0] for row in database.execute("SELECT id FROM rows").fetchall())
-    assert found == written(range(120))
+
+    def found() -> list[int]:
+        return [row[0] for row in database.execute("SELECT id FROM rows")]
+
+    settings = f'url = "{database_url}"\ntable = "public.rows"'
+    written_once(client, connectors, topic, point, "postgres", settings, found)
     letters = [letter.headers["x-dead-letter-offset"] for letter in client.read(topic, "t-dead") if letter.headers]
     assert 12 <= len(letters) <= 24
 
@@ -105,18 +123,8 @@ def test_files_have_each_message_once_whatever_is_killed(
     client: headrace.Client, connectors: Connectors, topic: str, tmp_path: Path, point: str
 ) -> None:
     """The manifests name every file in the directories, and the files have every message once."""
-    send(client, topic, range(100))
-    connectors.run(
-        f'[sinks.a]\nplugin = "parquet"\nstream = "{topic}"\ntopic = "t"\nlinger = "5 ms"\nbatch_size = 5\n'
-        f'[sinks.a.settings]\npath = "{tmp_path}/files"\ncolumns = {{ id = "int64" }}\n{FAST}',
-        fault=(point,),
-    )
-    assert connectors.wait() == -9
-    send(client, topic, range(100, 120))
-    connectors.run()
-    until(lambda: len(ids(tmp_path)) >= len(written(range(120))))
-    assert connectors.stop() == 0
-    assert sorted(ids(tmp_path)) == written(range(120))
+    settings = f'path = "{tmp_path}/files"\ncolumns = {{ id = "int64" }}'
+    written_once(client, connectors, topic, point, "parquet", settings, lambda: ids(tmp_path))
     named = [file for directory in directories(tmp_path) for file in PartitionFiles(directory, "zstd").paths()]
     assert sorted(named) == sorted(tmp_path.glob("files/*/*/*/*.parquet"))
 
@@ -133,42 +141,23 @@ def test_rows_of_sqlite_are_written_once_whatever_is_killed(
     """The table has no key that would hide a repetition."""
     with contextlib.closing(sqlite3.connect(tmp_path / "rows.db", isolation_level=None)) as database:
         database.execute("CREATE TABLE rows (id INTEGER)")
-        send(client, topic, range(100))
-        connectors.run(
-            f'[sinks.a]\nplugin = "sqlite"\nstream = "{topic}"\ntopic = "t"\nlinger = "5 ms"\nbatch_size = 5\n'
-            f'[sinks.a.settings]\npath = "{tmp_path}/rows.db"\ntable = "rows"\n{FAST}',
-            fault=(point,),
-        )
-        assert connectors.wait() == -9
-        assert len(database.execute("SELECT id FROM rows").fetchall()) < 90
-        send(client, topic, range(100, 120))
-        connectors.run()
-        until(lambda: len(database.execute("SELECT id FROM rows").fetchall()) >= len(written(range(120))))
-        assert connectors.stop() == 0
-        assert sorted(row[0] for row in database.execute("SELECT id FROM rows")) == written(range(120))
+
+        def found() -> list[int]:
+            return [row[0] for row in database.execute("SELECT id FROM rows")]
+
+        settings = f'path = "{tmp_path}/rows.db"\ntable = "rows"'
+        written_once(client, connectors, topic, point, "sqlite", settings, found)
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_delta_tables_have_each_message_once_whatever_is_killed(
     client: headrace.Client, connectors: Connectors, topic: str, tmp_path: Path, point: str
 ) -> None:
-    send(client, topic, range(100))
-    connectors.run(
-        f'[sinks.a]\nplugin = "delta"\nstream = "{topic}"\ntopic = "t"\nlinger = "5 ms"\nbatch_size = 5\n'
-        f'[sinks.a.settings]\npath = "{tmp_path}/table"\ncolumns = {{ id = "int64" }}\n{FAST}',
-        fault=(point,),
-    )
-    assert connectors.wait() == -9
-
     def found() -> list[int]:
-        return sorted(DeltaTable(tmp_path / "table").to_pyarrow_table(columns=["id"])["id"].to_pylist())
+        return list(DeltaTable(tmp_path / "table").to_pyarrow_table(columns=["id"])["id"].to_pylist())
 
-    assert len(found()) < 90
-    send(client, topic, range(100, 120))
-    connectors.run()
-    until(lambda: len(found()) >= len(written(range(120))))
-    assert connectors.stop() == 0
-    assert found() == written(range(120))
+    settings = f'path = "{tmp_path}/table"\ncolumns = {{ id = "int64" }}'
+    written_once(client, connectors, topic, point, "delta", settings, found)
 
 
 def ids(path: Path) -> list[int]:

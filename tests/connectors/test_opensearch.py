@@ -15,6 +15,7 @@ from headrace_connectors.conformance import Rule, rules_of, verify
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Record, Unavailable
 from headrace_connectors.sinks.opensearch import OpenSearchSink, OpenSearchSinkSettings
 from headrace_connectors.sources.opensearch import OpenSearchSource, OpenSearchSourceSettings
+from tests.connectors import received
 from tests.connectors.conformance.search import OpenSearchCase, OpenSearchSinkCase
 from tests.connectors.process import Connectors, until
 from tests.connectors.test_sinks import FAST
@@ -39,10 +40,7 @@ def index(server: OpenSearch) -> str:
     return name
 
 
-def messages(*payloads: Any, first: int = 0, place: Place = PLACE) -> list[Received]:
-    return [
-        Received(Record(payload), place, first + n, 1_767_225_600_000_000, None) for n, payload in enumerate(payloads)
-    ]
+messages = partial(received.messages, at=1_767_225_600_000_000)
 
 
 @pytest.fixture

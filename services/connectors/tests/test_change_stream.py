@@ -6,12 +6,11 @@ import asyncio
 
 import psycopg
 import pytest
+from tests.connectors.changes import cdc_sources, polled
 
 from headrace_connectors.contract import Unavailable, encode_state
 from headrace_connectors.sources.postgres import streaming
-from headrace_connectors.sources.postgres.cdc import PostgresCdc
 from headrace_connectors.sources.postgres.changes import parse_lsn
-from headrace_connectors.sources.postgres.settings import CdcSettings
 
 
 @pytest.fixture
@@ -24,32 +23,8 @@ def table(database):
 @pytest.fixture
 async def source(database_url):
     """Open sources of one slot; each is closed at the end."""
-    opened = []
-
-    async def source(state=None, **settings):
-        given = {
-            "url": database_url,
-            "slot": f"s{database_url.rpartition('/')[2]}",
-            "tables": ["public.a"],
-            "snapshot": "never",
-            **settings,
-        }
-        one = PostgresCdc(CdcSettings(**given))
-        opened.append(one)
-        await one.open(state)
-        return one
-
-    yield source
-    for one in opened:
-        await one.close()
-
-
-async def polled(source):
-    for _ in range(100):
-        batch = await source.poll()
-        if batch is not None:
-            return batch
-    raise AssertionError("no change arrived")
+    async with cdc_sources(database_url, tables=["public.a"]) as opened:
+        yield opened
 
 
 async def until(condition):

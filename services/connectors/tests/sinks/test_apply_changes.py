@@ -8,16 +8,11 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.connectors.received import PLACE, messages
 
-from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Record
+from headrace_connectors.contract import ConnectorError, InvalidRecord
 from headrace_connectors.sinks.postgres.settings import PostgresSinkSettings
 from headrace_connectors.sinks.postgres.sink import PostgresSink
-
-PLACE = Place("s", "t", 0)
-
-
-def messages(*payloads, first=0):
-    return [Received(Record(payload), PLACE, first + number, 0, None) for number, payload in enumerate(payloads)]
 
 
 def change(op, row=None, old=None, table="public.orders"):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from deltalake import DeltaTable
+from tests.connectors import received
 
-from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Record, Unavailable
+from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Unavailable
 from headrace_connectors.sinks.delta import DeltaSettings, DeltaSink
 
 PLACE = Place("shop", "orders", 0)
@@ -15,9 +17,7 @@ OTHER = Place("shop", "orders", 1)
 AT = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 
 
-def messages(*payloads, first=0, place=PLACE):
-    at = int(AT.timestamp() * 1_000_000)
-    return [Received(Record(payload), place, first + number, at, b"k") for number, payload in enumerate(payloads)]
+messages = partial(received.messages, place=PLACE, at=int(AT.timestamp() * 1_000_000), key=b"k")
 
 
 @pytest.fixture

@@ -7,12 +7,14 @@ import json
 import random
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from tests.connectors import received
 
-from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Record, Unavailable
+from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Unavailable
 from headrace_connectors.pipeline_file.models import RetrySettings
 from headrace_connectors.runtime.attempts import Attempts
 from headrace_connectors.runtime.status import Status
@@ -21,8 +23,7 @@ from headrace_connectors.sinks.http import HttpSink, HttpSinkSettings
 PLACE = Place("s", "t", 3)
 
 
-def messages(*payloads):
-    return [Received(Record(payload), PLACE, 7 + number, 1_000_000, b"k") for number, payload in enumerate(payloads)]
+messages = partial(received.messages, first=7, place=PLACE, at=1_000_000, key=b"k")
 
 
 @pytest.fixture

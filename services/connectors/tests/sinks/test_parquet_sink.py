@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import json
+from functools import partial
 
 import pyarrow.parquet as pq
 import pytest
+from tests.connectors import received
 
 from headrace_chassis.directories import locked
-from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Record, Unavailable
+from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Unavailable
 from headrace_connectors.sinks.parquet import partition
 from headrace_connectors.sinks.parquet.sink import ParquetSettings, ParquetSink
 
@@ -17,10 +19,7 @@ PLACE = Place("s", "t", 0)
 OTHER = Place("s", "a/..", 1)
 
 
-def messages(*payloads, first=0, place=PLACE):
-    return [
-        Received(Record(payload), place, first + number, 1_000_000, b"key") for number, payload in enumerate(payloads)
-    ]
+messages = partial(received.messages, at=1_000_000, key=b"key")
 
 
 async def opened(path, **settings):

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import psycopg
 import pytest
+from tests.connectors.received import OTHER, PLACE, messages
 
-from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Record, Unavailable
+from headrace_connectors.contract import ConnectorError, InvalidRecord, Unavailable
 from headrace_connectors.sinks.postgres.settings import PostgresSinkSettings
 from headrace_connectors.sinks.postgres.sink import PostgresSink
-
-PLACE = Place("s", "t", 0)
-OTHER = Place("s", "t", 1)
-
-
-def messages(*payloads, first=0, place=PLACE):
-    return [Received(Record(payload), place, first + number, 0, None) for number, payload in enumerate(payloads)]
 
 
 @pytest.fixture
