@@ -26,14 +26,15 @@ from headrace_connectors.sinks.json_values import encoded
 from headrace_settings import Between, Size
 
 _NAMES: Final = ("stream", "topic", "partition", "date")
+_PAYLOAD: Final = "payload."
 _BLANK: Final = re.compile(r"\{([^{}]*)\}")
 _JSON_LINES: Final = "application/x-ndjson"
 
 
 def _template(text: str) -> str:
     for name in _BLANK.findall(text):
-        if name.startswith("payload."):
-            parse_path(name.removeprefix("payload."))
+        if name.startswith(_PAYLOAD):
+            parse_path(name.removeprefix(_PAYLOAD))
         elif name not in _NAMES:
             allowed = ", ".join(f"{{{one}}}" for one in _NAMES)
             raise ValueError(f"{{{name}}} is no blank of an index: use {allowed} or {{payload.PATH}}")
@@ -72,6 +73,12 @@ class OpenSearchSink(Sink):
         """Connect to nothing yet."""
         self._settings = settings
         self._server = SearchServer(settings)
+        self._id_path = None if settings.id_field is None else parse_path(settings.id_field)
+        self._blanks = {
+            name: parse_path(name.removeprefix(_PAYLOAD))
+            for name in _BLANK.findall(settings.index)
+            if name.startswith(_PAYLOAD)
+        }
         # Outcomes since the last flush: a batch is sent again without the message that is refused, and these are known.
         self._stored: set[tuple[Place, int, int]] = set()
         self._refused: dict[tuple[Place, int, int], str] = {}
@@ -143,13 +150,13 @@ class OpenSearchSink(Sink):
                 return f"{datetime.fromtimestamp(message.timestamp_micros / 1e6, UTC):%Y.%m.%d}"
             if name in _NAMES:
                 return str(getattr(place, name))
-            return _text(payload, name.removeprefix("payload."), "the name of an index")
+            return _text(payload, self._blanks[name], "the name of an index")
 
         return _BLANK.sub(filled, self._settings.index)
 
     def _id(self, message: Received, number: int) -> str:
-        if self._settings.id_field is not None:
-            return _text(message.record.payload, self._settings.id_field, "an id")
+        if self._id_path is not None:
+            return _text(message.record.payload, self._id_path, "an id")
         own = f"{message.place.stream}/{message.place.topic}/{message.place.partition}/{message.offset}"
         return own if number == 0 else f"{own}/{number}"
 
@@ -196,8 +203,8 @@ class OpenSearchSink(Sink):
             raise Unavailable(f"the server takes no more documents now: {busy}")
 
 
-def _text(payload: Any, path: str, what: str) -> str:
-    value = value_at(payload, parse_path(path))
+def _text(payload: Any, path: tuple[str, ...], what: str) -> str:
+    value = value_at(payload, path)
     if value is MISSING or value is None or isinstance(value, dict | list) or value == "":
-        raise InvalidRecord(f"the payload has no {path} that could be {what}")
+        raise InvalidRecord(f"the payload has no {'.'.join(path)} that could be {what}")
     return str(value)
