@@ -15,9 +15,9 @@ from headrace_connectors.conformance import Rule, rules_of, verify
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Received, Record, Unavailable
 from headrace_connectors.sinks.opensearch import OpenSearchSink, OpenSearchSinkSettings
 from headrace_connectors.sources.opensearch import OpenSearchSource, OpenSearchSourceSettings
-from tests.connectors import received
 from tests.connectors.conformance.search import OpenSearchCase, OpenSearchSinkCase
 from tests.connectors.process import Connectors, until
+from tests.connectors.standalone import received
 from tests.connectors.test_sinks import FAST
 from tests.opensearch import OpenSearch, opensearch
 

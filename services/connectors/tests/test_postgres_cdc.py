@@ -6,7 +6,7 @@ import asyncio
 
 import psycopg
 import pytest
-from tests.connectors.changes import cdc_sources, polled
+from tests.connectors.standalone.changes import cdc_sources, polled
 
 from headrace_connectors.contract import ConnectorError, StateVersionMismatch, Unavailable, encode_state
 from headrace_connectors.sources.postgres.changes import parse_lsn

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.connectors.received import PLACE, messages
+from tests.connectors.standalone.received import PLACE, messages
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord
 from headrace_connectors.sinks.postgres.settings import PostgresSinkSettings

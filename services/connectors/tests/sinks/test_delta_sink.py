@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 from deltalake import DeltaTable
-from tests.connectors import received
+from tests.connectors.standalone import received
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Unavailable
 from headrace_connectors.sinks.delta import DeltaSettings, DeltaSink

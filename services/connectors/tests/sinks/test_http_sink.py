@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from tests.connectors import received
+from tests.connectors.standalone import received
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Unavailable
 from headrace_connectors.pipeline_file.models import RetrySettings

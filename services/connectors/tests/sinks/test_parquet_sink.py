@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow.parquet as pq
 import pytest
-from tests.connectors import received
+from tests.connectors.standalone import received
 
 from headrace_chassis.directories import locked
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Place, Unavailable

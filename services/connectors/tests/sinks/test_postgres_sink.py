@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psycopg
 import pytest
-from tests.connectors.received import OTHER, PLACE, messages
+from tests.connectors.standalone.received import OTHER, PLACE, messages
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Unavailable
 from headrace_connectors.sinks.postgres.settings import PostgresSinkSettings

@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 
 import pytest
-from tests.connectors.received import OTHER, PLACE, messages
+from tests.connectors.standalone.received import OTHER, PLACE, messages
 
 from headrace_connectors.contract import ConnectorError, InvalidRecord, Unavailable
 from headrace_connectors.sinks.sqlite.sink import SqliteSettings, SqliteSink

@@ -1,0 +1,1 @@
+"""Sources and sinks by themselves, without a runtime."""
