@@ -42,8 +42,8 @@ class Breaker:
         self._failures = 0
         self._opened_at = None
 
-    def failed(self, now: float) -> None:
-        """Records were not stored, for a reason of this destination."""
+    def failed(self, now: float, *, opens: bool = False) -> None:
+        """Records were not stored, for a reason of this destination; `opens`: it will not be over soon."""
         self._failures += 1
-        if self._opened_at is not None or self._failures >= self._threshold:
+        if opens or self._opened_at is not None or self._failures >= self._threshold:
             self._opened_at = now

@@ -215,17 +215,18 @@ class AdmissionTable:
         entry.breaker.succeeded()
         entry.messages_count += count
 
-    def failed(self, name: Name, error: str, *, is_own: bool) -> None:
+    def failed(self, name: Name, error: str, *, is_own: bool, is_lasting: bool = False) -> None:
         """Records of a destination were not stored.
 
         Args:
             name: The destination.
             error: What happened.
             is_own: True if the destination is the reason; False if nothing could be sent to anyone.
+            is_lasting: True if it fails until something is corrected: its circuit breaker opens at once.
         """
         entry = self._admitted[name]
         entry.last_error = error
         if is_own:
-            entry.breaker.failed(self._clock())
+            entry.breaker.failed(self._clock(), opens=is_lasting)
             # It may have been deleted, or have got other partitions.
             entry.partitions_count = None

@@ -12,6 +12,7 @@ from headrace_connectors.pipeline_file.models import RetrySettings
 from headrace_connectors.runtime.backoff import Backoff
 from headrace_connectors.runtime.status import State, Status
 from headrace_connectors.runtime.stopping import until_stop
+from headrace_connectors.storing.failures import is_lasting
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +58,8 @@ class Attempts:
         self._status.failed(error)
         failures = self._status.consecutive_failures
         _log.warning("%s: attempt %d failed: %s", self._key, failures, error)
-        if failures >= self._threshold and self._status.state is State.RUNNING:
+        # Attempts alone do not help there: someone has to see it.
+        if (failures >= self._threshold or is_lasting(error)) and self._status.state is State.RUNNING:
             self._status.become(State.DEGRADED, str(error))
         asked = error.retry_after if isinstance(error, Unavailable) else None
         await self._backoff.pause(asked or 0.0)

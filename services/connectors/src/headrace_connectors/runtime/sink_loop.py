@@ -20,6 +20,7 @@ from headrace_connectors.runtime.counters import SinkCounters
 from headrace_connectors.runtime.sink_batch import Decoding, Item, decode, write
 from headrace_connectors.runtime.status import Status
 from headrace_connectors.runtime.stopping import GraceOver, until_stop, with_grace
+from headrace_connectors.storing.failures import FailureClass, class_of, translated
 
 _CLOSE_SECONDS: Final = 5.0
 _log = logging.getLogger(__name__)
@@ -83,8 +84,16 @@ class SinkLoop:
                 finally:
                     with contextlib.suppress(HeadraceError):
                         await consumer.close(_CLOSE_SECONDS)
-            except (Unavailable, HeadraceError) as error:
+            except Unavailable as error:
                 await self._parts.attempts.failed(error)
+            except HeadraceError as error:
+                await self._failed(error)
+
+    async def _failed(self, error: HeadraceError) -> None:
+        failure = translated(error, f"{self._topic.stream}/{self._topic.topic}")
+        if class_of(failure) is FailureClass.CONNECTOR:
+            raise failure from error
+        await self._parts.attempts.failed(failure)
 
     def _consumer_of(self, client: Client) -> Consumer:
         settings = self._parts.settings
@@ -183,7 +192,7 @@ class SinkLoop:
                     await parts.sink.flush(self._positions)
                 break
             except (Unavailable, HeadraceError) as error:
-                await parts.attempts.failed(error)
+                await (self._failed(error) if isinstance(error, HeadraceError) else parts.attempts.failed(error))
                 if self._stop.is_set():
                     self._forget()
                     return

@@ -7,13 +7,14 @@ import logging
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from headrace_connectors.contract import Abandonable, Batch, Cdc, ConnectorError, Opaque, Source, Unavailable
 from headrace_connectors.pipeline_file.models import DeliverySettings
 from headrace_connectors.runtime.attempts import Attempts
 from headrace_connectors.runtime.status import State, Status
 from headrace_connectors.runtime.stopping import GraceOver, until_stop, with_grace
+from headrace_connectors.storing.failures import holds_up
 from headrace_connectors.storing.steps import InDoubt, Storing
 
 _log = logging.getLogger(__name__)
@@ -110,7 +111,7 @@ class SourceLoop:
             return
         except ConnectorError as error:
             # Not admitted, or invalid, and not to be dropped: what it needs may be corrected at any time.
-            if isinstance(self._source.mode(), Opaque) or not _is_curable(error):
+            if isinstance(self._source.mode(), Opaque) or not holds_up(error):
                 raise
             await self._failed(storing, error)
             return
@@ -189,10 +190,3 @@ class SourceLoop:
         self._status.abandoned(position)
         self._attempts.succeeded("a batch was abandoned")
         return position
-
-
-_CURABLE: Final = ("not_admitted", "invalid_record")
-
-
-def _is_curable(error: ConnectorError) -> bool:
-    return error.code in _CURABLE

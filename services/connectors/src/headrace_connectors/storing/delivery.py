@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Sized
 from typing import Any, Final, Literal, Protocol
 
 from headrace.sdk.direct import Outgoing, Runs
-from headrace.sdk.errors import ClientClosed, ConnectionFailed, HeadraceError, LoginRefused, OutcomeUnknown
+from headrace.sdk.errors import HeadraceError
 from headrace_connectors.admission.table import AdmissionTable, Name, Refusal
 from headrace_connectors.contract import (
     Codec,
@@ -17,27 +17,21 @@ from headrace_connectors.contract import (
     Record,
     SourceMode,
     Transform,
-    Unavailable,
 )
 from headrace_connectors.pipeline_file.models import SourceSettings
 from headrace_connectors.routing.columns import ColumnRouter
 from headrace_connectors.runtime.counters import Counters
 from headrace_connectors.runtime.transforming import transformed
+from headrace_connectors.storing.failures import (
+    FailureClass,
+    Refused,
+    class_of,
+    is_of_destination,
+    translated,
+)
 
-# Failures that hit every destination at once: they say nothing about the destination.
-_OF_EVERYONE: Final = (ConnectionFailed, ClientClosed, LoginRefused, OutcomeUnknown)
-
-
-class Refused(ConnectorError):
-    """Records are not admitted, and may not be dropped."""
-
-    code = "not_admitted"
-
-
-class Undelivered(Unavailable):
-    """Records of at least one destination were not stored."""
-
-    code = "undelivered"
+_PAYLOAD_BYTES_MAX: Final = 64_000_000
+_KEY_BYTES_MAX: Final = 255
 
 
 class DirectProducer(Protocol):
@@ -100,17 +94,23 @@ class Delivery:
 
         Raises:
             Undelivered: At least one has failed.
+            ConnectorError: The connector cannot go on.
         """
         failures = []
         for name, result in results.items():
             if isinstance(result, HeadraceError):
-                self._table.failed(name, str(result), is_own=not isinstance(result, _OF_EVERYONE))
-                failures.append(f"{name[0]}/{name[1]}: {result}")
+                failure = translated(result, "/".join(name))
+                is_own = is_of_destination(result)
+                is_lasting = is_own and class_of(result) is FailureClass.DESTINATION
+                self._table.failed(name, str(failure), is_own=is_own, is_lasting=is_lasting)
+                failures.append(failure)
             else:
                 self._table.succeeded(name, len(outgoing[name]))
         if failures:
+            # One that needs a correction has to be seen among others that do not.
+            worst = max(failures, key=lambda one: class_of(one) is not FailureClass.TRANSIENT)
             more = f" (and {len(failures) - 1} more destinations)" if len(failures) > 1 else ""
-            raise Undelivered(f"{failures[0]}{more}")
+            raise type(worst)(f"{worst}{more}")
 
     def stored(self, count: int) -> int:
         """Note a number of records that are stored, and return it."""
@@ -194,7 +194,7 @@ class Delivery:
         try:
             return await self._table.admit(groups)
         except HeadraceError as error:
-            raise Undelivered(f"a destination cannot be looked up or created: {error}") from error
+            raise translated(error, "a destination cannot be looked up or created") from error
 
     def _judge(self, refusals: Sequence[Refusal]) -> None:
         for refusal in refusals:
@@ -208,6 +208,7 @@ class Delivery:
         for record in records:
             try:
                 payload = encode(record.payload)
+                _check_sizes(payload, record)
             except InvalidRecord as error:
                 self._invalid(error)
                 continue
@@ -217,6 +218,19 @@ class Delivery:
             else:
                 messages.append(Outgoing(payload, destination.key, destination.partition, record.headers, record.id))
         return messages
+
+
+def _check_sizes(payload: bytes, record: Record) -> None:
+    """Refuse what no server accepts: it would hold the other records of its batch up for ever.
+
+    Raises:
+        InvalidRecord: The payload or the key is too large.
+    """
+    if len(payload) > _PAYLOAD_BYTES_MAX:
+        raise InvalidRecord(f"a message would have {len(payload)} bytes: at most {_PAYLOAD_BYTES_MAX} are allowed")
+    key = record.destination.key if record.destination is not None else None
+    if key is not None and not 0 < len(key) <= _KEY_BYTES_MAX:
+        raise InvalidRecord(f"a partition key has {len(key)} bytes: 1 to {_KEY_BYTES_MAX} are allowed")
 
 
 def refusal_policy(mode: SourceMode) -> Literal["error", "drop"]:

@@ -27,7 +27,8 @@ from headrace.sdk.errors import (
 )
 from headrace.sdk.stages import Stage
 from headrace_connectors.contract import Batch, ConnectorError, Unavailable
-from headrace_connectors.storing.delivery import Delivery, Undelivered
+from headrace_connectors.storing.delivery import Delivery
+from headrace_connectors.storing.failures import Undelivered, translated
 from headrace_connectors.storing.progress import Pending, Progress, Stored
 from headrace_connectors.storing.steps import InDoubt, SaveState
 from headrace_proto.errors import Status
@@ -168,7 +169,7 @@ class ExactlyOnce:
                 staged.add(Staged({stream: result}))
         try:
             self._delivery.check(outgoing, results)
-        except Undelivered:
+        except ConnectorError:
             await self.discard(staged)
             raise
         return staged
@@ -256,7 +257,7 @@ class ExactlyOnce:
         except HeadraceError as error:
             if error.code == Status.TRANSACTION_FENCED:
                 raise Fenced(_FENCED.format(name=self._name, stream=home)) from error
-            raise Undelivered(f"batch {pending.batch_id} is not committed: {error}") from error
+            raise translated(error, f"batch {pending.batch_id} is not committed") from error
         await self._complete(pending)
 
     async def _complete(self, pending: Pending) -> None:
