@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from headrace_connectors.configuration.configurations import ANY_STATE, Condition, Configurations, Unusable
 from headrace_connectors.configuration.errors import ChangedMeanwhile, NotChangeable, NotFound, WrongKind
-from headrace_connectors.configuration.secrets import is_by_reference
 from headrace_connectors.configuration.store import VersionStore
-from headrace_connectors.configuration.versions import VERSIONS_MAX, Author, VersionLog
 from headrace_connectors.contract import ConnectorError
 from headrace_connectors.pipeline_file.pipeline import parse_pipeline
+from headrace_connectors.pipeline_file.secrets import is_by_reference
 from headrace_connectors.plugins.discovery import Plugins
+from headrace_connectors.versions import VERSIONS_MAX, Author, VersionLog
 from headrace_settings import SettingsError
 
 TOP = '[http]\ntoken = "t"\n[http.configuration]\nenabled = true\n'

@@ -15,11 +15,11 @@ import msgspec
 
 from headrace_connectors.configuration.errors import ChangedMeanwhile, NotChangeable, NotFound, WrongKind
 from headrace_connectors.configuration.limits import Limits, variables_in
-from headrace_connectors.configuration.secrets import redacted, written_out
 from headrace_connectors.configuration.store import Family, VersionStore
-from headrace_connectors.configuration.versions import Author, Kind, Version, VersionLog
 from headrace_connectors.pipeline_file.models import ConfigurationSettings, TableDestination
 from headrace_connectors.pipeline_file.pipeline import Definitions, SinkSpec, SourceSpec
+from headrace_connectors.pipeline_file.secrets import redacted, written_out
+from headrace_connectors.versions import Author, Kind, Version, VersionLog
 from headrace_settings import Problem, SettingsError
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")

@@ -9,8 +9,8 @@ from typing import Final, Literal
 import msgspec
 
 from headrace_chassis.directories import make_directory, replace_file
-from headrace_connectors.configuration.versions import VersionLog
 from headrace_connectors.contract import ConnectorError
+from headrace_connectors.versions import VersionLog
 
 _FORMAT: Final = 1
 _SUFFIX: Final = ".json"

@@ -23,7 +23,7 @@ from aiohttp import web
 from headrace_connectors.configuration.configurations import ANY_STATE, Apply, Condition, Configurations
 from headrace_connectors.configuration.errors import ChangedMeanwhile, NotFound
 from headrace_connectors.configuration.store import Family
-from headrace_connectors.configuration.versions import Author, Kind, VersionLog
+from headrace_connectors.versions import Author, Kind, VersionLog
 
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 AUTHOR: Final = "Headrace-Author"
