@@ -215,7 +215,7 @@ SUITES: Final = (
     ),
     Suite(
         "changes",
-        "changes of PostgreSQL to a copy and to files, with connectors, server and database killed",
+        "changes of PostgreSQL through topics to a copy and to files, while connectors, server and database are killed",
         _changes,
         _postgresql,
         seconds=120,

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from tests.connectors.soak.run import Run
+from tests.connectors.soak.variants import CHOICES, Variant
 
 
 def main() -> int:
@@ -19,6 +20,10 @@ def main() -> int:
     parser.add_argument("--changes", type=int, default=1_000_000, help="of rows (1,000,000)")
     parser.add_argument("--kills", type=int, default=100, help="of runtime, server or database (100)")
     parser.add_argument("--seed", type=int, help="decides changes and kills; drawn and printed if it is missing")
+    parser.add_argument("--transaction-max", type=int, default=500, help="rows of the largest statements (500)")
+    for name, values in CHOICES.items():
+        default = values[0] if name == "guarantee" else "drawn by the seed"
+        parser.add_argument(f"--{name}", choices=values, help=f"of the variant; {default} if missing")
     parser.add_argument("--directory", type=Path, help="directory for data and logs; a temporary one by default")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(2**31)
@@ -30,8 +35,10 @@ def main() -> int:
         sys.stdout.write(f"{time.monotonic() - began:6.0f} s  {text}\n")
         sys.stdout.flush()
 
-    say(f"seed {seed}, {directory}")
-    outcome = Run(directory, seed, options.changes, options.kills, say).run()
+    variant = Variant.chosen(seed, options)
+    run = Run(directory, seed, options.changes, options.kills, say, variant, transaction_max=options.transaction_max)
+    say(f"{directory}, {run.outcome.command}")
+    outcome = run.run()
     say(outcome.report())
     if outcome.problems:
         return 1

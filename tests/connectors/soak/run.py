@@ -12,19 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import pyarrow.parquet as pq
 
 import headrace
-from headrace_connectors.sinks.parquet.partition import PartitionFiles
-from tests.connectors.process import Connectors
+from tests.connectors.soak.checks import Message, Topics, copy_problem, files_problem
+from tests.connectors.soak.runtimes import Runtimes
+from tests.connectors.soak.variants import SOURCE, STREAM, Kind, Variant
 from tests.connectors.soak.workload import LAST_ID, TABLES, Workload, create_tables
 from tests.postgresql import USER, PostgresqlServer
 from tests.sdk.conftest import url_of
 from tests.server_process import ServerProcess
 
-STREAM = "shop"
 _POLL_SECONDS = 0.1
-_KINDS = ("runtime", "server", "database")
+_SHARED = {"HEARTBEAT_ENABLED": "true", "HEARTBEAT_INTERVAL": "2 s"}
+"""A suspended process loses its partitions as it loses its leases."""
+_SENDER_TIMEOUT = "3s"
+"""Time after which the database gives the slot of a suspended process to another one."""
 
 
 @dataclass
@@ -37,10 +39,12 @@ class Outcome:
     """Messages in the topics."""
     repeated: int = 0
     """Messages in the topics that another one has the id of."""
-    kills: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
+    kills: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     """Time from the first change until both sinks had the last one."""
     problems: list[str] = field(default_factory=list)
+    command: str = ""
+    """The command that repeats it."""
 
     def report(self) -> str:
         """Describe it in a few lines."""
@@ -50,26 +54,9 @@ class Outcome:
             f"{self.seconds:.0f} s, {self.changes / max(self.seconds, 1e-9):.0f} changes/s",
             f"{self.messages} messages, {self.repeated} of them repeated; kills: {kills}",
             *(f"PROBLEM: {problem}" for problem in self.problems),
+            *([f"repeat it with: {self.command}"] if self.problems else []),
         ]
         return "\n".join(lines)
-
-
-def pipeline(database: PostgresqlServer, files: Path) -> str:
-    """Pipeline file from the shop to its copy and to files."""
-    url = f"postgresql://{USER}@127.0.0.1:{database.port}"
-    topics = ", ".join(f'{{ stream = "{STREAM}", topic = "{table}" }}' for table in TABLES)
-    names = ", ".join(f'"public.{table}"' for table in TABLES)
-    routes = "\n".join(f'"public.{table}" = {{ stream = "{STREAM}", topic = "{table}" }}' for table in TABLES)
-    retries = 'backoff_min = "20 ms"\nbackoff_max = "500 ms"\n'
-    return (
-        f'[sources.shop]\nplugin = "postgres_cdc"\n[sources.shop.settings]\nurl = "{url}/shop"\nslot = "shop"\n'
-        f'tables = [{names}]\nsnapshot = "never"\nmax_batch = "256 KiB"\n[sources.shop.delivery]\n{retries}'
-        f"[sources.shop.routing.by_table]\n{routes}\n"
-        f'[sinks.copy]\nplugin = "postgres"\ntopics = [{topics}]\nlinger = "50 ms"\n[sinks.copy.settings]\n'
-        f'url = "{url}/copy"\nmode = "apply_changes"\n[sinks.copy.delivery]\n{retries}'
-        f'[sinks.files]\nplugin = "parquet"\ntopics = [{topics}]\nlinger = "1 s"\nbatch_size = 5000\n'
-        f'[sinks.files.settings]\npath = "{files}"\n[sinks.files.delivery]\n{retries}'
-    )
 
 
 class Run:
@@ -81,6 +68,7 @@ class Run:
         changes_count: Number of changes.
         kills_count: Number of kills.
         say: Gets lines of progress.
+        variant: The way of running it.
         transaction_max: Number of rows of the largest statements.
     """
 
@@ -91,6 +79,7 @@ class Run:
         changes_count: int,
         kills_count: int,
         say: Callable[[str], None],
+        variant: Variant,
         *,
         transaction_max: int = 500,
     ) -> None:
@@ -100,12 +89,17 @@ class Run:
         self._changes_count = changes_count
         self._kills_count = kills_count
         self._say = say
+        self._variant = variant
         self._transaction_max = transaction_max
         self._files = directory / "files"
         self._database = PostgresqlServer()
-        self._server = ServerProcess(directory / "server")
-        self._connectors: Connectors | None = None
-        self.outcome = Outcome()
+        self._server = ServerProcess(directory / "server", _SHARED if variant.is_shared else None)
+        self._runtimes: Runtimes | None = None
+        command = (
+            f"python -m tests.connectors.soak --changes {changes_count} --kills {kills_count} --seed {seed} "
+            f"--transaction-max {transaction_max} {variant.arguments()}"
+        )
+        self.outcome = Outcome(kills=dict.fromkeys(variant.kinds, 0), command=command)
 
     def _url(self, name: str) -> str:
         return f"postgresql://{USER}@127.0.0.1:{self._database.port}/{name}"
@@ -120,16 +114,18 @@ class Run:
         try:
             self._prepare()
             self._server.start()
-            connectors = self._connectors = Connectors(self._directory, url_of(self._server.address))
-            with headrace.connect(url_of(self._server.address)) as client:
+            count = 2 if self._variant.is_shared else 1
+            url = url_of(self._server.address)
+            runtimes = self._runtimes = Runtimes(self._directory, url, count, self._draw)
+            with headrace.connect(url) as client:
                 client.create_stream(STREAM)
                 for table in TABLES:
                     client.create_topic(STREAM, table, partitions=1)
-            connectors.run(pipeline(self._database, self._files))
+            runtimes.run(self._variant.pipeline(self._database, self._files))
             try:
-                self._go(connectors)
+                self._go(runtimes)
             finally:
-                connectors.kill()
+                runtimes.kill()
                 self._server.kill()
         finally:
             self._database.crash()
@@ -142,8 +138,10 @@ class Run:
                 database.execute(f"CREATE DATABASE {name}")
             with psycopg.connect(self._url(name), autocommit=True) as database:
                 create_tables(database, is_source=name == "shop")
+                if self._variant.is_shared:
+                    database.execute(f"ALTER DATABASE {name} SET wal_sender_timeout = '{_SENDER_TIMEOUT}'")
 
-    def _go(self, connectors: Connectors) -> None:
+    def _go(self, runtimes: Runtimes) -> None:
         self._until("the slot", lambda: self._query("shop", "SELECT 1 FROM pg_replication_slots"))
         began = time.monotonic()
         workload = Workload(self._url("shop"), self._seed, self._changes_count, self._transaction_max)
@@ -154,7 +152,7 @@ class Run:
                 part = self._changes_count // (self._kills_count + 1)
                 workload.allow(part * (number + 3))
                 self._until("progress of the copy", partial(self._has_written, part * number))
-                self._kill_one(connectors, workload)
+                self._kill_one(runtimes, workload)
             workload.allow(10 * self._changes_count)
             self._until("the last transaction", lambda: not workload.is_alive())
             self._until("the last changes in the copy", self._copy_is_complete, 1800)
@@ -163,23 +161,26 @@ class Run:
             workload.stop()
         self.outcome.seconds = time.monotonic() - began
         self.outcome.changes, self.outcome.transactions = workload.changes_count, workload.transactions_count
-        if (status := connectors.stop()) != 0:
-            self.outcome.problems.append(f"the connectors ended with status {status}")
+        self.outcome.problems += [f"connectors ended with status {status}" for status in runtimes.stop()]
         self._check()
 
-    def _kill_one(self, connectors: Connectors, workload: Workload) -> None:
+    def _kill_one(self, runtimes: Runtimes, workload: Workload) -> None:
         time.sleep(self._draw.uniform(0.0, 0.7))
-        kind = self._draw.choice(_KINDS)
+        kind: Kind = self._draw.choice(self._variant.kinds)
         self.outcome.kills[kind] += 1
-        if kind == "runtime":
-            connectors.kill()
-            connectors.run()
-        elif kind == "server":
-            self._server.kill()
-            self._server.start()
-        else:
-            self._database.crash()
-            self._database.start()
+        match kind:
+            case "runtime":
+                runtimes.kill_one()
+            case "worker":
+                runtimes.kill_worker()
+            case "suspension":
+                runtimes.suspend_one()
+            case "server":
+                self._server.kill()
+                self._server.start()
+            case "database":
+                self._database.crash()
+                self._database.start()
         done = sum(self.outcome.kills.values())
         if done % 10 == 0:
             self._say(f"{done} kills, {workload.changes_count} changes committed, {self._written()} in the copy")
@@ -189,8 +190,10 @@ class Run:
     def _until(self, what: str, condition: Callable[[], Any], seconds: float = 300.0) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
-            assert self._connectors is not None
-            assert time.monotonic() < deadline, f"seed {self._seed}: no {what} in time\n{self._connectors.tail()}"
+            assert self._runtimes is not None
+            assert time.monotonic() < deadline, (
+                f"no {what} in time; repeat it with: {self.outcome.command}\n{self._runtimes.tail()}"
+            )
             time.sleep(_POLL_SECONDS)
 
     def _query(self, name: str, statement: str) -> list[tuple[Any, ...]]:
@@ -228,41 +231,18 @@ class Run:
     # ---- checks
 
     def _check(self) -> None:
-        ids: set[int] = set()
+        topics, outcome = Topics(SOURCE), self.outcome
         with headrace.connect(url_of(self._server.address)) as client:
             for table in TABLES:
-                messages = [(one.id, one.payload) for one in client.read(STREAM, table, count=10**9)]
-                self.outcome.messages += len(messages)
-                ids |= {number for number, _ in messages}
-                self._check_files(table, [payload for _, payload in messages])
-                self._check_copy(table)
-        self.outcome.repeated = self.outcome.messages - len(ids)
-        if len(ids) != self.outcome.changes:
-            self.outcome.problems.append(f"{len(ids)} different messages in topics, of {self.outcome.changes} changes")
-        dead = [json.dumps(self._status_of(key)) for key in ("copy", "files")]
-        self.outcome.problems += [one for one in dead if one != "null"]
-
-    def _status_of(self, key: str) -> Any:
-        with headrace.connect(url_of(self._server.address)) as client:
-            letters = [topic.name for topic in client.topics(STREAM) if topic.name not in TABLES]
-        return {key: letters} if letters else None
-
-    def _check_files(self, table: str, payloads: list[bytes]) -> None:
-        rows: list[tuple[int, str]] = []
-        for path in PartitionFiles(self._directory_of(table), "zstd").paths():
-            found = pq.read_table(path, partitioning=None)
-            rows += zip(found.column("_offset").to_pylist(), found.column("payload").to_pylist(), strict=True)
-        rows.sort()
-        if [offset for offset, _ in rows] != list(range(len(payloads))):
-            self.outcome.problems.append(f"{table}: files have {len(rows)} rows, of {len(payloads)} messages")
-        elif any(text.encode() != payload for (_, text), payload in zip(rows, payloads, strict=True)):
-            self.outcome.problems.append(f"{table}: files have other payloads than the topic")
-
-    def _check_copy(self, table: str) -> None:
-        rows = f"SELECT * FROM {table} ORDER BY id"
-        source, copy = self._query("shop", rows), self._query("copy", rows)
-        if source != copy:
-            differing = {row[0] for row in set(source) ^ set(copy)}
-            self.outcome.problems.append(
-                f"{table}: {len(copy)} rows in the copy, {len(source)} at the source, {len(differing)} keys differ"
-            )
+                messages = [Message(one.id, one.payload) for one in client.read(STREAM, table, count=10**9)]
+                topics.add(table, messages)
+                rows = f"SELECT * FROM {table} ORDER BY id"
+                for problem in (
+                    files_problem(self._directory_of(table), [one.payload for one in messages]),
+                    copy_problem(self._query("shop", rows), self._query("copy", rows)),
+                ):
+                    outcome.problems += [] if problem is None else [f"{table}: {problem}"]
+            others = [topic.name for topic in client.topics(STREAM) if topic.name not in TABLES]
+        outcome.problems += [f"there are dead letters in {topic}" for topic in others]
+        outcome.messages, outcome.repeated = topics.count, topics.repeated
+        outcome.problems += topics.problems(outcome.changes, is_exact=self._variant.is_exact)
