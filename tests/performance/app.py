@@ -44,6 +44,7 @@ def main(argv: Sequence[str]) -> int:
                     directory=Path(directory),
                     official=official,
                     kafka=chosen.kafka,
+                    connectors=chosen.connectors,
                     started=started,
                 )
                 sections.append(cases.RUN[name](bench))

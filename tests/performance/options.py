@@ -93,6 +93,8 @@ class Options:
     """True to run the official client, too."""
     kafka: bool
     """True to let Spark read from Kafka, too."""
+    connectors: tuple[str, ...]
+    """Texts in the names of measurements of connectors; empty: all of them."""
     json_file: Path | None
     directory: Path
     """Parent of the data directories; its device is measured."""
@@ -108,6 +110,12 @@ def parse(argv: Sequence[str], default_directory: Path) -> Options:
     parser.add_argument("--only", action="append", choices=CASES, metavar="CASE", help=f"of {', '.join(CASES)}; again")
     parser.add_argument("--official", action="store_true", help="also the official Rust client (built at first use)")
     parser.add_argument("--kafka", action="store_true", help="spark: also from a broker of Kafka (loaded at first use)")
+    parser.add_argument(
+        "--connector",
+        action="append",
+        metavar="TEXT",
+        help='connectors: only those with this text in their names, such as "sink" or "source files, CSV"; again',
+    )
     parser.add_argument("--spark-mb", type=int, help="spark: payload of each size of message [default: 5000]")
     parser.add_argument("--spark-messages", type=int, help="spark-memory: messages of 100 B [default: 100000000]")
     parser.add_argument("--scan-messages", type=int, help="scan: messages of 100 B [default: 10000000]")
@@ -134,6 +142,7 @@ def parse(argv: Sequence[str], default_directory: Path) -> Options:
         cases=tuple(case for case in CASES if parsed.only is None or case in parsed.only),
         official=parsed.official,
         kafka=parsed.kafka,
+        connectors=tuple(parsed.connector or ()),
         json_file=parsed.json,
         directory=parsed.directory,
     )

@@ -19,6 +19,7 @@ def test_everything_in_full_by_default() -> None:
     assert options.directory == HERE
     assert not options.official
     assert not options.kafka
+    assert options.connectors == ()
     assert options.json_file is None
 
 
@@ -37,6 +38,10 @@ def test_what_spark_reads() -> None:
     assert options.scale.spark_bytes == 20_000_000
     assert options.scale.spark_messages == 5000
     assert options.kafka
+
+
+def test_some_of_the_connectors() -> None:
+    assert parsed("--connector", "sink", "--connector", "CSV").connectors == ("sink", "CSV")
 
 
 def test_the_topic_of_a_scan() -> None:

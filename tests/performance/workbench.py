@@ -34,6 +34,8 @@ class Workbench:
     official: OfficialClient | None
     kafka: bool
     """True to measure a Kafka broker, too."""
+    connectors: tuple[str, ...]
+    """Texts in the names of measurements of connectors; empty: all of them."""
     started: Callable[[str], None]
     """Called with a description of each step."""
 

@@ -1,4 +1,4 @@
-"""Benchmark cases, one per file; that of other logs is in `rivals`."""
+"""Benchmark cases, one per file or package; that of other logs is in `rivals`."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,7 +6,6 @@ from tests.performance.cases import (
     browsers,
     cluster,
     commits,
-    connectors,
     encryption,
     fetch,
     frames,
@@ -22,6 +21,7 @@ from tests.performance.cases import (
     startup,
     websocket,
 )
+from tests.performance.cases.connectors import case as connectors
 from tests.performance.cases.sdk import clients, scan
 from tests.performance.results.section import Section
 from tests.performance.rivals import case as rivals

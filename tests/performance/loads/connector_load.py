@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -44,20 +45,38 @@ def _count(connector: object) -> int:
     raise AssertionError("the pipeline has one source or one sink")
 
 
-async def _measured(file: Path, count: int) -> dict[str, float]:
-    pipeline = read_pipeline(file, Plugins(), os.environ)
+async def _measured(options: argparse.Namespace) -> dict[str, float]:
+    pipeline = read_pipeline(options.file, Plugins(), os.environ)
     clock = Clock()
     async with running(pipeline) as connectors:
         (connector,) = connectors.supervisor.connectors
-        while _count(connector) < count:
+        if options.request is not None:
+            return await _called(options)
+        while _count(connector) < options.count:
             if connector.status.last_error is not None:
                 raise AssertionError(connector.status.last_error)
             await asyncio.sleep(_LOOK_SECONDS)
-        result = clock.result(count)
-    return {"messages": count, "seconds": result.seconds}
+        return {"count": options.count, "seconds": clock.result(options.count).seconds}
+
+
+async def _called(options: argparse.Namespace) -> dict[str, float]:
+    """Let callers in another process send requests, until all are answered."""
+    command = ["-m", "tests.performance.loads.http_callers", options.request, str(options.requests)]
+    callers = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.PIPE)
+    output, _ = await callers.communicate()
+    assert callers.returncode == 0, "the callers have failed"
+    return {"count": options.requests, "seconds": json.loads(output)["seconds"]}
 
 
 if __name__ == "__main__":
-    if sys.argv[3:] == ["one-by-one"]:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("file", type=Path)
+    parser.add_argument("count", type=int)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("--one-by-one", action="store_true")
+    parser.add_argument("--request")
+    parser.add_argument("--requests", type=int)
+    parsed = parser.parse_args()
+    if parsed.one_by_one:
         DirectProducer.send_groups = _one_by_one  # type: ignore[method-assign]
-    sys.stdout.write(json.dumps(asyncio.run(_measured(Path(sys.argv[1]), int(sys.argv[2])))))
+    parsed.result.write_text(json.dumps(asyncio.run(_measured(parsed))), encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Throughput of connectors: `case` is what runs, each other file measures connectors of one kind."""
