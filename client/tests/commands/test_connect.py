@@ -147,6 +147,23 @@ def test_a_trial_of_a_sink_shows_what_would_be_written(
     assert json.loads(headrace("group", "list", *topic, "--json")) == []
 
 
+def test_a_topic_that_a_source_creates_is_not_missed(headrace: Shell, pipeline: Path) -> None:
+    """CON-94: a file is tried before its first run; without such a source a missing topic is an error."""
+    sink = SINK.replace("enabled = false\n", "")
+    pipeline.write_text(pipeline.read_text() + sink)
+    command = ("connect", "test", str(pipeline), "--records", "1")
+    tried = json.loads(headrace(*command, "--json"))
+    validate("connect-test", tried)
+    assert (tried[1]["error"], tried[1]["new_topics"]) == (None, [{"stream": "wares", "topic": "tea"}])
+    assert "wares/tea does not exist yet: it is read when a source has created it" in " ".join(
+        headrace(*command).split()
+    )
+    pipeline.write_text(pipeline.read_text() + "[sources.orders.topic_defaults]\ncreate = false\n")
+    refused = headrace.run(*command)
+    assert refused.returncode == 1
+    assert "idle: there is no" in refused.stdout.decode()
+
+
 def test_a_trial_continues_after_the_offsets_of_the_group(
     headrace: Shell, topic: tuple[str, str], server: Server, tmp_path: Path
 ) -> None:

@@ -233,7 +233,8 @@ class TrialDocument(TypedDict):
     """Reason why it could not be tried."""
     records: list[TriedRecordDocument]
     new_topics: list[TopicNameDocument]
-    """Topics that do not exist, and would be created."""
+    """Topics that do not exist: those that a source would create, or that a sink reads when a source has created them.
+    """
 
 
 class RedriveDocument(TypedDict):

@@ -137,7 +137,7 @@ async def tried(pipeline: Pipeline, *, records_max: int, seconds: float) -> list
             if spec.settings.enabled
         ]
         sinks = [
-            await try_sink(spec, client, records_max=records_max, seconds=seconds)
+            await try_sink(spec, client, pipeline.creates, records_max=records_max, seconds=seconds)
             for spec in pipeline.sinks.values()
             if spec.settings.enabled
         ]

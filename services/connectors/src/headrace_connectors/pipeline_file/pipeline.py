@@ -18,6 +18,7 @@ from headrace_connectors.pipeline_file.models import (
     SourceSettings,
     StateSettings,
     TableDestination,
+    TopicName,
 )
 from headrace_connectors.pipeline_file.tables import Model, Tables
 from headrace_connectors.plugins.discovery import Plugins
@@ -131,6 +132,16 @@ class Pipeline:
     """Destinations by value, by name of the mapping, for the transform `route`."""
     definitions: Definitions = field(kw_only=True, repr=False)
     """The tables as they are written, and how others are checked."""
+
+    def creates(self, topic: TopicName) -> bool:
+        """Return whether a source of this file may create a topic: one that names it, or that has a routing."""
+        place = (topic.stream, topic.topic)
+        return any(
+            spec.settings.enabled
+            and spec.settings.topic_defaults.create
+            and (spec.is_routed or place == (spec.settings.stream, spec.settings.topic))
+            for spec in self.sources.values()
+        )
 
     @property
     def state_directory(self) -> FilePath:

@@ -11,7 +11,7 @@ from typing import Final
 
 from headrace.aio.client import Client
 from headrace.aio.consumer import Consumer
-from headrace.sdk.errors import HeadraceError
+from headrace.sdk.errors import HeadraceError, NotFound
 from headrace.sdk.starts import at_offset
 from headrace_connectors.contract import InvalidRecord, Place, Sink, Unavailable
 from headrace_connectors.pipeline_file.models import SinkSettings, TopicName
@@ -84,6 +84,10 @@ class SinkLoop:
                 finally:
                     with contextlib.suppress(HeadraceError):
                         await consumer.close(_CLOSE_SECONDS)
+            except NotFound:
+                where = f"{self._topic.stream}/{self._topic.topic}"
+                missing = Unavailable(f"there is no topic {where} yet: create it, or start the source that creates it")
+                await self._parts.attempts.failed(missing)
             except Unavailable as error:
                 await self._parts.attempts.failed(error)
             except HeadraceError as error:

@@ -330,10 +330,12 @@ def _print_trials(trials: list[TrialDocument]) -> None:
         output.print_table(("sink", "outcome", "message", "record"), read)
     for trial in trials:
         for topic in trial["new_topics"]:
-            click.echo(f"{trial['key']}: the topic {topic['stream']}/{topic['topic']} would be created")
+            is_source = trial["kind"] == "source"
+            then = "would be created" if is_source else "does not exist yet: it is read when a source has created it"
+            click.echo(f"{trial['key']}: the topic {topic['stream']}/{topic['topic']} {then}")
         if trial["error"] is not None:
             click.echo(f"{output.coloured('fail', 'red')}  {trial['key']}: {output.harmless(trial['error'])}")
-        elif not trial["records"]:
+        elif not trial["records"] and not trial["new_topics"]:
             text = "the poll has returned no records" if trial["kind"] == "source" else "its topics have no messages"
             click.echo(f"{trial['key']}: {text}")
 

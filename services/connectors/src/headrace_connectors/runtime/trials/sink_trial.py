@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -20,12 +21,16 @@ from headrace_core import Message
 _ENCODER: Final = msgspec.json.Encoder(decimal_format="string", enc_hook=str)
 
 
-async def try_sink(spec: SinkSpec, client: Client, *, records_max: int, seconds: float) -> Trial:
+async def try_sink(
+    spec: SinkSpec, client: Client, is_created: Callable[[TopicName], bool], *, records_max: int, seconds: float
+) -> Trial:
     """Read the next messages of a sink, and return what it would write. Nothing is stored, and no group is joined.
 
     Args:
         spec: The sink.
         client: Connection to the server.
+        is_created: Returns whether a source of the same file creates a topic when it needs it. Such topics are in
+            `new_topics` of the trial if they are missing; without such a source a missing topic is an error.
         records_max: Maximum number of messages of each topic.
         seconds: Time for all of it.
     """
@@ -39,8 +44,16 @@ async def try_sink(spec: SinkSpec, client: Client, *, records_max: int, seconds:
                 await transform.open()
             decoding = Decoding(spec.codec.create(), transforms)
             tried: list[TriedRecord] = []
+            missing: list[tuple[str, str]] = []
             for topic in spec.settings.sources:
-                for place, message in await _messages(client, topic, spec.settings.group or key, records_max):
+                try:
+                    messages = await _messages(client, topic, spec.settings.group or key, records_max)
+                except NotFound:
+                    if not is_created(topic):
+                        raise
+                    missing.append((topic.stream, topic.topic))
+                    continue
+                for place, message in messages:
                     tried += _outcome(decoding, message, place)
     except TimeoutError:
         return Trial(key, plugin, kind="sink", error=f"its messages could not be read within {seconds:g} s")
@@ -52,7 +65,7 @@ async def try_sink(spec: SinkSpec, client: Client, *, records_max: int, seconds:
     except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the others are tried, too
         text = f"the plugin failed: {type(error).__name__}: {error}"
         return Trial(key, plugin, kind="sink", error=text)
-    return Trial(key, plugin, tried, kind="sink")
+    return Trial(key, plugin, tried, kind="sink", new_topics=missing)
 
 
 async def _messages(client: Client, topic: TopicName, group: str, count: int) -> list[tuple[Place, Message]]:

@@ -51,7 +51,9 @@ class Trial:
     error: str | None = None
     """Reason why the connector could not be tried."""
     new_topics: Sequence[Name] = ()
-    """Topics that do not exist, and would be created."""
+    """Topics that do not exist: those that a source would create, or that a sink reads when a source of the same file
+    has created them.
+    """
     kind: Literal["source", "sink"] = "source"
 
 

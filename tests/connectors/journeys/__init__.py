@@ -1,0 +1,1 @@
+"""Connectors as a user types them, from documents."""
