@@ -22,7 +22,7 @@ SECONDS = 300
 
 
 class Reader:
-    """What a reader types, in one directory. Only addresses differ, as the usual ports may be taken here."""
+    """A reader who types in one directory. Only addresses differ, as the usual ports may be taken here."""
 
     def __init__(self, directory: Path, database_url: str, server: ServerProcess) -> None:
         self.directory = directory
