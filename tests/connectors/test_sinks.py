@@ -39,6 +39,13 @@ def send(client: headrace.Client, stream: str, payloads: list[bytes], topic: str
             producer.send_many([payload], partition=number % 2)
 
 
+def owned(client: headrace.Client, stream: str) -> set[int]:
+    """Partitions of topic `t` that members of the group `a` have."""
+    groups = [group for group in client.groups(stream, "t") if group.name == "a"]
+    members = [member for group in groups for member in client.group(stream, "t", group.name).members]
+    return {partition for member in members for partition in member.partitions}
+
+
 def test_a_sink_reads_its_topics_and_continues_where_it_was(
     client: headrace.Client, connectors: Connectors, topic: str
 ) -> None:
@@ -117,15 +124,16 @@ def test_a_second_member_takes_partitions_over_and_nothing_is_written_twice(
     pipeline = stdout(topic).replace('"10 ms"', '"1 hour"')
     connectors.run(pipeline)
     connectors.becomes("a", "running")
+    until(lambda: owned(client, topic) == {0, 1})
     send(client, topic, [b"%d" % number for number in range(10)])
     with client.consumer(topic, "t", group="a", commit="manual") as member:
         until(lambda: member.poll(timeout=0.05) is not None or member.assignment)
         send(client, topic, [b"10", b"11"])
         batch = until(lambda: member.poll(timeout=0.05))
         (partition,) = member.assignment
-    assert batch.first_offset == 5
+    # The sink has usually read five messages of each partition by then; on a busy machine it may have read fewer.
     found = [line["offset"] for line in lines(connectors) if line["partition"] == partition]
-    assert found == list(range(5))
+    assert found == list(range(batch.first_offset))
 
 
 def test_calls_for_sources_are_refused_for_a_sink(client: headrace.Client, connectors: Connectors, topic: str) -> None:
