@@ -144,6 +144,8 @@ class ExactlyOnce:
         # Identity of this run, which the progress has once it has taken over.
         self._writer_id = _identity()
         self._held = Staged()
+        # True while records that were held are part of a batch that does not count yet.
+        self._has_held = False
         # The batch whose commit has begun in this run.
         self._open: Pending | None = None
         # True if the file says that a batch is pending which is known to be committed.
@@ -180,6 +182,7 @@ class ExactlyOnce:
                 self._held.add(sent)
                 return 0
             together, self._held = self._held, Staged()
+            self._has_held = bool(together.stages)
             together.add(sent)
             if not together.stages:
                 await self._settled(batch.state)
@@ -199,7 +202,7 @@ class ExactlyOnce:
         self._open = None
         self._state = bytes(pending.state)
         self._progress.batch_id, self._progress.is_owner, self._progress.pending = pending.batch_id, True, None
-        self._is_behind = True
+        self._is_behind, self._has_held = True, False
         return self._delivery.stored(pending.messages_count)
 
     async def discard(self, sent: Staged) -> None:
@@ -211,10 +214,11 @@ class ExactlyOnce:
                 await self._calls.abort_transaction(stream, self._name, self._writer(stream), batch_id, stages)
 
     async def give_up_held(self) -> bool:
-        """Drop the records that wait for a state."""
+        """Drop the records that wait for a state, or were to count with one and do not."""
         held, self._held = self._held, Staged()
+        has_held, self._has_held = self._has_held, False
         await self.discard(held)
-        return bool(held.stages)
+        return has_held or bool(held.stages)
 
     async def rest(self) -> None:
         """Save that the last batch is committed, so that a start need not ask."""
