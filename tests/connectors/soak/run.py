@@ -147,11 +147,12 @@ class Run:
         workload = Workload(self._url("shop"), self._seed, self._changes_count, self._transaction_max)
         workload.start()
         try:
+            part = self._changes_count // (self._kills_count + 1)
+            workload.allow(2 * part)
             for number in range(self._kills_count):
-                # The next kill comes when the copy has the next part of the changes, and the source is ahead of it.
-                part = self._changes_count // (self._kills_count + 1)
-                workload.allow(part * (number + 3))
+                # The next kill comes when the copy has the next part of the changes, and while more are committed.
                 self._until("progress of the copy", partial(self._has_written, part * number))
+                workload.allow(part * (number + 3))
                 self._kill_one(runtimes, workload)
             workload.allow(10 * self._changes_count)
             self._until("the last transaction", lambda: not workload.is_alive())
