@@ -342,7 +342,8 @@ class ExactlyOnce:
         newest = pending.batch_id if pending is not None and pending.is_committed else progress.batch_id
         if await self._was_committed(before, newest + 1):
             raise StaleState(_STALE.format(name=name, stream=home))
-        is_other = last is not None and last.query_id != before
+        # Its own name is there if the answer of an earlier attempt was lost.
+        is_other = last is not None and last.query_id not in (before, writer)
         if is_other and (last.batch_id > 0 or await self._was_committed(last.query_id, 1)):
             raise StaleState(_STALE.format(name=name, stream=home))
         progress.writer_id = writer
